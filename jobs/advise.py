@@ -79,7 +79,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     asked = {told: getattr(options, name) for name, told in ASKED.items() if getattr(options, name) is not None}
     times = given_times(options)
     found = advise(fleet, Settings(**times), **asked)
-    found = found.with_decided(cached(found.decided()))  # a few rows per group, of many passes
+    found = found.with_tagged_rows(cached(found.tagged_rows()))  # a few rows per group, of many passes
     inputs = {"fleet": place, "capacity": options.capacity, "asked": asked, "settings": times}
     tables = store_or_keep(options, found, schemas=ADVISE_TABLES, inputs=inputs)
     advice, silent, rejected = (tables[name] for name in ADVISE_TABLES)

@@ -152,12 +152,12 @@ def _run(spark: SparkSession, options: Options, place: str | None) -> int:
     records = _records(spark, options)
     names = None if "topics" not in known else known["topics"].where("topic_id is not null")
     found = History.read(records, topics=names, end_offsets=known.get("end_offsets"), **asked)
-    found = found.with_decided(cached(found.decided()))  # ten tables of one pass
+    found = found.with_tagged_rows(cached(found.tagged_rows()))  # ten tables of one pass
     tables: Mapping[str, DataFrame] = {name: getattr(found, name) for name in HISTORY_TABLES}
     schemas = dict(HISTORY_TABLES)
     if options.replay:
         otherwise = replay(records, **({"gap_ms": asked["gap_ms"]} if "gap_ms" in asked else {}))
-        otherwise = otherwise.with_decided(cached(otherwise.decided()))
+        otherwise = otherwise.with_tagged_rows(cached(otherwise.tagged_rows()))
         of_replay = {"replayed": otherwise.replayed, "replays": otherwise.replays, "unreplayed": otherwise.rejected}
         tables = {**tables, **of_replay}
         schemas |= REPLAYED_TABLES

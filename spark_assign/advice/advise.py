@@ -59,7 +59,7 @@ _MOVES = ("topic", "partition", "follower_fetching", "saved_per_day", "bytes_per
 class Advised(LazyResult):
     """What to do, as lazy DataFrames (columns: `tables.advice.ADVISE_TABLES`).
 
-    Each table is one pass of every adviser over the fleet, unless `decided` is stored (`with_decided`).
+    Each table is one pass of every adviser over the fleet, unless `decided` is stored (`with_tagged_rows`).
 
     Attributes:
         told: what the passes say, or, read back, what they have said.
@@ -199,7 +199,7 @@ def advise(
 
 def _of_membership(fleet: Fleet, settings: Settings | None, restart_ms: int) -> list[DataFrame]:
     found = membership(fleet, settings, restart_ms=restart_ms, restarts_ms=[restart_ms])
-    return [_answered(found.told, MEMBERSHIP, {of_membership.OF_GROUP: kernel.OF_MEMBERSHIP}, _MEMBERSHIPS)]
+    return [_answered(found.rows, MEMBERSHIP, {of_membership.OF_GROUP: kernel.OF_MEMBERSHIP}, _MEMBERSHIPS)]
 
 
 def _of_comparison(fleet: Fleet, settings: Settings | None) -> list[DataFrame]:
@@ -213,7 +213,7 @@ def _of_sizes(
     """By every assignor that a group may be advised."""
     names = [CONFIGURED, *CLIENTS, *(KAFKAS if fleet.groups is not None else ())]
     found = size(fleet, names, headroom=headroom, quantile=quantile, settings=settings)
-    told = found.told.where((F.col("kind") != of_size.OF_NUMBER) | (F.col("members") == least_members))
+    told = found.rows.where((F.col("kind") != of_size.OF_NUMBER) | (F.col("members") == least_members))
     kinds = {of_size.OF_GROUP: kernel.OF_SIZE, of_size.OF_NUMBER: kernel.OF_CURVE}
     return [_answered(told, SIZE, kinds, _SIZES)]
 
@@ -223,7 +223,7 @@ def _of_zones(fleet: Fleet, asked: AdviceParams) -> list[DataFrame]:
     moves = found.replica_moves.select("cluster", _about(kernel.OF_MOVE), F.col("kind").alias("change"), *_MOVES)
     readers = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
     return [
-        _answered(found.told, ZONES, {of_zones.OF_WAY: kernel.OF_WAY}, _WAYS),
+        _answered(found.rows, ZONES, {of_zones.OF_WAY: kernel.OF_WAY}, _WAYS),
         moves,
         readers.select(*GROUP_KEY, "topic", _about(kernel.READER)),
     ]

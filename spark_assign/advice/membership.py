@@ -34,7 +34,7 @@ MEMBERS_PER_TASK, MOST_TASKS = 100, 1_000
 class Membership(LazyResult):
     """What groups are advised to do, as lazy DataFrames (columns: `tables.advice.MEMBERSHIP_TABLES`).
 
-    Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
+    Each table is one pass over the fleet, unless `decided` is stored (`with_tagged_rows`).
 
     Attributes:
         told: what the pass over the fleet says, or, read back, what one has said.

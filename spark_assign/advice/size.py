@@ -36,7 +36,7 @@ OWN = (CONFIGURED,)
 class Size(LazyResult):
     """How many members groups need, as lazy DataFrames (columns: `tables.advice.SIZE_TABLES`).
 
-    Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
+    Each table is one pass over the fleet, unless `decided` is stored (`with_tagged_rows`).
 
     Attributes:
         told: what the pass over the fleet says, or, read back, what one has said.

@@ -61,7 +61,7 @@ _FOUND = StructType([*_READ, *from_arrow_schema(pa.schema(FOUND))])
 class Zones(LazyResult):
     """What crosses a zone, as lazy DataFrames (columns: `tables.advice.ZONES_TABLES`).
 
-    Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
+    Each table is one pass over the fleet, unless `decided` is stored (`with_tagged_rows`).
 
     Attributes:
         told: what the pass over the fleet says, or, read back, what one has said; the other attributes are its tables.
@@ -130,7 +130,7 @@ class Zones(LazyResult):
 
     def _reads(self) -> DataFrame:
         """What is read of each partition, by rack."""
-        rows = self.told.where(F.col("kind") == kernel.OF_READ)
+        rows = self.rows.where(F.col("kind") == kernel.OF_READ)
         each = F.collect_list(F.struct("rack_id", "bytes_per_day")).alias("each")
         sums = [F.sum(name).alias(name) for name in ("groups", "bytes_per_day")]
         listed = rows.groupBy(*_PARTITION).agg(each, *sums)

@@ -57,11 +57,11 @@ class _Answer(Protocol):
     """What one pass over a fleet has decided; its tables are attributes."""
 
     @property
-    def told(self) -> DataFrame: ...
+    def rows(self) -> DataFrame: ...
 
-    def decided(self) -> DataFrame: ...
+    def tagged_rows(self) -> DataFrame: ...
 
-    def with_decided(self, decided: DataFrame) -> Any: ...
+    def with_tagged_rows(self, decided: DataFrame) -> Any: ...
 
 
 def store_or_keep(
@@ -80,10 +80,10 @@ def store_or_keep(
 
         written = {name: getattr(found, name) for name in schemas}
         store_run(options, written, schemas=schemas, inputs=inputs, found=options.fail_on)
-        return read_plan(found.told.sparkSession, options.output, options.run_id, schemas=schemas).tables
+        return read_plan(found.rows.sparkSession, options.output, options.run_id, schemas=schemas).tables
     from spark_assign.spark.caching import cached
 
-    kept = found.with_decided(cached(found.decided()))
+    kept = found.with_tagged_rows(cached(found.tagged_rows()))
     return {name: getattr(kept, name) for name in schemas}
 
 

@@ -31,7 +31,7 @@ _KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.
 class Drift:
     """What changed, as lazy DataFrames (columns: `tables.comparison.DRIFT_TABLES`).
 
-    Each table is one pass over both sides, unless `decided` is stored (`with_decided`).
+    Each table is one pass over both sides, unless `tagged_rows` is stored (`with_tagged_rows`).
 
     Attributes:
         before, after: the two sides.
@@ -52,11 +52,11 @@ class Drift:
     after: State
     stored: DataFrame | None = None
 
-    def decided(self, tables: Iterable[str] = tuple(DRIFT_TABLES)) -> DataFrame:
+    def tagged_rows(self, tables: Iterable[str] = tuple(DRIFT_TABLES)) -> DataFrame:
         """All that these tables are projections of, as one table (`DRIFTED` of the schemas); topics are not in it."""
         return self._pass_over(*(_KINDS[table] for table in tables if table in _KINDS))
 
-    def with_decided(self, decided: DataFrame) -> Drift:
+    def with_tagged_rows(self, decided: DataFrame) -> Drift:
         """The same drift reading its rows from where `decided` was written, in place of computing them."""
         return replace(self, stored=decided)
 

@@ -64,12 +64,12 @@ class Plan:
     """What would be assigned, as lazy DataFrames (columns: `tables.groups.PLAN_TABLES`).
 
     Every consumer group of the fleet is in `metrics` or in `rejected`. (Groups of other protocols, which a snapshot
-    lists in `groups` beside them, are no part of a plan.) Each table is one pass over the fleet, unless `decided` is
-    stored (`with_decided`).
+    lists in `groups` beside them, are no part of a plan.) Each table is one pass over the fleet, unless `tagged_rows`
+    is stored (`with_tagged_rows`).
 
     Attributes:
         fleet: what was planned.
-        pass_over: makes one pass for the kinds of rows that are wanted (`groups.kernel.plan_groups`).
+        compute_rows: makes one pass for the kinds of rows that are wanted (`groups.kernel.plan_groups`).
         stored: what such a pass has answered, read back; null where every table is computed.
 
     Examples:
@@ -86,15 +86,15 @@ class Plan:
     """
 
     fleet: Fleet
-    pass_over: Callable[[frozenset[str]], DataFrame]
+    compute_rows: Callable[[frozenset[str]], DataFrame]
     stored: DataFrame | None = None
 
-    def decided(self, tables: Iterable[str] = tuple(PLAN_TABLES)) -> DataFrame:
+    def tagged_rows(self, tables: Iterable[str] = tuple(PLAN_TABLES)) -> DataFrame:
         """All that these tables are projections of, as one table: those columns of `groups.schemas.DECIDED` that they
         use."""
         return self.rows(*sorted({kind for table in tables for kind in _KINDS[table]}))
 
-    def with_decided(self, decided: DataFrame) -> Plan:
+    def with_tagged_rows(self, decided: DataFrame) -> Plan:
         """The same plan reading its rows from where `decided` was written, in place of computing them."""
         return replace(self, stored=decided)
 
@@ -226,7 +226,7 @@ class Plan:
 
     def rows(self, *kinds: str) -> DataFrame:
         """The rows of these kinds (`groups.kernel.plan_groups`), in one pass."""
-        decided = self.pass_over(frozenset(kinds)) if self.stored is None else self.stored
+        decided = self.compute_rows(frozenset(kinds)) if self.stored is None else self.stored
         return decided.where(F.col("kind").isin(*kinds))
 
     def _runs(self, *kinds: str) -> DataFrame:
@@ -263,7 +263,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     def pass_over(wanted: frozenset[str]) -> DataFrame:
         told = gather_chosen(fleet, patterns, loads=not wanted.isdisjoint({METRICS, MOVE}))
         columns = StructType([DECIDED[name] for name in columns_of(wanted)])
-        return told.mapInArrow(in_arrow(partial(decide, question=replace(question, wanted=wanted))), columns)
+        return told.mapInArrow(in_arrow(partial(decide, question=replace(question, required_kinds=wanted))), columns)
 
     return Plan(fleet, pass_over)
 
@@ -279,7 +279,7 @@ def asking(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
     _ = fleet.sizes
     return PlanParams(
         patterns=tuple(patterns.items()),
-        known=tuple(names()),
+        registered=tuple(names()),
         custom=custom_assignors(),
         racks_known=fleet.racks_known,
         loads_known=fleet.loads is not None,

@@ -25,7 +25,7 @@ from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, TOPIC_IDS
 class History(LazyResult):
     """What became of groups, as lazy DataFrames (columns: `tables.history.HISTORY_TABLES`).
 
-    Each table is one pass over the records, unless `decided` is stored (`with_decided`).
+    Each table is one pass over the records, unless `decided` is stored (`with_tagged_rows`).
 
     Attributes:
         told: what the pass over the records says, or, read back, what one has said.

@@ -28,7 +28,7 @@ from spark_assign.tables.history import REPLAY_TABLES
 class Replay(LazyResult):
     """The past of groups in several ways, as lazy DataFrames (columns: `tables.history.REPLAY_TABLES`).
 
-    Each table is one pass over the records, unless `decided` is stored (`with_decided`).
+    Each table is one pass over the records, unless `decided` is stored (`with_tagged_rows`).
 
     Attributes:
         told: what the pass over the records says, or, read back, what one has said.

@@ -32,7 +32,7 @@ from spark_assign.tables.errors import ConfigError
 class Migration(LazyResult):
     """What becomes of a fleet's groups, as lazy DataFrames (columns: `tables.comparison.MIGRATION_TABLES`).
 
-    Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
+    Each table is one pass over the fleet, unless `decided` is stored (`with_tagged_rows`).
 
     Attributes:
         told: what the pass over the fleet says, or, read back, what one has said.

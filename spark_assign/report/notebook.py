@@ -74,8 +74,8 @@ def plan_text(plan: Plan, top: int = 10) -> str:
 
 def _read(plan: Plan, top: int) -> tuple[Mapping[str, Any], Rows, Rows]:
     """Sums of all groups, the worst of them, and of what was rejected one row more than is shown."""
-    decided = cached(plan.decided(("metrics", "rejected")))
-    plan = plan.with_decided(decided)
+    decided = cached(plan.tagged_rows(("metrics", "rejected")))
+    plan = plan.with_tagged_rows(decided)
     metrics = plan.metrics
     sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in SUMS]
     totals = metrics.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0].asDict()  # one row

@@ -16,20 +16,20 @@ class LazyResult:
     """Base of the answers of advisers and of the ways to another protocol or release.
 
     Attributes:
-        told: what the pass over the fleet says, or, read back, what one has said; `kind` says what a row is.
+        rows: what the pass over the fleet says, or, read back, what one has said; `kind` says what a row is.
     """
 
-    told: DataFrame
+    rows: DataFrame
 
-    def decided(self, tables: Iterable[str] = ()) -> DataFrame:
+    def tagged_rows(self, tables: Iterable[str] = ()) -> DataFrame:
         """All that the tables are projections of, as one table."""
-        return self.told
+        return self.rows
 
-    def with_decided(self, decided: DataFrame) -> Self:
+    def with_tagged_rows(self, decided: DataFrame) -> Self:
         """The same answer reading its rows from where `decided` was written, in place of computing them."""
-        return replace(self, told=decided)
+        return replace(self, rows=decided)
 
     def _rows(self, kind: str, table: StructType | None = None) -> DataFrame:
         """The rows of a kind, with the columns of a table."""
-        rows = self.told.where(F.col("kind") == kind)
+        rows = self.rows.where(F.col("kind") == kind)
         return rows if table is None else rows.select(*table.names)

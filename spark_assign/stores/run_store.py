@@ -154,7 +154,7 @@ def write_plan(
     if unknown := sorted(wanted - set(schemas)):
         raise SourceError(f"no such table: {', '.join(unknown)}. A plan has {', '.join(schemas)}")
     names = sorted(wanted, key=list(schemas).index)
-    decided = plan.decided(names) if hasattr(plan, "with_decided") else None
+    decided = plan.tagged_rows(names) if hasattr(plan, "with_tagged_rows") else None
     spark = (getattr(plan, names[0]) if decided is None else decided).sparkSession
     run_id = safe_run_id(run_id)
     attempt = new_attempt()
@@ -171,7 +171,7 @@ def write_plan(
                 target.write(_DECIDED, decided, run_id, attempt, whole, dict(options or {}) if whole == format else {})
                 step()
                 log.info("decided in %.1f s", time.monotonic() - since)
-                plan = plan.with_decided(target.read(_DECIDED, run_id, attempt, whole, dict(options or {})))
+                plan = plan.with_tagged_rows(target.read(_DECIDED, run_id, attempt, whole, dict(options or {})))
             for name in names:
                 since = time.monotonic()
                 step(0, name)

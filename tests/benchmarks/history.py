@@ -75,15 +75,15 @@ def _timed(work: Callable[[], object], used: list[float]) -> float:
 
 def _told(bench: Bench, path: Path) -> None:
     """Every row of every table, and none is kept."""
-    to_noop(History.read(bench.spark.read.parquet(str(path))).decided())
+    to_noop(History.read(bench.spark.read.parquet(str(path))).tagged_rows())
 
 
 def _stored_and_counted(bench: Bench, path: Path, records: int) -> None:
     """What a user waits for: read, told, stored once, every table counted."""
     found = History.read(bench.spark.read.parquet(str(path)))
     place = bench.folder / "told"
-    found.decided().write.parquet(str(place))
-    stored = found.with_decided(bench.spark.read.parquet(str(place)))
+    found.tagged_rows().write.parquet(str(place))
+    stored = found.with_tagged_rows(bench.spark.read.parquet(str(place)))
     counts = {name: getattr(stored, name).count() for name in HISTORY_TABLES if name != "groups"}
     read = stored.groups.agg(F.sum("records")).collect()[0][0]
     shutil.rmtree(place)

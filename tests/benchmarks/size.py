@@ -30,7 +30,7 @@ def sweep(bench: Bench) -> None:
 
 def _size(bench: Bench, path: Path, assignor: str) -> None:
     fleet = _with_loads(fleets.read(bench.spark, path))
-    to_noop(size(fleet, [assignor], members=range(1, 51)).told)
+    to_noop(size(fleet, [assignor], members=range(1, 51)).rows)
     bench.forget()
 
 

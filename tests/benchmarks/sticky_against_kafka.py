@@ -103,7 +103,7 @@ def _facts(bench: Bench, path: Path) -> pa.Table:
 
 
 def _from_names_to_names(facts: pa.Table, name: str) -> None:
-    for _ in decide(facts, PlanParams((("*", name),), (name,), wanted=frozenset({ASSIGNED, WITHHELD}))):
+    for _ in decide(facts, PlanParams((("*", name),), (name,), required_kinds=frozenset({ASSIGNED, WITHHELD}))):
         pass
 
 

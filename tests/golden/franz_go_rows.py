@@ -57,7 +57,7 @@ def planned(some: Iterable[Row], profile: str) -> dict[str, Answer]:
     """What the kernels make of rows."""
     given = list(some)
     wanted = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, REJECTED})
-    question = PlanParams((("*", profile),), (profile,), wanted=wanted, racks_known=True)
+    question = PlanParams((("*", profile),), (profile,), required_kinds=wanted, racks_known=True)
     found = {row["case"]: Answer() for row in given}
     for run in pa.concat_tables(list(decide(sticky_kernel.facts(given), question))).to_pylist():
         assert run["kind"] != REJECTED, run

@@ -113,7 +113,7 @@ def planned(rows: Iterable[Row], strategy: str) -> Answer:
 
 def decided(told: pa.Table, strategy: str) -> Answer:
     """What the kernels make of facts."""
-    question = PlanParams((("*", strategy),), (strategy,), wanted=_KINDS, racks_known=True)
+    question = PlanParams((("*", strategy),), (strategy,), required_kinds=_KINDS, racks_known=True)
     answer = Answer()
     for run in pa.concat_tables(list(decide(told, question))).select(_RUNS).to_pylist():
         if run["kind"] == REJECTED:
@@ -131,6 +131,6 @@ def counted_rounds(rows: Iterable[Row], limit: int) -> dict[str, int]:
     told = read(facts(rows))
     specs = read_group_specs(told, set(find_faults(told)))
     counted: dict[str, int] = {}
-    for each in follow(specs, np.ones(specs.number, bool), limit):
+    for each in follow(specs, np.ones(specs.num_groups, bool), limit):
         counted |= dict.fromkeys(specs.cluster.take(pa.array(each.group)).to_pylist(), each.number)
     return counted

@@ -32,7 +32,7 @@ def test_the_plan_is_what_kafka_recorded(
     recorded = vectors.cases(assignor)
     rows = [row for n, row in enumerate(recorded) if n % every == 0 or row["case"].startswith("client-edge/")]
     planned = plan(tables.fleet_of(spark, rows), assignor)
-    planned = planned.with_decided(cached(planned.decided(("assignments", "rejected"))))
+    planned = planned.with_tagged_rows(cached(planned.tagged_rows(("assignments", "rejected"))))
     differences = vectors.differences(vectors.expected_sets(rows), tables.planned_sets(planned.assignments))
     rejected = planned.rejected.collect()
     assert {row["code"] for row in rejected} <= {"kafka-fails"}

@@ -45,7 +45,7 @@ def test_the_plan_is_what_older_releases_recorded(spark: SparkSession) -> None:
     """All 750 rows in one plan, in which each group is configured with the profile of its release."""
     rows = vectors.release_cases()
     planned = plan(tables.configured_fleet_of(spark, rows))
-    planned = planned.with_decided(cached(planned.decided(("assignments", "rejected"))))
+    planned = planned.with_tagged_rows(cached(planned.tagged_rows(("assignments", "rejected"))))
     differences = vectors.differences(vectors.expected_sets(rows), tables.planned_sets(planned.assignments))
     assert not differences, f"{len(differences)} cases differ:\n" + "\n".join(differences[:20])
     rejected = planned.rejected.collect()

@@ -83,7 +83,9 @@ def test_what_is_called_sure_is_what_the_broker_recorded(told: str, at_most: flo
         told, ("position", "topic_id")
     ):
         facts = facts.drop_columns([name])
-    question = PlanParams((("*", "uniform"),), ("uniform",), wanted=frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT}))
+    question = PlanParams(
+        (("*", "uniform"),), ("uniform",), required_kinds=frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT})
+    )
     owners: dict[str, dict[tuple[str, int], str]] = {row["case"]: {} for row in rows}
     order_dependent: dict[str, set[tuple[str, int]]] = {row["case"]: set() for row in rows}
     for run in pa.concat_tables(list(decide(facts, question))).to_pylist():
@@ -112,7 +114,7 @@ def test_spark_plans_what_the_broker_recorded(
     rows, expected = rows_of(assignor, left_out)
     some = rows[::every]
     planned = plan(tables.fleet_of(spark, some), assignor)
-    planned = planned.with_decided(cached(planned.rows(ASSIGNED, WITHHELD, REJECTED)))
+    planned = planned.with_tagged_rows(cached(planned.rows(ASSIGNED, WITHHELD, REJECTED)))
     assert planned.rejected.collect() == []
     got = tables.planned_sets(expand(planned.target))
     if every > 1:

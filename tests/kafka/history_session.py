@@ -150,8 +150,8 @@ def history(spark: SparkSession, location: str, to: str, groups: str, session_ms
     """
     records = spark.read.parquet(location).where(F.contains(F.col("key"), F.lit(bytearray(groups.encode()))))
     past = History.read(records, session_ms=session_ms)
-    past.decided().write.parquet(f"{to}/decided")
-    past = past.with_decided(spark.read.parquet(f"{to}/decided"))
+    past.tagged_rows().write.parquet(f"{to}/decided")
+    past = past.with_tagged_rows(spark.read.parquet(f"{to}/decided"))
     for name in HISTORY_TABLES:
         getattr(past, name).write.parquet(f"{to}/{name}")
     again = replay(records, assignors=[])

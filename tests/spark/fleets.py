@@ -55,8 +55,8 @@ def tuples(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
 
 def kept(answer: Any) -> Any:
     """Returns a plan, a drift, or the answer of an adviser whose tables share one pass, which is computed once."""
-    rows = answer.rows(*KINDS_OF_A_PLAN) if isinstance(answer, Plan) else answer.decided()
-    return answer.with_decided(cached(rows))
+    rows = answer.rows(*KINDS_OF_A_PLAN) if isinstance(answer, Plan) else answer.tagged_rows()
+    return answer.with_tagged_rows(cached(rows))
 
 
 def shuffled(fleet: Fleet, seed: int) -> Fleet:

@@ -116,7 +116,7 @@ def test_the_way_to_what_is_recommended(groups: Fleet, rows: dict[tuple[str, str
     for (group, assignor), row in rows.items():
         assert (row["way"] is not None) == (row["recommended"] and row["runs_with"] != assignor), (group, assignor)
         if row["way"] is not None:
-            assert row["way"] == plan_switch(row["runs_with"], assignor, row["clients"]).words
+            assert row["way"] == plan_switch(row["runs_with"], assignor, row["clients"]).text
     members = {row["group_id"] for row in groups.members.select("group_id").distinct().collect()}
     assert {group for group, _ in rows if rows[group, NAMES[0]]["clients"]} == members
 

@@ -83,7 +83,7 @@ def test_the_sample_is_planned_in_few_jobs(
 def test_no_query_of_a_plan_is_long(spark: SparkSession) -> None:
     """Its text is at most 40,000 characters, and reads each table once (the check has read it once)."""
     planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
-    for query in (planned.decided(), planned.moves, planned.metrics):
+    for query in (planned.tagged_rows(), planned.moves, planned.metrics):
         text = physical_plan(query)
         print(len(text), scans(text))
         assert len(text) <= 40_000
@@ -106,7 +106,7 @@ def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], 
     before = read_fleet(spark, str(SAMPLE))
     after = before.with_members_left(number=1)
     found = drift(before, after)
-    for query in (found.decided(), found.groups, found.members, found.ownership):
+    for query in (found.tagged_rows(), found.groups, found.members, found.ownership):
         text = physical_plan(query)
         print(len(text), scans(text))
         assert len(text) <= 40_000

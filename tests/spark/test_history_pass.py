@@ -77,7 +77,7 @@ def test_ten_thousand_mutations(spark: SparkSession, seed: int) -> None:
         for at, (key, value) in enumerate(pairs)
     ]
     history = History.read(dataframe(spark, RECORDS, records).repartition(4))
-    rows = history.told.where(F.col("kind").isin(history_rows.GROUP, history_rows.UNREAD)).collect()
+    rows = history.rows.where(F.col("kind").isin(history_rows.GROUP, history_rows.UNREAD)).collect()
     unread = {(row["partition"], row["offset"]): row for row in rows if row["kind"] == history_rows.UNREAD}
     expected = {(at % 50, at): code for at in range(len(records)) if (code := fate(*records[at][4:]))}
     assert {place: row["code"] for place, row in unread.items()} == expected
@@ -98,12 +98,12 @@ def sample(spark: SparkSession) -> DataFrame:
 def test_the_same_tables_in_any_order(spark: SparkSession) -> None:
     """Shuffled, split otherwise, told by another number of tasks."""
     one = sample(spark)
-    tables = sorted(map(repr, History.read(one).told.collect()))
+    tables = sorted(map(repr, History.read(one).rows.collect()))
     name = "spark.sql.shuffle.partitions"
     before = spark.conf.get(name)
     try:
         spark.conf.set(name, "5")
-        other = sorted(map(repr, History.read(one.orderBy(F.rand(3)).repartition(7)).told.collect()))
+        other = sorted(map(repr, History.read(one.orderBy(F.rand(3)).repartition(7)).rows.collect()))
     finally:
         spark.conf.set(name, str(before))
     assert other == tables

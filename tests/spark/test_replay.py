@@ -30,7 +30,7 @@ def test_the_sample(records: DataFrame) -> None:
     assert {name: getattr(found, name).schema.names for name in REPLAY_TABLES} == {
         name: schema.names for name, schema in REPLAY_TABLES.items()
     }
-    told = found.with_decided(found.decided().cache())
+    told = found.with_tagged_rows(found.tagged_rows().cache())
     rows = told.replayed.collect()
     recorded = {row["group_id"]: row for row in rows if row["recorded"]}
     assert {

@@ -193,14 +193,14 @@ def comparison(name: str, key: Row) -> CompareRows:
         verdicts=[told | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
         sums=[told | figures | now],
         gains=[
-            gain | {"reason": f"sticky: 3 % move ({name})", "clients": "Java 3", "way": WAY.words},
+            gain | {"reason": f"sticky: 3 % move ({name})", "clients": "Java 3", "way": WAY.text},
             gain | {"now": None, "verdict": "unknown", "reason": "x", "clients": None, "way": None},
         ],
-        ways=[{"change": "as-is", "way": WAY.words, "groups": 1, "example": name}],
+        ways=[{"change": "as-is", "way": WAY.text, "groups": 1, "example": name}],
         advice=[
             key
             | {"verdict": "change", "assignor": "sticky", "reason": f"sticky: 3 % move ({name})", "now": "range"}
-            | {"clients": "Java 3", "way": WAY.words}
+            | {"clients": "Java 3", "way": WAY.text}
         ],
         advised_for="as-is",
     )

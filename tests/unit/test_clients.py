@@ -119,7 +119,7 @@ def test_no_library_that_refuses_is_told_to_mix(name: str) -> None:
 
 def test_unknown_clients_are_told_both() -> None:
     """What is safe for all, and for whom the other way is."""
-    words = plan_switch("range", COOPERATIVE, "unknown 3").words
+    words = plan_switch("range", COOPERATIVE, "unknown 3").text
     assert words.startswith("Stop all members, then start them with cooperative-sticky alone: that is safe for every")
     assert "work with Java and franz-go only; librdkafka (Python, Go, .NET, Node) does not start" in words
 

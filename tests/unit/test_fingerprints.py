@@ -64,7 +64,7 @@ def test_the_leader_of_a_recorded_group(row: dict[str, Any]) -> None:
     members = [seen(*each) for each in row["members"]]
     named = find_leader(row["group"], row["assignor"], members)
     assert named.library == row["library"]
-    assert named.certainty == (LIKELY if by_name_alone(row["library"], row["assignor"]) else SURE)
+    assert named.confidence == (LIKELY if by_name_alone(row["library"], row["assignor"]) else SURE)
     assert holds(named.releases, row["release"])
     other = find_leader(row["group"], row["assignor"], [replace(each, client_id="billing") for each in members])
     if row["assignor"] == "RoundRobinAssigner":
@@ -72,7 +72,7 @@ def test_the_leader_of_a_recorded_group(row: dict[str, Any]) -> None:
     elif by_name_alone(row["library"], row["assignor"]):
         assert other == Leader(None, None, UNKNOWN)
     else:
-        assert other == replace(named, certainty=LIKELY)
+        assert other == replace(named, confidence=LIKELY)
 
 
 def test_what_is_recorded() -> None:

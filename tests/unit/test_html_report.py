@@ -315,7 +315,7 @@ def test_nobody_is_told_to_mix_assignors_without_a_word_on_clients(full: str) ->
     """The way is the one of `groups.kernel.client_libraries`, and what holds for every client stands above it."""
     text = html.unescape(full)
     assert "work with Java and franz-go clients only" in text
-    assert report_rows.WAY.words in text
+    assert report_rows.WAY.text in text
     assert "Its clients, by their client ids: Java 3." in text
 
 

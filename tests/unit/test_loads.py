@@ -42,7 +42,7 @@ def loads(name: str, at: list[int], kind: int = LOAD, **rates: list[float | None
 
 def figures(facts: list[Fact]) -> dict[str, Fact]:
     """By group the load columns of its metrics, planned by `sticky`."""
-    asked = PlanParams((("*", "sticky"),), ("sticky",), wanted=frozenset({METRICS}), loads_known=True)
+    asked = PlanParams((("*", "sticky"),), ("sticky",), required_kinds=frozenset({METRICS}), loads_known=True)
     tables = decide(pa.Table.from_pylist(facts, schema=pa.schema(FACTS)), asked)
     rows = [row for table in tables for row in table.to_pylist()]
     return {row["group_id"]: {name: row[name] for name in LOAD_FIGURES} for row in rows}

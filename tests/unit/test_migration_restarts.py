@@ -46,9 +46,9 @@ def specs_of(rows: Iterable[Row]) -> GroupSpecs:
 
 def played(specs: GroupSpecs, now: str, to: str) -> RollingRestart:
     """All groups, by one assignor of the clients."""
-    static = specs.told.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
-    all_members = np.ones(specs.number, bool)
-    names = np.array([now] * specs.number, object)
+    static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
+    all_members = np.ones(specs.num_groups, bool)
+    names = np.array([now] * specs.num_groups, object)
     return play_restarts(specs, names, to, all_members, static, all_members & (now != "cooperative-sticky"))
 
 
@@ -233,7 +233,7 @@ def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None
     """As Kafka's loops have it: racks, differing subscriptions, static members."""
     rows = list(random_groups.groups(assignor, seed, small=drawn(40, 60), mid_size=0))
     specs = specs_of(rows)
-    slices = assign_without_spark(specs, assignor, np.ones(specs.number, bool)).runs
+    slices = assign_without_spark(specs, assignor, np.ones(specs.num_groups, bool)).slices
     for row in rows:
         group = Group.from_row(row)
         given = ORACLE[assignor].assign(group)

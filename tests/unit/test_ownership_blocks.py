@@ -43,7 +43,7 @@ def runs(*blocks: dict[str, Any]) -> list[tuple[int, ...]]:
     """topic, first, step, count of what is owned."""
     facts = told(*blocks)
     found = owned(facts, np.ones(1, bool))
-    columns = (facts.topic[found.row], found.first, found.step, found.count)
+    columns = (facts.topic_index[found.row], found.first, found.step, found.count)
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
 

@@ -58,13 +58,21 @@ def changed(row: Row, told: list[Fact], members: int, name: str) -> list[Fact]:
 
 def said(specs: GroupSpecs, assignor: str, names: list[str]) -> list[Any]:
     """Of each group who gets what, why it is refused, and how much moves."""
-    planned = assign(specs, assignor, np.ones(specs.number, bool), {})
-    counts = count_changes(held(specs, planned.given, planned.runs.take(planned.withheld), np.ones(specs.number, bool)))
+    planned = assign(specs, assignor, np.ones(specs.num_groups, bool), {})
+    counts = count_changes(
+        held(specs, planned.assigned_now, planned.slices.take(planned.withheld), np.ones(specs.num_groups, bool))
+    )
     found: list[Any] = [
-        [planned.refused.get(at), int(counts.there[at]), int(counts.kept[at]), int(counts.claimed[at]), set()]
+        [
+            planned.rejected.get(at),
+            int(counts.owned_and_assigned[at]),
+            int(counts.kept[at]),
+            int(counts.owned[at]),
+            set(),
+        ]
         for at in range(len(names))
     ]
-    rows = planned.runs.expand()
+    rows = planned.slices.expand()
     member_ids, topics = specs.member_id.take(rows.member).to_pylist(), specs.topic.take(rows.topic).to_pylist()
     groups = specs.topics.group[rows.topic].tolist()
     for group, member, topic, partition in zip(groups, member_ids, topics, rows.first.tolist(), strict=True):
@@ -96,7 +104,7 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
     by_hand = read(pa.Table.from_pylist(expected, schema=pa.schema(FACTS)))
     wanted = read_group_specs(by_hand, set())
     found = resize(specs, np.array(groups), np.array(members), ("range", "roundrobin"))
-    assert found.number == wanted.number == len(names)
+    assert found.num_groups == wanted.num_groups == len(names)
     for assignor in NAMES:
         for name, one, other in zip(names, said(found, assignor, names), said(wanted, assignor, names), strict=True):
             at = int(name)

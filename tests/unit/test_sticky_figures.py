@@ -74,9 +74,9 @@ def racks_matter(row: Row) -> bool:
 def _planned(rows: list[Row], strategy: str) -> Iterator[dict[str, Any]]:
     """Every run of the plans, with why it was taken from whoever could have kept it."""
     specs = read_group_specs(read(sticky_kernel.facts(rows)), set())
-    planned = assign(specs, strategy, np.ones(specs.number, bool), {})
+    planned = assign(specs, strategy, np.ones(specs.num_groups, bool), {})
     reasons = {STAYS: None, OVER_QUOTA: "over-quota", RACK_MISMATCH: "rack-mismatch", BALANCING: "balancing"}
-    columns = [column.tolist() for column in (*planned.runs.columns, planned.reason, planned.withheld)]
+    columns = [column.tolist() for column in (*planned.slices.columns, planned.reason, planned.withheld)]
     for member, topic, first, step, count, reason, withheld in zip(*columns, strict=True):
         yield {
             "cluster": specs.cluster[int(specs.topics.group[topic])].as_py(),

@@ -78,8 +78,8 @@ def _expanded(
 
 
 def _same(specs: GroupSpecs, one: GroupAssignments, other: GroupAssignments) -> None:
-    assert one.refused == other.refused
-    mine, exact = (_expanded(specs, each.runs, each.reason, each.withheld) for each in (one, other))
+    assert one.rejected == other.rejected
+    mine, exact = (_expanded(specs, each.slices, each.reason, each.withheld) for each in (one, other))
     differing = sorted(key for key in mine.keys() | exact.keys() if mine.get(key) != exact.get(key))
     assert not differing, f"{len(differing)}, in {sorted({key[0] for key in differing})[:5]}: {differing[:5]}"
     assert _expanded(specs, one.order_dependent) == _expanded(specs, other.order_dependent)
@@ -88,14 +88,14 @@ def _same(specs: GroupSpecs, one: GroupAssignments, other: GroupAssignments) -> 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_librdkafka(specs: GroupSpecs, assignor: str) -> None:
     """Its kernel of single partitions plans all groups, and the one by runs what it can."""
-    every: BoolArray = np.ones(specs.number, bool)
+    every: BoolArray = np.ones(specs.num_groups, bool)
     planned = librdkafka_assignors.assign_by_librdkafka(specs, assignor, every)
     _same(specs, planned, librdkafka_assignors._one_by_one(specs, assignor, every))
 
 
 def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
     """Against a loop over partitions and members."""
-    every: BoolArray = np.ones(specs.number, bool)
+    every: BoolArray = np.ones(specs.num_groups, bool)
     reader = librdkafka_assignors._Reader(specs, every)
     expected = set()
     for at, cluster in enumerate(specs.cluster.to_pylist()):
@@ -108,13 +108,13 @@ def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
                     turn = (turn + 1) % len(members)
                 expected.add((cluster, members[turn].member_id, topic, partition))
     planned = librdkafka_assignors.assign_by_librdkafka(specs, "roundrobin", every)
-    assert _expanded(specs, planned.runs).keys() == expected
+    assert _expanded(specs, planned.slices).keys() == expected
 
 
 @pytest.mark.parametrize("assignor", ["sticky@franz-go", "cooperative-sticky@franz-go"])
 def test_franz_go(specs: GroupSpecs, assignor: str) -> None:
     """The same, and what is order-dependent in it."""
-    every: BoolArray = np.ones(specs.number, bool)
+    every: BoolArray = np.ones(specs.num_groups, bool)
     library = read_library(assignor)
     assert library is not None
     planned = franz_go_assignors.assign_by_franz_go(specs, library[0], every)
@@ -124,7 +124,7 @@ def test_franz_go(specs: GroupSpecs, assignor: str) -> None:
 @pytest.mark.parametrize("assignor", ["sticky@2.4", "cooperative-sticky@2.4"])
 def test_kafka_2_4(specs: GroupSpecs, assignor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups at rest against the same with all partitions walked over."""
-    every: BoolArray = np.ones(specs.number, bool)
+    every: BoolArray = np.ones(specs.num_groups, bool)
     planned = assign(specs, assignor, every, {})
     asked = []
     monkeypatch.setattr(general_2_8, "plan_at_rest", lambda *told: asked.append(told))
@@ -141,14 +141,14 @@ def test_runs_are_planned_as_their_partitions_are(assignor: str, seed: int) -> N
     for runs in (False, True):
         told = read(sticky_kernel.facts(rows, runs=runs))
         specs = read_group_specs(told, set(find_faults(told)))
-        plan = assign(specs, assignor, np.ones(specs.number, bool), {})
-        planned.append((_expanded(specs, plan.runs, plan.reason, plan.withheld), plan.refused))
+        plan = assign(specs, assignor, np.ones(specs.num_groups, bool), {})
+        planned.append((_expanded(specs, plan.slices, plan.reason, plan.withheld), plan.rejected))
     assert planned[0] == planned[1]
 
 
 def test_many_are_undisputed(specs: GroupSpecs) -> None:
     """So that the two are held against each other often enough, and not only where nothing moves."""
-    undisputed = find_undisputed(specs, np.ones(specs.number, bool), specs.members.subscribes)
+    undisputed = find_undisputed(specs, np.ones(specs.num_groups, bool), specs.members.has_subscription)
     assert 2 * GROUPS < undisputed.groups.sum() < 3.7 * GROUPS
     moved = librdkafka_assignors.assign_by_librdkafka(specs, "cooperative-sticky", undisputed.groups)
-    assert len(np.unique(specs.members.group[moved.runs.member[moved.withheld]])) > GROUPS / 10
+    assert len(np.unique(specs.members.group[moved.slices.member[moved.withheld]])) > GROUPS / 10

@@ -36,7 +36,7 @@ def course(assignors: tuple[str, ...], before: str, *bounces: tuple[str, tuple[s
 def played(rows: list[Row], of_all: UpgradePath) -> tuple[Any, RollingUpgrade]:
     """All groups on one course."""
     specs = specs_of(rows)
-    return specs, play(specs, [of_all] * specs.number)
+    return specs, play(specs, [of_all] * specs.num_groups)
 
 
 def figures(steps: list[UpgradeStep]) -> list[tuple[int, ...]]:
@@ -235,9 +235,9 @@ def test_whose_partitions_the_leader_hears_of() -> None:
 def test_what_was_kept_is_told_first() -> None:
     """Of one topic what a member had, in its order, then what is new."""
     specs = specs_of([a_group({"c0": [0, 1, 2, 3]})])
-    rows = specs.claims.expand()
+    rows = specs.owned.expand()
     before = rows.take(np.array([3, 1]))
-    after = order_after(before, specs.claims, np.zeros(len(specs.topics), np.int64), 1)
+    after = order_after(before, specs.owned, np.zeros(len(specs.topics), np.int64), 1)
     assert after.first.tolist() == [3, 1, 0, 2]
 
 

@@ -15,7 +15,7 @@ from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, O
 from spark_assign.groups.kernel.plan_groups import EVERYTHING, PlanParams, decide
 
 Fact = dict[str, Any]
-ASKED = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), wanted=EVERYTHING, loads_known=True)
+ASKED = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), required_kinds=EVERYTHING, loads_known=True)
 
 
 def group(name: str, owned: dict[str, list[int]], rates: list[float | None], **of_group: float) -> list[Fact]:

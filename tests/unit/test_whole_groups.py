@@ -187,7 +187,7 @@ def test_every_group_is_asked_for_its_own() -> None:
         "unknown": ("unknown-assignor", f"It is configured with mystery. Name one of {known}, or register it"),
         "server": ("unknown-assignor", f"It is configured with server-range. Name one of {known}, or register it"),
     }
-    nobody = answers(told, PlanParams((("g", "sticky"),), NAMES, wanted=frozenset({"rejected"})))
+    nobody = answers(told, PlanParams((("g", "sticky"),), NAMES, required_kinds=frozenset({"rejected"})))
     assert {row["code"] for row in nobody} == {"no-pattern"}
     assert {row["kind"] for row in nobody} == {"rejected"}
 

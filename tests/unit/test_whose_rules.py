@@ -44,7 +44,7 @@ from spark_assign.groups.kernel.rule_source import (
 def test_one_group(assignor: str, leader: str | None, kind: str, words: str) -> None:
     """Its leader's, if the rules are those that this leader is planned by; else it is said whose they are."""
     found = find_rule_source(assignor, leader)
-    assert (found.kind, found.words) == (kind, words)
+    assert (found.kind, found.text) == (kind, words)
 
 
 @pytest.mark.parametrize("leader", [("Java", "2.8-3.3", "likely"), ("franz-go", None, "sure"), ("kafkajs", None, None)])

@@ -85,7 +85,7 @@ class GroupFindings:
 
     def how(self, assignor: str) -> tuple[str, str | None]:
         """How it goes over to another assignor, in words, and the setting."""
-        words = plan_switch(self.runs_with and client_side(self.own), assignor, self.clients).words
+        words = plan_switch(self.runs_with and client_side(self.own), assignor, self.clients).text
         if assignor in SERVER_SIDE:
             return words, f"group.remote.assignor={assignor.removeprefix('server-')}"
         return words, f"partition.assignment.strategy={CLASSES[assignor]}"

@@ -111,17 +111,17 @@ def _by_name(told: IndexedFacts, faults: dict[int, tuple[str, str]]) -> dict[Key
 
 def _listed(told: IndexedFacts) -> set[Key]:
     """Groups that have members, and consumer groups that are known of."""
-    rows = told.rows[GROUP]
-    kinds = column(told.facts, "group_type").take(pa.array(rows, pa.int64())).fill_null("classic").to_pylist()
+    rows = told.rows_by_kind[GROUP]
+    kinds = column(told.table, "group_type").take(pa.array(rows, pa.int64())).fill_null("classic").to_pylist()
     known = [row for row, kind in zip(rows.tolist(), kinds, strict=True) if kind in ("classic", "consumer")]
-    members = told.rows[MEMBER]
-    groups = np.unique(told.group[np.append(members, np.array(known, np.int64))]).tolist()
+    members = told.rows_by_kind[MEMBER]
+    groups = np.unique(told.group_index[np.append(members, np.array(known, np.int64))]).tolist()
     return {(told.cluster[group].as_py(), told.group_id[group].as_py()) for group in groups}
 
 
 def _clients(told: IndexedFacts, configured: Mapping[Key, str]) -> dict[Key, str]:
     """Of each group the libraries of its members, as `groups.kernel.client_libraries` counts them."""
-    rows = told.rows[MEMBER]
+    rows = told.rows_by_kind[MEMBER]
     columns = [told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "client_id", "member_id")]
     found: dict[Key, list[Client]] = {}
     for cluster, group_id, client_id, member_id in zip(*columns, strict=True):
@@ -132,7 +132,7 @@ def _clients(told: IndexedFacts, configured: Mapping[Key, str]) -> dict[Key, str
 
 def _by_broker(told: IndexedFacts, configured: Mapping[Key, str]) -> set[Key]:
     """Groups that the broker assigns (KIP-848)."""
-    rows = told.rows[GROUP]
+    rows = told.rows_by_kind[GROUP]
     columns = (told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "group_type"))
     found = {(cluster, group_id) for cluster, group_id, kind in zip(*columns, strict=True) if kind == "consumer"}
     return found | {group for group, assignor in configured.items() if assignor in SERVER_SIDE}
@@ -162,19 +162,19 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: Compare
     """Of each group of the specs the figures of one assignor, which mean something for those that are chosen."""
     planned = assign(specs, assignor, chosen, asked.custom)
     fine = chosen.copy()
-    fine[list(planned.refused)] = False
-    target = planned.runs
-    counts = count_changes(held(specs, planned.given, target.take(planned.withheld), fine))
+    fine[list(planned.rejected)] = False
+    target = planned.slices
+    counts = count_changes(held(specs, planned.assigned_now, target.take(planned.withheld), fine))
     later = later_rounds(specs, assignor, fine, asked.custom)
     if assignor in SERVER_SIDE and assignor not in asked.custom:
         later["rounds"] = count_heartbeats(specs, planned).of_groups(specs)
-    owned = spread(specs.members.group, specs.number, target)
+    owned = spread(specs.members.group, specs.num_groups, target)
     columns: dict[str, list[Any]] = {
         name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
     }
     columns |= {
-        "moved": (counts.there - counts.kept - counts.back + later["moved"]).tolist(),
-        "revoked": (counts.claimed - counts.kept + later["revoked"]).tolist(),
+        "moved": (counts.owned_and_assigned - counts.kept - counts.returned + later["moved"]).tolist(),
+        "revoked": (counts.owned - counts.kept + later["revoked"]).tolist(),
         "unassigned": (subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)).tolist(),
         "rounds": later["rounds"].tolist(),
         "stable": later["stable"].tolist(),
@@ -188,9 +188,9 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: Compare
     for group, row in enumerate(rows):
         near, all_of_them = row["rack_matched"], row["partitions"]
         row["cross_rack_share"] = None if near is None or not all_of_them else 1 - near / all_of_them
-        if group in planned.refused:
+        if group in planned.rejected:
             row.clear()
-            row["rejected"], row["detail"] = planned.refused[group]
+            row["rejected"], row["detail"] = planned.rejected[group]
     return rows
 
 
@@ -239,5 +239,5 @@ def _judged(
         row |= {"recommended": verdict.recommended, "reason": verdict.reason, "clients": clients, "runs_with": now}
         to, runs_with = client_side(row["assignor"]), None if now is None else client_side(now)
         changes = verdict.recommended and to != runs_with
-        row["way"] = plan_switch(runs_with, to, clients).words if changes else None
+        row["way"] = plan_switch(runs_with, to, clients).text if changes else None
     return rows

@@ -91,7 +91,7 @@ class StatePair:
 
     def topic_group(self, keys: IntArray) -> IntArray:
         """Groups of topics."""
-        return keys // max(len(self.told.topics), 1)
+        return keys // max(len(self.told.topic_names), 1)
 
     def named_groups(self, groups: IntArray) -> dict[str, pa.Array]:
         """cluster and group_id of groups."""
@@ -132,7 +132,7 @@ def drift(facts: pa.Table, asked: DriftParams) -> Iterator[pa.Table]:
         yield _member_rows(both, members)
     if not asked.wanted & {GROUP, OWNERSHIP}:
         return
-    counts = np.zeros((told.number, len(CHANGES)), np.int64)
+    counts = np.zeros((told.num_groups, len(CHANGES)), np.int64)
     for moves in _changed_owners(both, members):
         change = np.select([moves.from_member == NO_MEMBER, moves.to_member == NO_MEMBER], [1, 2], 0)
         place = both.topic_group(both.topics[moves.topic]) * len(CHANGES) + change
@@ -154,7 +154,7 @@ def _changed_members(both: StatePair) -> MemberChanges:
     before, after = both.before, both.after
     gone, new = np.setdiff1d(before.members, after.members), np.setdiff1d(after.members, before.members)
     gone, new = (keys[both.trusted[both.group(keys)]] for keys in (gone, new))
-    instances = Names(both.told.facts["group_instance_id"])
+    instances = Names(both.told.table["group_instance_id"])
     places, numbers = [], []
     for state, keys in ((before, gone), (after, new)):
         number = np.append(instances.columns[0], -1)[_row(state, keys)]
@@ -184,7 +184,7 @@ def _member_rows(both: StatePair, changed: MemberChanges) -> pa.Table:
         "member_id": both.member_id(keys),
         "change": pa.array(("came", "restarted", "went")).take(pa.array(change)),
         "previous_member_id": both.member_id(np.append(changed.previous, np.full(len(went), NO_MEMBER))),
-        **{name: named(both.told.facts[name].combine_chunks(), row) for name in about},
+        **{name: named(both.told.table[name].combine_chunks(), row) for name in about},
     }
     return tagged(MEMBER, columns, len(keys), DRIFTED)
 
@@ -206,12 +206,12 @@ def _changed_owners(both: StatePair, members: MemberChanges) -> Iterator[Moves]:
     nothing = lost.take(np.zeros(len(lost), bool))
     topics = len(both.topics)
     held = Ownership(
-        groups=both.told.number,
+        num_groups=both.told.num_groups,
         topic_group=both.topic_group(both.topics),
         partitions=np.zeros(topics, np.int64),
-        claims=lost,
-        left=nothing,
-        given=won,
+        owned=lost,
+        departed=nothing,
+        assigned=won,
         withheld=nothing,
     )
     # Reasons, which partitions and subscriptions are for, are not asked for.
@@ -242,7 +242,7 @@ def _ownership_rows(both: StatePair, moves: Moves, change: IntArray) -> pa.Table
     members, topics = np.append(both.members, NO_MEMBER), both.topics[moves.topic]
     columns = {
         **both.named_groups(both.topic_group(topics)),
-        "topic": named(both.told.topics, topics % max(len(both.told.topics), 1)),
+        "topic": named(both.told.topic_names, topics % max(len(both.told.topic_names), 1)),
         **{name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")},
         "from_member_id": both.member_id(members[moves.from_member]),
         "to_member_id": both.member_id(members[moves.to_member]),
@@ -255,7 +255,7 @@ def _ownership_rows(both: StatePair, moves: Moves, change: IntArray) -> pa.Table
 
 
 def _group_rows(both: StatePair, members: MemberChanges, owners: IntArray) -> pa.Table:
-    before, after, number = both.before, both.after, both.told.number
+    before, after, number = both.before, both.after, both.told.num_groups
     restarted = members.previous != NO_MEMBER
     of_members = {
         "came": members.new[~restarted],

@@ -69,42 +69,42 @@ def read_state(told: IndexedFacts, *, after: bool, checked: bool) -> GroupStates
         after: which.
         checked: whether its faulty groups are told of; else they are found here.
     """
-    mine = column(told.facts, "after").to_numpy(zero_copy_only=False) == after
-    kind = column(told.facts, "kind").to_numpy(zero_copy_only=False)
+    mine = column(told.table, "after").to_numpy(zero_copy_only=False) == after
+    kind = column(told.table, "kind").to_numpy(zero_copy_only=False)
     rows = {each: np.flatnonzero(mine & (kind == each)) for each in (*KINDS, PRESENT, PLANNED_GROUP, LATE, REFUSED)}
-    told = replace(told, rows=rows)
+    told = replace(told, rows_by_kind=rows)
     refused = _refused(told, checked)
     sound = ~refused.is_valid().to_numpy(zero_copy_only=False)
     groups, assignor = _groups(told)
-    present = rows[PRESENT][sound[told.group[rows[PRESENT]]]]
+    present = rows[PRESENT][sound[told.group_index[rows[PRESENT]]]]
     counted = rows[PLANNED_GROUP][told.column("members", rows[PLANNED_GROUP]).is_valid().to_numpy(zero_copy_only=False)]
     runs = _runs(told, sound, counted)
     members = np.union1d(member_keys(told, present), runs.member)
     row = np.full(len(members), -1)
     row[np.searchsorted(members, member_keys(told, present))] = present
     there = ~sound
-    there[np.append(groups, told.group[rows[PRESENT]])] = True
+    there[np.append(groups, told.group_index[rows[PRESENT]])] = True
     figures = _figures(told, members, runs, counted, there & sound)
     return GroupStates(members, row, runs, there, assignor, refused, figures)
 
 
 def member_keys(told: IndexedFacts, rows: IntArray) -> IntArray:
     """Group and member of these rows as one number."""
-    return told.group[rows] * len(told.member_id) + told.member[rows]
+    return told.group_index[rows] * len(told.member_id) + told.member_index[rows]
 
 
 def topic_keys(told: IndexedFacts, rows: IntArray) -> IntArray:
     """Group and topic of these rows as one number."""
-    return told.group[rows] * len(told.topics) + told.topic[rows]
+    return told.group_index[rows] * len(told.topic_names) + told.topic_index[rows]
 
 
 def _refused(told: IndexedFacts, checked: bool) -> pa.Array:
     """Of each group the code with which it is rejected, the first where there are several."""
-    codes: list[str | None] = [None] * told.number
+    codes: list[str | None] = [None] * told.num_groups
     for group, (code, _) in ({} if checked else find_faults(told, also=("share", "streams"))).items():
         codes[group] = code
-    rows = told.rows[REFUSED]
-    for group, code in zip(told.group[rows].tolist(), told.column("code", rows).to_pylist(), strict=True):
+    rows = told.rows_by_kind[REFUSED]
+    for group, code in zip(told.group_index[rows].tolist(), told.column("code", rows).to_pylist(), strict=True):
         codes[group] = min(code, codes[group] or code)
     return pa.array(codes, pa.string())
 
@@ -114,25 +114,28 @@ def _groups(told: IndexedFacts) -> tuple[IntArray, pa.Array]:
 
     A snapshot lists groups of other protocols beside consumer groups.
     """
-    listed = told.rows[GROUP]
+    listed = told.rows_by_kind[GROUP]
     kinds = told.column("group_type", listed).fill_null("classic")
     consumer = pc.is_in(kinds, pa.array(["classic", "consumer"])).to_numpy(zero_copy_only=False)
-    rows = np.append(listed[consumer], told.rows[PLANNED_GROUP])
-    row = np.full(told.number, -1)
-    row[told.group[rows]] = rows
-    assignor = column(told.facts, "assignor").take(pa.array(row, pa.int64(), mask=row < 0))
-    return told.group[rows], assignor
+    rows = np.append(listed[consumer], told.rows_by_kind[PLANNED_GROUP])
+    row = np.full(told.num_groups, -1)
+    row[told.group_index[rows]] = rows
+    assignor = column(told.table, "assignor").take(pa.array(row, pa.int64(), mask=row < 0))
+    return told.group_index[rows], assignor
 
 
 def _runs(told: IndexedFacts, sound: BoolArray, counted: IntArray) -> PartitionSlices:
     """Who has what in the end."""
-    withholds = np.zeros(told.number, bool)
-    withholds[told.group[counted]] = told.numbers("withheld", 0)[counted] > 0
+    withholds = np.zeros(told.num_groups, bool)
+    withholds[told.group_index[counted]] = told.int_column("withheld", 0)[counted] > 0
     given = _read_runs(told, sound)
     if not (withholds & sound).any():
         return given
     late = _read_runs(
-        replace(told, rows=told.rows | {OWNED: told.rows[LATE][:0], BLOCK: told.rows[LATE]}), withholds & sound
+        replace(
+            told, rows_by_kind=told.rows_by_kind | {OWNED: told.rows_by_kind[LATE][:0], BLOCK: told.rows_by_kind[LATE]}
+        ),
+        withholds & sound,
     )
     topics = Places(np.unique(late.topic))
     taken = given.take(topics.of(given.topic) >= 0)
@@ -158,16 +161,16 @@ def _figures(
     groups = np.unique(of_member)
     numbered = replace(runs, member=np.searchsorted(members, runs.member))
     here = spread(np.searchsorted(groups, of_member), len(groups), numbered)
-    size, total, most = (np.zeros(told.number, np.int64) for _ in range(3))
+    size, total, most = (np.zeros(told.num_groups, np.int64) for _ in range(3))
     for values, name in ((size, "members"), (total, "partitions"), (most, "max_per_member")):
         values[groups] = here[name].to_numpy()
-    uneven = np.zeros(told.number)
+    uneven = np.zeros(told.num_groups)
     uneven[groups] = here["max_over_mean"].fill_null(0).to_numpy()
-    known = told.group[counted]
-    size[known], total[known] = told.numbers("members")[counted], told.numbers("assigned")[counted]
+    known = told.group_index[counted]
+    size[known], total[known] = told.int_column("members")[counted], told.int_column("assigned")[counted]
     own = told.column("max_over_mean", counted).fill_null(0).to_numpy()
     # What is withheld was not in the balance that was counted.
-    late = (told.numbers("withheld", 0)[counted] > 0) & (most[known] > 0)
+    late = (told.int_column("withheld", 0)[counted] > 0) & (most[known] > 0)
     uneven[known] = np.where(late, most[known] * size[known] / np.maximum(total[known], 1), own)
     return {
         "members": pa.array(size, mask=~trusted),

@@ -39,8 +39,8 @@ def later_rounds(
     specs: GroupSpecs, assignor: str, fine: BoolArray, custom: Mapping[str, GroupAssignor]
 ) -> dict[str, Any]:
     """Of each group the rounds, and what the rounds after the first do."""
-    later: dict[str, Any] = {name: np.zeros(specs.number, np.int64) for name in ("moved", "revoked")}
-    later |= {"rounds": np.ones(specs.number, np.int64), "stable": np.ones(specs.number, bool)}
+    later: dict[str, Any] = {name: np.zeros(specs.num_groups, np.int64) for name in ("moved", "revoked")}
+    later |= {"rounds": np.ones(specs.num_groups, np.int64), "stable": np.ones(specs.num_groups, bool)}
     rounds = None if assignor in custom else rounds_of(assignor, specs, fine, MAX_ROUNDS)
     for each in rounds or ():
         later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
@@ -60,11 +60,11 @@ def seconds_paused(
 ) -> FloatArray:
     """Of each group the partition-seconds without consumption, expected, until everybody has its part of the target."""
     told = PauseCounts(
-        members=np.maximum(np.bincount(specs.members.group, minlength=specs.number), 1),
-        partitions=np.bincount(specs.topics.group[target.topic], target.count, specs.number).astype(np.int64),
-        living=counts.there_living,
+        members=np.maximum(np.bincount(specs.members.group, minlength=specs.num_groups), 1),
+        partitions=np.bincount(specs.topics.group[target.topic], target.count, specs.num_groups).astype(np.int64),
+        living=counts.live_owned_and_assigned,
         kept=counts.kept,
-        back=counts.back,
+        back=counts.returned,
         later=later["revoked"],
     )
     seconds: Any = cooperative_seconds if is_cooperative(assignor) else eager_seconds

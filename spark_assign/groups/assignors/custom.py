@@ -97,7 +97,7 @@ def read_group(specs: GroupSpecs, group: int) -> Group:
     """One group as an assignor is shown it."""
     begin, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
     rows = specs.members.row[begin:end]
-    facts, topics = specs.told.facts, max(len(specs.topics), 1)
+    facts, topics = specs.facts.table, max(len(specs.topics), 1)
     listed: list[tuple[bool, int, str, int]] = []
     members = {}
     for number, row in zip(range(begin, end), rows.tolist(), strict=True):
@@ -110,11 +110,11 @@ def read_group(specs: GroupSpecs, group: int) -> Group:
         asked = sorted(specs.topic.take(specs.subscriptions[mine] % topics).to_pylist())
         members[number] = Member(**told, topics=asked)
         listed.append((position is None, position or 0, told["member_id"], number))
-    claims = specs.claims.take((specs.claims.member >= begin) & (specs.claims.member < end)).expand()
+    claims = specs.owned.take((specs.owned.member >= begin) & (specs.owned.member < end)).expand()
     topic_of = specs.topic.take(claims.topic).to_pylist()
     for topic, partition, member in sorted(zip(topic_of, claims.first.tolist(), claims.member.tolist(), strict=True)):
         members[member].owned.append((topic, partition))
-    known = specs.topics.known
+    known = specs.topics.with_metadata
     mine = known[specs.topics.group[known] == group]
     counts = zip(specs.topic.take(mine).to_pylist(), specs.topics.partitions[mine].tolist(), strict=True)
     return Group(

@@ -50,7 +50,7 @@ def assign(
     assignor, rules = profile
     if assignor in STICKY:
         return _sticky(specs, assignor, rules, chosen)
-    runs = specs.planned(assignor)
+    runs = specs.precomputed_slices(assignor)
     runs = runs.take(chosen[specs.members.group[runs.member]])
     _check_whole(specs, assignor, chosen, runs)
     if assignor == "roundrobin":
@@ -60,7 +60,7 @@ def assign(
 
 def _check_whole(specs: GroupSpecs, assignor: str, chosen: BoolArray, runs: PartitionSlices) -> None:
     """Windows lay out all partitions of a group. Where they have not, nothing of the plan is to be believed."""
-    known = specs.topics.known
+    known = specs.topics.with_metadata
     num_assigned = np.bincount(runs.topic, runs.count, len(specs.topics))[known]
     if (num_assigned != np.where(chosen[specs.topics.group[known]], specs.topics.partitions[known], 0)).any():
         raise AssertionError(f"windows have not laid out all partitions of the groups that {assignor} plans")
@@ -72,7 +72,7 @@ def _stays(runs: PartitionSlices, refused: dict[int, tuple[str, str]] | None = N
 
 def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, chosen: BoolArray) -> GroupAssignments:
     batch = sticky_batch(specs, cooperative=assignor == "cooperative-sticky", rules=rules)
-    members, topics = np.arange(len(specs.members)), specs.topics.known
+    members, topics = np.arange(len(specs.members)), specs.topics.with_metadata
     if not chosen.all():
         members = members[chosen[specs.members.group]]
         topics = topics[chosen[specs.topics.group[topics]]]

@@ -121,7 +121,7 @@ class Client:
     """A member's library (null: not known), and whether that is more than a guess from a name somebody chose."""
 
     library: str | None
-    surely: bool = False
+    is_certain: bool = False
 
 
 def detect_library(group_id: str, client_id: str | None, member_id: str, assignor: str | None = None) -> Client:
@@ -152,7 +152,7 @@ def count_clients(clients: Iterable[Client]) -> str:
     guessed = set()
     for each in clients:
         counted[each.library or UNKNOWN] += 1
-        if each.library and not each.surely:
+        if each.library and not each.is_certain:
             guessed.add(each.library)
     ordered = sorted(counted.items(), key=lambda one: (one[0] == UNKNOWN, -one[1], one[0]))
     return ", ".join(f"{name} {many}{'?' if name in guessed else ''}" for name, many in ordered)
@@ -172,7 +172,7 @@ class AssignorSwitch:
     """How a group switches: one of the ways above, and the sentences that say so."""
 
     kind: str
-    words: str
+    text: str
 
 
 def plan_switch(now: str | None, to: str, clients: str | None = None) -> AssignorSwitch:

@@ -51,11 +51,11 @@ def follow(
     Yields:
         the figures of each round; groups are numbers of the specs. Groups for which Kafka's class throws have none.
     """
-    batch, known = sticky_batch(specs, cooperative=True, rules=rules), specs.topics.known
-    claimed = np.bincount(specs.members.group[specs.claims.member], specs.claims.count, specs.number).astype(np.int64)
-    topic = np.searchsorted(known, specs.left.topic)
-    departed = PartitionSlices(np.zeros(len(topic), np.int64), topic, *specs.left.columns[2:])
-    departed = departed.take(np.append(known, -1)[topic] == specs.left.topic)
+    batch, known = sticky_batch(specs, cooperative=True, rules=rules), specs.topics.with_metadata
+    claimed = np.bincount(specs.members.group[specs.owned.member], specs.owned.count, specs.num_groups).astype(np.int64)
+    topic = np.searchsorted(known, specs.departed_owned.topic)
+    departed = PartitionSlices(np.zeros(len(topic), np.int64), topic, *specs.departed_owned.columns[2:])
+    departed = departed.take(np.append(known, -1)[topic] == specs.departed_owned.topic)
     if not chosen.all():
         departed = departed.take(chosen[batch.groups.topic_group[departed.topic]])
         number = np.cumsum(chosen[batch.groups.topic_group]) - 1
@@ -70,17 +70,17 @@ def follow(
 def _follow_library(assignor: str, specs: GroupSpecs, chosen: BoolArray, limit: int) -> Iterator[CooperativeRound]:
     """The same by the cooperative assignor of another library, or by ours; members tell the next generation after each
     round."""
-    claimed = np.bincount(specs.members.group[specs.claims.member], specs.claims.count, specs.number).astype(np.int64)
+    claimed = np.bincount(specs.members.group[specs.owned.member], specs.owned.count, specs.num_groups).astype(np.int64)
     for number in range(1, limit + 1):
         planned = plan_groups(specs, [assignor if each else None for each in chosen.tolist()], PlanParams((), ()))
-        chosen = chosen & ~np.isin(np.arange(specs.number), list(planned.refused))
-        compared = held(specs, planned.given, planned.runs.take(planned.withheld), chosen)
+        chosen = chosen & ~np.isin(np.arange(specs.num_groups), list(planned.rejected))
+        compared = held(specs, planned.assigned_now, planned.slices.take(planned.withheld), chosen)
         counts = count_changes(compared)
-        given = compared.by_group(planned.given.topic, planned.given.count)
+        given = compared.sum_by_group(planned.assigned_now.topic, planned.assigned_now.count)
         figures = {
             "assigned": given,
             "revoked": claimed - counts.kept,
-            "moved": counts.there - counts.kept - counts.back,
+            "moved": counts.owned_and_assigned - counts.kept - counts.returned,
             "unowned": subscribed_partitions(specs) - given,
             "stable": claimed == counts.kept,
         }
@@ -90,8 +90,13 @@ def _follow_library(assignor: str, specs: GroupSpecs, chosen: BoolArray, limit: 
             return
         claimed = given
         one = np.ones(len(specs.members), np.int64)
-        members = replace(specs.members, generation=one, told=np.zeros(len(one), bool))
-        specs = replace(specs, members=members, claims=planned.given, left=specs.left.take(np.empty(0, np.int64)))
+        members = replace(specs.members, generation=one, has_user_data=np.zeros(len(one), bool))
+        specs = replace(
+            specs,
+            members=members,
+            owned=planned.assigned_now,
+            departed_owned=specs.departed_owned.take(np.empty(0, np.int64)),
+        )
 
 
 def is_cooperative(name: str) -> bool:
@@ -139,19 +144,23 @@ def _target(specs: GroupSpecs, assignor: list[str | None], question: PlanParams)
     names, fine = _planned_by(assignor, planned)
     if not fine.any():
         return
-    counts = count_changes(compared := held(specs, planned.given, planned.runs.take(planned.withheld), fine))
+    counts = count_changes(compared := held(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine))
     ways = count_heartbeats(specs, planned)
     most = ways.of_groups(specs)
 
     def later(gained: IntArray) -> IntArray:
         """Of each group what members that lose something get of that later."""
-        return np.bincount(specs.members.group, np.where(ways.revoked > 0, gained, 0), specs.number).astype(np.int64)
+        return np.bincount(specs.members.group, np.where(ways.revoked > 0, gained, 0), specs.num_groups).astype(
+            np.int64
+        )
 
-    total = compared.by_group(planned.runs.topic, planned.runs.count)
-    first = compared.by_group(planned.given.topic, planned.given.count) - later(ways.gained - ways.waits_for)
-    zero = np.zeros(specs.number, np.int64)
-    moved = counts.there - counts.kept - counts.back
-    steps = ((first, counts.claimed - counts.kept, moved), (total - later(ways.waits_for), zero, zero))
+    total = compared.sum_by_group(planned.slices.topic, planned.slices.count)
+    first = compared.sum_by_group(planned.assigned_now.topic, planned.assigned_now.count) - later(
+        ways.gained - ways.waits_for
+    )
+    zero = np.zeros(specs.num_groups, np.int64)
+    moved = counts.owned_and_assigned - counts.kept - counts.returned
+    steps = ((first, counts.owned - counts.kept, moved), (total - later(ways.waits_for), zero, zero))
     for number, (has, gives, moves) in enumerate((*steps, (total, zero, zero)), 1):
         at = np.flatnonzero(fine & (most >= number))
         figures = {
@@ -168,20 +177,20 @@ def _planned_by(assignor: list[str | None], planned: GroupAssignments) -> tuple[
     """Of each group the name of its assignor, and whether it is planned."""
     names = np.array([name or "" for name in assignor], object)
     fine: BoolArray = names != ""
-    fine[list(planned.refused)] = False
+    fine[list(planned.rejected)] = False
     return names, fine
 
 
 def _one_round(specs: GroupSpecs, planned: GroupAssignments, assignor: list[str | None]) -> pa.Table:
     """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
     names, fine = _planned_by(assignor, planned)
-    counts = count_changes(compared := held(specs, planned.given, planned.runs.take(planned.withheld), fine))
+    counts = count_changes(compared := held(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine))
     groups = np.flatnonzero(fine)
-    total = compared.by_group(planned.given.topic, planned.given.count)
+    total = compared.sum_by_group(planned.assigned_now.topic, planned.assigned_now.count)
     figures = {
         "assigned": pa.array(total[groups]),
-        "revoked": pa.array(counts.claimed[groups]),
-        "moved": pa.array((counts.there - counts.kept - counts.back)[groups]),
+        "revoked": pa.array(counts.owned[groups]),
+        "moved": pa.array((counts.owned_and_assigned - counts.kept - counts.returned)[groups]),
         "unowned": pa.array(subscribed_partitions(specs)[groups]),
         "stable": pa.array(np.ones(len(groups), bool)),
     }

@@ -36,28 +36,28 @@ class Walk:
     """Members or topics in an order.
 
     Attributes:
-        at: who comes at each place.
+        index: who comes at each place.
         tie: of each place a number, ascending; those that share one are next to each other in an unknown order.
     """
 
-    at: IntArray
+    index: IntArray
     tie: IntArray
 
-    def where(self, chosen: BoolArray) -> Walk:
+    def take(self, chosen: BoolArray) -> Walk:
         """Some of them."""
-        return Walk(self.at[chosen], self.tie[chosen])
+        return Walk(self.index[chosen], self.tie[chosen])
 
 
 def members_in_order(specs: GroupSpecs) -> Walk:
     """All members, group by group, in the order in which the assignor sees them."""
-    told, members = specs.told, specs.members
+    told, members = specs.facts, specs.members
     if not len(members):
         return Walk(np.empty(0, np.int64), np.empty(0, np.int64))
     none = np.iinfo(np.int32).max
     hashes = string_hashes(specs.member_id.to_pylist())
-    position = told.numbers("position", none)[members.row]
+    position = told.int_column("position", none)[members.row]
     slots = table_slots(hashes, members.group)
-    by_slot = np.ones(specs.number, bool)
+    by_slot = np.ones(specs.num_groups, bool)
     by_slot[members.group[position < none]] = False
     by_slot |= classic_groups(specs)
     place = np.where(by_slot[members.group], slots, position)
@@ -79,10 +79,10 @@ def members_in_order(specs: GroupSpecs) -> Walk:
 
 def classic_groups(specs: GroupSpecs) -> BoolArray:
     """Groups that are known to be classic ones: not in the coordinator's new table, and without a target so far."""
-    rows = specs.told.rows[GROUP]
-    classic = np.zeros(specs.told.number, bool)
-    kinds = specs.told.column("group_type", rows).to_pylist()
-    classic[specs.told.group[rows]] = [kind == "classic" for kind in kinds]
+    rows = specs.facts.rows_by_kind[GROUP]
+    classic = np.zeros(specs.facts.num_groups, bool)
+    kinds = specs.facts.column("group_type", rows).to_pylist()
+    classic[specs.facts.group_index[rows]] = [kind == "classic" for kind in kinds]
     return classic[specs.fact_group_index]
 
 
@@ -91,37 +91,37 @@ class Ids:
     """The ids of a specs' topics.
 
     Attributes:
-        of: of each topic; in groups of `by_name`, its place by name instead.
+        topic_ids: of each topic; in groups of `by_name`, its place by name instead.
         by_name: groups in which the id of a topic is not known.
-        refused: groups in which one is no id.
+        rejected: groups in which one is no id.
     """
 
-    of: TopicIds
+    topic_ids: TopicIds
     by_name: BoolArray
-    refused: dict[int, tuple[str, str]]
+    rejected: dict[int, tuple[str, str]]
 
 
 def read_ids(specs: GroupSpecs) -> Ids:
     """The ids of the specs' topics."""
-    topics, told = specs.topics, specs.told
+    topics, told = specs.topics, specs.facts
     texts: list[str | None] = [None] * len(topics)
-    if "topic_id" in told.facts.column_names:
-        rows = np.append(told.rows[ASKS], told.rows[ALIKE])
-        rows = rows[told.topic[rows] >= 0]
-        size = max(len(told.topics), 1)
-        key, first = np.unique(told.group[rows] * size + told.topic[rows], return_index=True)
+    if "topic_id" in told.table.column_names:
+        rows = np.append(told.rows_by_kind[ASKS], told.rows_by_kind[ALIKE])
+        rows = rows[told.topic_index[rows] >= 0]
+        size = max(len(told.topic_names), 1)
+        key, first = np.unique(told.group_index[rows] * size + told.topic_index[rows], return_index=True)
         at = Places(specs.fact_group_index[topics.group] * size + topics.name).of(key)
         for place, text in zip(at.tolist(), told.column("topic_id", rows[first]).to_pylist(), strict=True):
             if place >= 0:
                 texts[place] = text
     ids = read_topic_ids(texts)
     refused: dict[int, tuple[str, str]] = {}
-    for at in topics.known[~ids.fine[topics.known]].tolist():
+    for at in topics.with_metadata[~ids.fine[topics.with_metadata]].tolist():
         if texts[at] is not None:
             said = f"topics: topic_id {texts[at]!r} of {specs.topic[at]} is no id. Kafka prints one as 22 characters"
             refused.setdefault(int(topics.group[at]), ("bad-topic-id", said))
-    by_name = np.zeros(specs.number, bool)
-    by_name[topics.group[topics.known[~ids.fine[topics.known]]]] = True
+    by_name = np.zeros(specs.num_groups, bool)
+    by_name[topics.group[topics.with_metadata[~ids.fine[topics.with_metadata]]]] = True
     place, nameless = row_numbers(topics.group), by_name[topics.group]
     of = TopicIds(np.where(nameless, place, ids.hash), np.where(nameless, place, ids.rank), ids.fine)
     return Ids(of, by_name, refused)
@@ -135,19 +135,19 @@ def topics_in_order(specs: GroupSpecs, topics: IntArray, ids: Ids) -> Walk:
         topics: those with metadata.
         ids: of all topics.
     """
-    asked = np.flatnonzero(specs.topics.asked)
-    names, of = string_hashes(specs.told.topics.to_pylist())[specs.topics.name[asked]], specs.topics.group[asked]
+    asked = np.flatnonzero(specs.topics.is_subscribed)
+    names, of = string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name[asked]], specs.topics.group[asked]
     walked = asked[set_order(names, of)]
     bucket_of_name = np.zeros(len(specs.topics), np.int64)
     bucket_of_name[asked] = set_buckets(names, of)
     # Names without metadata have no id, but make the set larger.
-    sizes = np.bincount(of, minlength=specs.number)
+    sizes = np.bincount(of, minlength=specs.num_groups)
     has = np.zeros(len(specs.topics), bool)
     has[topics] = True
     inserted = walked[has[walked]]
     group = specs.topics.group[inserted]
-    order = set_order(ids.of.hash[inserted], group, sizes)
-    bucket = set_buckets(ids.of.hash[inserted], group, sizes)[order]
+    order = set_order(ids.topic_ids.hash[inserted], group, sizes)
+    bucket = set_buckets(ids.topic_ids.hash[inserted], group, sizes)[order]
     at, group = inserted[order], group[order]
     here = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
     # Where Java rebuilds a bucket, the order of names says nothing any more.

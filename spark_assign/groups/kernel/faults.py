@@ -87,8 +87,8 @@ def _of_members(told: IndexedFacts) -> Iterator[_Fault]:
     asking = np.unique(_member_keys(told, ASKS))
     for key in np.setdiff1d(asking, listed).tolist():
         yield _of_member(told, key, "subscriptions", "unknown-member")
-    rows = told.rows[ASKS]
-    for group in np.unique(told.group[rows[told.topic[rows] < 0]]).tolist():
+    rows = told.rows_by_kind[ASKS]
+    for group in np.unique(told.group_index[rows[told.topic_index[rows] < 0]]).tolist():
         yield _Fault(group, "null-key", _row("subscriptions", topic=None), 1)
     for kind, table in ((OWNED, "owned_runs"), (BLOCK, "owned")):
         for key in np.setdiff1d(_member_keys(told, kind), np.append(listed, asking)).tolist():
@@ -102,8 +102,8 @@ def _size(told: IndexedFacts) -> int:
 
 def _member_keys(told: IndexedFacts, kind: int) -> IntArray:
     """Of each row of a kind its group and member as one number, the member that is null first."""
-    rows = told.rows[kind]
-    return told.group[rows] * _size(told) + told.member[rows] + 1
+    rows = told.rows_by_kind[kind]
+    return told.group_index[rows] * _size(told) + told.member_index[rows] + 1
 
 
 def _of_member(told: IndexedFacts, key: int, table: str, code: str) -> _Fault:
@@ -113,9 +113,9 @@ def _of_member(told: IndexedFacts, key: int, table: str, code: str) -> _Fault:
 
 
 def _instances(told: IndexedFacts) -> Iterator[_Fault]:
-    rows = told.rows[MEMBER]
+    rows = told.rows_by_kind[MEMBER]
     instance = Names(told.column("group_instance_id", rows))
-    keys = told.group[rows] * max(len(instance), 1) + instance.columns[0]
+    keys = told.group_index[rows] * max(len(instance), 1) + instance.columns[0]
     found, times = np.unique(keys[instance.columns[0] >= 0], return_counts=True)
     for key in found[times > 1].tolist():
         group, number = divmod(key, len(instance))
@@ -123,16 +123,16 @@ def _instances(told: IndexedFacts) -> Iterator[_Fault]:
 
 
 def _of_groups(told: IndexedFacts) -> Iterator[_Fault]:
-    groups, times = np.unique(told.group[told.rows[GROUP]], return_counts=True)
+    groups, times = np.unique(told.group_index[told.rows_by_kind[GROUP]], return_counts=True)
     for group in groups[times > 1].tolist():
         yield _Fault(group, "duplicate-group", _row("groups", group_id=told.group_id[group].as_py()), 1)
 
 
 def _of_others(told: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]:
     """Groups of other protocols, whose members own something else; with a topology it is one of Streams."""
-    rows = told.rows[GROUP]
-    found = set(zip(told.group[rows].tolist(), told.column("group_type", rows).to_pylist(), strict=True))
-    found |= {(group, "streams") for group in np.unique(told.group[told.rows[TOPOLOGY]]).tolist()}
+    rows = told.rows_by_kind[GROUP]
+    found = set(zip(told.group_index[rows].tolist(), told.column("group_type", rows).to_pylist(), strict=True))
+    found |= {(group, "streams") for group in np.unique(told.group_index[told.rows_by_kind[TOPOLOGY]]).tolist()}
     for group, kind in found:
         if kind in ("share", "streams") and kind not in also:
             yield _Fault(group, f"{kind}-group", _row("groups", group_type=kind), 1)
@@ -147,16 +147,16 @@ _RUN = ("first", "step", "count")
 def _of_runs(told: IndexedFacts) -> Iterator[_Fault]:
     """Runs that say nothing, and partitions that a member owns twice."""
     for kind, table, names in ((OWNED, "owned_runs", ("member_id", "topic")), (INITIALIZED, "initialized", ("topic",))):
-        rows = told.rows[kind]
-        null = told.topic[rows] < 0
+        rows = told.rows_by_kind[kind]
+        null = told.topic_index[rows] < 0
         for name in _RUN:
             null |= ~told.column(name, rows).is_valid().to_numpy(zero_copy_only=False)
-        first, step, count = (told.numbers(name, 0)[rows] for name in _RUN)
+        first, step, count = (told.int_column(name, 0)[rows] for name in _RUN)
         bad = ~null & ((first < 0) | (step < 1) | (count < 0))
         for faulty, code in ((null, "null-key"), (bad, "bad-partition")):
             for row in rows[faulty].tolist():
-                values = {name: column(told.facts, name)[row].as_py() for name in (*names, *_RUN)}
-                yield _Fault(int(told.group[row]), code, _row(table, **values), 1)
+                values = {name: column(told.table, name)[row].as_py() for name in (*names, *_RUN)}
+                yield _Fault(int(told.group_index[row]), code, _row(table, **values), 1)
         sound = ~null & ~bad & (count > 0)
         if kind == OWNED and sound.any():
             yield from _twice(told, rows[sound], first[sound], step[sound], count[sound])
@@ -164,7 +164,9 @@ def _of_runs(told: IndexedFacts) -> Iterator[_Fault]:
 
 def _twice(told: IndexedFacts, rows: IntArray, first: IntArray, step: IntArray, count: IntArray) -> Iterator[_Fault]:
     """Partitions in two runs of one member; only where a run begins before another ends they are looked at singly."""
-    pair = (told.group[rows] * (len(told.member_id) + 1) + told.member[rows] + 1) * len(told.topics) + told.topic[rows]
+    pair = (told.group_index[rows] * (len(told.member_id) + 1) + told.member_index[rows] + 1) * len(
+        told.topic_names
+    ) + told.topic_index[rows]
     order = np.lexsort((first, pair))
     rows, pair, first, step, count = (each[order] for each in (rows, pair, first, step, count))
     number = np.cumsum(starts_new_key(pair), dtype=np.int64) << _BITS
@@ -180,11 +182,11 @@ def _twice(told: IndexedFacts, rows: IntArray, first: IntArray, step: IntArray, 
 
 
 def _of_blocks(told: IndexedFacts) -> Iterator[_Fault]:
-    rows = told.rows[BLOCK]
+    rows = told.rows_by_kind[BLOCK]
     if not len(rows):
         return
-    block, count = told.numbers("block", -1)[rows], told.numbers("count", 0)[rows]
-    null = (told.topic[rows] < 0) | ~told.column("block", rows).is_valid().to_numpy(zero_copy_only=False)
+    block, count = told.int_column("block", -1)[rows], told.int_column("count", 0)[rows]
+    null = (told.topic_index[rows] < 0) | ~told.column("block", rows).is_valid().to_numpy(zero_copy_only=False)
     bits, twice = words(told.column("bits", rows)), words(told.column("twice", rows))
     for faulty, code in ((null, "null-key"), (~null & (block < 0), "bad-partition")):
         for at in np.flatnonzero(faulty).tolist():
@@ -193,7 +195,7 @@ def _of_blocks(told: IndexedFacts) -> Iterator[_Fault]:
             least = (int(block[at]) << BLOCK_BITS) + (int(low[0]) if len(low) else 0) if known else None
             names = {name: told.column(name, rows[[at]])[0].as_py() for name in ("member_id", "topic")}
             text = _row("owned", **names, partition=least)
-            yield _Fault(int(told.group[rows[at]]), code, text, int(count[at]))
+            yield _Fault(int(told.group_index[rows[at]]), code, text, int(count[at]))
     sound = np.flatnonzero(~null & (block >= 0))
     for at, low in zip(*(each.tolist() for each in repeated(bits[sound], twice[sound], count[sound])), strict=True):
         here = sound[at]
@@ -202,10 +204,10 @@ def _of_blocks(told: IndexedFacts) -> Iterator[_Fault]:
 
 
 def _repeated(told: IndexedFacts, row: int, table: str, partition: int | None, rows: int) -> _Fault:
-    values = {name: column(told.facts, name)[row].as_py() for name in ("member_id", "topic")}
+    values = {name: column(told.table, name)[row].as_py() for name in ("member_id", "topic")}
     if partition is not None:
         values["partition"] = partition
-    return _Fault(int(told.group[row]), "duplicate-owned", _row(table, **values), rows)
+    return _Fault(int(told.group_index[row]), "duplicate-owned", _row(table, **values), rows)
 
 
 def refusals(told: IndexedFacts, faults: dict[int, tuple[str, str]]) -> pa.Table:

@@ -54,11 +54,11 @@ def assign_by_franz_go(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> G
     undisputed = find_undisputed(specs, chosen, np.ones(len(specs.members), bool))
     if cooperative:
         _, readable = _told_in(specs, cooperative)
-        unread = np.zeros(specs.number, bool)
+        unread = np.zeros(specs.num_groups, bool)
         unread[specs.members.group[undisputed.owned.member[~readable[undisputed.owned.member]]]] = True
         undisputed = undisputed.without(unread, specs)
     planned = plan_undisputed(specs, undisputed, served(specs), cooperative=cooperative)
-    return planned.joined(_one_by_one(specs, assignor, chosen & ~undisputed.groups))
+    return planned.concat(_one_by_one(specs, assignor, chosen & ~undisputed.groups))
 
 
 def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
@@ -80,9 +80,12 @@ def _told_in(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]
     """Of each member the generation that its claims are of, and whether the balancer sees them."""
     members = specs.members
     if not cooperative:
-        generation: IntArray = np.where(members.told, members.in_user_data, members.generation)
+        generation: IntArray = np.where(members.has_user_data, members.user_data_generation, members.generation)
         return generation, np.ones(len(members), bool)
-    says = np.bincount(members.group, np.maximum(members.generation, members.in_user_data) >= 0, specs.number) > 0
+    says = (
+        np.bincount(members.group, np.maximum(members.generation, members.user_data_generation) >= 0, specs.num_groups)
+        > 0
+    )
     return members.generation, (members.generation >= 0) | ~says[members.group]
 
 
@@ -96,14 +99,14 @@ def _groups(
     in_line = served(specs)
     asking, asked = np.divmod(specs.subscriptions, max(len(topics), 1))
     claims = _claims(specs, chosen)
-    groups = np.arange(specs.number + 1)
+    groups = np.arange(specs.num_groups + 1)
     ends = [np.searchsorted(members.group[of], groups) for of in (in_line, asking, claims.member)]
     of_topics = np.searchsorted(topics.group, groups)
     number = np.empty(len(members), np.int64)
     for group in np.flatnonzero(chosen).tolist():
         mine, asks, claim = (slice(each[group], each[group + 1]) for each in ends)
         at = np.arange(of_topics[group], of_topics[group + 1])
-        at = at[topics.asked[at]]
+        at = at[topics.is_subscribed[at]]
         number[in_line[mine]] = np.arange(mine.stop - mine.start)
         asks_for = number[asking[asks]], np.searchsorted(at, asked[asks])
         own = claims.take(np.arange(claim.start, claim.stop))
@@ -115,9 +118,9 @@ def _groups(
 
 def _claims(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
     """What members claim of topics that somebody subscribes to, one by one, as far as there are such partitions."""
-    claims = specs.claims
+    claims = specs.owned
     mine = chosen[specs.members.group[claims.member]]
-    rows = claims.take(mine & np.isin(claims.topic, specs.topics.known)).expand()
+    rows = claims.take(mine & np.isin(claims.topic, specs.topics.with_metadata)).expand()
     rows = rows.take(rows.first < specs.topics.partitions[rows.topic])
     return rows.take(np.argsort(rows.member, kind="stable"))
 

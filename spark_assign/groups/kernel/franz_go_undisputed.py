@@ -31,7 +31,7 @@ _NONE = np.empty(0, np.int64)
 
 def served(specs: GroupSpecs) -> IntArray:
     """The members by group, static ones first: by instance id, then the others by member id, as Go compares them."""
-    instance = specs.told.column("group_instance_id", specs.members.row)
+    instance = specs.facts.column("group_instance_id", specs.members.row)
     dynamic = ~instance.is_valid().to_numpy(zero_copy_only=False)
     name = np.where(dynamic, byte_ranks(specs.member_id), byte_ranks(instance))
     order: IntArray = np.lexsort((name, dynamic, specs.members.group))
@@ -84,7 +84,7 @@ def _groups(
     specs: GroupSpecs, undisputed: UndisputedGroups, in_line: IntArray
 ) -> Iterator[tuple[IntArray, list[int], IntArray]]:
     """Of each group its members, how many partitions each of them has, and the topic of each that nobody has."""
-    groups = np.arange(specs.number + 1)
+    groups = np.arange(specs.num_groups + 1)
     ends = np.searchsorted(specs.members.group[in_line], groups).tolist()
     free = np.searchsorted(specs.topics.group[undisputed.topic], groups).tolist()
     for group in np.flatnonzero(undisputed.groups).tolist():

@@ -16,36 +16,36 @@ class GroupAssignments:
     """Who gets what; members and topics are numbers of `GroupSpecs`.
 
     Attributes:
-        runs: the assignment, partitions that are withheld included.
+        slices: the assignment, partitions that are withheld included.
         reason: of each run why it was taken from the member that could have kept it (`STAYS`: it was not).
         withheld: whether each run has to be given up by another member first.
-        refused: group to code and detail; such a group has no runs.
+        rejected: group to code and detail; such a group has no runs.
         order_dependent: what of the runs may go to somebody else in Kafka, as it hangs on an order that the fleet does
         not say.
             (Only uniform and franz-go's sticky balancers are asked for that.)
-        bound: of groups that weighted-sticky has planned how it went with their bound, one of
+        load_bound_status: of groups that weighted-sticky has planned how it went with their bound, one of
             `groups.assignors.weighted.weighted_groups.WORDS`.
     """
 
-    runs: PartitionSlices
+    slices: PartitionSlices
     reason: IntArray
     withheld: BoolArray
-    refused: dict[int, tuple[str, str]]
+    rejected: dict[int, tuple[str, str]]
     order_dependent: PartitionSlices = EMPTY_SLICES
-    bound: Mapping[int, str] = field(default_factory=dict)
+    load_bound_status: Mapping[int, str] = field(default_factory=dict)
 
-    def joined(self, other: GroupAssignments) -> GroupAssignments:
+    def concat(self, other: GroupAssignments) -> GroupAssignments:
         """This plan and that of other groups."""
         return GroupAssignments(
-            self.runs.concat(other.runs),
+            self.slices.concat(other.slices),
             np.append(self.reason, other.reason),
             np.append(self.withheld, other.withheld),
-            self.refused | other.refused,
+            self.rejected | other.rejected,
             self.order_dependent.concat(other.order_dependent),
-            {**self.bound, **other.bound},
+            {**self.load_bound_status, **other.load_bound_status},
         )
 
     @property
-    def given(self) -> PartitionSlices:
+    def assigned_now(self) -> PartitionSlices:
         """What is assigned in this round."""
-        return self.runs.take(~self.withheld)
+        return self.slices.take(~self.withheld)

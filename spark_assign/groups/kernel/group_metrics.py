@@ -16,12 +16,12 @@ def held(specs: GroupSpecs, given: PartitionSlices, withheld: PartitionSlices, p
     """What the planned groups own, and what they are given."""
     members = planned[specs.members.group]
     return Ownership(
-        groups=specs.number,
+        num_groups=specs.num_groups,
         topic_group=specs.topics.group,
         partitions=specs.topics.partitions,
-        claims=specs.claims.take(members[specs.claims.member]),
-        left=specs.left.take(planned[specs.topics.group[specs.left.topic]]),
-        given=given,
+        owned=specs.owned.take(members[specs.owned.member]),
+        departed=specs.departed_owned.take(planned[specs.topics.group[specs.departed_owned.topic]]),
+        assigned=given,
         withheld=withheld,
     )
 
@@ -59,38 +59,38 @@ def measure(
 ) -> dict[str, pa.Array]:
     """Of each group its figures; columns and units: `tables.groups.METRICS`."""
     counts, topics = count_changes(compared), specs.topics
-    given, withheld = compared.given, compared.withheld
-    total = compared.by_group(given.topic, given.count)
-    silent = ~specs.members.subscribes
-    unknown = topics.asked & (topics.partitions <= 0)
+    given, withheld = compared.assigned, compared.withheld
+    total = compared.sum_by_group(given.topic, given.count)
+    silent = ~specs.members.has_subscription
+    unknown = topics.is_subscribed & (topics.partitions <= 0)
     return {
-        **spread(specs.members.group, specs.number, given),
-        "moved": pa.array(counts.there - counts.kept - counts.back),
-        "revoked": pa.array(counts.claimed - counts.kept),
+        **spread(specs.members.group, specs.num_groups, given),
+        "moved": pa.array(counts.owned_and_assigned - counts.kept - counts.returned),
+        "revoked": pa.array(counts.owned - counts.kept),
         "unassigned": pa.array(subscribed_partitions(specs) - total),
-        "withheld": pa.array(compared.by_group(withheld.topic, withheld.count)),
-        "members_without_subscription": pa.array(np.bincount(specs.members.group[silent], minlength=specs.number)),
-        "unknown_topics": pa.array(np.bincount(topics.group[unknown], minlength=specs.number)),
+        "withheld": pa.array(compared.sum_by_group(withheld.topic, withheld.count)),
+        "members_without_subscription": pa.array(np.bincount(specs.members.group[silent], minlength=specs.num_groups)),
+        "unknown_topics": pa.array(np.bincount(topics.group[unknown], minlength=specs.num_groups)),
         "owned_topic_gone": pa.array(counts.topic_gone),
-        "owned_beyond_count": pa.array(counts.beyond_count),
+        "owned_beyond_count": pa.array(counts.out_of_range),
         "claim_conflicts": pa.array(counts.conflicts),
-        "order_dependent": pa.array(compared.by_group(order_dependent.topic, order_dependent.count)),
+        "order_dependent": pa.array(compared.sum_by_group(order_dependent.topic, order_dependent.count)),
         "rack_matched": rack_matched(specs, given, racks_known=racks_known),
     }
 
 
 def subscribed_partitions(specs: GroupSpecs) -> IntArray:
     """Of each group the partitions of all topics that it subscribes to."""
-    known = specs.topics.known
-    return np.bincount(specs.topics.group[known], specs.topics.partitions[known], specs.number).astype(np.int64)
+    known = specs.topics.with_metadata
+    return np.bincount(specs.topics.group[known], specs.topics.partitions[known], specs.num_groups).astype(np.int64)
 
 
 def rack_matched(specs: GroupSpecs, given: PartitionSlices, *, racks_known: bool) -> pa.Array:
     """Of each group the partitions of members that have a replica in their rack; null where no member has a rack."""
-    racked = np.zeros(specs.number, bool)
+    racked = np.zeros(specs.num_groups, bool)
     racked[specs.members.group[specs.members.rack >= 0]] = racks_known
     near = np.array([[rack in each for rack in range(len(specs.racks))] for each in specs.rack_sets], bool)
-    matched = np.zeros(specs.number, np.int64)
+    matched = np.zeros(specs.num_groups, np.int64)
     has_rack_set = np.zeros(len(specs.topics), bool)
     has_rack_set[list(specs.rack_set)] = True
     runs = given.take(has_rack_set[given.topic] & (specs.members.rack[given.member] >= 0))

@@ -19,21 +19,21 @@ OTHER_KINDS = {
 
 def other_kinds(told: IndexedFacts, what: str) -> dict[int, tuple[str, str]]:
     """Groups that are no groups of consumers, with what they are; `what`: what cannot be done with them."""
-    rows = told.rows[GROUP]
+    rows = told.rows_by_kind[GROUP]
     kinds = told.column("group_type", rows).to_pylist()
     return {
         group: ("out-of-scope", f"{OTHER_KINDS.get(kind, f'A group of the protocol {kind}')}. Nothing to {what}")
-        for group, kind in zip(told.group[rows].tolist(), kinds, strict=True)
+        for group, kind in zip(told.group_index[rows].tolist(), kinds, strict=True)
         if kind not in (None, "classic", "consumer")
     }
 
 
 def kinds_of(specs: GroupSpecs) -> list[str | None]:
     """Of each group what the fleet says that it is."""
-    rows = specs.told.rows[GROUP]
-    kinds: list[str | None] = [None] * specs.told.number
+    rows = specs.facts.rows_by_kind[GROUP]
+    kinds: list[str | None] = [None] * specs.facts.num_groups
     for group, kind in zip(
-        specs.told.group[rows].tolist(), specs.told.column("group_type", rows).to_pylist(), strict=True
+        specs.facts.group_index[rows].tolist(), specs.facts.column("group_type", rows).to_pylist(), strict=True
     ):
         kinds[group] = kind
     return [kinds[group] for group in specs.fact_group_index.tolist()]
@@ -41,7 +41,7 @@ def kinds_of(specs: GroupSpecs) -> list[str | None]:
 
 def assignors_of(specs: GroupSpecs) -> list[str | None]:
     """Of each group what it runs with."""
-    configured = configured_of(specs.told)
+    configured = configured_of(specs.facts)
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     return [configured.get(name) for name in names]
 
@@ -49,9 +49,9 @@ def assignors_of(specs: GroupSpecs) -> list[str | None]:
 def clients_of(specs: GroupSpecs, now: Sequence[str | None], assumed: Sequence[str | None]) -> list[str]:
     """Of each group the libraries of its members, as `groups.kernel.client_libraries` counts them; `assumed`: of those
     not known."""
-    found: list[list[Client]] = [[] for _ in range(specs.number)]
+    found: list[list[Client]] = [[] for _ in range(specs.num_groups)]
     group_id, rows = specs.group_id.to_pylist(), specs.members.row
-    ids = zip(specs.told.column("client_id", rows).to_pylist(), specs.member_id.to_pylist(), strict=True)
+    ids = zip(specs.facts.column("client_id", rows).to_pylist(), specs.member_id.to_pylist(), strict=True)
     for group, (client_id, member_id) in zip(specs.members.group.tolist(), ids, strict=True):
         client = detect_library(group_id[group], client_id, member_id, now[group])
         other = assumed[group]

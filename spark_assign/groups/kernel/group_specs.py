@@ -30,27 +30,28 @@ class MemberColumns:
     Attributes:
         group: its group.
         row: its row of the facts.
-        served: its place in the order in which range and roundrobin serve the members of its group: static ones by
-            instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
-        walk: its place in the walk of its group's hash map; distinct over all members.
+        assignment_order: its place in the order in which range and roundrobin serve the members of its group: static
+            ones by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
+        hash_order: its place in the walk of its group's hash map; distinct over all members.
         treeified: null where all hash maps of a group's members are walked alike
         (`groups.assignors.sticky.hash_map_order`).
         generation: of its subscription; -1 for none.
-        in_user_data: the generation inside its user data, -1 for none; `told` is whether it has user data of its own.
+        user_data_generation: the generation inside its user data, -1 for none; `has_user_data` is whether it has user
+        data of its own.
         rack: the number of its rack; -1 for none.
-        subscribes: whether it subscribes to anything.
+        has_subscription: whether it subscribes to anything.
     """
 
     group: IntArray
     row: IntArray
-    served: IntArray
-    walk: IntArray
+    assignment_order: IntArray
+    hash_order: IntArray
     treeified: TreeifiedMembers | None
     generation: IntArray
-    in_user_data: IntArray
-    told: BoolArray
+    user_data_generation: IntArray
+    has_user_data: BoolArray
     rack: IntArray
-    subscribes: BoolArray
+    has_subscription: BoolArray
 
     def __len__(self) -> int:
         return len(self.group)
@@ -61,89 +62,92 @@ class GroupSpecs:
     """Groups 0, 1, … that have members and no fault.
 
     Attributes:
-        told: the facts.
+        facts: the facts.
         fact_group_index: of each group its number there.
         members, topics: of all groups.
-        classes: of each class of subscribers that are not all of their group, the members, ascending.
-        claims: what members own.
-        left: what members that have left owned; the member is a number of `told.member_id`.
+        subscriber_sets: of each class of subscribers that are not all of their group, the members, ascending.
+        owned: what members own.
+        departed_owned: what members that have left owned; the member is a number of `told.member_id`.
         subscriptions: member and topic of each, as member * topics + topic, ascending, each once.
-        asked: of each subscription its row of the facts, which may be that to a topic that is like its own.
+        subscription_rows: of each subscription its row of the facts, which may be that to a topic that is like its own.
         racks: the names of racks.
         rack_sets: the sets of racks that partitions have replicas in; the first is empty.
         rack_set: of topics with known racks, of each partition the number of its set.
-        in_order: single partitions in the order in which members tell that they own them; null: as the facts say.
-        carries: what goes through the partitions; null: as the facts say.
+        owned_order: single partitions in the order in which members tell that they own them; null: as the facts say.
+        partition_loads: what goes through the partitions; null: as the facts say.
     """
 
-    told: IndexedFacts
+    facts: IndexedFacts
     fact_group_index: IntArray
     members: MemberColumns
     topics: TopicColumns
-    classes: list[IntArray]
-    claims: PartitionSlices
-    left: PartitionSlices
+    subscriber_sets: list[IntArray]
+    owned: PartitionSlices
+    departed_owned: PartitionSlices
     subscriptions: IntArray
-    asked: IntArray
+    subscription_rows: IntArray
     racks: list[str]
     rack_sets: list[frozenset[int]]
     rack_set: dict[int, IntArray]
-    in_order: PartitionSlices | None = None
-    carries: PartitionLoads | None = None
+    owned_order: PartitionSlices | None = None
+    partition_loads: PartitionLoads | None = None
 
     @property
-    def number(self) -> int:
+    def num_groups(self) -> int:
         """How many groups."""
         return len(self.fact_group_index)
 
     @cached_property
     def member_id(self) -> pa.Array:
         """Of each member its id."""
-        return named(self.told.member_id, self.told.member[self.members.row])
+        return named(self.facts.member_id, self.facts.member_index[self.members.row])
 
     @cached_property
     def topic(self) -> pa.Array:
         """Of each topic its name."""
-        return named(self.told.topics, self.topics.name)
+        return named(self.facts.topic_names, self.topics.name)
 
     @cached_property
     def cluster(self) -> pa.Array:
         """Of each group its cluster."""
-        return self.told.cluster.take(pa.array(self.fact_group_index))
+        return self.facts.cluster.take(pa.array(self.fact_group_index))
 
     @cached_property
     def group_id(self) -> pa.Array:
         """Of each group its id."""
-        return self.told.group_id.take(pa.array(self.fact_group_index))
+        return self.facts.group_id.take(pa.array(self.fact_group_index))
 
     @cached_property
     def loads(self) -> PartitionLoads:
         """What goes through the partitions of the topics."""
-        return self.carries or read_loads(self.told, self.fact_group_index, self.topics)
+        return self.partition_loads or read_loads(self.facts, self.fact_group_index, self.topics)
 
-    def planned(self, assignor: str) -> PartitionSlices:
+    def precomputed_slices(self, assignor: str) -> PartitionSlices:
         """The runs that windows have laid out by an assignor, of topics with metadata.
 
         Range lays out topics that are alike in the same way; round robin goes on from one to the next.
         """
         member, topic = np.divmod(self.subscriptions, max(len(self.topics), 1))
         first, step, count = (
-            self.told.numbers(f"{assignor}_{part}", 0)[self.asked] for part in ("first", "step", "count")
+            self.facts.int_column(f"{assignor}_{part}", 0)[self.subscription_rows]
+            for part in ("first", "step", "count")
         )
-        if assignor == "roundrobin" and len(self.told.rows[ALIKE]):
+        if assignor == "roundrobin" and len(self.facts.rows_by_kind[ALIKE]):
             first, count = self._in_turn(topic, first, step)
         slices = PartitionSlices(member, topic, first, step, count)
         return slices.take(slices.count > 0)
 
     def _in_turn(self, topic: IntArray, first: IntArray, members: IntArray) -> tuple[IntArray, IntArray]:
         """First and count of round robin's runs, of which `first` is that in the topic whose row was laid out."""
-        topics, size = self.topics, max(len(self.told.topics), 1)
-        partitions = np.maximum(np.where(topics.asked, topics.partitions, 0), 0)
-        like = Places(topics.group * size + topics.name).of(topics.group[topic] * size + self.told.topic[self.asked])
+        topics, size = self.topics, max(len(self.facts.topic_names), 1)
+        partitions = np.maximum(np.where(topics.is_subscribed, topics.partitions, 0), 0)
+        like = Places(topics.group * size + topics.name).of(
+            topics.group[topic] * size + self.facts.topic_index[self.subscription_rows]
+        )
         counted = np.zeros_like(partitions)
         counted[like] = partitions[like]
         members = np.maximum(members, 1)
-        first = (first + topics.before(counted)[like] - topics.before(partitions)[topic]) % members
+        first = (first + topics.sum_of_preceding(counted)[like] - topics.sum_of_preceding(partitions)[topic]) % members
         return first, np.maximum(-(-(partitions[topic] - first) // members), 0)
 
 
@@ -152,12 +156,12 @@ class GroupSpecs:
 
 def read_group_specs(told: IndexedFacts, faulty: set[int]) -> GroupSpecs:
     """The groups that have members, but those that are faulty."""
-    sound = np.ones(told.number, bool)
+    sound = np.ones(told.num_groups, bool)
     sound[list(faulty)] = False
-    with_members = np.zeros(told.number, bool)
-    with_members[told.group[told.rows[MEMBER]]] = True
+    with_members = np.zeros(told.num_groups, bool)
+    with_members[told.group_index[told.rows_by_kind[MEMBER]]] = True
     fact_group_index = np.flatnonzero(sound & with_members)
-    number = np.full(told.number, -1, np.int64)
+    number = np.full(told.num_groups, -1, np.int64)
     number[fact_group_index] = np.arange(len(fact_group_index))
     members = _read_members(told, number)
     wanted, claimed = asked(told, number >= 0), owned(told, number >= 0)
@@ -165,15 +169,15 @@ def read_group_specs(told: IndexedFacts, faulty: set[int]) -> GroupSpecs:
     racks, rack, sets, rack_set = _read_racks(told, number, members, topics)
     owners = subscriptions // max(len(topics), 1)
     return GroupSpecs(
-        told=told,
+        facts=told,
         fact_group_index=fact_group_index,
-        members=replace(members, rack=rack, subscribes=np.bincount(owners, minlength=len(members)) > 0),
+        members=replace(members, rack=rack, has_subscription=np.bincount(owners, minlength=len(members)) > 0),
         topics=topics,
-        classes=classes,
-        claims=claims,
-        left=left,
+        subscriber_sets=classes,
+        owned=claims,
+        departed_owned=left,
         subscriptions=subscriptions,
-        asked=rows,
+        subscription_rows=rows,
         racks=racks,
         rack_sets=sets,
         rack_set=rack_set,
@@ -181,10 +185,10 @@ def read_group_specs(told: IndexedFacts, faulty: set[int]) -> GroupSpecs:
 
 
 def _read_members(told: IndexedFacts, number: IntArray) -> MemberColumns:
-    rows = told.rows[MEMBER][number[told.group[told.rows[MEMBER]]] >= 0]
-    rows = rows[np.lexsort((told.member[rows], told.group[rows]))]
-    group, ids = number[told.group[rows]], told.member[rows]
-    position = told.numbers("position", np.iinfo(np.int32).max)[rows]
+    rows = told.rows_by_kind[MEMBER][number[told.group_index[told.rows_by_kind[MEMBER]]] >= 0]
+    rows = rows[np.lexsort((told.member_index[rows], told.group_index[rows]))]
+    group, ids = number[told.group_index[rows]], told.member_index[rows]
+    position = told.int_column("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(told.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
     # Members are put into the leader's `HashMap` as the coordinator lists them; without a position, by id.
     walk, treeified = walks(hashes, ids, group, np.lexsort((position, group)))
@@ -192,20 +196,20 @@ def _read_members(told: IndexedFacts, number: IntArray) -> MemberColumns:
     return MemberColumns(
         group=group,
         row=rows,
-        served=_served(told, rows, group),
-        walk=walk,
+        assignment_order=_served(told, rows, group),
+        hash_order=walk,
         treeified=treeified,
-        generation=np.maximum(told.numbers("generation_id")[rows], -1),
-        in_user_data=np.maximum(told.numbers("user_data_generation_id")[rows], -1),
-        told=told_generation,
+        generation=np.maximum(told.int_column("generation_id")[rows], -1),
+        user_data_generation=np.maximum(told.int_column("user_data_generation_id")[rows], -1),
+        has_user_data=told_generation,
         rack=np.full(len(rows), -1, np.int64),
-        subscribes=np.zeros(len(rows), bool),
+        has_subscription=np.zeros(len(rows), bool),
     )
 
 
 def _served(told: IndexedFacts, rows: IntArray, group: IntArray) -> IntArray:
     instance = Names(told.column("group_instance_id", rows)).columns[0]
-    order = np.lexsort((told.member[rows], instance, instance < 0, group))
+    order = np.lexsort((told.member_index[rows], instance, instance < 0, group))
     begins = np.flatnonzero(starts_new_key(group))
     served = np.empty(len(rows), np.int64)
     served[order] = np.arange(len(rows))
@@ -215,38 +219,38 @@ def _served(told: IndexedFacts, rows: IntArray, group: IntArray) -> IntArray:
 def _read_topics(
     told: IndexedFacts, number: IntArray, members: MemberColumns, wanted: SubscriptionRows, claimed: Owned
 ) -> tuple[TopicColumns, list[IntArray], IntArray, IntArray, PartitionSlices, PartitionSlices]:
-    size = max(len(told.topics), 1)
+    size = max(len(told.topic_names), 1)
     ids = max(len(told.member_id), 1)
-    of_member = Places(members.group * ids + told.member[members.row])
+    of_member = Places(members.group * ids + told.member_index[members.row])
     rows = wanted.row
     # A subscription may be told of twice; members are sorted, so that their places are their numbers.
-    pairs = of_member.of(number[told.group[rows]] * ids + told.member[rows]) * size + wanted.topic
+    pairs = of_member.of(number[told.group_index[rows]] * ids + told.member_index[rows]) * size + wanted.topic
     if (np.diff(pairs) <= 0).any():
         pairs, first = np.unique(pairs, return_index=True)
         rows = rows[first]
     asking = pairs // size
     asked_key = members.group[asking] * size + pairs % size
-    left = told.rows[LEFT][number[told.group[told.rows[LEFT]]] >= 0]
-    owned_key = number[told.group[claimed.row]] * size + told.topic[claimed.row]
-    left_key = number[told.group[left]] * size + told.topic[left]
+    left = told.rows_by_kind[LEFT][number[told.group_index[told.rows_by_kind[LEFT]]] >= 0]
+    owned_key = number[told.group_index[claimed.row]] * size + told.topic_index[claimed.row]
+    left_key = number[told.group_index[left]] * size + told.topic_index[left]
     places = Places(np.concatenate([asked_key, owned_key, left_key]))
     partitions = np.full(len(places), -1, np.int64)
-    of_row, topic = told.numbers("partitions"), places.of(asked_key)
+    of_row, topic = told.int_column("partitions"), places.of(asked_key)
     for at, some in ((places.of(left_key), left), (places.of(owned_key), claimed.row), (topic, rows)):
         partitions[at] = of_row[some]
     is_asked = np.zeros(len(places), bool)
     is_asked[topic] = True
     group = places.keys // size
     subscribers, classes = subscriber_classes(asking, topic, len(places), group, members)
-    owner = of_member.of(number[told.group[claimed.row]] * ids + told.member[claimed.row])
+    owner = of_member.of(number[told.group_index[claimed.row]] * ids + told.member_index[claimed.row])
     fine = claimed.count > 0
     claims = PartitionSlices(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).take(fine)
-    count = told.numbers("count", 0)[left]
+    count = told.int_column("count", 0)[left]
     gone = PartitionSlices(
-        told.member[left],
+        told.member_index[left],
         places.of(left_key),
-        told.numbers("first")[left],
-        told.numbers("step", 1)[left],
+        told.int_column("first")[left],
+        told.int_column("step", 1)[left],
         count,
     ).take(count > 0)
     topics = TopicColumns(group, places.keys % size, partitions, is_asked, subscribers)
@@ -286,11 +290,15 @@ def _read_racks(
     numbers = {text: at for at, text in enumerate(coded.dictionary.to_pylist())}
     sets: dict[frozenset[int], int] = {frozenset(): 0}
     of_topic: dict[int, IntArray] = {}
-    size = max(len(told.topics), 1)
+    size = max(len(told.topic_names), 1)
     places = Places(topics.group * size + topics.name)
-    rows = told.rows[LAYOUT]
+    rows = told.rows_by_kind[LAYOUT]
     rows = rows[numbers_of(told.column("at", rows).value_lengths(), 0) > 0]
-    at = places.of(np.where(number[told.group[rows]] >= 0, number[told.group[rows]] * size + told.topic[rows], -1))
+    at = places.of(
+        np.where(
+            number[told.group_index[rows]] >= 0, number[told.group_index[rows]] * size + told.topic_index[rows], -1
+        )
+    )
     here = [told.column(name, rows[at >= 0]).to_pylist() for name in ("at", "racks")]
     for row, layout, topic in zip(*here, at[at >= 0].tolist(), strict=True):
         partitions = int(topics.partitions[topic])
@@ -305,8 +313,8 @@ def _read_racks(
 
 def idle_groups(told: IndexedFacts, faulty: set[int]) -> IntArray:
     """Groups that are known of but have no members and no fault, as rows of kind GROUP."""
-    rows = told.rows[GROUP]
-    with_members = np.zeros(told.number, bool)
-    with_members[told.group[told.rows[MEMBER]]] = True
+    rows = told.rows_by_kind[GROUP]
+    with_members = np.zeros(told.num_groups, bool)
+    with_members[told.group_index[told.rows_by_kind[MEMBER]]] = True
     with_members[list(faulty)] = True
-    return rows[~with_members[told.group[rows]]]
+    return rows[~with_members[told.group_index[rows]]]

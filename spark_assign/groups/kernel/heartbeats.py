@@ -65,14 +65,14 @@ class HeartbeatCounts:
 
     def of_groups(self, specs: GroupSpecs) -> IntArray:
         """Of each group how many its slowest member takes."""
-        most = np.ones(specs.number, np.int64)
+        most = np.ones(specs.num_groups, np.int64)
         np.maximum.at(most, specs.members.group, self.heartbeats)
         return most
 
 
 def count_heartbeats(specs: GroupSpecs, planned: GroupAssignments) -> HeartbeatCounts:
     """How each member comes to its part of the plan."""
-    number, runs, claims = len(specs.members), planned.runs, specs.claims
+    number, runs, claims = len(specs.members), planned.slices, specs.owned
     there, here = match_equal_slices(runs, claims)
     stays, stays_claimed = mask_from_indexes(there, len(runs)), mask_from_indexes(here, len(claims))
     target, owned = runs.take(~stays).expand(), claims.take(~stays_claimed).expand()
@@ -105,7 +105,7 @@ def list_heartbeats(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]
     planned = plan_groups(specs, mine, question)
     names = np.array([name or "" for name in mine], object)
     fine: BoolArray = names != ""
-    fine[list(planned.refused)] = False
+    fine[list(planned.rejected)] = False
     ways = count_heartbeats(specs, planned)
     at = np.flatnonzero(fine[specs.members.group])
     columns = named_groups(specs, specs.members.group[at])

@@ -37,37 +37,37 @@ class IndexedFacts:
     """Facts of whole groups.
 
     Attributes:
-        facts: the table.
-        rows: of each kind its rows.
-        group: of each row the number of its group.
-        member, topic, like: of each row the number of its name; -1 for null.
+        table: the table.
+        rows_by_kind: of each kind its rows.
+        group_index: of each row the number of its group.
+        member_index, topic_index, representative_index: of each row the number of its name; -1 for null.
         cluster, group_id: the names of each group.
-        member_id, topics: the names.
+        member_id, topic_names: the names.
     """
 
-    facts: pa.Table
-    rows: dict[int, IntArray]
-    group: IntArray
-    member: IntArray
-    topic: IntArray
-    like: IntArray
+    table: pa.Table
+    rows_by_kind: dict[int, IntArray]
+    group_index: IntArray
+    member_index: IntArray
+    topic_index: IntArray
+    representative_index: IntArray
     cluster: pa.Array
     group_id: pa.Array
     member_id: pa.Array
-    topics: pa.Array
+    topic_names: pa.Array
 
     @property
-    def number(self) -> int:
+    def num_groups(self) -> int:
         """How many groups."""
         return len(self.cluster)
 
-    def numbers(self, name: str, missing: int = -1) -> IntArray:
+    def int_column(self, name: str, missing: int = -1) -> IntArray:
         """A column of whole numbers; null becomes `missing`."""
-        return numbers(column(self.facts, name), missing)
+        return numbers(column(self.table, name), missing)
 
     def column(self, name: str, rows: IntArray) -> pa.Array:
         """A column of some rows."""
-        return column(self.facts, name).take(pa.array(rows, pa.int64()))
+        return column(self.table, name).take(pa.array(rows, pa.int64()))
 
 
 def read(facts: pa.Table) -> IndexedFacts:
@@ -79,16 +79,16 @@ def read(facts: pa.Table) -> IndexedFacts:
     groups = Places(both)
     member, topic = Names(column(facts, "member_id")), Names(column(facts, "topic"), column(facts, "like"))
     return IndexedFacts(
-        facts=facts,
-        rows=rows,
-        group=groups.of(both),
-        member=member.columns[0],
-        topic=topic.columns[0],
-        like=topic.columns[1],
+        table=facts,
+        rows_by_kind=rows,
+        group_index=groups.of(both),
+        member_index=member.columns[0],
+        topic_index=topic.columns[0],
+        representative_index=topic.columns[1],
         cluster=clusters.texts.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
         group_id=ids.texts.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
         member_id=member.texts,
-        topics=topic.texts,
+        topic_names=topic.texts,
     )
 
 
@@ -102,16 +102,16 @@ class SubscriptionRows:
 
 def asked(told: IndexedFacts, sound: NDArray[np.bool_]) -> SubscriptionRows:
     """The subscriptions of sound groups, those to topics that are alike each for itself."""
-    rows, alike = (told.rows[kind][sound[told.group[told.rows[kind]]]] for kind in (ASKS, ALIKE))
+    rows, alike = (told.rows_by_kind[kind][sound[told.group_index[told.rows_by_kind[kind]]]] for kind in (ASKS, ALIKE))
     if not len(alike):
-        return SubscriptionRows(rows, told.topic[rows])
-    size = len(told.topics)
-    key = told.group[alike] * size + told.like[alike]
+        return SubscriptionRows(rows, told.topic_index[rows])
+    size = len(told.topic_names)
+    key = told.group_index[alike] * size + told.representative_index[alike]
     order = np.argsort(key)
-    wanted = told.group[rows] * size + told.topic[rows]
+    wanted = told.group_index[rows] * size + told.topic_index[rows]
     begin, end = (np.searchsorted(key[order], wanted, side) for side in ("left", "right"))
     which, at = expand_slices(begin, np.ones_like(begin), end - begin)
-    return SubscriptionRows(rows[which], told.topic[alike[order]][at])
+    return SubscriptionRows(rows[which], told.topic_index[alike[order]][at])
 
 
 @dataclass(frozen=True)
@@ -126,18 +126,20 @@ class Owned:
 
 def owned(told: IndexedFacts, sound: NDArray[np.bool_]) -> Owned:
     """The ownership of sound groups, single partitions as runs."""
-    runs, blocks = (told.rows[kind][sound[told.group[told.rows[kind]]]] for kind in (OWNED, BLOCK))
+    runs, blocks = (
+        told.rows_by_kind[kind][sound[told.group_index[told.rows_by_kind[kind]]]] for kind in (OWNED, BLOCK)
+    )
     pairs = Places(_pair(told, blocks))
     key, *parts = runs_of_blocks(
-        pairs.of(_pair(told, blocks)), told.numbers("block")[blocks], words(told.column("bits", blocks))
+        pairs.of(_pair(told, blocks)), told.int_column("block")[blocks], words(told.column("bits", blocks))
     )
     example = np.zeros(len(pairs), np.int64)
     example[pairs.of(_pair(told, blocks))] = blocks
-    given = [told.numbers(name)[runs] for name in ("first", "step", "count")]
+    given = [told.int_column(name)[runs] for name in ("first", "step", "count")]
     row = np.append(runs, example[key])
     return Owned(row, *(np.append(one, other) for one, other in zip(given, parts, strict=True)))
 
 
 def _pair(told: IndexedFacts, rows: IntArray) -> IntArray:
-    members, topics = len(told.member_id) + 1, len(told.topics) + 1
-    return (told.group[rows] * members + told.member[rows]) * topics + told.topic[rows]
+    members, topics = len(told.member_id) + 1, len(told.topic_names) + 1
+    return (told.group_index[rows] * members + told.member_index[rows]) * topics + told.topic_index[rows]

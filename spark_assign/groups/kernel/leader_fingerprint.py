@@ -82,7 +82,7 @@ class Leader:
 
     library: str | None
     releases: str | None
-    certainty: str
+    confidence: str
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def find_leader(group_id: str, assignor: str, members: Sequence[MemberBytes]) ->
     if len(libraries) != 1:
         return Leader(None, None, UNKNOWN)
     (library,) = libraries
-    named = all(name.library == library and name.surely for _, name in candidates)
+    named = all(name.library == library and name.is_certain for _, name in candidates)
     certainty = (SURE if named else LIKELY) if len(by_bytes) == 1 else LIKELY if named else GUESS
     return Leader(library, _joined(each.releases for fits, _ in candidates for each in fits), certainty)
 

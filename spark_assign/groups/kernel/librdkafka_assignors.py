@@ -40,9 +40,9 @@ def assign_by_librdkafka(specs: GroupSpecs, assignor: str, chosen: BoolArray) ->
     if assignor == "range":
         planned = _stays(range_runs(specs, plain))
     else:
-        undisputed = find_undisputed(specs, plain, specs.members.subscribes)
+        undisputed = find_undisputed(specs, plain, specs.members.has_subscription)
         plain, planned = undisputed.groups, plan_undisputed(specs, undisputed)
-    return planned.joined(_one_by_one(specs, assignor, chosen & ~plain))
+    return planned.concat(_one_by_one(specs, assignor, chosen & ~plain))
 
 
 def _stays(runs: PartitionSlices) -> GroupAssignments:
@@ -51,9 +51,9 @@ def _stays(runs: PartitionSlices) -> GroupAssignments:
 
 def _with_racks(specs: GroupSpecs) -> BoolArray:
     """Groups in which racks may matter: a member has one, and so have replicas of a topic."""
-    racked = np.zeros(specs.number, bool)
+    racked = np.zeros(specs.num_groups, bool)
     racked[specs.members.group[specs.members.rack >= 0]] = True
-    known = np.zeros(specs.number, bool)
+    known = np.zeros(specs.num_groups, bool)
     known[specs.topics.group[list(specs.rack_set)]] = True
     return racked & known
 
@@ -108,12 +108,12 @@ class _Reader:
 
     def __init__(self, specs: GroupSpecs, chosen: BoolArray) -> None:
         members, topics = specs.members, specs.topics
-        facts = specs.told
+        facts = specs.facts
         self._specs = specs
         self._ids, self._names = specs.member_id.to_pylist(), specs.topic.to_pylist()
         self._instances = facts.column("group_instance_id", members.row).to_pylist()
-        self._position = facts.numbers("position", LAST)[members.row]
-        groups = np.arange(specs.number + 1)
+        self._position = facts.int_column("position", LAST)[members.row]
+        groups = np.arange(specs.num_groups + 1)
         self._members, self._topics = np.searchsorted(members.group, groups), np.searchsorted(topics.group, groups)
         self._asks: dict[int, list[str]] = defaultdict(list)
         asking = specs.subscriptions // max(len(topics), 1)
@@ -121,7 +121,7 @@ class _Reader:
             member, topic = divmod(key, max(len(topics), 1))
             self._asks[member].append(self._names[topic])
         self._owned: dict[int, list[TopicPartition]] = defaultdict(list)
-        claims = specs.claims.take(chosen[members.group[specs.claims.member]]).expand()
+        claims = specs.owned.take(chosen[members.group[specs.owned.member]]).expand()
         for member, topic, partition in zip(*(each.tolist() for each in claims.columns[:3]), strict=True):
             self._owned[member].append((self._names[topic], partition))
 

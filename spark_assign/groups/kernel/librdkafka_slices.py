@@ -58,12 +58,12 @@ def _asking(specs: GroupSpecs, chosen: BoolArray) -> tuple[IntArray, IntArray]:
 def _rings(specs: GroupSpecs, lines: _Lines) -> tuple[IntArray, IntArray]:
     """Of each member its place in its group's ring, and how many there are in each."""
     group = specs.members.group
-    some = np.flatnonzero(specs.members.subscribes)
+    some = np.flatnonzero(specs.members.has_subscription)
     some = some[np.lexsort((lines.place[some], group[some]))]
     some = lines.sorted_out(some, group[some])
     ring = np.zeros(len(group), np.int64)
     ring[some] = row_numbers(group[some])
-    return ring, np.bincount(group[some], minlength=specs.number)
+    return ring, np.bincount(group[some], minlength=specs.num_groups)
 
 
 def _starts(specs: GroupSpecs, dealt: IntArray, sizes: IntArray, place: IntArray, topic: IntArray) -> IntArray:
@@ -82,7 +82,7 @@ def _starts(specs: GroupSpecs, dealt: IntArray, sizes: IntArray, place: IntArray
     before = exclusive_sum(topics.partitions[dealt], np.searchsorted(group, group))
     start[dealt] = before % np.maximum(sizes[group], 1)
     of_topic = np.bincount(topic, minlength=len(topics))
-    mixed = np.zeros(specs.number, bool)
+    mixed = np.zeros(specs.num_groups, bool)
     mixed[group[of_topic[dealt] != sizes[group]]] = True
     begins = np.cumsum(of_topic) - of_topic
     some = dealt[mixed[group]]
@@ -102,16 +102,16 @@ class _Lines:
 
     def __init__(self, specs: GroupSpecs) -> None:
         members = specs.members
-        facts = specs.told
+        facts = specs.facts
         instance = facts.column("group_instance_id", members.row)
         static = instance.is_valid().to_numpy(zero_copy_only=False)
         name = byte_ranks(specs.member_id)
         self.place: IntArray = np.where(static, byte_ranks(instance), name)
         self._specs, self._static, self._group = specs, static, members.group
-        some = members.subscribes
-        counts = [np.bincount(members.group[some & kind], minlength=specs.number) for kind in (static, ~static)]
+        some = members.has_subscription
+        counts = [np.bincount(members.group[some & kind], minlength=specs.num_groups) for kind in (static, ~static)]
         self._mixed = (counts[0] > 0) & (counts[1] > 0)
-        self._listed = (name, facts.numbers("position", LAST)[members.row])
+        self._listed = (name, facts.int_column("position", LAST)[members.row])
 
     def sorted_out(self, member: IntArray, line: IntArray) -> IntArray:
         """Members by line, with those of groups that have members of both kinds in the order that C makes of them."""
@@ -133,7 +133,7 @@ class _Lines:
         name, position = self._listed
         members = members[np.lexsort((name[members], position[members]))]
         ids = self._specs.member_id.take(members).to_pylist()
-        instances = self._specs.told.column("group_instance_id", self._specs.members.row[members]).to_pylist()
+        instances = self._specs.facts.column("group_instance_id", self._specs.members.row[members]).to_pylist()
         listed = [
             LibrdkafkaMember(name, instance, "", at, frozenset(), ())
             for at, (name, instance) in enumerate(zip(ids, instances, strict=True))

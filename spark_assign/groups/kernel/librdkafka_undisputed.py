@@ -35,10 +35,10 @@ def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAss
     """Plan these groups."""
     members, topics = specs.members, specs.topics
     name, topic_name = byte_ranks(specs.member_id), byte_ranks(specs.topic)
-    subscribers = np.flatnonzero(members.subscribes & undisputed.groups[members.group])
+    subscribers = np.flatnonzero(members.has_subscription & undisputed.groups[members.group])
     group = members.group[subscribers]
     left = _in_turn(specs, undisputed, topic_name)
-    free = np.bincount(topics.group[undisputed.topic], minlength=specs.number)
+    free = np.bincount(topics.group[undisputed.topic], minlength=specs.num_groups)
     to_member = subscribers[fill_up(group, undisputed.load[subscribers], name[subscribers], free)]
     filled = np.zeros(len(to_member), np.int64)
     dealt, reason, withheld = as_runs(
@@ -46,7 +46,7 @@ def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAss
     )
 
     load = undisputed.load + np.bincount(to_member, minlength=len(members))
-    from_member, turn, getter = _moves(group, subscribers, load, name, specs.number)
+    from_member, turn, getter = _moves(group, subscribers, load, name, specs.num_groups)
     kept, moved = _given(undisputed.owned, load, from_member, topic_name)
     # The moved ones are sorted by member; each member's turns count from 0.
     begin = np.searchsorted(moved.member, from_member)
@@ -69,10 +69,10 @@ def _in_turn(specs: GroupSpecs, undisputed: UndisputedGroups, topic_name: IntArr
     """
     topics = specs.topics
     group = topics.group[undisputed.topic]
-    some = np.flatnonzero(topics.asked & undisputed.groups[topics.group])
+    some = np.flatnonzero(topics.is_subscribed & undisputed.groups[topics.group])
     place = topic_name.copy()
-    hashes = string_hashes(specs.told.topics.to_pylist())[topics.name[some]]
-    backwards = np.zeros(specs.number, bool)
+    hashes = string_hashes(specs.facts.topic_names.to_pylist())[topics.name[some]]
+    backwards = np.zeros(specs.num_groups, bool)
     backwards[specs.members.group[undisputed.owned.member]] = True
     answered = answered_places(topics.group[some], topic_name[some], hashes)
     place[some] = np.where(backwards[topics.group[some]], -answered, topic_name[some])

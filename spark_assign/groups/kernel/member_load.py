@@ -34,48 +34,48 @@ class MemberLoads:
     """What the members of a specs' groups carry of some runs, each its own."""
 
     specs: GroupSpecs
-    runs: PartitionSlices
+    slices: PartitionSlices
 
     @cached_property
     def _each(self) -> tuple[IntArray, IntArray]:
         """Member, and place in the columns of `Loads`, of each partition, in an order that nothing else changes."""
-        rows = self.runs.expand()
+        rows = self.slices.expand()
         rows = rows.take(rows.first < self.specs.topics.partitions[rows.topic])
         order = np.lexsort((rows.first, rows.topic, rows.member))
-        return rows.member[order], self.specs.loads.of(rows.topic[order], rows.first[order])
+        return rows.member[order], self.specs.loads.position_of(rows.topic[order], rows.first[order])
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Of each member its values added up, those that are not known left out."""
         member, at = self._each
         return np.bincount(member, np.nan_to_num(values[at]), len(self.specs.members)).astype(np.float64)
 
-    def known(self, values: FloatArray) -> IntArray:
+    def num_known(self, values: FloatArray) -> IntArray:
         """Of each member the number of its partitions with a known value."""
         member, at = self._each
         return np.bincount(member[~np.isnan(values[at])], minlength=len(self.specs.members))
 
-    def partitions(self) -> IntArray:
+    def num_partitions(self) -> IntArray:
         """Of each member the number of its partitions."""
         return np.bincount(self._each[0], minlength=len(self.specs.members))
 
 
 def by_group(specs: GroupSpecs, of_member: FloatArray | IntArray) -> FloatArray:
     """Of each group what its members have, added up."""
-    return np.bincount(specs.members.group, of_member, specs.number).astype(np.float64)
+    return np.bincount(specs.members.group, of_member, specs.num_groups).astype(np.float64)
 
 
 def largest(specs: GroupSpecs, of_member: FloatArray) -> FloatArray:
     """Of each group the most that a member has; `NaN` is nothing, and where all are, `NaN` is the answer."""
-    most = np.full(specs.number, np.nan)
+    most = np.full(specs.num_groups, np.nan)
     np.fmax.at(most, specs.members.group, of_member)
     return most
 
 
 def given_number(specs: GroupSpecs, name: str) -> FloatArray:
     """Of each group a number that `groups` gives: capacity, load_bound; `NaN` where it gives none."""
-    rows = specs.told.rows[GROUP]
-    number = np.full(specs.told.number, np.nan)
-    number[specs.told.group[rows]] = specs.told.column(name, rows).to_numpy(zero_copy_only=False)
+    rows = specs.facts.rows_by_kind[GROUP]
+    number = np.full(specs.facts.num_groups, np.nan)
+    number[specs.facts.group_index[rows]] = specs.facts.column(name, rows).to_numpy(zero_copy_only=False)
     return number[specs.fact_group_index]
 
 
@@ -85,7 +85,7 @@ def capacities(specs: GroupSpecs) -> FloatArray:
     That is what `groups.capacity` says. Else it is what the fastest of those members reads that are behind, as only
     they do not wait for messages.
     """
-    loads, owned = specs.loads, MemberLoads(specs, specs.claims)
+    loads, owned = specs.loads, MemberLoads(specs, specs.owned)
     out_rate, lag = owned.sums(loads.out_rate), owned.sums(loads.lag)
     busy = (out_rate > 0) & (lag > BEHIND_S * out_rate)
     given = given_number(specs, "capacity")
@@ -107,15 +107,15 @@ def load_figures(specs: GroupSpecs, given: PartitionSlices) -> dict[str, pa.Arra
     """Of each group how evenly load is spread over its members; columns and units: `tables.groups.METRICS`."""
     loads, carried = specs.loads, MemberLoads(specs, given)
     load = carried.sums(loads.in_rate)
-    known = by_group(specs, carried.known(loads.in_rate))
+    known = by_group(specs, carried.num_known(loads.in_rate))
     total, most = by_group(specs, load), largest(specs, load)
-    mean = total / np.maximum(np.bincount(specs.members.group, minlength=specs.number), 1)
+    mean = total / np.maximum(np.bincount(specs.members.group, minlength=specs.num_groups), 1)
     drain = drain_seconds(carried.sums(loads.lag), load, capacities(specs)[specs.members.group])
-    lags = by_group(specs, carried.known(loads.lag))
+    lags = by_group(specs, carried.num_known(loads.lag))
     slowest = largest(specs, drain)
-    silent = (known == 0) | np.isin(np.arange(specs.number), list(loads.faults))
-    uneven = np.divide(most, mean, out=np.zeros(specs.number), where=total > 0)
-    unknown = by_group(specs, carried.partitions()) - known
+    silent = (known == 0) | np.isin(np.arange(specs.num_groups), list(loads.faults))
+    uneven = np.divide(most, mean, out=np.zeros(specs.num_groups), where=total > 0)
+    unknown = by_group(specs, carried.num_partitions()) - known
     return {
         "load": pa.array(total, mask=silent),
         "max_load_per_member": pa.array(most, mask=silent),

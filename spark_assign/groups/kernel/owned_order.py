@@ -13,19 +13,19 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 def told_in_order(specs: GroupSpecs) -> PartitionSlices:
     """Single partitions as members tell that they own them, where facts say in which order."""
-    if specs.in_order is not None:
-        return specs.in_order
-    told, members, topics = specs.told, specs.members, specs.topics
-    number = np.full(told.number, -1, np.int64)
-    number[specs.fact_group_index] = np.arange(specs.number)
-    rows = told.rows[IN_ORDER][number[told.group[told.rows[IN_ORDER]]] >= 0]
+    if specs.owned_order is not None:
+        return specs.owned_order
+    told, members, topics = specs.facts, specs.members, specs.topics
+    number = np.full(told.num_groups, -1, np.int64)
+    number[specs.fact_group_index] = np.arange(specs.num_groups)
+    rows = told.rows_by_kind[IN_ORDER][number[told.group_index[told.rows_by_kind[IN_ORDER]]] >= 0]
     if not len(rows):
         return EMPTY_SLICES
-    rows = rows[np.lexsort((told.numbers("position")[rows], told.member[rows], told.group[rows]))]
-    ids, names = max(len(told.member_id), 1), max(len(told.topics), 1)
-    group = number[told.group[rows]]
-    member = Places(members.group * ids + told.member[members.row]).of(group * ids + told.member[rows])
-    topic = Places(topics.group * names + topics.name).of(group * names + told.topic[rows])
+    rows = rows[np.lexsort((told.int_column("position")[rows], told.member_index[rows], told.group_index[rows]))]
+    ids, names = max(len(told.member_id), 1), max(len(told.topic_names), 1)
+    group = number[told.group_index[rows]]
+    member = Places(members.group * ids + told.member_index[members.row]).of(group * ids + told.member_index[rows])
+    topic = Places(topics.group * names + topics.name).of(group * names + told.topic_index[rows])
     at = told.column("at", rows)
     partition = np.asarray(at.flatten().to_numpy(zero_copy_only=False), np.int64)
     row = np.repeat(np.arange(len(rows)), np.asarray(at.value_lengths().to_numpy(zero_copy_only=False), np.int64))

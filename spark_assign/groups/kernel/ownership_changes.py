@@ -60,25 +60,25 @@ class Ownership:
     """What is owned and what is planned, of many groups.
 
     Attributes:
-        groups: how many.
+        num_groups: how many.
         topic_group, partitions: of each topic its group and its number of partitions; -1: there is no such topic.
-        claims: what living members own; no member owns a partition twice.
-        left: what members that have left owned; members are numbers of their own.
-        given: what is assigned in this round.
+        owned: what living members own; no member owns a partition twice.
+        departed: what members that have left owned; members are numbers of their own.
+        assigned: what is assigned in this round.
         withheld: what its next owner gets a round later.
     """
 
-    groups: int
+    num_groups: int
     topic_group: IntArray
     partitions: IntArray
-    claims: PartitionSlices
-    left: PartitionSlices
-    given: PartitionSlices
+    owned: PartitionSlices
+    departed: PartitionSlices
+    assigned: PartitionSlices
     withheld: PartitionSlices
 
-    def by_group(self, topic: IntArray, number: IntArray) -> IntArray:
+    def sum_by_group(self, topic: IntArray, number: IntArray) -> IntArray:
         """Numbers of topics added up by group."""
-        return np.bincount(self.topic_group[topic], number, self.groups).astype(np.int64)
+        return np.bincount(self.topic_group[topic], number, self.num_groups).astype(np.int64)
 
 
 # --- how many -----------------------------------------------------------------------------------------------------
@@ -89,49 +89,49 @@ class OwnershipCounts:
     """Partitions of each group.
 
     Attributes:
-        claimed: that living members own, each claim for itself.
+        owned: that living members own, each claim for itself.
         kept: of those, that stay with their claimer.
-        back: of those, that their claimer gives up and gets back.
-        there: owned by anybody, living or not, and assigned or withheld now.
-        there_living: of those, owned by a living member.
-        topic_gone, beyond_count: claimed, of topics that do not exist, or behind the end of their topic.
+        returned: of those, that their claimer gives up and gets back.
+        owned_and_assigned: owned by anybody, living or not, and assigned or withheld now.
+        live_owned_and_assigned: of those, owned by a living member.
+        topic_gone, out_of_range: claimed, of topics that do not exist, or behind the end of their topic.
         conflicts: claimed by two living members or more.
     """
 
-    claimed: IntArray
+    owned: IntArray
     kept: IntArray
-    back: IntArray
-    there: IntArray
-    there_living: IntArray
+    returned: IntArray
+    owned_and_assigned: IntArray
+    live_owned_and_assigned: IntArray
     topic_gone: IntArray
-    beyond_count: IntArray
+    out_of_range: IntArray
     conflicts: IntArray
 
 
 def count_changes(held: Ownership) -> OwnershipCounts:
     """How much stays, and what is odd about what is owned."""
-    claims = held.claims
+    claims = held.owned
     partitions = held.partitions[claims.topic]
     fitting = -(-(np.maximum(partitions, 0) - claims.first) // claims.step)
     below, gone = np.clip(fitting, 0, claims.count), partitions < 0
     there, living = _still_there(held)
     return OwnershipCounts(
-        claimed=held.by_group(claims.topic, claims.count),
-        kept=_in_both(held, held.given),
-        back=_in_both(held, held.withheld),
-        there=there,
-        there_living=living,
-        topic_gone=held.by_group(claims.topic[gone], claims.count[gone]),
-        beyond_count=held.by_group(claims.topic[~gone], (claims.count - below)[~gone]),
+        owned=held.sum_by_group(claims.topic, claims.count),
+        kept=_in_both(held, held.assigned),
+        returned=_in_both(held, held.withheld),
+        owned_and_assigned=there,
+        live_owned_and_assigned=living,
+        topic_gone=held.sum_by_group(claims.topic[gone], claims.count[gone]),
+        out_of_range=held.sum_by_group(claims.topic[~gone], (claims.count - below)[~gone]),
         conflicts=_conflicts(held),
     )
 
 
 def _in_both(held: Ownership, planned: PartitionSlices) -> IntArray:
     """How many partitions members claim and have in these runs, too."""
-    claim, run = _pairs(held.claims, planned)
-    some, others = held.claims.take(claim), planned.take(run)
-    return held.by_group(some.topic, count_common_terms(*some.columns[2:], *others.columns[2:]))
+    claim, run = _pairs(held.owned, planned)
+    some, others = held.owned.take(claim), planned.take(run)
+    return held.sum_by_group(some.topic, count_common_terms(*some.columns[2:], *others.columns[2:]))
 
 
 def _pairs(claims: PartitionSlices, planned: PartitionSlices) -> tuple[IntArray, IntArray]:
@@ -150,30 +150,30 @@ def _still_there(held: Ownership) -> tuple[IntArray, IntArray]:
 
     Topics are counted as a whole where all of their partitions are assigned and no claims meet.
     """
-    target = held.given.concat(held.withheld)
-    owned = held.claims.concat(held.left)
+    target = held.assigned.concat(held.withheld)
+    owned = held.owned.concat(held.departed)
     assigned = np.bincount(target.topic, target.count, len(held.partitions)).astype(np.int64)
     odd = (assigned > 0) & (assigned != held.partitions)
     odd[owned.topic[owned.last >= held.partitions[owned.topic]]] = True
     odd[crossing_topics(owned)] = True
     whole = (assigned > 0) & ~odd
     counts = []
-    for some in (owned, held.claims):
+    for some in (owned, held.owned):
         alike = some.take(whole[some.topic])
-        there = held.by_group(alike.topic, alike.count)
+        there = held.sum_by_group(alike.topic, alike.count)
         keys = np.intersect1d(
             some.take(odd[some.topic]).expand().partition_keys, target.take(odd[target.topic]).expand().partition_keys
         )
-        counts.append(there + held.by_group(keys >> PARTITION_BITS, np.ones(len(keys), np.int64)))
+        counts.append(there + held.sum_by_group(keys >> PARTITION_BITS, np.ones(len(keys), np.int64)))
     return counts[0], counts[1]
 
 
 def _conflicts(held: Ownership) -> IntArray:
     meeting = np.zeros(len(held.partitions), bool)
-    meeting[crossing_topics(held.claims)] = True
-    keys = np.sort(held.claims.take(meeting[held.claims.topic]).expand().partition_keys)
+    meeting[crossing_topics(held.owned)] = True
+    keys = np.sort(held.owned.take(meeting[held.owned.topic]).expand().partition_keys)
     again = np.unique(keys[1:][keys[1:] == keys[:-1]])
-    return held.by_group(again >> PARTITION_BITS, np.ones(len(again), np.int64))
+    return held.sum_by_group(again >> PARTITION_BITS, np.ones(len(again), np.int64))
 
 
 # --- which --------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class Moves:
     def __len__(self) -> int:
         return len(self.topic)
 
-    def where(self, chosen: BoolArray) -> Moves:
+    def take(self, chosen: BoolArray) -> Moves:
         """Some of them."""
         return Moves(*(column[chosen] for column in self.columns))
 
@@ -219,7 +219,7 @@ class Subscribed:
     topics: int
     members: int
 
-    def holds(self, member: IntArray, topic: IntArray) -> BoolArray:
+    def contains(self, member: IntArray, topic: IntArray) -> BoolArray:
         """Whether each member subscribes to the topic beside it."""
         sought = member * self.topics + topic
         if not len(self.pairs):
@@ -239,9 +239,9 @@ def list_changes(held: Ownership, taken: IntArray, subscribed: Subscribed) -> It
     Yields:
         moves, and revocations: `from_member` gives up what `to_member` (possibly itself, or nobody) has next.
     """
-    target = held.given.concat(held.withheld)
-    late = np.append(np.zeros(len(held.given), bool), np.ones(len(held.withheld), bool))
-    claims = held.claims.concat(PartitionSlices(held.left.member + subscribed.members, *held.left.columns[1:]))
+    target = held.assigned.concat(held.withheld)
+    late = np.append(np.zeros(len(held.assigned), bool), np.ones(len(held.withheld), bool))
+    claims = held.owned.concat(PartitionSlices(held.departed.member + subscribed.members, *held.departed.columns[1:]))
     anybody = np.zeros(len(held.partitions), bool)
     anybody[claims.topic] = True
     fresh = ~anybody[target.topic]
@@ -331,7 +331,7 @@ def _reason(
     subscribed: Subscribed,
 ) -> IntArray:
     partitions = held.partitions[topic]
-    asks = subscribed.holds(np.where(from_member < subscribed.members, from_member, 0), topic)
+    asks = subscribed.contains(np.where(from_member < subscribed.members, from_member, 0), topic)
     first_that_fits = {
         "topic-gone": partitions < 0,
         "partition-gone": partition >= partitions,

@@ -30,26 +30,26 @@ class PartitionLoads:
     """What is known of each partition of each topic of `GroupSpecs`; `NaN` where that is nothing.
 
     Attributes:
-        begin: of each topic the place of its first partition in the columns below.
+        start: of each topic the place of its first partition in the columns below.
         in_rate, in_rate_stddev: messages a second that are written; the standard deviation of that.
         out_rate, lag: messages a second that the group reads; messages that it is behind.
         bytes: bytes a second that are written.
         faults: of groups with rows that cannot be believed code and detail.
-        known: of each group whether the rate of any partition that it subscribes to is known.
+        has_loads: of each group whether the rate of any partition that it subscribes to is known.
     """
 
-    begin: IntArray
+    start: IntArray
     in_rate: FloatArray
     in_rate_stddev: FloatArray
     out_rate: FloatArray
     lag: FloatArray
     bytes: FloatArray
     faults: Mapping[int, tuple[str, str]]
-    known: BoolArray
+    has_loads: BoolArray
 
-    def of(self, topic: IntArray, partition: IntArray) -> IntArray:
+    def position_of(self, topic: IntArray, partition: IntArray) -> IntArray:
         """Where partitions stand in the columns."""
-        return self.begin[topic] + partition
+        return self.start[topic] + partition
 
 
 def read_loads(told: IndexedFacts, fact_group_index: IntArray, topics: TopicColumns) -> PartitionLoads:
@@ -75,19 +75,19 @@ def read_loads(told: IndexedFacts, fact_group_index: IntArray, topics: TopicColu
             known = ~np.isnan(of_each[inside])
             columns[name][at[known]] = of_each[inside][known]
     some = np.zeros(len(fact_group_index), bool)
-    told_of = np.repeat(topics.asked, sizes) & ~np.isnan(columns["in_rate"])
+    told_of = np.repeat(topics.is_subscribed, sizes) & ~np.isnan(columns["in_rate"])
     some[np.repeat(topics.group, sizes)[told_of]] = True
-    return PartitionLoads(begin=begin, **columns, faults=faults, known=some)
+    return PartitionLoads(start=begin, **columns, faults=faults, has_loads=some)
 
 
 def _rows(told: IndexedFacts, kind: int, fact_group_index: IntArray, topics: TopicColumns) -> tuple[IntArray, IntArray]:
     """Rows of that kind which tell of topics of the specs, and the topic of each."""
-    number = np.full(told.number, -1, np.int64)
+    number = np.full(told.num_groups, -1, np.int64)
     number[fact_group_index] = np.arange(len(fact_group_index))
-    size = max(len(told.topics), 1)
-    rows = told.rows[kind]
-    rows = rows[(number[told.group[rows]] >= 0) & (told.topic[rows] >= 0)]
-    topic = Places(topics.group * size + topics.name).of(number[told.group[rows]] * size + told.topic[rows])
+    size = max(len(told.topic_names), 1)
+    rows = told.rows_by_kind[kind]
+    rows = rows[(number[told.group_index[rows]] >= 0) & (told.topic_index[rows] >= 0)]
+    topic = Places(topics.group * size + topics.name).of(number[told.group_index[rows]] * size + told.topic_index[rows])
     return rows[topic >= 0], topic[topic >= 0]
 
 
@@ -108,7 +108,7 @@ def _faults(
 
 
 def _row(at: int, topic: IntArray, partition: IntArray, told: IndexedFacts, topics: TopicColumns) -> str:
-    name = told.topics[int(topics.name[topic[at]])].as_py()
+    name = told.topic_names[int(topics.name[topic[at]])].as_py()
     return f"loads: topic={name}, partition={partition[at]}"
 
 
@@ -119,6 +119,6 @@ def rates_of_runs(
     row, partition = expand_slices(first, step, count)
     there = partition < topics.partitions[topic[row]]
     rate = np.full(len(row), np.nan)
-    rate[there] = loads.in_rate[loads.of(topic[row[there]], partition[there])]
+    rate[there] = loads.in_rate[loads.position_of(topic[row[there]], partition[there])]
     ends = np.append(0, np.cumsum(count))
     return pa.LargeListArray.from_arrays(pa.array(ends), pa.array(rate, mask=np.isnan(rate)))

@@ -97,24 +97,24 @@ class PlanParams:
 
     Attributes:
         patterns: shell patterns over group_id and an assignor's name, or `CONFIGURED`; the first that fits decides.
-        known: the names of all assignors there are.
+        registered: the names of all assignors there are.
         custom: those that plan one group at a time.
-        wanted: the kinds of rows to answer with.
+        required_kinds: the kinds of rows to answer with.
         racks_known: whether the fleet says where replicas are.
         loads_known: whether it says what goes through partitions.
     """
 
     patterns: tuple[tuple[str, str], ...]
-    known: tuple[str, ...]
+    registered: tuple[str, ...]
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
-    wanted: frozenset[str] = EVERYTHING
+    required_kinds: frozenset[str] = EVERYTHING
     racks_known: bool = False
     loads_known: bool = False
 
 
 def decide(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts (`groups.kernel.facts`), in tables with the columns of `DECIDED` in use."""
-    schema = pa.schema([DECIDED.field(name) for name in columns_of(question.wanted)])
+    schema = pa.schema([DECIDED.field(name) for name in columns_of(question.required_kinds)])
     for kind, rows in _answer(facts, question):
         yield tagged_table(kind, rows, schema)
 
@@ -125,29 +125,29 @@ def _answer(facts: pa.Table, question: PlanParams) -> Iterator[tuple[str, pa.Tab
     specs = read_group_specs(told, set(faults))
     assignor, refused = choose(specs, question)
     planned = plan_groups(specs, assignor, question)
-    refused |= planned.refused
-    if REJECTED in question.wanted:
+    refused |= planned.rejected
+    if REJECTED in question.required_kinds:
         yield REJECTED, refusals(told, faults)
         yield REJECTED, _refusals(specs, refused)
     fine = np.array([name is not None for name in assignor], bool)
-    fine[list(planned.refused)] = False
-    if ASSIGNED in question.wanted:
-        yield ASSIGNED, _run_rows(specs, planned.given)
-    if WITHHELD in question.wanted:
-        yield WITHHELD, _run_rows(specs, planned.runs.take(planned.withheld))
-    if ORDER_DEPENDENT in question.wanted:
+    fine[list(planned.rejected)] = False
+    if ASSIGNED in question.required_kinds:
+        yield ASSIGNED, _run_rows(specs, planned.assigned_now)
+    if WITHHELD in question.required_kinds:
+        yield WITHHELD, _run_rows(specs, planned.slices.take(planned.withheld))
+    if ORDER_DEPENDENT in question.required_kinds:
         yield ORDER_DEPENDENT, _run_rows(specs, planned.order_dependent)
-    compared = held(specs, planned.given, planned.runs.take(planned.withheld), fine)
-    if METRICS in question.wanted:
+    compared = held(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine)
+    if METRICS in question.required_kinds:
         names = np.array([name or "" for name in assignor], object)
         figures = measure(specs, compared, planned.order_dependent, racks_known=question.racks_known)
         figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(specs), _TEXT)}
-        figures["bound"] = pa.array([planned.bound.get(group) for group in range(specs.number)], _TEXT)
+        figures["bound"] = pa.array([planned.load_bound_status.get(group) for group in range(specs.num_groups)], _TEXT)
         if question.loads_known:
-            figures |= load_figures(specs, planned.given)
+            figures |= load_figures(specs, planned.assigned_now)
         yield METRICS, _group_rows(specs, figures, fine)
         yield METRICS, _idle_rows(idle_groups(told, set(faults)), facts)
-    if question.wanted & {MOVE, REVOCATION}:
+    if question.required_kinds & {MOVE, REVOCATION}:
         yield from _changes(specs, compared, planned, question)
 
 
@@ -156,7 +156,7 @@ def plan_groups(specs: GroupSpecs, assignor: list[str | None], question: PlanPar
     names = np.array([name or "" for name in assignor], object)
     planned = by.nothing_planned()
     for name in sorted(set(assignor) - {None}, key=str):
-        planned = planned.joined(by.assign(specs, str(name), names == name, question.custom))
+        planned = planned.concat(by.assign(specs, str(name), names == name, question.custom))
     return planned
 
 
@@ -166,14 +166,14 @@ def plan_groups(specs: GroupSpecs, assignor: list[str | None], question: PlanPar
 def choose(specs: GroupSpecs, question: PlanParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
     """Of each group its assignor, null where it has none; and of those code and detail."""
     fits = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in question.patterns]
-    configured, leaders = configured_of(specs.told), leaders_of(specs.told)
+    configured, leaders = configured_of(specs.facts), leaders_of(specs.facts)
     chosen: list[str | None] = []
     refused: dict[int, tuple[str, str]] = {}
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     for group, (cluster, group_id) in enumerate(names):
         wanted = next((name for pattern, name in fits if pattern.match(group_id)), None)
         own = configured.get((cluster, group_id)) if wanted == CONFIGURED else wanted
-        refusal = _refusal(wanted, own, question.known)
+        refusal = _refusal(wanted, own, question.registered)
         if wanted == CONFIGURED and own not in question.custom:
             own = led_by(own, *leaders.get((cluster, group_id), (None, None))[:2])
         chosen.append(own if refusal is None else None)
@@ -197,7 +197,7 @@ def configured_of(told: IndexedFacts) -> dict[tuple[str, str], str]:
 
     The broker's range of KIP-848 is another one than the client's.
     """
-    rows = told.rows[GROUP]
+    rows = told.rows_by_kind[GROUP]
     columns = (told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "assignor", "group_type"))
     return {
         (cluster, group_id): "server-range" if kind == "consumer" and name == "range" else name
@@ -208,14 +208,14 @@ def configured_of(told: IndexedFacts) -> dict[tuple[str, str], str]:
 
 def leaders_of(told: IndexedFacts) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
     """By cluster and group_id the library of a group's leader, its releases, and how surely that is known."""
-    rows = told.rows[GROUP]
+    rows = told.rows_by_kind[GROUP]
     names = zip(*(told.column(name, rows).to_pylist() for name in ("cluster", "group_id")), strict=True)
     return dict(zip(names, zip(*(told.column(name, rows).to_pylist() for name in LED_BY), strict=True), strict=True))
 
 
 def static_groups(told: IndexedFacts) -> set[tuple[str, str]]:
     """cluster and group_id of the groups with static members."""
-    rows = told.rows[MEMBER]
+    rows = told.rows_by_kind[MEMBER]
     some = told.column("group_instance_id", rows).is_valid()
     return set(
         zip(*(told.column(name, rows).filter(some).to_pylist() for name in ("cluster", "group_id")), strict=True)
@@ -224,9 +224,9 @@ def static_groups(told: IndexedFacts) -> set[tuple[str, str]]:
 
 def _led_by(specs: GroupSpecs) -> list[str | None]:
     """Of each group its leader in words: `Java 2.8-3.3 (likely)`."""
-    leaders = leaders_of(specs.told)
+    leaders = leaders_of(specs.facts)
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
-    static = static_groups(specs.told)
+    static = static_groups(specs.facts)
     return [leader_in_words(*leaders.get(name, (None, None, None)), static=name in static) for name in names]
 
 
@@ -247,7 +247,7 @@ def _run_rows(specs: GroupSpecs, runs: PartitionSlices) -> pa.Table:
 
 
 def _group_rows(specs: GroupSpecs, figures: dict[str, pa.Array], fine: BoolArray) -> pa.Table:
-    table = pa.table(named_groups(specs, np.arange(specs.number)) | figures)
+    table = pa.table(named_groups(specs, np.arange(specs.num_groups)) | figures)
     return table.filter(pa.array(fine))
 
 
@@ -276,10 +276,10 @@ def _changes(
 ) -> Iterator[tuple[str, pa.Table]]:
     taken = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
     subscribed = Subscribed(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
-    names = pa.concat_arrays([specs.member_id, specs.told.member_id])
+    names = pa.concat_arrays([specs.member_id, specs.facts.member_id])
     for moves, revocations in list_changes(compared, taken, subscribed):
         for kind, rows in ((MOVE, moves), (REVOCATION, revocations)):
-            if kind in question.wanted and len(rows):
+            if kind in question.required_kinds and len(rows):
                 yield kind, _move_rows(specs, rows, names, loads=question.loads_known and kind == MOVE)
 
 

@@ -82,10 +82,10 @@ def near_ranges(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSlices:
     topics, racks = specs.topics, _Racks(specs)
     order = np.lexsort((runs.first, runs.topic))
     ordered = runs.take(order)
-    columns = topics.partitions[known], topics.subscribers[known], topics.group[known]
+    columns = topics.partitions[known], topics.subscriber_set[known], topics.group[known]
     alike = known[np.lexsort((known, *columns))]
     new = np.zeros(len(alike), bool)
-    for column in (topics.partitions, topics.subscribers, topics.group):
+    for column in (topics.partitions, topics.subscriber_set, topics.group):
         new |= starts_new_key(column[alike])
     found: list[PartitionSlices] = []
     replaced = np.zeros(len(topics), bool)
@@ -114,7 +114,7 @@ def _worth(owner: IntArray, rack: IntArray, worth: IntArray) -> int:
 
 def _racked(specs: GroupSpecs) -> BoolArray:
     """Groups in which a member has a rack, and a replica of some topic is known to be in one."""
-    racked, has_rack_set = np.zeros(specs.number, bool), np.zeros(specs.number, bool)
+    racked, has_rack_set = np.zeros(specs.num_groups, bool), np.zeros(specs.num_groups, bool)
     racked[specs.members.group[specs.members.rack >= 0]] = True
     has_rack_set[specs.topics.group[list(specs.rack_set)]] = True
     both: BoolArray = racked & has_rack_set

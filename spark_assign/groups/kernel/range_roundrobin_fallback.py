@@ -17,20 +17,20 @@ def lay_by_rack(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> 
     if not specs.rack_set:
         return runs
     members, topics = specs.members, specs.topics
-    racked = np.zeros(specs.number, bool)
+    racked = np.zeros(specs.num_groups, bool)
     racked[members.group[members.rack >= 0]] = True
     replacements: list[PartitionSlices] = []
     replaced_topics: list[int] = []
     for group in np.flatnonzero(racked & chosen).tolist():
         lines = _Lines(specs, group)
         asked = [
-            RackTopic(topic, int(topics.subscribers[topic]), int(topics.partitions[topic]), _layout(specs, topic))
+            RackTopic(topic, int(topics.subscriber_set[topic]), int(topics.partitions[topic]), _layout(specs, topic))
             for topic in lines.topics.tolist()
         ]
         racks = {line: _racks(members.rack[lines.of(line)]) for line in {each.line for each in asked}}
         for topic, owner in lay_topics(asked, racks).items():
             place, first, step, count = owners_to_slices(owner)
-            line = lines.of(int(topics.subscribers[topic]))
+            line = lines.of(int(topics.subscriber_set[topic]))
             replacements.append(PartitionSlices(line[place], np.full(len(place), topic), first, step, count))
             replaced_topics.append(topic)
     return _concatenated([runs.take(~np.isin(runs.topic, replaced_topics)), *replacements])
@@ -38,15 +38,15 @@ def lay_by_rack(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> 
 
 def deal_mixed_groups(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
     """Round robin with the groups whose topics have differing subscribers dealt anew, round the ring of all members."""
-    topics, known = specs.topics, specs.topics.known
-    lines_of_group = np.unique(np.stack([topics.group[known], topics.subscribers[known]]), axis=1)[0]
-    mixed = (np.bincount(lines_of_group, minlength=specs.number) > 1) & chosen
+    topics, known = specs.topics, specs.topics.with_metadata
+    lines_of_group = np.unique(np.stack([topics.group[known], topics.subscriber_set[known]]), axis=1)[0]
+    mixed = (np.bincount(lines_of_group, minlength=specs.num_groups) > 1) & chosen
     if not mixed.any():
         return runs
     replacements = []
     for group in np.flatnonzero(mixed).tolist():
         lines = _Lines(specs, group)
-        served = {line: specs.members.served[lines.of(line)].tolist() for line in set(lines.line)}
+        served = {line: specs.members.assignment_order[lines.of(line)].tolist() for line in set(lines.line)}
         visits = [
             (served[line], count)
             for line, count in zip(lines.line, topics.partitions[lines.topics].tolist(), strict=True)
@@ -70,16 +70,16 @@ class _Lines:
     def __init__(self, specs: GroupSpecs, group: int) -> None:
         self.specs = specs
         members = np.arange(*np.searchsorted(specs.members.group, [group, group + 1]))
-        known = specs.topics.known
+        known = specs.topics.with_metadata
         self.topics = known[slice(*np.searchsorted(specs.topics.group[known], [group, group + 1]))]
-        self.line: list[int] = specs.topics.subscribers[self.topics].tolist()
-        self._lines: dict[int, IntArray] = {ALL_MEMBERS: members[np.argsort(specs.members.served[members])]}
+        self.line: list[int] = specs.topics.subscriber_set[self.topics].tolist()
+        self._lines: dict[int, IntArray] = {ALL_MEMBERS: members[np.argsort(specs.members.assignment_order[members])]}
 
     def of(self, line: int) -> IntArray:
         """The members of a class."""
         if line not in self._lines:
-            members = self.specs.classes[line]
-            self._lines[line] = members[np.argsort(self.specs.members.served[members])]
+            members = self.specs.subscriber_sets[line]
+            self._lines[line] = members[np.argsort(self.specs.members.assignment_order[members])]
         return self._lines[line]
 
 

@@ -47,7 +47,7 @@ class RuleSource:
     """By whose rules: one of KINDS, and the same of one group in a few words."""
 
     kind: str
-    words: str
+    text: str
 
 
 def leader_in_words(

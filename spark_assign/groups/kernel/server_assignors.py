@@ -52,29 +52,31 @@ from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 def assign_by_server(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """Plan some groups by an assignor of the broker, or by one of ours."""
-    topics = specs.topics.known
+    topics = specs.topics.with_metadata
     if assignor not in BY_IDS:
         runs = _ranges(specs, topics[chosen[specs.topics.group[topics]]])
         runs = near_ranges(specs, runs) if assignor in OURS else runs
         return withheld_or_not(specs, TargetAssignments(runs, np.full(len(runs), STAYS)))
     ids = read_ids(specs)
-    refused = {group: why for group, why in ids.refused.items() if chosen[group]}
+    refused = {group: why for group, why in ids.rejected.items() if chosen[group]}
     chosen = chosen.copy()
     chosen[list(refused)] = False
     topics = topics[chosen[specs.topics.group[topics]]]
     members, mixed = members_in_order(specs), _mixed(specs)
-    previous = owned_once(specs, topics, members.at)
+    previous = owned_once(specs, topics, members.index)
     targets, order_dependent = _uniform(specs, topics, chosen, ids, members, mixed, previous)
     if assignor in OURS:
-        targets, order_dependent = near_uniform(specs, topics, members.at, mixed, previous, targets), EMPTY_SLICES
-    return replace(_withhold(specs, targets, previous), refused=refused, order_dependent=order_dependent)
+        targets, order_dependent = near_uniform(specs, topics, members.index, mixed, previous, targets), EMPTY_SLICES
+    return replace(_withhold(specs, targets, previous), rejected=refused, order_dependent=order_dependent)
 
 
 def _ranges(specs: GroupSpecs, topics: IntArray) -> PartitionSlices:
     member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     number = _numbers(topics, len(specs.topics))
     mine = number[topic] >= 0
-    runs = lay_out_ranges(member[mine], number[topic[mine]], specs.members.served, specs.topics.partitions[topics])
+    runs = lay_out_ranges(
+        member[mine], number[topic[mine]], specs.members.assignment_order, specs.topics.partitions[topics]
+    )
     return PartitionSlices(runs.member, topics[runs.topic], *runs.columns[2:])
 
 
@@ -83,12 +85,12 @@ def _ranges(specs: GroupSpecs, topics: IntArray) -> PartitionSlices:
 
 def _mixed(specs: GroupSpecs) -> BoolArray:
     """Groups whose members subscribe to different topics, or count as if they did."""
-    told, rows = specs.told, specs.told.rows[GROUP]
-    counts = np.zeros(told.number, bool)
+    told, rows = specs.facts, specs.facts.rows_by_kind[GROUP]
+    counts = np.zeros(told.num_groups, bool)
     said = told.column("subscription_type", rows).to_pylist()
-    counts[told.group[rows]] = [each == "heterogeneous" for each in said]
+    counts[told.group_index[rows]] = [each == "heterogeneous" for each in said]
     mixed = counts[specs.fact_group_index]
-    differing = specs.topics.asked & (specs.topics.subscribers != ALL_MEMBERS)
+    differing = specs.topics.is_subscribed & (specs.topics.subscriber_set != ALL_MEMBERS)
     mixed[specs.topics.group[differing]] = True
     return mixed
 
@@ -106,7 +108,9 @@ def _uniform(
     answers = [_alike(specs, topics[~mixed[specs.topics.group[topics]]], chosen & ~mixed, members, ids, previous)]
     for group in np.flatnonzero(chosen & mixed).tolist():
         mine = topics[specs.topics.group[topics] == group]
-        answers.append(_differing(specs, mine, members.where(specs.members.group[members.at] == group), ids, previous))
+        answers.append(
+            _differing(specs, mine, members.take(specs.members.group[members.index] == group), ids, previous)
+        )
     runs, order_dependent = answers[0][0].runs, answers[0][1]
     for targets, more in answers[1:]:
         runs, order_dependent = runs.concat(targets.runs), order_dependent.concat(more)
@@ -117,8 +121,8 @@ def _alike(
     specs: GroupSpecs, topics: IntArray, chosen: BoolArray, members: Walk, ids: Ids, previous: PartitionSlices
 ) -> tuple[TargetAssignments, PartitionSlices]:
     """Groups in which everybody subscribes to the same topics, side by side."""
-    walk, members = topics_in_order(specs, topics, ids), members.where(chosen[specs.members.group[members.at]])
-    member, topic = _numbers(members.at, len(specs.members)), _numbers(walk.at, len(specs.topics))
+    walk, members = topics_in_order(specs, topics, ids), members.take(chosen[specs.members.group[members.index]])
+    member, topic = _numbers(members.index, len(specs.members)), _numbers(walk.index, len(specs.topics))
     mine = topic[previous.topic] >= 0
     before = PartitionSlices(
         member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
@@ -126,14 +130,16 @@ def _alike(
     before = before.take(np.lexsort((before.first, before.topic, before.member)))
     # Groups that are not chosen have no members here: groups are numbered anew.
     place = np.cumsum(chosen) - 1
-    group, of_topic = place[specs.members.group[members.at]], place[specs.topics.group[walk.at]]
-    partitions = specs.topics.partitions[walk.at]
-    had = np.bincount(before.member, before.count, len(members.at)).astype(np.int64)
+    group, of_topic = place[specs.members.group[members.index]], place[specs.topics.group[walk.index]]
+    partitions = specs.topics.partitions[walk.index]
+    had = np.bincount(before.member, before.count, len(members.index)).astype(np.int64)
     shares = MemberQuotas(group, had, quotas(group, of_topic, partitions, had), members.tie)
     loses = (had > shares.least)[before.member]
     rest, losing = before.take(~loses), before.take(loses)
-    losing, by_topic, by_partition = previous_in_order(losing, ids.of.hash[walk.at], ids.of.rank[walk.at])
-    by_topic = np.where(ids.by_name[specs.topics.group[walk.at][losing.topic]], 0, by_topic)
+    losing, by_topic, by_partition = previous_in_order(
+        losing, ids.topic_ids.hash[walk.index], ids.topic_ids.rank[walk.index]
+    )
+    by_topic = np.where(ids.by_name[specs.topics.group[walk.index][losing.topic]], 0, by_topic)
     # Members of a classic group tell an order, but to their leader: the broker reads back what it has written.
     told = told_in_order(specs)
     told = told.take(~classic_groups(specs)[specs.members.group[told.member]])
@@ -143,11 +149,11 @@ def _alike(
     both = rest.concat(losing)
     before = both.take(np.argsort(both.member, kind="stable"))
     targets = assign_homogeneous(group, of_topic, partitions, before)
-    runs = _named(targets.runs, members.at, walk.at)
+    runs = _named(targets.runs, members.index, walk.index)
     open_ = hanging(shares, of_topic, targets.free, losing, UnknownOrder(walk.tie, (by_topic, by_partition)))
     # What a member keeps that loses nothing is sure.
     some = runs.take(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
-    return TargetAssignments(runs, targets.reason), _only(some, walk.at[open_.topic], open_.first)
+    return TargetAssignments(runs, targets.reason), _only(some, walk.index[open_.topic], open_.first)
 
 
 def _only(runs: PartitionSlices, topic: IntArray, partition: IntArray) -> PartitionSlices:
@@ -166,7 +172,7 @@ def _differing(
     specs: GroupSpecs, topics: IntArray, members: Walk, ids: Ids, previous: PartitionSlices
 ) -> tuple[TargetAssignments, PartitionSlices]:
     """One group whose members subscribe to different topics."""
-    member, topic = _numbers(members.at, len(specs.members)), _numbers(topics, len(specs.topics))
+    member, topic = _numbers(members.index, len(specs.members)), _numbers(topics, len(specs.topics))
     asking, asked = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     mine = topic[asked] >= 0
     asking, asked = member[asking[mine]], topic[asked[mine]]
@@ -177,10 +183,10 @@ def _differing(
     before = PartitionSlices(
         member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
     )
-    partitions, ranks = specs.topics.partitions[topics].tolist(), ids.of.rank[topics].tolist()
-    asked_for = HeterogeneousTies(len(members.at), subscribers, partitions, ranks, before)
+    partitions, ranks = specs.topics.partitions[topics].tolist(), ids.topic_ids.rank[topics].tolist()
+    asked_for = HeterogeneousTies(len(members.index), subscribers, partitions, ranks, before)
     targets = asked_for.assign()
-    runs = _named(targets.runs, members.at, topics)
+    runs = _named(targets.runs, members.index, topics)
     by_name = len(topics) > 0 and bool(ids.by_name[specs.topics.group[topics[0]]])
     at, partition = asked_for.hanging(members.tie.tolist(), ranks_known=not by_name)
     return TargetAssignments(runs, targets.reason), _only(runs, topics[at], partition)
@@ -199,7 +205,7 @@ def _numbers(chosen: IntArray, size: int) -> IntArray:
 
 def owned_once(specs: GroupSpecs, topics: IntArray, members: IntArray) -> PartitionSlices:
     """What members own of topics that they subscribe to; no partition twice, none beyond its topic's count."""
-    claims, size = specs.claims, max(len(specs.topics), 1)
+    claims, size = specs.owned, max(len(specs.topics), 1)
     some = _numbers(topics, len(specs.topics))[claims.topic] >= 0
     claims = claims.take(some)
     asked = claims.member * size + claims.topic
@@ -222,7 +228,7 @@ def owned_once(specs: GroupSpecs, topics: IntArray, members: IntArray) -> Partit
 
 def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: PartitionSlices) -> GroupAssignments:
     """Mark what others still own. Where the answer was made from all that is owned of a topic, it says that itself."""
-    claims, size = specs.claims, len(specs.topics)
+    claims, size = specs.owned, len(specs.topics)
     of_topic = (np.bincount(each.topic, each.count, size) for each in (claims, previous))
     known = np.equal(*of_topic)[targets.runs.topic]
     some = TargetAssignments(targets.runs.take(~known), targets.reason[~known])
@@ -232,13 +238,13 @@ def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: Partition
     joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
     runs, reason = runs.take(~one).concat(joined), np.append(reason[~one], why)
     told = GroupAssignments(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
-    return told.joined(withheld_or_not(specs, some)) if len(some.runs) else told
+    return told.concat(withheld_or_not(specs, some)) if len(some.runs) else told
 
 
 def withheld_or_not(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssignments:
     """The same, where it has to be looked up. Runs that their owner has already are looked at as a whole."""
     runs, reason = targets.runs, targets.reason
-    claims = specs.claims
+    claims = specs.owned
     stays = mask_from_indexes(match_equal_slices(runs, claims)[0], len(runs))
     moving, why = runs.take(~stays), reason[~stays]
     row = np.repeat(np.arange(len(moving)), moving.count)

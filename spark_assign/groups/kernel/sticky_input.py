@@ -27,34 +27,39 @@ def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: ReleaseRules = 
         cooperative: whether it is cooperative-sticky, which withholds what changes hands.
         rules: of which release.
     """
-    members, topics, known = specs.members, specs.topics, specs.topics.known
-    claims, is_known = _known(specs, specs.claims)
-    nameless = topics.asked & (topics.partitions <= 0)
+    members, topics, known = specs.members, specs.topics, specs.topics.with_metadata
+    claims, is_known = _known(specs, specs.owned)
+    nameless = topics.is_subscribed & (topics.partitions <= 0)
     in_order = rules.keeps_as_told and not cooperative
     hashed = rules.tells_by_hash and cooperative
     return StickyBatch(
         groups=StickyGroups(
-            members.group, members.walk, topics.group[known], topics.partitions[known], cooperative, members.treeified
+            members.group,
+            members.hash_order,
+            topics.group[known],
+            topics.partitions[known],
+            cooperative,
+            members.treeified,
         ),
         claimed_in=_claimed_in(specs, cooperative, rules),
         generation=members.generation,
         claims=claims,
-        topic_class=topics.subscribers[known],
-        topic_hash=string_hashes(specs.told.topics.to_pylist())[topics.name[known]],
-        other_classes=list(zip(topics.group[nameless].tolist(), topics.subscribers[nameless].tolist(), strict=True)),
-        classes=dict(enumerate(specs.classes)),
+        topic_class=topics.subscriber_set[known],
+        topic_hash=string_hashes(specs.facts.topic_names.to_pylist())[topics.name[known]],
+        other_classes=list(zip(topics.group[nameless].tolist(), topics.subscriber_set[nameless].tolist(), strict=True)),
+        classes=dict(enumerate(specs.subscriber_sets)),
         rack=members.rack,
         rack_sets=specs.rack_sets,
         rack_set={at: specs.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in specs.rack_set},
         told=_known(specs, told_in_order(specs))[0] if in_order else EMPTY_SLICES,
-        gone=specs.claims.take(~is_known) if rules.general_only or hashed else EMPTY_SLICES,
+        gone=specs.owned.take(~is_known) if rules.general_only or hashed else EMPTY_SLICES,
         rules=rules,
     )
 
 
 def _known(specs: GroupSpecs, runs: PartitionSlices) -> tuple[PartitionSlices, IntArray]:
     """Those of topics with metadata, in their numbers; and which they are."""
-    known = specs.topics.known
+    known = specs.topics.with_metadata
     topic = np.searchsorted(known, runs.topic)
     here = np.append(known, -1)[topic] == runs.topic
     return PartitionSlices(runs.member, topic, *runs.columns[2:]).take(here), here
@@ -66,5 +71,5 @@ def _claimed_in(specs: GroupSpecs, cooperative: bool, rules: ReleaseRules) -> In
     if cooperative and rules.blind_to_generations:
         return np.full(len(members), -1, np.int64)
     if not cooperative or rules.generation_in_user_data:
-        return np.where(members.told, members.in_user_data, members.generation)
-    return np.where(members.generation >= 0, members.generation, members.in_user_data)
+        return np.where(members.has_user_data, members.user_data_generation, members.generation)
+    return np.where(members.generation >= 0, members.generation, members.user_data_generation)

@@ -67,7 +67,7 @@ def rounds(batch: StickyBatch, claimed: IntArray, departed: PartitionSlices, lim
             name[planned],
             assigned=given[planned],
             revoked=revoked[planned],
-            moved=(counts.there - counts.kept - counts.back)[planned],
+            moved=(counts.owned_and_assigned - counts.kept - counts.returned)[planned],
             unowned=(_by_group(groups, np.arange(len(groups.partitions)), groups.partitions) - given)[planned],
             stable=(revoked == 0)[planned],
         )

@@ -18,24 +18,24 @@ class TopicColumns:
     Attributes:
         group, name: its group and the number of its name.
         partitions: -1 where there is no such topic.
-        asked: whether a member subscribes to it.
-        subscribers: the class of its subscribers, `EVERYONE` (also for none) or a number of `GroupSpecs.classes`.
+        is_subscribed: whether a member subscribes to it.
+        subscriber_set: the class of its subscribers, `EVERYONE` (also for none) or a number of `GroupSpecs.classes`.
     """
 
     group: IntArray
     name: IntArray
     partitions: IntArray
-    asked: BoolArray
-    subscribers: IntArray
+    is_subscribed: BoolArray
+    subscriber_set: IntArray
 
     def __len__(self) -> int:
         return len(self.group)
 
-    def before(self, each: IntArray) -> IntArray:
+    def sum_of_preceding(self, each: IntArray) -> IntArray:
         """What the topics that come before each in its group have of something, added up."""
         return exclusive_sum(each, np.searchsorted(self.group, self.group))
 
     @cached_property
-    def known(self) -> IntArray:
+    def with_metadata(self) -> IntArray:
         """The topics that are subscribed to and have metadata."""
-        return np.flatnonzero(self.asked & (self.partitions > 0))
+        return np.flatnonzero(self.is_subscribed & (self.partitions > 0))

@@ -54,15 +54,15 @@ def find_undisputed(specs: GroupSpecs, chosen: BoolArray, counted_in: BoolArray)
     """
     members, topics = specs.members, specs.topics
     known = np.zeros(len(topics), bool)
-    known[topics.known] = chosen[topics.group[topics.known]]
-    claims = specs.claims
+    known[topics.with_metadata] = chosen[topics.group[topics.with_metadata]]
+    claims = specs.owned
     claims = claims.take(counted_in[claims.member] & known[claims.topic])
     fitting = -(-(topics.partitions[claims.topic] - claims.first) // claims.step)
     owned = PartitionSlices(*claims.columns[:4], np.minimum(claims.count, fitting)).take(fitting > 0)
     asked_by = np.bincount(specs.subscriptions % max(len(topics), 1), minlength=len(topics))
-    all_members = np.bincount(members.group[counted_in], minlength=specs.number)
+    all_members = np.bincount(members.group[counted_in], minlength=specs.num_groups)
     groups = chosen.copy()
-    groups[topics.group[topics.asked & (asked_by != all_members[topics.group])]] = False
+    groups[topics.group[topics.is_subscribed & (asked_by != all_members[topics.group])]] = False
     groups[topics.group[crossing_topics(owned)]] = False
     owned = owned.take(groups[members.group[owned.member]])
     load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)

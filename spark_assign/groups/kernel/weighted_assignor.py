@@ -34,7 +34,7 @@ def assign_weighted(specs: GroupSpecs, chosen: BoolArray) -> GroupAssignments:
     refused = {group: why for group, why in _refused(specs) if chosen[group]}
     chosen = chosen.copy()
     chosen[list(refused)] = False
-    topics = specs.topics.known
+    topics = specs.topics.with_metadata
     topics = topics[chosen[specs.topics.group[topics]]]
     topic = np.repeat(topics, specs.topics.partitions[topics])
     partition = ranges_by_length(specs.topics.partitions[topics])
@@ -45,20 +45,20 @@ def assign_weighted(specs: GroupSpecs, chosen: BoolArray) -> GroupAssignments:
     runs, reason, _ = as_runs(answer.owner[has], topic[has], partition[has], answer.reason[has], nobody_waits)
     planned = withheld_or_not(specs, TargetAssignments(runs, reason))
     words = {group: WORDS[answer.word[group]] for group in np.unique(groups.group).tolist()}
-    return GroupAssignments(planned.runs, planned.reason, planned.withheld, refused, bound=words)
+    return GroupAssignments(planned.slices, planned.reason, planned.withheld, refused, load_bound_status=words)
 
 
 def _refused(specs: GroupSpecs) -> Iterator[tuple[int, tuple[str, str]]]:
     """Groups that cannot be weighed: code, and detail with the remedy."""
     yield from specs.loads.faults.items()
-    asked = np.zeros(specs.number, bool)
-    asked[specs.topics.group[specs.topics.known]] = True
+    asked = np.zeros(specs.num_groups, bool)
+    asked[specs.topics.group[specs.topics.with_metadata]] = True
     capacity, load_bound = given_number(specs, "capacity"), given_number(specs, "load_bound")
     for group in np.flatnonzero(asked & ((capacity <= 0) | np.isinf(capacity))).tolist():
         yield group, ("bad-capacity", f"groups.capacity is {capacity[group]:g}. {_CAPACITY}")
     for group in np.flatnonzero(asked & ((load_bound < 1) | np.isinf(load_bound))).tolist():
         yield group, ("bad-load-bound", f"groups.load_bound is {load_bound[group]:g}. {_BOUND}")
-    for group in np.flatnonzero(asked & ~specs.loads.known).tolist():
+    for group in np.flatnonzero(asked & ~specs.loads.has_loads).tolist():
         if group not in specs.loads.faults:
             yield group, ("no-loads", _NO_LOADS)
 
@@ -74,11 +74,11 @@ _NO_LOADS = (
 def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: IntArray) -> WeightedGroups:
     """The groups of these topics, whose partitions are told one by one; others have none."""
     group = specs.topics.group[topic]
-    rate = specs.loads.in_rate[specs.loads.of(topic, partition)]
-    load, _ = fill_loads(rate, topic, group, specs.number)
-    subscribing = np.bincount(specs.members.group[specs.members.subscribes], minlength=specs.number)
+    rate = specs.loads.in_rate[specs.loads.position_of(topic, partition)]
+    load, _ = fill_loads(rate, topic, group, specs.num_groups)
+    subscribing = np.bincount(specs.members.group[specs.members.has_subscription], minlength=specs.num_groups)
     capacity = given_number(specs, "capacity")
-    total = np.bincount(group, load, specs.number).astype(np.float64)
+    total = np.bincount(group, load, specs.num_groups).astype(np.float64)
     bound = bounds(total, subscribing, given_number(specs, "load_bound"), capacity)
     kind, may = _kinds(specs, topics)
     of_topic = np.full(len(specs.topics), -1)
@@ -97,16 +97,16 @@ def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: Int
 
 def _kinds(specs: GroupSpecs, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
     """Of each topic the number of the set of its subscribers, and these sets."""
-    begins = np.searchsorted(specs.members.group, np.arange(specs.number + 1))
-    subscribers, group = specs.topics.subscribers[topics], specs.topics.group[topics]
-    keys = np.where(subscribers == ALL_MEMBERS, len(specs.classes) + group, subscribers)
+    begins = np.searchsorted(specs.members.group, np.arange(specs.num_groups + 1))
+    subscribers, group = specs.topics.subscriber_set[topics], specs.topics.group[topics]
+    keys = np.where(subscribers == ALL_MEMBERS, len(specs.subscriber_sets) + group, subscribers)
     found, kind = np.unique(keys, return_inverse=True)
     may: list[IntArray] = []
     for key in found.tolist():
-        if key < len(specs.classes):
-            may.append(specs.classes[key])
+        if key < len(specs.subscriber_sets):
+            may.append(specs.subscriber_sets[key])
         else:
-            begin, end = begins[key - len(specs.classes) : key - len(specs.classes) + 2].tolist()
+            begin, end = begins[key - len(specs.subscriber_sets) : key - len(specs.subscriber_sets) + 2].tolist()
             may.append(np.arange(begin, end))
     return kind, may
 

@@ -41,18 +41,18 @@ def _ranges(specs: GroupSpecs) -> PartitionSlices:
     member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     known = specs.topics.partitions[topic] > 0
     partitions = np.maximum(specs.topics.partitions, 0)
-    return lay_out_ranges(member[known], topic[known], specs.members.served, partitions)
+    return lay_out_ranges(member[known], topic[known], specs.members.assignment_order, partitions)
 
 
 def _in_turn(specs: GroupSpecs) -> PartitionSlices:
     """Round robin where all topics have the same subscribers: these in turn, over all partitions of topics by name."""
     topics = specs.topics
     member, topic = np.divmod(specs.subscriptions, max(len(topics), 1))
-    order = np.lexsort((specs.members.served[member], topic))
+    order = np.lexsort((specs.members.assignment_order[member], topic))
     member, topic = member[order], topic[order]
-    partitions = np.maximum(np.where(topics.asked, topics.partitions, 0), 0)
+    partitions = np.maximum(np.where(topics.is_subscribed, topics.partitions, 0), 0)
     size = np.bincount(topic, minlength=len(topics))[topic]
-    first = (row_numbers(topic) - topics.before(partitions)[topic]) % size
+    first = (row_numbers(topic) - topics.sum_of_preceding(partitions)[topic]) % size
     count = -(-(partitions[topic] - first) // size)
     runs = PartitionSlices(member, topic, first, size, np.maximum(count, 0))
     return runs.take(runs.count > 0)

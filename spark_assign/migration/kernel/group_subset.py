@@ -58,30 +58,30 @@ def part_of(
     topics = np.flatnonzero(np.isin(specs.topics.group, groups))
     group, member, topic = (
         _numbers(some, size)
-        for some, size in ((groups, specs.number), (members, len(specs.members)), (topics, len(specs.topics)))
+        for some, size in ((groups, specs.num_groups), (members, len(specs.members)), (topics, len(specs.topics)))
     )
     owner, wanted = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     stays = member[owner] >= 0
     pairs = member[owner[stays]] * max(len(topics), 1) + topic[wanted[stays]]
     by_pair = np.argsort(pairs)
-    pairs, rows = pairs[by_pair], specs.asked[stays][by_pair]
+    pairs, rows = pairs[by_pair], specs.subscription_rows[stays][by_pair]
     told = _told(specs, members, groups, texts)
-    here = _members(specs, told.member, members, group, texts, rank)
+    here = _members(specs, told.member_index, members, group, texts, rank)
     some = _topics(specs, topics, group, pairs)
     subscribers, classes = subscriber_classes(
         pairs // max(len(topics), 1), pairs % max(len(topics), 1), len(topics), some.group, here
     )
     mine, gone = claims.take(member[claims.member] >= 0), left.take(topic[left.topic] >= 0)
     made = GroupSpecs(
-        told=told,
+        facts=told,
         fact_group_index=specs.fact_group_index[groups],
-        members=replace(here, subscribes=np.bincount(pairs // max(len(topics), 1), minlength=len(members)) > 0),
-        topics=replace(some, subscribers=subscribers),
-        classes=classes,
-        claims=PartitionSlices(member[mine.member], topic[mine.topic], *mine.columns[2:]),
-        left=PartitionSlices(gone.member, topic[gone.topic], *gone.columns[2:]),
+        members=replace(here, has_subscription=np.bincount(pairs // max(len(topics), 1), minlength=len(members)) > 0),
+        topics=replace(some, subscriber_set=subscribers),
+        subscriber_sets=classes,
+        owned=PartitionSlices(member[mine.member], topic[mine.topic], *mine.columns[2:]),
+        departed_owned=PartitionSlices(gone.member, topic[gone.topic], *gone.columns[2:]),
         subscriptions=pairs,
-        asked=rows,
+        subscription_rows=rows,
         racks=specs.racks,
         rack_sets=specs.rack_sets,
         rack_set={int(topic[at]): sets for at, sets in specs.rack_set.items() if topic[at] >= 0},
@@ -98,15 +98,15 @@ def _numbers(some: IntArray, size: int) -> IntArray:
 
 def _told(specs: GroupSpecs, members: IntArray, groups: IntArray, texts: pa.Array) -> IndexedFacts:
     """The same facts, in which these members have these ids; of other groups there are none."""
-    told = specs.told
-    mine = np.zeros(told.number, bool)
+    told = specs.facts
+    mine = np.zeros(told.num_groups, bool)
     mine[specs.fact_group_index[groups]] = True
-    member = told.member.copy()
+    member = told.member_index.copy()
     member[specs.members.row[members]] = len(told.member_id) + np.arange(len(members))
     return replace(
         told,
-        rows={kind: rows[mine[told.group[rows]]] for kind, rows in told.rows.items()},
-        member=member,
+        rows_by_kind={kind: rows[mine[told.group_index[rows]]] for kind, rows in told.rows_by_kind.items()},
+        member_index=member,
         member_id=pa.concat_arrays([told.member_id, texts]),
     )
 
@@ -114,26 +114,26 @@ def _told(specs: GroupSpecs, members: IntArray, groups: IntArray, texts: pa.Arra
 def _members(
     specs: GroupSpecs, named: IntArray, members: IntArray, number: IntArray, texts: pa.Array, rank: IntArray
 ) -> MemberColumns:
-    whole, told = specs.members, specs.told
+    whole, told = specs.members, specs.facts
     group, rows = number[whole.group[members]], whole.row[members]
     instance = Names(told.column("group_instance_id", rows)).columns[0]
     order = np.lexsort((rank, instance, instance < 0, group))
     served = np.empty(len(members), np.int64)
     served[order] = row_numbers(group[order])
-    position = told.numbers("position", np.iinfo(np.int32).max)[rows]
+    position = told.int_column("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(texts.to_pylist()) if len(texts) else np.empty(0, np.int64)
     walk, treeified = walks(hashes, named[rows], group, np.lexsort((position, group)))
     return MemberColumns(
         group=group,
         row=rows,
-        served=served,
-        walk=walk,
+        assignment_order=served,
+        hash_order=walk,
         treeified=treeified,
         generation=whole.generation[members],
-        in_user_data=whole.in_user_data[members],
-        told=whole.told[members],
+        user_data_generation=whole.user_data_generation[members],
+        has_user_data=whole.has_user_data[members],
         rack=whole.rack[members],
-        subscribes=whole.subscribes[members],
+        has_subscription=whole.has_subscription[members],
     )
 
 
@@ -142,5 +142,5 @@ def _topics(specs: GroupSpecs, topics: IntArray, number: IntArray, pairs: IntArr
     asked = np.zeros(len(topics), bool)
     asked[pairs % max(len(topics), 1)] = True
     return TopicColumns(
-        number[whole.group[topics]], whole.name[topics], whole.partitions[topics], asked, whole.subscribers[topics]
+        number[whole.group[topics]], whole.name[topics], whole.partitions[topics], asked, whole.subscriber_set[topics]
     )

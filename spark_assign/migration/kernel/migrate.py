@@ -85,12 +85,12 @@ def migrate(facts: pa.Table, asked: MigrationParams) -> Iterator[pa.Table]:
     specs = read_group_specs(told, {*faults, *others})
     there = np.array([kind == "consumer" for kind in kinds_of(specs)], bool)
     now = assignors_of(specs)
-    members = np.bincount(specs.members.group, minlength=specs.number).tolist()
+    members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
     online = np.array([can_online(*each, asked.policy, asked.most) for each in zip(now, members, strict=True)], bool)
     asking = (asked.to, asked.what_if, asked.timing, asked.racks_known)
     found = measure_migration(specs, now, online & ~there, *asking)
     yield tagged_table(REJECTED, _refused(specs, found), MIGRATED)
-    fine = np.ones(specs.number, bool)
+    fine = np.ones(specs.num_groups, bool)
     fine[list(found.refused)] = False
     cases = _cases(specs, found, asked)
     rows = [
@@ -122,21 +122,21 @@ def _refused(specs: GroupSpecs, found: MigrationMetrics) -> pa.Table:
 
 def _alike(specs: GroupSpecs) -> list[int]:
     """Of each group the topics that have as many partitions and the same subscribers as another one of it."""
-    topics, known = specs.topics, specs.topics.known
-    keys = np.stack([topics.group[known], topics.partitions[known], topics.subscribers[known]])
+    topics, known = specs.topics, specs.topics.with_metadata
+    keys = np.stack([topics.group[known], topics.partitions[known], topics.subscriber_set[known]])
     same, number = np.unique(keys, axis=1, return_counts=True)
     several = number > 1
-    counts: list[int] = np.bincount(same[0][several], number[several], specs.number).astype(np.int64).tolist()
+    counts: list[int] = np.bincount(same[0][several], number[several], specs.num_groups).astype(np.int64).tolist()
     return counts
 
 
 def _cases(specs: GroupSpecs, found: MigrationMetrics, asked: MigrationParams) -> list[MigrationCandidate]:
     now = assignors_of(specs)
-    clients, alike = clients_of(specs, now, [asked.clients] * specs.number), _alike(specs)
-    instances = specs.told.column("group_instance_id", specs.members.row)
-    static = np.bincount(specs.members.group[instances.is_valid()], minlength=specs.number).tolist()
+    clients, alike = clients_of(specs, now, [asked.clients] * specs.num_groups), _alike(specs)
+    instances = specs.facts.column("group_instance_id", specs.members.row)
+    static = np.bincount(specs.members.group[instances.is_valid()], minlength=specs.num_groups).tolist()
     cases = []
-    for group in range(specs.number):
+    for group in range(specs.num_groups):
         of = found.of(group)
         cases.append(
             MigrationCandidate(
@@ -206,7 +206,7 @@ def _there(specs: GroupSpecs, found: MigrationMetrics, group: int) -> dict[str, 
 def _idle(told: IndexedFacts, excluded: set[int], asked: MigrationParams) -> Iterator[dict[str, Any]]:
     """Groups without members: nothing to convert."""
     for row in idle_groups(told, excluded).tolist():
-        kind = column(told.facts, "group_type")[row].as_py()
+        kind = column(told.table, "group_type")[row].as_py()
         there = kind == "consumer"
         words = (
             "It has no members now, and is a group of the broker's protocol already."
@@ -215,11 +215,11 @@ def _idle(told: IndexedFacts, excluded: set[int], asked: MigrationParams) -> Ite
             "ever joins it (a simple group, offsets alone), nothing changes."
         )
         yield {
-            "cluster": column(told.facts, "cluster")[row].as_py(),
-            "group_id": column(told.facts, "group_id")[row].as_py(),
+            "cluster": column(told.table, "cluster")[row].as_py(),
+            "group_id": column(told.table, "group_id")[row].as_py(),
             "verdict": THERE if there else GO,
             "online": None if there else True,
-            "assignor": column(told.facts, "assignor")[row].as_py(),
+            "assignor": column(told.table, "assignor")[row].as_py(),
             "server_assignor": asked.to,
             "codes": "",
             "reasons": words,

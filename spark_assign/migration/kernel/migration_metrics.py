@@ -65,18 +65,18 @@ def measure_migration(
         online: which of them restart one by one.
         to, what_if, timing, racks_known: as `migrate.Question` has them.
     """
-    all_members = np.ones(specs.number, bool)
+    all_members = np.ones(specs.num_groups, bool)
     over = _go_over(specs, now, online, to, all_members)
     planned, after, fine = over.planned, over.after, over.fine
     before = _before(specs, now, fine)
-    counts = count_changes(held(specs, planned.given, planned.runs.take(planned.withheld), fine))
-    has, gets = (spread(specs.members.group, specs.number, runs) for runs in (before, after))
+    counts = count_changes(held(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine))
+    has, gets = (spread(specs.members.group, specs.num_groups, runs) for runs in (before, after))
     paused = PauseCounts(
         members=np.maximum(has["members"].to_numpy(), 1),
         partitions=gets["partitions"].to_numpy(),
-        living=counts.there_living,
+        living=counts.live_owned_and_assigned,
         kept=counts.kept,
-        back=counts.back,
+        back=counts.returned,
         later=0,
     )
     columns = {
@@ -84,7 +84,7 @@ def measure_migration(
         "partitions": gets["partitions"].to_pylist(),
         "max_over_mean_before": has["max_over_mean"].to_pylist(),
         "max_over_mean_after": gets["max_over_mean"].to_pylist(),
-        "owned": counts.claimed.tolist(),
+        "owned": counts.owned.tolist(),
         "moved": np.where(online, _differing(counts), _moved(specs, after, fine)).tolist(),
         "moved_back": _moved_back(specs, now, after, fine),
         "partition_seconds_paused": server_seconds(paused, timing).tolist(),
@@ -92,7 +92,7 @@ def measure_migration(
         "cross_rack_after": _across(specs, after, racks_known),
         **_what_if(specs, now, online, what_if, racks_known),
     }
-    return MigrationMetrics(now, columns, _of_groups(over.way, specs.number), over.way.whole, planned.refused)
+    return MigrationMetrics(now, columns, _of_groups(over.way, specs.num_groups), over.way.whole, planned.rejected)
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,12 @@ def _go_over(
     """Take some groups over to an assignor of the broker."""
     planned = assign_without_spark(specs, to, chosen)
     fine = chosen.copy()
-    fine[list(planned.refused)] = False
+    fine[list(planned.rejected)] = False
     names = np.array([name or "" for name in now], object)
-    static = specs.told.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
+    static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
     can = fine & online & np.isin(names, CLIENTS_OWN)
     way = play_restarts(specs, names, to, can, static, names != "cooperative-sticky")
-    full_plan = assign_without_spark(replace(specs, claims=EMPTY_SLICES), to, fine & ~online)
+    full_plan = assign_without_spark(replace(specs, owned=EMPTY_SLICES), to, fine & ~online)
     return _ServerPlan(planned, way, _after(specs, planned, full_plan, way, online, static), fine)
 
 
@@ -129,12 +129,14 @@ def _after(
     static: BoolArray,
 ) -> PartitionSlices:
     """Who has what in the end: all have restarted, or the broker has its target, or has begun from nothing."""
-    moves = np.zeros(specs.number, bool)
+    moves = np.zeros(specs.num_groups, bool)
     moves[specs.members.group[~static]] = True
     restarted = way.whole & moves
     group = specs.members.group
     after = way.after.take(restarted[group[way.after.member]])
-    return after.concat(planned.runs.take((online & ~restarted)[group[planned.runs.member]])).concat(full_plan.runs)
+    return after.concat(planned.slices.take((online & ~restarted)[group[planned.slices.member]])).concat(
+        full_plan.slices
+    )
 
 
 def _of_groups(way: RollingRestart, number: int) -> list[list[dict[str, int]]]:
@@ -154,22 +156,22 @@ def _by_own(specs: GroupSpecs, now: Sequence[str | None], chosen: BoolArray) -> 
     for name in CLIENTS_OWN:
         mine = chosen & (names == name)
         if mine.any():
-            planned = planned.joined(assign_without_spark(specs, name, mine))
+            planned = planned.concat(assign_without_spark(specs, name, mine))
     return planned
 
 
 def _before(specs: GroupSpecs, now: Sequence[str | None], fine: BoolArray) -> PartitionSlices:
     """What members own; where nobody is known to own anything, what the group's assignor would give them."""
-    owning = np.zeros(specs.number, bool)
-    owning[specs.members.group[specs.claims.member]] = True
+    owning = np.zeros(specs.num_groups, bool)
+    owning[specs.members.group[specs.owned.member]] = True
     if owning.all():
-        return specs.claims
-    return specs.claims.concat(_by_own(specs, now, fine & ~owning).runs)
+        return specs.owned
+    return specs.owned.concat(_by_own(specs, now, fine & ~owning).slices)
 
 
 def _differing(counts: Counted) -> IntArray:
     """Partitions that have another owner."""
-    return counts.there - counts.kept - counts.back
+    return counts.owned_and_assigned - counts.kept - counts.returned
 
 
 def _moved(specs: GroupSpecs, runs: PartitionSlices, fine: BoolArray) -> IntArray:
@@ -181,18 +183,18 @@ def _moved_back(
     specs: GroupSpecs, now: Sequence[str | None], after: PartitionSlices, fine: BoolArray
 ) -> list[int | None]:
     """Partitions that have another owner when a group has gone back from what the broker has given it."""
-    settled = replace(specs, claims=after, left=EMPTY_SLICES)
+    settled = replace(specs, owned=after, departed_owned=EMPTY_SLICES)
     own = _by_own(settled, now, fine)
     back = fine & np.array([name in CLIENTS_OWN for name in now], bool)
-    back[list(own.refused)] = False
-    moved = _moved(settled, own.runs, back).tolist()
+    back[list(own.rejected)] = False
+    moved = _moved(settled, own.slices, back).tolist()
     return [each if known else None for each, known in zip(moved, back.tolist(), strict=True)]
 
 
 def _across(specs: GroupSpecs, runs: PartitionSlices, racks_known: bool) -> list[int | None]:
     """Of each group the partitions whose owner has no replica in its rack."""
     near = rack_matched(specs, runs, racks_known=racks_known).to_pylist()
-    total = np.bincount(specs.members.group[runs.member], runs.count, specs.number).astype(np.int64).tolist()
+    total = np.bincount(specs.members.group[runs.member], runs.count, specs.num_groups).astype(np.int64).tolist()
     return [None if each is None else all_of_them - each for each, all_of_them in zip(near, total, strict=True)]
 
 
@@ -200,9 +202,9 @@ def _what_if(
     specs: GroupSpecs, now: Sequence[str | None], online: BoolArray, names: Sequence[str], racks_known: bool
 ) -> dict[str, list[Any]]:
     """The best of the assignors that the broker does not have, of groups with racks; the way over is the same."""
-    racked = np.zeros(specs.number, bool)
+    racked = np.zeros(specs.num_groups, bool)
     racked[specs.members.group[specs.members.rack >= 0]] = racks_known
-    best: list[tuple[int, str] | None] = [None] * specs.number
+    best: list[tuple[int, str] | None] = [None] * specs.num_groups
     for name in names if racked.any() else ():
         across = _across(specs, _go_over(specs, now, online, name, racked).after, racks_known)
         for group in np.flatnonzero(racked).tolist():

@@ -108,7 +108,7 @@ def play_restarts(
         Kafka throws are in none from there on.
     """
     going = np.where(chosen, played(specs), 0)
-    begins = np.searchsorted(specs.members.group, np.arange(specs.number))
+    begins = np.searchsorted(specs.members.group, np.arange(specs.num_groups))
     groups = _RestartingGroups(specs, to, eager)
     found = []
     for number in range(int(going.max(initial=0))):
@@ -121,14 +121,14 @@ def play_restarts(
         going[list(refused)] = 0
         some = some[going[some] > 0]
         found.append(MemberRestart(number, some, *(each[some] for each in groups.figures)))
-    whole = (going > 0) & (going == np.bincount(specs.members.group, minlength=specs.number))
+    whole = (going > 0) & (going == np.bincount(specs.members.group, minlength=specs.num_groups))
     return RollingRestart(found, whole, groups.claims)
 
 
 def played(specs: GroupSpecs) -> IntArray:
     """How many restarts of each group are played, of as many as it has members."""
-    members = np.bincount(specs.members.group, minlength=specs.number)
-    partitions = np.bincount(specs.topics.group, np.maximum(specs.topics.partitions, 0), specs.number)
+    members = np.bincount(specs.members.group, minlength=specs.num_groups)
+    partitions = np.bincount(specs.topics.group, np.maximum(specs.topics.partitions, 0), specs.num_groups)
     at_most = MOST_PARTITIONS // np.maximum(partitions, 1).astype(np.int64) + 1
     return np.minimum(members, np.minimum(at_most, MOST_RESTARTS))
 
@@ -138,17 +138,17 @@ class _RestartingGroups:
 
     def __init__(self, specs: GroupSpecs, to: str, eager: BoolArray) -> None:
         self.specs, self.to = specs, to
-        self.claims = specs.claims
+        self.claims = specs.owned
         self.ids: list[str] = specs.member_id.to_pylist()
         self.stops_all = eager[specs.members.group]
-        self.figures = np.zeros((3, specs.number), np.int64)
+        self.figures = np.zeros((3, specs.num_groups), np.int64)
 
     def stop(self, restarting: BoolArray) -> None:
         """These members stop: what they have is read by nobody for a moment. The figures begin anew."""
         mine = self.claims.take(restarting[self.claims.member])
         group = self.specs.members.group[mine.member]
         self.figures[:] = 0
-        self.figures[2] = np.bincount(group, mine.count, self.specs.number).astype(np.int64)
+        self.figures[2] = np.bincount(group, mine.count, self.specs.num_groups).astype(np.int64)
 
     def leave(self, away: BoolArray, classic: Names | None) -> set[int]:
         """These members leave, and the others share out what they had; the groups that cannot are answered."""
@@ -166,7 +166,7 @@ class _RestartingGroups:
 
     def _with(self, members: BoolArray) -> BoolArray:
         """The groups that have these members."""
-        groups = np.zeros(self.specs.number, bool)
+        groups = np.zeros(self.specs.num_groups, bool)
         groups[self.specs.members.group[members]] = True
         return groups
 
@@ -175,14 +175,14 @@ class _RestartingGroups:
         if not len(members):
             return set()
         part = part_of(self.specs, members, self.ids, self.claims, left)
-        names = np.full(part.specs.number, self.to, object) if classic is None else classic[part.groups]
+        names = np.full(part.specs.num_groups, self.to, object) if classic is None else classic[part.groups]
         runs, refused = EMPTY_SLICES, set()
         for name in sorted(set(names.tolist())):
             planned = assign_without_spark(part.specs, name, names == name)
-            compared = held(part.specs, planned.given, planned.runs.take(planned.withheld), names == name)
+            compared = held(part.specs, planned.assigned_now, planned.slices.take(planned.withheld), names == name)
             self.figures[:, part.groups] += _count(compared, self.stops_all[part.members])
-            runs = runs.concat(planned.runs)
-            refused |= {int(part.groups[group]) for group in planned.refused}
+            runs = runs.concat(planned.slices)
+            refused |= {int(part.groups[group]) for group in planned.rejected}
         others = ~np.isin(self.specs.members.group[self.claims.member], part.groups)
         self.claims = self.claims.take(others).concat(part.outward(runs))
         return refused
@@ -191,12 +191,12 @@ class _RestartingGroups:
 def _count(compared: Ownership, stops_all: BoolArray) -> npt.NDArray[np.int64]:
     """Moved, revoked and stopped of each group."""
     counts = count_changes(compared)
-    again = compared.claims.take(stops_all[compared.claims.member])
-    revoked = counts.claimed - counts.kept
+    again = compared.owned.take(stops_all[compared.owned.member])
+    revoked = counts.owned - counts.kept
     return np.stack(
         [
-            counts.there - counts.kept - counts.back,
+            counts.owned_and_assigned - counts.kept - counts.returned,
             revoked,
-            revoked + count_changes(replace(compared, claims=again)).kept,
+            revoked + count_changes(replace(compared, owned=again)).kept,
         ]
     )

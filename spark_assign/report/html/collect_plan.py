@@ -118,8 +118,8 @@ def plan_rows(plan: Plan | StoredPlan, offsets: DataFrame | None = None) -> Plan
         }
         return rows_of_tables(plan.tables, about, offsets)
     names = ("runs", "metrics", "moves", "revocations", "rejected")
-    decided = cached(plan.decided(names))
-    computed = plan.with_decided(decided)
+    decided = cached(plan.tagged_rows(names))
+    computed = plan.with_tagged_rows(decided)
     rows = rows_of_tables({name: getattr(computed, name) for name in names}, {}, offsets)
     uncached(decided)
     return rows

@@ -270,7 +270,7 @@ def _lines(
         notes = _oddities(row)
         if key in silent:
             notes.append(f"{count(silent[key], 'partition')} without traffic")
-        ruled = find_rule_source(row["assignor"], row.get("led_by")).words if row["members"] else NONE
+        ruled = find_rule_source(row["assignor"], row.get("led_by")).text if row["members"] else NONE
         changes = advice is not None and advice["verdict"] in ("change", "unknown")
         told = NONE if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
         now = NONE if advice is None else _now(advice)

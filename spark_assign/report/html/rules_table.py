@@ -19,7 +19,7 @@ def rules_table(rows: Rows) -> Table | None:
     for row in rows:
         whose = find_rule_source(row["assignor"], row["led_by"])
         sums[whose.kind].update(groups=row["groups"], partitions=row["partitions"])
-        which[whose.kind][whose.words] += row["groups"]
+        which[whose.kind][whose.text] += row["groups"]
     remedy = "Where the leader is not known or a guess, name it: plan --clients 'PATTERN=Java@3.3'. "
     return Table(
         "By whose rules",

@@ -102,12 +102,12 @@ class ShareAssignmentChanges:
 
     def left(self) -> PartitionSlices:
         """What members lose that have left; the member is a number of `told.member_id`."""
-        left = self.specs.left
+        left = self.specs.departed_owned
         return left.take(~self.answer.failed[self.group(left.topic)] & self.chosen[self.group(left.topic)])
 
     @cached_property
     def chosen(self) -> BoolArray:
         """Of each group of the specs whether the assignor was asked and gives an answer."""
-        asked = np.zeros(self.specs.number, bool)
+        asked = np.zeros(self.specs.num_groups, bool)
         asked[self.listed.groups.group] = True
         return asked & ~self.answer.failed

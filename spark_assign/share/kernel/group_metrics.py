@@ -23,7 +23,7 @@ FIGURES = {
 
 def measure(specs: GroupSpecs, outcome: ShareAssignmentChanges) -> dict[str, pa.Array]:
     """Of each group of the specs its figures."""
-    groups, topics, told = specs.number, specs.topics, outcome.listed.groups
+    groups, topics, told = specs.num_groups, specs.topics, outcome.listed.groups
     assigned, of_row = outcome.assigned, outcome.group(outcome.assigned.topic)
     may = told.topic << PARTITION_BITS | told.partition
     key = assigned.topic << PARTITION_BITS | assigned.first
@@ -33,7 +33,7 @@ def measure(specs: GroupSpecs, outcome: ShareAssignmentChanges) -> dict[str, pa.
     of_partition = topics.group[told.topic]
     per_member = np.bincount(assigned.member, minlength=len(specs.members))
     lacking = per_partition < outcome.answer.sharing[told.topic]
-    unknown = topics.asked & (topics.partitions < 0)
+    unknown = topics.is_subscribed & (topics.partitions < 0)
     return {
         "members": _count(specs.members.group, groups),
         "partitions": _count(of_partition, groups),
@@ -45,7 +45,7 @@ def measure(specs: GroupSpecs, outcome: ShareAssignmentChanges) -> dict[str, pa.
         "unassigned": _count(of_partition[per_partition == 0], groups),
         "under_shared": _count(of_partition[lacking], groups),
         "not_assignable": _count(of_row[~fits], groups),
-        "members_without_subscription": _count(specs.members.group[~specs.members.subscribes], groups),
+        "members_without_subscription": _count(specs.members.group[~specs.members.has_subscription], groups),
         "unknown_topics": _count(topics.group[unknown], groups),
     }
 

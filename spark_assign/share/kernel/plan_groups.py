@@ -78,14 +78,14 @@ def _answer(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     faults = find_faults(told, also=("share",))
     specs = read_group_specs(told, set(faults))
     found = read_ids(specs)
-    ids, refused = found.of, dict(found.refused)
-    fine = np.ones(specs.number, bool)
+    ids, refused = found.topic_ids, dict(found.rejected)
+    fine = np.ones(specs.num_groups, bool)
     fine[list(refused)] = False
     for outcome in _ask(specs, ids, fine, refused):
         refused |= dict.fromkeys(np.flatnonzero(outcome.answer.failed).tolist(), FAILS)
         yield ASSIGNED, _rows(specs, outcome.runs(), specs.member_id)
         yield from ((CHANGE, rows) for rows in _changes(outcome))
-        figures = pa.table(named_groups(specs, np.arange(specs.number)) | measure(specs, outcome))
+        figures = pa.table(named_groups(specs, np.arange(specs.num_groups)) | measure(specs, outcome))
         yield METRICS, figures.filter(pa.array(outcome.chosen))
     yield REJECTED, refusals(told, faults)
     groups = sorted(refused)
@@ -130,7 +130,7 @@ def _changes(outcome: ShareAssignmentChanges) -> Iterator[pa.Table]:
     went = left, np.full(len(left), REASONS.index("member-left"))
     taken = outcome.compressed(outcome.taken, outcome.why_taken())
     given = outcome.compressed(outcome.given, outcome.why_given())
-    parts = ((TAKEN, went, specs.told.member_id), (TAKEN, taken, specs.member_id), (GIVEN, given, specs.member_id))
+    parts = ((TAKEN, went, specs.facts.member_id), (TAKEN, taken, specs.member_id), (GIVEN, given, specs.member_id))
     for change, (runs, why), ids in parts:
         rows = _rows(specs, runs, ids)
         reason = pa.array(REASONS, _TEXT).take(pa.array(why, pa.int64()))

@@ -46,12 +46,12 @@ class ShareGroupInput:
 
 def list_groups(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray) -> ShareGroupInput:
     """Some groups of a specs."""
-    topics, members = specs.topics, members_in_order(specs).at
+    topics, members = specs.topics, members_in_order(specs).index
     members = members[chosen[specs.members.group[members]]]
     place = np.full(len(specs.members), -1, np.int64)
     place[members] = np.arange(len(members))
-    alike = np.ones(specs.number, bool)
-    alike[topics.group[topics.asked & (topics.subscribers != ALL_MEMBERS)]] = False
+    alike = np.ones(specs.num_groups, bool)
+    alike[topics.group[topics.is_subscribed & (topics.subscriber_set != ALL_MEMBERS)]] = False
     member, topic = np.divmod(specs.subscriptions, max(len(topics), 1))
     mine = (place[member] >= 0) & (topics.partitions[topic] >= 0)
     asking, asked = place[member[mine]], topic[mine]
@@ -60,7 +60,7 @@ def list_groups(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray) -> ShareGro
     had, empty = _previous(specs, place, ids)
     groups = ShareGroupSpecs(
         group=specs.members.group[members],
-        names=specs.members.subscribes[members],
+        names=specs.members.has_subscription[members],
         alike=alike,
         topic_group=topics.group,
         topic_hash=ids.hash,
@@ -77,8 +77,8 @@ def list_groups(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray) -> ShareGro
 
 def _walk_of_names(specs: GroupSpecs) -> IntArray:
     """Of each topic its place in the hash set of all names that its group subscribes to."""
-    asked = np.flatnonzero(specs.topics.asked)
-    names = string_hashes(specs.told.topics.to_pylist())[specs.topics.name[asked]]
+    asked = np.flatnonzero(specs.topics.is_subscribed)
+    names = string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name[asked]]
     walk = np.zeros(len(specs.topics), np.int64)
     walk[asked[set_order(names, specs.topics.group[asked])]] = np.arange(len(asked))
     return walk
@@ -86,21 +86,21 @@ def _walk_of_names(specs: GroupSpecs) -> IntArray:
 
 def _assignable(specs: GroupSpecs, chosen: BoolArray) -> tuple[IntArray, IntArray]:
     """Topic and number of the partitions that may be assigned, ascending."""
-    topics, told = specs.topics, specs.told
-    known = np.flatnonzero(topics.asked & (topics.partitions > 0) & chosen[topics.group])
+    topics, told = specs.topics, specs.facts
+    known = np.flatnonzero(topics.is_subscribed & (topics.partitions > 0) & chosen[topics.group])
     at, partition = expand_slices(np.zeros_like(known), np.ones_like(known), topics.partitions[known])
     topic = known[at]
-    rows = told.rows[INITIALIZED]
+    rows = told.rows_by_kind[INITIALIZED]
     if not len(rows):
         return topic, partition
-    said = np.zeros(told.number, bool)
-    said[told.group[rows]] = True
-    size = max(len(told.topics), 1)
+    said = np.zeros(told.num_groups, bool)
+    said[told.group_index[rows]] = True
+    size = max(len(told.topic_names), 1)
     of_row = Places(specs.fact_group_index[topics.group] * size + topics.name).of(
-        told.group[rows] * size + told.topic[rows]
+        told.group_index[rows] * size + told.topic_index[rows]
     )
     rows, of_row = rows[of_row >= 0], of_row[of_row >= 0]
-    run, number = expand_slices(*(told.numbers(name, 0)[rows] for name in ("first", "step", "count")))
+    run, number = expand_slices(*(told.int_column(name, 0)[rows] for name in ("first", "step", "count")))
     there = np.isin(topic << PARTITION_BITS | partition, of_row[run] << PARTITION_BITS | number)
     there |= ~said[specs.fact_group_index[topics.group[topic]]]
     return topic[there], partition[there]
@@ -112,7 +112,7 @@ def _previous(specs: GroupSpecs, place: IntArray, ids: TopicIds) -> tuple[Partit
     Args:
         place: of each member its number for the assignor; -1 for those that it is not asked about.
     """
-    one_by_one = specs.claims.expand()
+    one_by_one = specs.owned.expand()
     none = _without_partitions(specs)
     had = one_by_one.concat(PartitionSlices(*none, *(np.full(len(none[0]), each) for each in (_NONE, 1, 1))))
     had = had.take(place[had.member] >= 0)
@@ -127,13 +127,15 @@ def _previous(specs: GroupSpecs, place: IntArray, ids: TopicIds) -> tuple[Partit
 
 def _without_partitions(specs: GroupSpecs) -> tuple[IntArray, IntArray]:
     """Members and topics of owned runs that are empty; they count in the member's map of topics."""
-    told = specs.told
-    sound = np.zeros(told.number, bool)
+    told = specs.facts
+    sound = np.zeros(told.num_groups, bool)
     sound[specs.fact_group_index] = True
     claimed = owned(told, sound)
     rows = np.unique(claimed.row[claimed.count == 0])
-    names, size = max(len(told.member_id), 1), max(len(told.topics), 1)
+    names, size = max(len(told.member_id), 1), max(len(told.topic_names), 1)
     group = specs.fact_group_index[specs.members.group]
-    members = Places(group * names + told.member[specs.members.row]).of(told.group[rows] * names + told.member[rows])
+    members = Places(group * names + told.member_index[specs.members.row]).of(
+        told.group_index[rows] * names + told.member_index[rows]
+    )
     topics = Places(specs.fact_group_index[specs.topics.group] * size + specs.topics.name)
-    return members, topics.of(told.group[rows] * size + told.topic[rows])
+    return members, topics.of(told.group_index[rows] * size + told.topic_index[rows])

@@ -55,7 +55,7 @@ class GroupDescription:
         if not seen:
             return {}
         found = leader_fingerprint.find_leader(group_id, self.assignor, seen)
-        told = {"client_library": found.library, "client_version": found.releases, "certainty": found.certainty}
+        told = {"client_library": found.library, "client_version": found.releases, "certainty": found.confidence}
         return {name: value for name, value in told.items() if value is not None}
 
 

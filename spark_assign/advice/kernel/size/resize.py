@@ -40,40 +40,40 @@ def resize(specs: GroupSpecs, group: IntArray, members: IntArray, window_assigno
     rows = _Rows(specs, group, members)
     told = rows.told(window_assignors)
     new = read_group_specs(told, set())
-    size = max(len(told.topics), 1)
+    size = max(len(told.topic_names), 1)
     of_base = Places(specs.topics.group * size + specs.topics.name).of(group[new.topics.group] * size + new.topics.name)
-    loads = replace(specs.loads, begin=specs.loads.begin[of_base], faults={}, known=specs.loads.known[group])
-    return replace(new, carries=loads)
+    loads = replace(specs.loads, start=specs.loads.start[of_base], faults={}, has_loads=specs.loads.has_loads[group])
+    return replace(new, partition_loads=loads)
 
 
 class _Rows:
     """Rows of facts: of each the row that it is a copy of (-1: of none), its new group, member, topic and kind."""
 
     def __init__(self, specs: GroupSpecs, group: IntArray, members: IntArray) -> None:
-        self.specs, self.group, told = specs, group, specs.told
-        self.number = np.full(told.number, -1, np.int64)
-        self.number[specs.fact_group_index] = np.arange(specs.number)
+        self.specs, self.group, told = specs, group, specs.facts
+        self.number = np.full(told.num_groups, -1, np.int64)
+        self.number[specs.fact_group_index] = np.arange(specs.num_groups)
         of_member = specs.members.group
-        now = np.bincount(of_member, minlength=specs.number)
+        now = np.bincount(of_member, minlength=specs.num_groups)
         self.place = ranges_by_length(now)
         self.joining = np.maximum(members - now[group], 0)
         self.leaving = np.maximum(now[group] - members, 0)
         self.names, self.renamed, self.joiners = _with_joiners(told.member_id, int(self.joining.max(initial=0)))
         size = max(len(told.member_id), 1)
-        self.of_member = Places(of_member * size + told.member[specs.members.row])
+        self.of_member = Places(of_member * size + told.member_index[specs.members.row])
         self.parts: list[tuple[int, IntArray, IntArray, IntArray, IntArray]] = []
         self.runs: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
         self._gather()
 
     def _gather(self) -> None:
-        told = self.specs.told
+        told = self.specs.facts
         for kind in _OF_GROUP:
-            row, of = self._copies(told.rows[kind])
-            self._add(kind, row, of, self._renamed(row), told.topic[row])
+            row, of = self._copies(told.rows_by_kind[kind])
+            self._add(kind, row, of, self._renamed(row), told.topic_index[row])
         for kind in (MEMBER, ASKS, IN_ORDER):
-            row, of = self._copies(told.rows[kind])
+            row, of = self._copies(told.rows_by_kind[kind])
             row, of = (each[self._stays(row, of)] for each in (row, of))
-            self._add(kind, row, of, self._renamed(row), told.topic[row])
+            self._add(kind, row, of, self._renamed(row), told.topic_index[row])
         self._add_joiners()
         claimed = owned(told, self.number >= 0)
         at, of = self._copies(claimed.row, places=True)
@@ -81,24 +81,24 @@ class _Rows:
         for kind, some in ((OWNED, stays), (LEFT, ~stays)):
             chosen = at[some]
             self.runs[len(self.parts)] = (claimed.first[chosen], claimed.step[chosen], claimed.count[chosen])
-            self._add(kind, row[some], of[some], self._renamed(row[some]), told.topic[row[some]])
+            self._add(kind, row[some], of[some], self._renamed(row[some]), told.topic_index[row[some]])
 
     def _copies(self, rows: IntArray, *, places: bool = False) -> tuple[IntArray, IntArray]:
         """Of these rows those of each new group's base (or their places), and the new group."""
-        base = self.number[self.specs.told.group[rows]]
+        base = self.number[self.specs.facts.group_index[rows]]
         order = np.argsort(base, kind="stable")
         begin, end = (np.searchsorted(base[order], self.group, side) for side in ("left", "right"))
         of, at = expand_slices(begin, np.ones_like(begin), end - begin)
         return (order[at] if places else rows[order[at]]), of
 
     def _stays(self, row: IntArray, of: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        told = self.specs.told
+        told = self.specs.facts
         size = max(len(told.member_id), 1)
-        member = self.of_member.of(self.number[told.group[row]] * size + told.member[row])
+        member = self.of_member.of(self.number[told.group_index[row]] * size + told.member_index[row])
         return np.asarray(self.place[member] >= self.leaving[of], bool)
 
     def _renamed(self, row: IntArray) -> IntArray:
-        member = self.specs.told.member[row]
+        member = self.specs.facts.member_index[row]
         return np.where(member >= 0, np.append(self.renamed, -1)[member], -1)
 
     def _add(self, kind: int, row: IntArray, of: IntArray, member: IntArray, topic: IntArray) -> None:
@@ -106,46 +106,46 @@ class _Rows:
 
     def _add_joiners(self) -> None:
         """Who joins, and its subscriptions: to every topic that anybody of its group is told to subscribe to."""
-        told = self.specs.told
+        told = self.specs.facts
         of, nth = expand_slices(np.zeros_like(self.joining), np.ones_like(self.joining), self.joining)
         self._add(MEMBER, np.full(len(of), -1), of, self.joiners[nth], np.full(len(of), -1))
-        asks = told.rows[ASKS]
-        asks = asks[self.number[told.group[asks]] >= 0]
-        pair = told.group[asks] * (len(told.topics) + 1) + told.topic[asks]
+        asks = told.rows_by_kind[ASKS]
+        asks = asks[self.number[told.group_index[asks]] >= 0]
+        pair = told.group_index[asks] * (len(told.topic_names) + 1) + told.topic_index[asks]
         asks = asks[np.unique(pair, return_index=True)[1]]
         row, new = self._copies(asks)
         which, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
-        self._add(ASKS, row[which], new[which], self.joiners[nth], told.topic[row[which]])
+        self._add(ASKS, row[which], new[which], self.joiners[nth], told.topic_index[row[which]])
 
     def told(self, window_assignors: Collection[str]) -> IndexedFacts:
         """The facts."""
-        base = self.specs.told
+        base = self.specs.facts
         lengths = [len(row) for _, row, *_ in self.parts]
         begins = np.cumsum([0, *lengths])
         row, of, member, topic = (np.concatenate([part[at] for part in self.parts]) for at in (1, 2, 3, 4))
         rows: dict[int, list[IntArray]] = {kind: [] for kind in KINDS}
         for (kind, *_), begin, end in zip(self.parts, begins[:-1].tolist(), begins[1:].tolist(), strict=True):
             rows[kind].append(np.arange(begin, end))
-        some = base.facts
+        some = base.table
         kept = [name for name in some.column_names if name not in _DROPPED and some[name].null_count < len(some)]
         taken = some.select(kept).take(pa.array(row, pa.int64(), mask=row < 0))
         columns = {name: taken[name] for name in kept} | {"member_id": named(self.names, member)}
         for at, name in enumerate(("first", "step", "count")):
-            values = base.numbers(name)[row]
+            values = base.int_column(name)[row]
             for part, given in self.runs.items():
                 values[begins[part] : begins[part + 1]] = given[at]
             columns[name] = pa.array(values, pa.int32(), mask=values < 0)
         told = IndexedFacts(
-            facts=pa.table(columns),
-            rows={kind: np.concatenate([np.empty(0, np.int64), *each]) for kind, each in rows.items()},
-            group=of,
-            member=member,
-            topic=topic,
-            like=np.where(row >= 0, base.like[row], -1),
+            table=pa.table(columns),
+            rows_by_kind={kind: np.concatenate([np.empty(0, np.int64), *each]) for kind, each in rows.items()},
+            group_index=of,
+            member_index=member,
+            topic_index=topic,
+            representative_index=np.where(row >= 0, base.representative_index[row], -1),
             cluster=self.specs.cluster.take(pa.array(self.group)),
             group_id=self.specs.group_id.take(pa.array(self.group)),
             member_id=self.names,
-            topics=base.topics,
+            topic_names=base.topic_names,
         )
         return _lay_out(told, window_assignors) if window_assignors else told
 
@@ -163,10 +163,10 @@ def _with_joiners(names: pa.Array, number: int) -> tuple[pa.Array, IntArray, Int
 def _lay_out(told: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
     """What the windows of range and round robin add to subscriptions (`groups.windows.range`,
     `groups.windows.roundrobin`)."""
-    rows, size = told.rows[ASKS], max(len(told.topics), 1)
-    group, topic, member = told.group[rows], told.topic[rows], told.member[rows]
+    rows, size = told.rows_by_kind[ASKS], max(len(told.topic_names), 1)
+    group, topic, member = told.group_index[rows], told.topic_index[rows], told.member_index[rows]
     order = np.lexsort((member, _instances(told, group, member), topic, group))
-    partitions = np.maximum(told.numbers("partitions", 0)[rows][order], 0)
+    partitions = np.maximum(told.int_column("partitions", 0)[rows][order], 0)
     key = (group * size + topic)[order]
     begins = starts_new_key(key)
     again = ~begins & ~starts_new_key(member[order])
@@ -174,7 +174,7 @@ def _lay_out(told: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
     rank = np.cumsum(~again) - 1
     rank -= rank[np.flatnonzero(begins)][line]
     members = (np.bincount(line, ~again).astype(np.int64))[line]
-    columns = {name: told.facts[name] for name in told.facts.column_names}
+    columns = {name: told.table[name] for name in told.table.column_names}
     for name in assignors:
         if name == "range":
             quota, longer = np.divmod(partitions, members)
@@ -185,17 +185,19 @@ def _lay_out(told: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
             first = (rank - upto[line]) % members
             run = (first, members, np.maximum(-(-(partitions - first) // members), 0))
         for part, values in zip(("first", "step", "count"), run, strict=True):
-            values_by_row = np.zeros(len(told.facts), np.int64)
+            values_by_row = np.zeros(len(told.table), np.int64)
             values_by_row[rows[order]] = values
             columns[f"{name}_{part}"] = pa.array(values_by_row, pa.int32())
-    return replace(told, facts=pa.table(columns))
+    return replace(told, table=pa.table(columns))
 
 
 def _instances(told: IndexedFacts, group: IntArray, member: IntArray) -> IntArray:
     """Of each group and member the number of its instance id, a large one where it has none."""
-    rows, size = told.rows[MEMBER], max(len(told.member_id), 1)
+    rows, size = told.rows_by_kind[MEMBER], max(len(told.member_id), 1)
     instance = Names(told.column("group_instance_id", rows)).columns[0]
-    places = Places(told.group[rows] * size + told.member[rows])
+    places = Places(told.group_index[rows] * size + told.member_index[rows])
     of_place = np.full(len(places), _NONE)
-    of_place[places.of(told.group[rows] * size + told.member[rows])] = np.where(instance < 0, _NONE, instance)
+    of_place[places.of(told.group_index[rows] * size + told.member_index[rows])] = np.where(
+        instance < 0, _NONE, instance
+    )
     return of_place[places.of(group * size + member)]

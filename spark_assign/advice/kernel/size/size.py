@@ -87,7 +87,7 @@ def size(facts: pa.Table, asked: SizeParams) -> Iterator[pa.Table]:
         [_named(specs, group) | {"code": code, "detail": detail} for group, (code, detail) in sorted(silent.items())],
         SIZED,
     )
-    sound = np.array([group not in silent for group in range(specs.number)], bool)
+    sound = np.array([group not in silent for group in range(specs.num_groups)], bool)
     for assignor, chosen in by_assignor.items():
         if (chosen & sound).any():
             yield from _of_assignor(specs, assignor, np.flatnonzero(chosen & sound), asked)
@@ -96,7 +96,7 @@ def size(facts: pa.Table, asked: SizeParams) -> Iterator[pa.Table]:
 def _idle(told: IndexedFacts, known: set[int]) -> list[dict[str, Any]]:
     """Groups without members."""
     detail = "It has no members now: nothing tells what new ones would read"
-    groups = told.group[idle_groups(told, known)].tolist()
+    groups = told.group_index[idle_groups(told, known)].tolist()
     names = [{"cluster": told.cluster[group].as_py(), "group_id": told.group_id[group].as_py()} for group in groups]
     return [name | {"code": "no-members", "detail": detail} for name in names]
 
@@ -105,11 +105,11 @@ def _refused(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     """Of groups that nothing can be said of code and detail."""
     refused = dict(specs.loads.faults)
     given = given_number(specs, "capacity")
-    for group in range(specs.number):
+    for group in range(specs.num_groups):
         if given[group] <= 0 or np.isinf(given[group]):
             detail = f"groups: capacity={given[group]}. Give messages a second that one member can handle, above 0"
             refused.setdefault(group, ("bad-capacity", detail))
-        if not specs.loads.known[group]:
+        if not specs.loads.has_loads[group]:
             detail = "loads has no in_rate of its partitions. Take a snapshot with readings: --every 60s --times 5"
             refused.setdefault(group, ("no-loads", detail))
     return refused
@@ -121,14 +121,14 @@ def _named(specs: GroupSpecs, group: int) -> dict[str, Any]:
 
 def _by_assignor(specs: GroupSpecs, asked: SizeParams) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
     """By assignor the groups that it is asked for; and those that have an assignor that nobody knows."""
-    found = {name: np.ones(specs.number, bool) for name in asked.assignors if name != CONFIGURED}
+    found = {name: np.ones(specs.num_groups, bool) for name in asked.assignors if name != CONFIGURED}
     if CONFIGURED not in asked.assignors:
         return found, {}
     chosen, refused = choose(specs, Chosen((("*", CONFIGURED),), asked.known, asked.custom))
     unknown = {group: why for group, why in refused.items() if why[0] != "no-assignor"}
     for group, name in enumerate(chosen):
         if group not in unknown:
-            found.setdefault(name or FALLBACK, np.zeros(specs.number, bool))[group] = True
+            found.setdefault(name or FALLBACK, np.zeros(specs.num_groups, bool))[group] = True
     return found, unknown
 
 

@@ -42,16 +42,18 @@ def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: Sizing
     """By group what there is to size; each has a partition whose rate is known."""
     loads, topics = specs.loads, specs.topics
     topic, partition = expand_slices(
-        np.zeros(len(topics.known), np.int64), np.ones(len(topics.known), np.int64), topics.partitions[topics.known]
+        np.zeros(len(topics.with_metadata), np.int64),
+        np.ones(len(topics.with_metadata), np.int64),
+        topics.partitions[topics.with_metadata],
     )
-    topic = topics.known[topic]
-    at = loads.of(topic, partition)
+    topic = topics.with_metadata[topic]
+    at = loads.position_of(topic, partition)
     rate, high = (np.nan_to_num(each[at]) for each in (loads.in_rate, high_rates(specs, terms)))
     group = topics.group[topic]
-    load, load_high = (np.bincount(group, each, specs.number) for each in (rate, high))
+    load, load_high = (np.bincount(group, each, specs.num_groups) for each in (rate, high))
     hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equals the first by topic and partition comes last
-    last = hottest[np.searchsorted(group[hottest], np.arange(specs.number), "right") - 1]
-    now, partitions = np.bincount(specs.members.group, minlength=specs.number), subscribed_partitions(specs)
+    last = hottest[np.searchsorted(group[hottest], np.arange(specs.num_groups), "right") - 1]
+    now, partitions = np.bincount(specs.members.group, minlength=specs.num_groups), subscribed_partitions(specs)
     capacity, given = capacities(specs), ~np.isnan(given_number(specs, "capacity"))
     return {
         each: SizingInput(

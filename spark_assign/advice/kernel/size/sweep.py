@@ -111,7 +111,7 @@ def sweep(
 
 
 def _portions(specs: GroupSpecs, group: IntArray, members: IntArray) -> Iterator[IntArray]:
-    topics = np.bincount(specs.topics.group, minlength=specs.number)
+    topics = np.bincount(specs.topics.group, minlength=specs.num_groups)
     size = (members + 1) * (topics[group] + 1) + subscribed_partitions(specs)[group]
     portion = np.cumsum(size) // TOGETHER
     for each in np.unique(portion).tolist():
@@ -125,27 +125,27 @@ def _sweep(
         name for name in WINDOW_ASSIGNORS if name == client_side(assignor) and assignor not in terms.custom
     ]
     new = resize(specs, group, members, window_assignors)
-    everybody = np.ones(new.number, bool)
+    everybody = np.ones(new.num_groups, bool)
     planned = assign(new, assignor, everybody, terms.custom)
     fine = everybody.copy()
-    fine[list(planned.refused)] = False
+    fine[list(planned.rejected)] = False
     later = later_rounds(new, assignor, fine, terms.custom)
-    counts = count_changes(held(new, planned.given, planned.runs.take(planned.withheld), fine))
-    carried, loads = MemberLoads(new, planned.runs), new.loads
+    counts = count_changes(held(new, planned.assigned_now, planned.slices.take(planned.withheld), fine))
+    carried, loads = MemberLoads(new, planned.slices), new.loads
     load = carried.sums(loads.in_rate)
-    idle = np.bincount(new.members.group[carried.partitions() == 0], minlength=new.number)
+    idle = np.bincount(new.members.group[carried.num_partitions() == 0], minlength=new.num_groups)
     drain = drain_seconds(carried.sums(loads.lag), load, capacity[group][new.members.group])
-    behind = by_group(new, carried.known(loads.lag)) > 0
+    behind = by_group(new, carried.num_known(loads.lag)) > 0
     return LoadByMemberCount(
         group=group,
         members=members,
         max_load=largest(new, load),
         max_load_high=largest(new, carried.sums(high_rates(new, terms))),
-        mean_load=np.bincount(new.members.group, load, new.number) / members,
+        mean_load=np.bincount(new.members.group, load, new.num_groups) / members,
         idle=idle,
-        unassigned=subscribed_partitions(specs)[group] - by_group(new, carried.partitions()).astype(np.int64),
+        unassigned=subscribed_partitions(specs)[group] - by_group(new, carried.num_partitions()).astype(np.int64),
         drain_seconds=np.where(behind, largest(new, drain), np.nan),
-        moved=counts.there - counts.kept - counts.back + later["moved"],
-        paused=seconds_paused(new, counts, planned.runs, later, assignor, terms),
+        moved=counts.owned_and_assigned - counts.kept - counts.returned + later["moved"],
+        paused=seconds_paused(new, counts, planned.slices, later, assignor, terms),
         refused=~fine,
     )

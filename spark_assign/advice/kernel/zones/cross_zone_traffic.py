@@ -55,10 +55,10 @@ def crossing(
         has_near = ground.near[ground.replicas[place], np.maximum(rack, 0)] & (rack >= 0)
 
     def total(some: BoolArray) -> IntArray:
-        return np.bincount(group[some], minlength=specs.number)
+        return np.bincount(group[some], minlength=specs.num_groups)
 
     def added(some: BoolArray) -> IntArray:
-        sums = np.zeros(specs.number, np.int64)
+        sums = np.zeros(specs.num_groups, np.int64)
         np.add.at(sums, group[some], size[some])  # whole numbers: in any order the same
         return sums
 

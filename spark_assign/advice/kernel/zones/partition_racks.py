@@ -60,14 +60,14 @@ def survey(specs: GroupSpecs) -> PartitionRacks:
 
 def _leaders(specs: GroupSpecs, begin: IntArray) -> IntArray:
     """Of each partition the rack of its preferred leader."""
-    told, topics = specs.told, specs.topics
+    told, topics = specs.facts, specs.topics
     leader = np.full(int(begin[-1]), -1, np.int64)
-    number = np.full(told.number, -1, np.int64)
-    number[specs.fact_group_index] = np.arange(specs.number)
-    size = max(len(told.topics), 1)
-    rows = told.rows[LAYOUT]
-    rows = rows[number[told.group[rows]] >= 0]
-    topic = Places(topics.group * size + topics.name).of(number[told.group[rows]] * size + told.topic[rows])
+    number = np.full(told.num_groups, -1, np.int64)
+    number[specs.fact_group_index] = np.arange(specs.num_groups)
+    size = max(len(told.topic_names), 1)
+    rows = told.rows_by_kind[LAYOUT]
+    rows = rows[number[told.group_index[rows]] >= 0]
+    topic = Places(topics.group * size + topics.name).of(number[told.group_index[rows]] * size + told.topic_index[rows])
     rows, topic = rows[topic >= 0], topic[topic >= 0]
     at, racks = told.column("at", rows), told.column("leader_racks", rows)
     if not len(racks.flatten()):

@@ -94,7 +94,7 @@ def zones(facts: pa.Table, asked: ZoneParams) -> Iterator[pa.Table]:
         for group, (code, detail) in sorted(wrong.items())
     ]
     yield tagged_rows(REJECTED, refused, ZONED)
-    fine = ~mask_from_indexes(np.array(list(wrong), np.int64), specs.number)
+    fine = ~mask_from_indexes(np.array(list(wrong), np.int64), specs.num_groups)
     rows = [row for group in _ways(specs, ground, asked, fine) for row in group]
     yield tagged_rows(OF_WAY, [*rows, *_idle(told, {*faults, *others}, asked)], ZONED)
     yield _reads(specs, ground, fine)
@@ -110,7 +110,7 @@ def _beyond(specs: GroupSpecs, ground: PartitionRacks) -> BoolArray:
     """Groups that would read more than anybody writes."""
     topic = np.repeat(np.arange(len(specs.topics)), np.diff(ground.begin))
     a_day = np.maximum(ground.read, 0).astype(np.float64)
-    total: BoolArray = np.bincount(specs.topics.group[topic], a_day, specs.number) >= MOST
+    total: BoolArray = np.bincount(specs.topics.group[topic], a_day, specs.num_groups) >= MOST
     return total
 
 
@@ -120,22 +120,22 @@ def _ways(specs: GroupSpecs, ground: PartitionRacks, asked: ZoneParams, fine: Bo
     by_broker = np.array(
         [kind == "consumer" or name in SERVER_SIDE for kind, name in zip(kinds_of(specs), now, strict=True)], bool
     )
-    members = np.bincount(specs.members.group, minlength=specs.number).tolist()
-    lost = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.number).tolist()
-    found: list[list[dict[str, Any]]] = [[] for _ in range(specs.number)]
-    owner = _owners(ground, specs.claims)
+    members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
+    lost = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.num_groups).tolist()
+    found: list[list[dict[str, Any]]] = [[] for _ in range(specs.num_groups)]
+    owner = _owners(ground, specs.owned)
     for name in (CURRENT, *CLIENT_SIDE, *SERVER_SIDE):
         chosen = fine if name == CURRENT else fine & (by_broker == (name in SERVER_SIDE))
         if not chosen.any():
             continue
         planned = None if name == CURRENT else assign(specs, name, chosen, {})
-        runs = specs.claims if planned is None else planned.runs
+        runs = specs.owned if planned is None else planned.slices
         moved = _moved(specs, ground, owner, runs).tolist()
         for fetching, crosses in enumerate(crossing(specs, ground, runs)):
             for group in np.flatnonzero(chosen).tolist():
                 row = {"assignor": name, "follower_fetching": bool(fetching)}
-                if planned is not None and group in planned.refused:
-                    row["refused"] = planned.refused[group][1]
+                if planned is not None and group in planned.rejected:
+                    row["refused"] = planned.rejected[group][1]
                 else:
                     row |= _figures(crosses, group, asked) | {"moved": moved[group]}
                 found[group].append(row)
@@ -223,12 +223,12 @@ def _moved(specs: GroupSpecs, ground: PartitionRacks, owner: IntArray, runs: Par
     """Of each group the partitions that somebody has who is not the owner."""
     member, place = ground.numbered(runs)
     other = (owner[place] >= 0) & (owner[place] != member)
-    return np.bincount(specs.members.group[member[other]], minlength=specs.number)
+    return np.bincount(specs.members.group[member[other]], minlength=specs.num_groups)
 
 
 def _reads(specs: GroupSpecs, ground: PartitionRacks, fine: BoolArray) -> pa.Table:
     """What is read today, by partition and rack: the groups of a cluster together."""
-    member, place = ground.numbered(specs.claims)
+    member, place = ground.numbered(specs.owned)
     chosen = (ground.read[place] >= 0) & fine[specs.members.group[member]]
     member, place = member[chosen], place[chosen]
     topic = np.searchsorted(ground.begin, place, "right") - 1
@@ -246,7 +246,7 @@ def _reads(specs: GroupSpecs, ground: PartitionRacks, fine: BoolArray) -> pa.Tab
     clusters, topics, partitions, racks = (each[begins] for each in columns)
     found = {
         "cluster": named(cluster.dictionary, clusters),
-        "topic": named(specs.told.topics, topics),
+        "topic": named(specs.facts.topic_names, topics),
         "partition": pa.array(partitions),
         "rack_id": named(pa.array(specs.racks, _TEXT), racks),
         "bytes_per_day": pa.array(np.add.reduceat(size, begins) if len(begins) else size),

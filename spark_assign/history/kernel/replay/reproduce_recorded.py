@@ -237,12 +237,12 @@ def _answers(asked: Sequence[_RecordedRequest]) -> list[str | None]:
     for name in sorted(set(kinds.tolist())):
         chosen = kinds == name
         planned = assign_without_spark(specs, name, chosen)
-        given = _by_group(specs, planned.runs if name in KAFKAS else planned.given)
+        given = _by_group(specs, planned.slices if name in KAFKAS else planned.assigned_now)
         hangs = _by_group(specs, planned.order_dependent)
         for group in np.flatnonzero(chosen).tolist():
             number = of_key[group]
-            if group in planned.refused:
-                why[number] = planned.refused[group][1]
+            if group in planned.rejected:
+                why[number] = planned.rejected[group][1]
             else:
                 why[number] = _difference(asked[number], given.get(group, {}), bool(hangs.get(group)))
     return why

@@ -33,19 +33,21 @@ def simulate_full_restart(
     """
     chosen = np.array([each is not None for each in setups], bool)
     members = np.flatnonzero(chosen[specs.members.group])
-    stopped, moved = np.zeros(specs.number, np.int64), np.zeros(specs.number, np.int64)
+    stopped, moved = np.zeros(specs.num_groups, np.int64), np.zeros(specs.num_groups, np.int64)
     refused: dict[int, tuple[str, str]] = {}
     if not len(members):
         return stopped, moved, refused
-    part = part_of(specs, members, [next_id(each) for each in specs.member_id.to_pylist()], specs.claims, EMPTY_SLICES)
+    part = part_of(specs, members, [next_id(each) for each in specs.member_id.to_pylist()], specs.owned, EMPTY_SLICES)
     nobody = np.full(len(members), -1, np.int64)
-    fresh = replace(part.specs.members, generation=nobody, in_user_data=nobody, told=np.zeros(len(members), bool))
+    fresh = replace(
+        part.specs.members, generation=nobody, user_data_generation=nobody, has_user_data=np.zeros(len(members), bool)
+    )
     asked = [setups[group] for group in part.groups.tolist()]
     names = np.array([f"{each.assignors[0]}@{each.release}" if each else "" for each in asked], object)
     for name in sorted(set(names.tolist())):
-        planned = assign_without_spark(replace(part.specs, members=fresh, claims=EMPTY_SLICES), name, names == name)
-        counts = count_changes(held(part.specs, planned.runs, EMPTY_SLICES, names == name))
-        stopped[part.groups] += counts.claimed
-        moved[part.groups] += counts.there - counts.kept
-        refused |= {int(part.groups[group]): why for group, why in planned.refused.items()}
+        planned = assign_without_spark(replace(part.specs, members=fresh, owned=EMPTY_SLICES), name, names == name)
+        counts = count_changes(held(part.specs, planned.slices, EMPTY_SLICES, names == name))
+        stopped[part.groups] += counts.owned
+        moved[part.groups] += counts.owned_and_assigned - counts.kept
+        refused |= {int(part.groups[group]): why for group, why in planned.rejected.items()}
     return stopped, moved, refused

@@ -66,7 +66,7 @@ def play(specs: GroupSpecs, courses: Sequence[UpgradePath | None]) -> RollingUpg
         courses: of each group what becomes of it; null: nothing.
     """
     groups = _UpgradingGroups(specs, courses)
-    members = np.bincount(specs.members.group, minlength=specs.number)
+    members = np.bincount(specs.members.group, minlength=specs.num_groups)
     fits = restarts_played(specs)
     bounces = np.array([0 if each is None else len(each.bounces) for each in courses], np.int64)
     # Of a group that is too large the first restarts of the first bounce are played.
@@ -75,7 +75,7 @@ def play(specs: GroupSpecs, courses: Sequence[UpgradePath | None]) -> RollingUpg
         groups.restart(np.flatnonzero(going > number), number)
         going[list(groups.refused)] = 0
     whole = (bounces > 0) & (going == bounces * members)
-    static = np.zeros(specs.number, bool)
+    static = np.zeros(specs.num_groups, bool)
     static[specs.members.group[groups.static]] = True
     groups.settle(np.flatnonzero(whole & static))
     whole[list(groups.refused)] = False
@@ -88,16 +88,16 @@ class _UpgradingGroups:
     def __init__(self, specs: GroupSpecs, courses: Sequence[UpgradePath | None]) -> None:
         members = specs.members
         self.specs, self.courses = specs, courses
-        self.claims, self.order = specs.claims, _in_order(specs, courses)
+        self.claims, self.order = specs.owned, _in_order(specs, courses)
         self.ids: list[str] = specs.member_id.to_pylist()
-        self.instance: list[str | None] = specs.told.column("group_instance_id", members.row).to_pylist()
+        self.instance: list[str | None] = specs.facts.column("group_instance_id", members.row).to_pylist()
         self.static = np.array([each is not None for each in self.instance], bool)
-        self.begins = np.searchsorted(members.group, np.arange(specs.number + 1))
+        self.begins = np.searchsorted(members.group, np.arange(specs.num_groups + 1))
         of_member = [courses[group] for group in members.group.tolist()]
         self.setup: list[ClientConfig | None] = [None if each is None else each.before for each in of_member]
         self.remembered = ["" if each is None else each.before.assignors[0] for each in of_member]
-        self.generation, self.in_user_data = members.generation.copy(), members.in_user_data.copy()
-        self.told = members.told.copy()
+        self.generation, self.in_user_data = members.generation.copy(), members.user_data_generation.copy()
+        self.told = members.has_user_data.copy()
         self.numbers = {
             (group, name): at for at, (group, name) in enumerate(zip(members.group.tolist(), self.ids, strict=True))
         }
@@ -111,9 +111,11 @@ class _UpgradingGroups:
             if course is not None
         }
         self.hashes = (
-            string_hashes(specs.told.topics.to_pylist())[specs.topics.name] if len(specs.topics) else EMPTY_SLICES.topic
+            string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name]
+            if len(specs.topics)
+            else EMPTY_SLICES.topic
         )
-        self.figures = np.zeros((4, specs.number), np.int64)
+        self.figures = np.zeros((4, specs.num_groups), np.int64)
         self.steps: list[list[UpgradeStep]] = [[] for _ in courses]
         self.refused: dict[int, tuple[str, str]] = {}
 
@@ -141,7 +143,7 @@ class _UpgradingGroups:
         """Everybody joins once more, as at the next change of anything."""
         self.figures[:] = 0
         self._rebalance(
-            np.flatnonzero(mask_from_indexes(groups, self.specs.number)[self.specs.members.group]), EMPTY_SLICES
+            np.flatnonzero(mask_from_indexes(groups, self.specs.num_groups)[self.specs.members.group]), EMPTY_SLICES
         )
         for group in groups.tolist():
             if group not in self.refused:
@@ -173,7 +175,7 @@ class _UpgradingGroups:
         mine = self.claims.take(mask_from_indexes(who, len(self.specs.members))[self.claims.member])
         group = self.specs.members.group[mine.member]
         self.figures[:] = 0
-        self.figures[2] = np.bincount(group, mine.count, self.specs.number).astype(np.int64)
+        self.figures[2] = np.bincount(group, mine.count, self.specs.num_groups).astype(np.int64)
 
     def _leave(self, who: IntArray) -> None:
         """These dynamic members leave, and the others share out what they had."""
@@ -213,7 +215,7 @@ class _UpgradingGroups:
 
     def _with(self, members: IntArray) -> BoolArray:
         """The groups that have these members."""
-        return mask_from_indexes(self.specs.members.group[members], self.specs.number)
+        return mask_from_indexes(self.specs.members.group[members], self.specs.num_groups)
 
     def _settled(self, member: int, elected: str) -> None:
         """What a member tells next time, now that it has its part by this assignor."""
@@ -232,37 +234,37 @@ class _UpgradingGroups:
         part = part_of(self.specs, members, self.ids, self.claims, left)
         names, olds = self._asked(part)
         eager = np.array([is_eager(self._setup(at).assignors) for at in part.members.tolist()], bool)
-        before, state = part.specs.claims, part.specs
+        before, state = part.specs.owned, part.specs
         old_keeps = EMPTY_SLICES
-        todo = np.ones(part.specs.number, bool)
+        todo = np.ones(part.specs.num_groups, bool)
         for turn in range(MOST_ROUNDS):
             told = self._told(part, state, names)
             given, withheld = self._assign(told, part, names, todo)
             round_ = held(state, given, withheld, todo)
             counts = count_changes(round_)
-            revoked = counts.claimed - counts.kept
-            again = count_changes(replace(round_, claims=round_.claims.take(eager[round_.claims.member]))).kept
+            revoked = counts.owned - counts.kept
+            again = count_changes(replace(round_, owned=round_.owned.take(eager[round_.owned.member]))).kept
             self.figures[1, part.groups] += revoked
             self.figures[2, part.groups] += revoked + again
-            rest = state.claims.take(~todo[state.members.group[state.claims.member]])
-            state = replace(state, claims=rest.concat(given))
+            rest = state.owned.take(~todo[state.members.group[state.owned.member]])
+            state = replace(state, owned=rest.concat(given))
             if turn == 0:
                 old_keeps = self._kept_by_old(told, names, olds, before)
             for at in part.members.tolist():
                 self._settled(at, str(self.seats[self._group(at)].group.protocol_name))
-            later = np.zeros(part.specs.number, bool)
+            later = np.zeros(part.specs.num_groups, bool)
             later[state.members.group[withheld.member]] = True
             todo = later
             if not todo.any():
                 break
-        all_members = np.ones(part.specs.number, bool)
-        total = count_changes(held(replace(state, claims=before), state.claims, EMPTY_SLICES, all_members))
+        all_members = np.ones(part.specs.num_groups, bool)
+        total = count_changes(held(replace(state, owned=before), state.owned, EMPTY_SLICES, all_members))
         still = count_changes(
-            held(replace(state, claims=old_keeps, left=EMPTY_SLICES), state.claims, EMPTY_SLICES, all_members)
+            held(replace(state, owned=old_keeps, departed_owned=EMPTY_SLICES), state.owned, EMPTY_SLICES, all_members)
         )
-        self.figures[0, part.groups] += total.there - total.kept
-        self.figures[3, part.groups] += still.claimed - still.kept
-        self._own(part, state.claims)
+        self.figures[0, part.groups] += total.owned_and_assigned - total.kept
+        self.figures[3, part.groups] += still.owned - still.kept
+        self._own(part, state.owned)
 
     def _setup(self, member: int) -> ClientConfig:
         setup = self.setup[member]
@@ -296,8 +298,8 @@ class _UpgradingGroups:
         known = replace(
             members,
             generation=self.generation[part.members],
-            in_user_data=self.in_user_data[part.members],
-            told=self.told[part.members],
+            user_data_generation=self.in_user_data[part.members],
+            has_user_data=self.told[part.members],
             rack=np.where(racked, members.rack, -1),
         )
         order = self.order
@@ -310,8 +312,8 @@ class _UpgradingGroups:
         return replace(
             state,
             members=known,
-            claims=state.claims.take(tells[state.claims.member]),
-            in_order=in_order.take(tells[in_order.member]),
+            owned=state.owned.take(tells[state.owned.member]),
+            owned_order=in_order.take(tells[in_order.member]),
         )
 
     def _assign(
@@ -321,9 +323,9 @@ class _UpgradingGroups:
         given, withheld, kinds = EMPTY_SLICES, EMPTY_SLICES, np.array(names, object)
         for name in sorted(set(kinds[todo].tolist())):
             planned = assign_without_spark(told, name, todo & (kinds == name))
-            given = given.concat(planned.given)
-            withheld = withheld.concat(planned.runs.take(planned.withheld))
-            self.refused |= {int(part.groups[group]): why for group, why in planned.refused.items()}
+            given = given.concat(planned.assigned_now)
+            withheld = withheld.concat(planned.slices.take(planned.withheld))
+            self.refused |= {int(part.groups[group]): why for group, why in planned.rejected.items()}
         return given, withheld
 
     def _kept_by_old(
@@ -335,7 +337,7 @@ class _UpgradingGroups:
             [profile_rules(name) != profile_rules(old) for name, old in zip(names, olds, strict=True)], bool
         )
         for name in sorted(set(kinds[differs].tolist())):
-            kept = kept.concat(assign_without_spark(told, name, differs & (kinds == name)).runs)
+            kept = kept.concat(assign_without_spark(told, name, differs & (kinds == name)).slices)
         return intersect_partitions(before, kept)
 
     def _own(self, part: GroupSubset, runs: PartitionSlices) -> None:
@@ -364,5 +366,5 @@ def _in_order(specs: GroupSpecs, courses: Sequence[UpgradePath | None]) -> Parti
     told = told_in_order(specs)
     asked = np.array([_keeps_as_told(each) for each in courses], bool)[specs.members.group]
     silent = asked & ~mask_from_indexes(told.member, len(specs.members))
-    rows = specs.claims.take(silent[specs.claims.member]).expand()
+    rows = specs.owned.take(silent[specs.owned.member]).expand()
     return told.concat(rows.take(np.lexsort((rows.first, rows.topic, rows.member))))

@@ -99,12 +99,12 @@ def upgrade(facts: pa.Table, asked: UpgradeParams) -> Iterator[pa.Table]:
         if group not in found.refused:
             rows.append(found.row(group, case, THERE if served[group] else NOT_KNOWN, words_))
     yield tagged_rows(OF_GROUP, [*rows, *_idle(told, {*faults, *others})], UPGRADED)
-    yield tagged_rows(OF_STEP, [step for group in range(specs.number) for step in found.steps(group)], UPGRADED)
+    yield tagged_rows(OF_STEP, [step for group in range(specs.num_groups) for step in found.steps(group)], UPGRADED)
 
 
 def _cases(specs: GroupSpecs, asked: UpgradeParams) -> list[UpgradeCandidate]:
     """Of each group what is known of it, and where it goes."""
-    now, leaders = assignors_of(specs), leaders_of(specs.told)
+    now, leaders = assignors_of(specs), leaders_of(specs.facts)
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     led = [leaders.get(name, (None, None, None)) for name in names]
     clients = clients_of(specs, now, [library for library, _, _ in led])
@@ -125,9 +125,9 @@ class _Found:
         self.stopped, self.moved, refused = simulate_full_restart(specs, [_full_restart(each) for each in cases])
         self.refused = self.way.refused | refused
         self.partitions = subscribed_partitions(specs).tolist()
-        self.members = np.bincount(specs.members.group, minlength=specs.number).tolist()
-        static = specs.told.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
-        self.static = np.bincount(specs.members.group[static], minlength=specs.number).tolist()
+        self.members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
+        static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
+        self.static = np.bincount(specs.members.group[static], minlength=specs.num_groups).tolist()
         self.names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
         self.ids = specs.member_id.to_pylist()
 

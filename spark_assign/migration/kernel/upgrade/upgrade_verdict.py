@@ -123,7 +123,7 @@ def judge(case: UpgradeCandidate, by_rules: int | None, whole: bool) -> tuple[st
     if case.releases != case.release:
         notes.append(f"Its release is one of {case.releases}: taken as {case.release}.")
     if case.way is not None:
-        notes.append(case.way.words)
+        notes.append(case.way.text)
     mixed = [name for name in read_clients(case.clients) if name not in (UNKNOWN, "Java")]
     if mixed:
         notes.append(f"Members on {' and '.join(mixed)} are played as Java's.")
