@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from spark_assign.spark.fleet_check import Sizes, check
+from spark_assign.spark.fleet_check import Sizes, check_fleet
 from spark_assign.spark.partition_slices import compress
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, REQUIRED_TABLES, RUNS
@@ -154,7 +154,7 @@ class Fleet:
         Raises:
             FleetError: rows that belong to no group and cannot be planned around; lists everything found.
         """
-        return check({each.name: getattr(self, each.name) for each in fields(self)})
+        return check_fleet({each.name: getattr(self, each.name) for each in fields(self)})
 
     @cached_property
     def rejected(self) -> DataFrame:

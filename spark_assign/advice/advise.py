@@ -29,7 +29,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups.assignors.server import KAFKAS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -193,7 +193,7 @@ def advise(
     if not lacking:
         facts += _of_zones(fleet, asked)
     together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), facts)
-    work = in_arrow(partial(kernel.advise, asked=asked))
+    work = map_arrow_batches(partial(kernel.advise, asked=asked))
     return Advised(together.repartition("cluster").mapInArrow(work, ADVISED))
 
 

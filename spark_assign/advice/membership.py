@@ -16,10 +16,10 @@ from spark_assign.advice.kernel.membership import membership as kernel
 from spark_assign.advice.kernel.membership.params import MembershipParams
 from spark_assign.advice.schemas import MEMBERSHIP_ANSWER
 from spark_assign.fleet import Fleet
-from spark_assign.groups.faulty_groups import sound
+from spark_assign.groups.faulty_groups import without_faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -146,7 +146,7 @@ def membership(
     facts = facts.unionByName(_about(fleet), allowMissingColumns=True)
     number = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MOST_TASKS)
     played = facts.repartition(number, *GROUP_KEY).mapInArrow(
-        in_arrow(partial(kernel.membership, asked=asked)), MEMBERSHIP_ANSWER
+        map_arrow_batches(partial(kernel.membership, asked=asked)), MEMBERSHIP_ANSWER
     )
     refused = fleet.rejected.withColumn("kind", F.lit(kernel.REJECTED))
     return Membership(played.unionByName(refused, allowMissingColumns=True))
@@ -155,8 +155,8 @@ def membership(
 def _about(fleet: Fleet) -> DataFrame:
     """What the members are called, and which groups there are: facts of a kind of their own."""
     kind = F.lit(kernel.ABOUT).cast("byte").alias("kind")
-    told = sound(fleet.members, fleet).select(*GROUP_KEY, kind, "member_id", "client_id", "client_host")
+    told = without_faulty_groups(fleet.members, fleet).select(*GROUP_KEY, kind, "member_id", "client_id", "client_host")
     if fleet.groups is None:
         return told
-    groups = sound(fleet.groups, fleet).select(*GROUP_KEY, kind, "group_type")
+    groups = without_faulty_groups(fleet.groups, fleet).select(*GROUP_KEY, kind, "group_type")
     return told.unionByName(groups, allowMissingColumns=True)

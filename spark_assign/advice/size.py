@@ -20,9 +20,9 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.server import BY_IDS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
-from spark_assign.groups.registry import custom_assignors, find, names
+from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.errors import Fault, FleetError
@@ -83,7 +83,7 @@ def size(
     A number of members is enough if the most loaded one can read what is written to its partitions at the `quantile` of
     their rates, and `headroom` beside it. Rates are taken to be spread normally, and all partitions to have their
     peaks at the same time. What a member can handle is `groups.capacity`, or is measured where members are behind
-    (`groups.kernel.member_load.capacities`).
+    (`groups.kernel.member_load.member_capacity`).
 
     Args:
         fleet: clusters, topics, groups and members, and `loads`.
@@ -117,7 +117,7 @@ def size(
         raise ValueError("there is nothing to size by: name at least one assignor")
     for name in chosen:
         if name != CONFIGURED:
-            find(name)
+            find_assignor(name)
     if headroom < 0:
         raise ValueError(f"headroom {headroom}: expected a share from 0, such as 0.2")
     if not 0 < quantile < 1:
@@ -137,5 +137,5 @@ def size(
         custom=own,
     )
     by_id = CONFIGURED in chosen or not set(BY_IDS).isdisjoint(chosen)
-    told = facts.in_whole_groups(fleet, user_data=bool(own), topic_ids=by_id, in_order=True, loads=True)
-    return Size(told.mapInArrow(in_arrow(partial(kernel.size, asked=asked)), SIZED))
+    told = facts.facts_by_group(fleet, user_data=bool(own), topic_ids=by_id, in_order=True, loads=True)
+    return Size(told.mapInArrow(map_arrow_batches(partial(kernel.size, asked=asked)), SIZED))

@@ -23,7 +23,7 @@ from spark_assign.advice.kernel.zones.replica_moves import FOUND, MOVE, REORDER,
 from spark_assign.advice.schemas import ZONED
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -188,8 +188,8 @@ def zones(
         raise FleetError(lacking)
     asked = kernel.ZoneParams(price, currency, worth, follower_fetching)
     of_broker = fleet.groups is not None
-    told = facts.in_whole_groups(fleet, ["range"], topic_ids=of_broker, in_order=True, loads=True, leaders=True)
-    return Zones(told.mapInArrow(in_arrow(partial(kernel.zones, asked=asked)), ZONED), fleet, asked)
+    told = facts.facts_by_group(fleet, ["range"], topic_ids=of_broker, in_order=True, loads=True, leaders=True)
+    return Zones(told.mapInArrow(map_arrow_batches(partial(kernel.zones, asked=asked)), ZONED), fleet, asked)
 
 
 def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching: bool = False) -> DataFrame:

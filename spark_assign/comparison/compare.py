@@ -20,10 +20,10 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import client_side, tells_order
 from spark_assign.groups.assignors.server import BY_IDS, KAFKAS
-from spark_assign.groups.registry import custom_assignors, find
-from spark_assign.groups.windows.window_assignors import BY_WINDOWS
+from spark_assign.groups.registry import custom_assignors, find_assignor
+from spark_assign.groups.windows.window_assignors import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import COMPARISON
 
 CLIENTS = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -80,7 +80,7 @@ def compare(
     if not names:
         raise ValueError("there is nothing to compare: name at least one assignor")
     for name in names:
-        find(name)
+        find_assignor(name)
     changes = [AS_IS] if changes is None else list(changes)
     told = [change.name for change in changes]
     if not told or len(set(told)) < len(told):
@@ -107,16 +107,16 @@ def compare(
     own = custom_assignors()
     asked_for = {client_side(name) for name in names if name not in own}
     by_id = not set(BY_IDS).isdisjoint(names)
-    together = facts.of_changes(
+    together = facts.facts_by_group_and_state(
         changed,
-        [name for name in BY_WINDOWS if name in asked_for],
+        [name for name in WINDOW_SLICES if name in asked_for],
         user_data=bool(own),
         topic_ids=by_id,
         in_order=by_id or any(tells_order(name) for name in names),
         loads=True,
     )
     work = partial(kernel.compare, asked=asked, schema=to_arrow_schema(_NULLABLE))
-    return together.mapInArrow(in_arrow(work, 10_000), _NULLABLE)
+    return together.mapInArrow(map_arrow_batches(work, 10_000), _NULLABLE)
 
 
 _NULLABLE = StructType([StructField(field.name, field.dataType) for field in COMPARISON.fields])

@@ -19,7 +19,7 @@ from spark_assign.comparison.kernel import drift as kernel
 from spark_assign.comparison.schemas import DRIFTED
 from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import Plan
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.partition_slices import expand
 from spark_assign.tables.comparison import DRIFT_TABLES, DRIFT_TOPICS
 
@@ -87,7 +87,7 @@ class Drift:
     def _pass_over(self, *kinds: str) -> DataFrame:
         asked = kernel.DriftParams((self.before.checked, self.after.checked), frozenset(kinds))
         told = in_whole_groups(self.before, self.after)
-        return told.mapInArrow(in_arrow(partial(kernel.drift, asked=asked)), DRIFTED)
+        return told.mapInArrow(map_arrow_batches(partial(kernel.drift, asked=asked)), DRIFTED)
 
 
 def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | Mapping[str, DataFrame]) -> Drift:

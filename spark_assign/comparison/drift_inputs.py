@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from spark_assign.comparison.kernel import group_states as kernel
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.groups.kernel.facts import BLOCK, LEFT, OWNED
+from spark_assign.groups.kernel.facts import DEPARTED_SLICE, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, REJECTED, WITHHELD
 from spark_assign.groups.planning import Plan
-from spark_assign.spark.partition_slices import as_blocks
+from spark_assign.spark.partition_slices import to_bitmaps
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -49,13 +49,13 @@ def state_of(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
         SourceError: a stored plan lacks a table.
     """
     if isinstance(side, Fleet):
-        known = facts.gather(side)
+        known = facts.gather_facts(side)
         if side.departed is not None:  # no state that is held against another has it
-            known = known.where(F.col("kind") != LEFT)
-        return State(_together([known, _present(side)]), False, facts.tasks(side), facts.topic_counts(side))
+            known = known.where(F.col("kind") != DEPARTED_SLICE)
+        return State(_together([known, _present(side)]), False, facts.num_spark_tasks(side), facts.topic_counts(side))
     if isinstance(side, Plan):
         known = _together([_planned(side), _present(side.fleet)])
-        return State(known, True, facts.tasks(side.fleet), facts.topic_counts(side.fleet))
+        return State(known, True, facts.num_spark_tasks(side.fleet), facts.topic_counts(side.fleet))
     return State(_stored(side), True)
 
 
@@ -81,7 +81,7 @@ def _present(fleet: Fleet) -> DataFrame:
 def _planned(plan: Plan) -> DataFrame:
     rows = plan.rows(ASSIGNED, WITHHELD, METRICS, REJECTED)
     named = F.col("kind")
-    kind = F.when(named == METRICS, kernel.PLANNED_GROUP).when(named == REJECTED, kernel.REFUSED).otherwise(OWNED)
+    kind = F.when(named == METRICS, kernel.PLANNED_GROUP).when(named == REJECTED, kernel.REFUSED).otherwise(OWNED_SLICE)
     return rows.select(*GROUP_KEY, kind.cast("byte").alias("kind"), *_RUN, "assignor", "code")
 
 
@@ -94,15 +94,15 @@ def _stored(tables: Mapping[str, DataFrame]) -> DataFrame:
         )
     known = [_fact(tables["rejected"], kernel.REFUSED, "code")]
     if "runs" in tables:
-        known.append(_fact(tables["runs"], OWNED, *_RUN))
+        known.append(_fact(tables["runs"], OWNED_SLICE, *_RUN))
     else:
-        known.append(_fact(as_blocks(tables["assignments"]), BLOCK, *_BLOCKS))
+        known.append(_fact(to_bitmaps(tables["assignments"]), OWNED_BITMAP, *_BLOCKS))
     assigned, withheld = F.col("partitions"), F.lit(0)
     if "revocations" in tables:
         named = (
             tables["revocations"].where("next_member_id is not null").withColumn("member_id", F.col("next_member_id"))
         )
-        known.append(_fact(as_blocks(named), kernel.LATE, *_BLOCKS))
+        known.append(_fact(to_bitmaps(named), kernel.LATE, *_BLOCKS))
         assigned, withheld = F.col("partitions") + F.col("withheld"), F.col("withheld")
     numbers = {"members": F.col("members"), "assigned": assigned, "withheld": withheld}
     figures = (value.cast("long").alias(name) for name, value in numbers.items())

@@ -20,7 +20,7 @@ from pyspark.sql.types import ArrayType, ByteType, IntegerType, StringType, Stru
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
 from spark_assign.connect.kernel.plan_clusters import plan_facts
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.connect import DECIDED, ITEM, PLAN_TABLES, STATE
 from spark_assign.tables.errors import Fault, FleetError
@@ -129,7 +129,7 @@ def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
         FleetError: the fleet is empty.
     """
     facts = gather_facts(fleet).repartition(tasks_for(fleet), "connect_cluster")
-    return ConnectPlan(fleet, cached(facts.mapInArrow(in_arrow(_decide, 1_000), DECIDED)))
+    return ConnectPlan(fleet, cached(facts.mapInArrow(map_arrow_batches(_decide, 1_000), DECIDED)))
 
 
 def tasks_for(fleet: ConnectFleet) -> int:

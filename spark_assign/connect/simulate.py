@@ -16,7 +16,7 @@ from spark_assign.connect.kernel.faults import PROTOCOLS
 from spark_assign.connect.kernel.simulate_clusters import play_facts
 from spark_assign.connect.kernel.simulation import Timing
 from spark_assign.connect.plan import EVENT_NUMBERS, fact, gather_facts, listed, tasks_for
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.connect import EVENTS, PLAYED
 from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
@@ -111,7 +111,7 @@ def simulate_connect(
     tasks = tasks_for(fleet) + min(shaped.count() // EVENTS_PER_TASK, MOST_TASKS)
     facts = gather_facts(fleet).unionByName(_facts_of_events(shaped)).repartition(tasks, "connect_cluster")
     work = partial(_play, protocols=tuple(protocols or ()), timing=timing)
-    return ConnectSimulation(cached(facts.mapInArrow(in_arrow(work, 100), PLAYED)))
+    return ConnectSimulation(cached(facts.mapInArrow(map_arrow_batches(work, 100), PLAYED)))
 
 
 def timing_of(start_ms: int, stop_ms: int, rebalance_ms: int) -> Timing:

@@ -32,8 +32,8 @@ from spark_assign.groups.kernel import cooperative_rounds
 from spark_assign.groups.kernel.cooperative_rounds import MAX_ROUNDS
 from spark_assign.groups.kernel.heartbeats import list_heartbeats
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
-from spark_assign.groups.planning import asking, gather_chosen
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.groups.planning import build_params, gather_plan_facts
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import HEARTBEATS, ROUNDS
 
 
@@ -66,9 +66,9 @@ def converge(
         +-----+-----+-------+------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
-    told = gather_chosen(fleet, patterns)
-    work = partial(cooperative_rounds.converge, question=asking(fleet, patterns), limit=max_rounds)
-    return told.mapInArrow(in_arrow(work), ROUNDS)
+    told = gather_plan_facts(fleet, patterns)
+    work = partial(cooperative_rounds.converge, question=build_params(fleet, patterns), limit=max_rounds)
+    return told.mapInArrow(map_arrow_batches(work), ROUNDS)
 
 
 def heartbeats(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> DataFrame:
@@ -98,5 +98,7 @@ def heartbeats(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> 
         +-------------+----------+----+-------+------+---------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
-    told = gather_chosen(fleet, patterns)
-    return told.mapInArrow(in_arrow(partial(list_heartbeats, question=asking(fleet, patterns))), HEARTBEATS)
+    told = gather_plan_facts(fleet, patterns)
+    return told.mapInArrow(
+        map_arrow_batches(partial(list_heartbeats, question=build_params(fleet, patterns))), HEARTBEATS
+    )

@@ -13,7 +13,7 @@ from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.facts import topic_counts
 from spark_assign.groups.planning import Plan
 from spark_assign.spark.java_order import string_order
-from spark_assign.spark.partition_slices import holds
+from spark_assign.spark.partition_slices import contains_partition
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -109,7 +109,7 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
     """Two queries; what they collect is a row per member of the group at most."""
     this = (F.col("cluster") == cluster) & (F.col("group_id") == group_id)
     of_topic = this & (F.col("topic") == topic)
-    here = of_topic & holds(F.lit(partition), F.col("first"), F.col("step"), F.col("count"))
+    here = of_topic & contains_partition(F.lit(partition), F.col("first"), F.col("step"), F.col("count"))
     fleet, nobody = plan.fleet, F.lit(None).cast("string")
     one, member = F.lit(1), F.col("member_id")
     asked = fleet.subscriptions.where(this).select(*GROUP_KEY, "topic").distinct()

@@ -25,8 +25,8 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.groups.kernel import facts as kinds
-from spark_assign.groups.windows.window_assignors import lay_out
-from spark_assign.spark.partition_slices import as_blocks
+from spark_assign.groups.windows.window_assignors import assign_by_windows
+from spark_assign.spark.partition_slices import to_bitmaps
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(
         ("member_id", "topic", "like", "assignor", "group_type", "group_instance_id", "rack_id"), StringType()
     ),
-    **dict.fromkeys(("client_id", "topic_id", "subscription_type", *kinds.LED_BY), StringType()),
+    **dict.fromkeys(("client_id", "topic_id", "subscription_type", *kinds.LEADER_COLUMNS), StringType()),
     **dict.fromkeys(("generation_id", "user_data_generation_id", "position"), IntegerType()),
     **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
     **dict.fromkeys(("bits", "twice"), ArrayType(LongType())),
     "at": ArrayType(IntegerType()),
     "leader_racks": ArrayType(StringType()),
-    **dict.fromkeys(kinds.RATES.values(), ArrayType(DoubleType())),
-    **dict.fromkeys(kinds.OF_GROUPS, DoubleType()),
+    **dict.fromkeys(kinds.LOAD_COLUMNS.values(), ArrayType(DoubleType())),
+    **dict.fromkeys(kinds.LOAD_SETTINGS, DoubleType()),
     "racks": ArrayType(ArrayType(StringType())),
 }
 _RUN = ("first", "step", "count")
@@ -61,7 +61,7 @@ _PARTITIONS = "if(count > 0, transform(sequence(0, count - 1), nth -> first + nt
 _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation_id", "position")
 
 
-def gather(
+def gather_facts(
     fleet: Fleet,
     *,
     user_data: bool = False,
@@ -96,40 +96,42 @@ def gather(
     asked = fleet.subscriptions.select(*MEMBER_KEY, "topic")
     facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *more)]
     if fleet.sizes.subscriptions >= MANY_TOPICS * fleet.sizes.members:
-        alike = alike_topics(asked, known)
-        facts.append(_fact(alike, kinds.ALIKE, "topic", "like", *by_id))
+        alike = find_duplicate_topics(asked, known)
+        facts.append(_fact(alike, kinds.DUPLICATE_TOPIC, "topic", "like", *by_id))
         asked = _to_those_alike(asked, alike)
-    facts.append(_fact(_with(asked, known), kinds.ASKS, "member_id", "topic", "partitions", *by_id))
+    facts.append(_fact(_with(asked, known), kinds.SUBSCRIPTION, "member_id", "topic", "partitions", *by_id))
     if fleet.groups is not None:
-        of_load = [name for name in kinds.OF_GROUPS if loads and name in fleet.groups.columns]
-        of_group = ("assignor", "group_type", "subscription_type", *kinds.LED_BY, *of_load)
+        of_load = [name for name in kinds.LOAD_SETTINGS if loads and name in fleet.groups.columns]
+        of_group = ("assignor", "group_type", "subscription_type", *kinds.LEADER_COLUMNS, *of_load)
         facts.append(_fact(fleet.groups, kinds.GROUP, *of_group))
     if fleet.owned_runs is not None:
         facts.append(
-            _fact(_with(fleet.owned_runs, known), kinds.OWNED, "member_id", "topic", "partitions", *by_id, *_RUN)
+            _fact(_with(fleet.owned_runs, known), kinds.OWNED_SLICE, "member_id", "topic", "partitions", *by_id, *_RUN)
         )
     if fleet.owned is not None:
-        blocks = _with(as_blocks(fleet.owned), known)
+        blocks = _with(to_bitmaps(fleet.owned), known)
         numbers = ("block", "bits", "twice", "count")
-        facts.append(_fact(blocks, kinds.BLOCK, "member_id", "topic", "partitions", *by_id, *numbers))
+        facts.append(_fact(blocks, kinds.OWNED_BITMAP, "member_id", "topic", "partitions", *by_id, *numbers))
         if in_order and "position" in fleet.owned.columns:
-            facts.append(_fact(_in_order(fleet.owned), kinds.IN_ORDER, "member_id", "topic", "position", "at"))
+            facts.append(_fact(_in_order(fleet.owned), kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     if in_order and fleet.owned_runs is not None and "position" in fleet.owned_runs.columns:
         told = fleet.owned_runs.where(F.col("position").isNotNull())
         told = told.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
-        facts.append(_fact(told, kinds.IN_ORDER, "member_id", "topic", "position", "at"))
+        facts.append(_fact(told, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     if fleet.departed is not None:
-        facts.append(_fact(_with(fleet.departed, known), kinds.LEFT, "member_id", "topic", "partitions", *by_id, *_RUN))
+        facts.append(
+            _fact(_with(fleet.departed, known), kinds.DEPARTED_SLICE, "member_id", "topic", "partitions", *by_id, *_RUN)
+        )
     if initialized and fleet.initialized is not None:
         facts.append(_fact(fleet.initialized, kinds.INITIALIZED, "topic", *_RUN))
     if loads and fleet.loads is not None:
         facts += _loads(fleet.loads, fleet.subscriptions)
     if fleet.subtopologies is not None:
-        facts.append(_fact(fleet.subtopologies, kinds.TOPOLOGY))
+        facts.append(_fact(fleet.subtopologies, kinds.SUBTOPOLOGY))
     return _union(facts)
 
 
-def in_whole_groups(
+def facts_by_group(
     fleet: Fleet,
     assignors: Collection[str] = (),
     *,
@@ -143,7 +145,7 @@ def in_whole_groups(
     """All facts of the fleet, those of a group in one task.
 
     Args:
-        fleet, user_data, clients, topic_ids, in_order, loads: as for `gather`.
+        fleet, user_data, clients, topic_ids, in_order, loads: as for `gather_facts`.
         assignors: those of `groups.windows.window_assignors` that lay out every group.
         leaders: whether it is asked for in which racks the preferred leaders are.
 
@@ -151,17 +153,17 @@ def in_whole_groups(
         cluster, group_id, kind, those columns of a fact that some fact of this fleet uses, and what was laid out.
     """
     about = {"user_data": user_data, "clients": clients, "topic_ids": topic_ids, "in_order": in_order, "loads": loads}
-    told = gather(fleet, **about)
-    rows = told.repartition(tasks(fleet), *GROUP_KEY)
+    told = gather_facts(fleet, **about)
+    rows = told.repartition(num_spark_tasks(fleet), *GROUP_KEY)
     static = fleet.sizes.static_members > 0
     if not _racks_matter(fleet):
-        return _still_whole(lay_out(rows, assignors, GROUP_KEY, static=static), tasks(fleet))
+        return _still_whole(assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_spark_tasks(fleet))
     rows = _for_all_readers(rows)
-    windowed = lay_out(rows, assignors, GROUP_KEY, static=static)
-    return _union([windowed, _layouts(rows, fleet, leaders=leaders)]).repartition(tasks(fleet), *GROUP_KEY)
+    windowed = assign_by_windows(rows, assignors, GROUP_KEY, static=static)
+    return _union([windowed, _layouts(rows, fleet, leaders=leaders)]).repartition(num_spark_tasks(fleet), *GROUP_KEY)
 
 
-def of_changes(
+def facts_by_group_and_state(
     fleets: Mapping[str, Fleet],
     assignors: Collection[str] = (),
     *,
@@ -172,19 +174,19 @@ def of_changes(
 ) -> DataFrame:
     """The same of several states of a fleet, told apart by a column `change`; with the members' client ids."""
     about = {"user_data": user_data, "clients": True, "topic_ids": topic_ids, "in_order": in_order, "loads": loads}
-    told = [gather(each, **about).withColumn("change", F.lit(name)) for name, each in fleets.items()]
-    number = sum(tasks(each) for each in fleets.values())
+    told = [gather_facts(each, **about).withColumn("change", F.lit(name)) for name, each in fleets.items()]
+    number = sum(num_spark_tasks(each) for each in fleets.values())
     rows = _union(told).repartition(number, *GROUP_KEY)
     key, static = [*GROUP_KEY, "change"], any(each.sizes.static_members for each in fleets.values())
     racked = {name: each for name, each in fleets.items() if _racks_matter(each)}
     if not racked:
-        return _still_whole(lay_out(rows, assignors, key, static=static), number)
+        return _still_whole(assign_by_windows(rows, assignors, key, static=static), number)
     rows = _for_all_readers(rows)
     layouts = [
         _layouts(rows.where(F.col("change") == name), each).withColumn("change", F.lit(name))
         for name, each in racked.items()
     ]
-    return _union([lay_out(rows, assignors, key, static=static), *layouts]).repartition(number, *GROUP_KEY)
+    return _union([assign_by_windows(rows, assignors, key, static=static), *layouts]).repartition(number, *GROUP_KEY)
 
 
 def _still_whole(rows: DataFrame, number: int) -> DataFrame:
@@ -202,7 +204,7 @@ def _for_all_readers(rows: DataFrame) -> DataFrame:
     return rows.select(*GROUP_KEY, F.inline(F.array(F.struct(*others))))
 
 
-def tasks(fleet: Fleet) -> int:
+def num_spark_tasks(fleet: Fleet) -> int:
     """In how many tasks the kernels do their work."""
     sizes = fleet.sizes
     rows = sizes.members + sizes.subscriptions + sizes.owned_runs + sizes.owned // OWNED_PER_FACT
@@ -214,7 +216,7 @@ def topic_counts(fleet: Fleet) -> DataFrame:
     return fleet.topics.select("cluster", "topic", "partitions")
 
 
-def alike_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
+def find_duplicate_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
     """Of each topic of a group the first one with the same subscribers and as many partitions.
 
     Sets of subscribers are told apart by four sums of 32 bits of two hashes, and their number.
@@ -254,15 +256,15 @@ def _in_order(owned: DataFrame) -> DataFrame:
 
 def _loads(loads: DataFrame, subscriptions: DataFrame) -> list[DataFrame]:
     """What goes through the partitions of the topics that groups subscribe to; and of those a group has rows for."""
-    each = F.struct("partition", *(F.col(name).cast("double").alias(name) for name in kinds.RATES))
+    each = F.struct("partition", *(F.col(name).cast("double").alias(name) for name in kinds.LOAD_COLUMNS))
     listed = [F.col("each.partition").alias("at")]
-    listed += [F.col(f"each.{name}").alias(list_of) for name, list_of in kinds.RATES.items()]
+    listed += [F.col(f"each.{name}").alias(list_of) for name, list_of in kinds.LOAD_COLUMNS.items()]
     of_all = loads.where(F.col("group_id").isNull()).groupBy("cluster", "topic").agg(F.collect_list(each).alias("each"))
     readers = subscriptions.select(*GROUP_KEY, "topic").distinct()
     of_one = loads.where(F.col("group_id").isNotNull()).groupBy(*GROUP_KEY, "topic")
     return [
         _fact(readers.join(of_all, ["cluster", "topic"]), kinds.LOAD, "topic", *listed),
-        _fact(of_one.agg(F.collect_list(each).alias("each")), kinds.OWN_LOAD, "topic", *listed),
+        _fact(of_one.agg(F.collect_list(each).alias("each")), kinds.GROUP_LOAD, "topic", *listed),
     ]
 
 
@@ -284,14 +286,14 @@ def _layouts(facts: DataFrame, fleet: Fleet, *, leaders: bool = False) -> DataFr
         leaders: whether `leader_racks` is asked for, too.
     """
     rack = F.when(F.col("kind") == kinds.MEMBER, F.col("rack_id"))
-    topic = F.when(F.col("kind").isin(kinds.ASKS, kinds.ALIKE), F.col("topic"))
+    topic = F.when(F.col("kind").isin(kinds.SUBSCRIPTION, kinds.DUPLICATE_TOPIC), F.col("topic"))
     groups = facts.groupBy(*GROUP_KEY).agg(F.max(rack).alias("rack_id"), F.collect_set(topic).alias("topics"))
     racked = groups.where(F.col("rack_id").isNotNull()).select(*GROUP_KEY, F.explode("topics").alias("topic"))
     # A left join, as an inner one would filter what it reads, and share no shuffle; a topic without replicas has none.
     layouts = racked.join(replica_racks(fleet), ["cluster", "topic"], "left")
     names = ("at", "racks", *(["leader_racks"] if leaders else []))
     lists = (F.coalesce(name, F.array().cast(_COLUMNS[name])).alias(name) for name in names)
-    return _fact(layouts, kinds.LAYOUT, "topic", *lists)
+    return _fact(layouts, kinds.REPLICA_RACKS, "topic", *lists)
 
 
 def replica_racks(fleet: Fleet) -> DataFrame:

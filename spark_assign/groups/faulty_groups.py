@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from spark_assign.groups.facts import in_whole_groups
-from spark_assign.groups.kernel.faults import find_faults, refusals
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.groups.facts import facts_by_group
+from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.indexed_facts import index_facts
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import GROUP_KEY, REJECTED
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def faulty_groups(fleet: Fleet) -> DataFrame:
     Raises:
         FleetError: rows that belong to no group are faulty.
     """
-    found = in_whole_groups(fleet).mapInArrow(in_arrow(_faults), REJECTED)
+    found = facts_by_group(fleet).mapInArrow(map_arrow_batches(_faults), REJECTED)
     rows = found.limit(LOCAL_ROWS + 1).collect()
     if len(rows) > LOCAL_ROWS:
         return found
@@ -39,10 +39,10 @@ _ARROW = pa.schema([(name, pa.string()) for name in REJECTED.names])
 
 
 def _faults(facts: pa.Table) -> Iterator[pa.Table]:
-    told = read(facts)
-    yield refusals(told, find_faults(told))
+    told = index_facts(facts)
+    yield rejected_table(told, find_faults(told))
 
 
-def sound(rows: DataFrame, fleet: Fleet) -> DataFrame:
+def without_faulty_groups(rows: DataFrame, fleet: Fleet) -> DataFrame:
     """Those rows (with cluster, group_id) that belong to groups without a fault."""
     return rows.join(fleet.rejected.select(*GROUP_KEY), GROUP_KEY, "left_anti")

@@ -34,12 +34,12 @@ from spark_assign.groups.kernel.plan_groups import (
     WITHHELD,
     PlanParams,
     columns_of,
-    decide,
+    plan_groups,
 )
-from spark_assign.groups.registry import custom_assignors, find, names
-from spark_assign.groups.schemas import DECIDED
-from spark_assign.groups.windows.window_assignors import BY_WINDOWS
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.groups.registry import custom_assignors, find_assignor, names
+from spark_assign.groups.schemas import PLAN_ROWS
+from spark_assign.groups.windows.window_assignors import WINDOW_SLICES
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.partition_slices import expand
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, PLAN_TABLES
@@ -90,7 +90,7 @@ class Plan:
     stored: DataFrame | None = None
 
     def tagged_rows(self, tables: Iterable[str] = tuple(PLAN_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table: those columns of `groups.schemas.DECIDED` that they
+        """All that these tables are projections of, as one table: those columns of `groups.schemas.PLAN_ROWS` that they
         use."""
         return self.rows(*sorted({kind for table in tables for kind in _KINDS[table]}))
 
@@ -258,24 +258,26 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
         +---------+-------------+----------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
-    question = asking(fleet, patterns)
+    question = build_params(fleet, patterns)
 
     def pass_over(wanted: frozenset[str]) -> DataFrame:
-        told = gather_chosen(fleet, patterns, loads=not wanted.isdisjoint({METRICS, MOVE}))
-        columns = StructType([DECIDED[name] for name in columns_of(wanted)])
-        return told.mapInArrow(in_arrow(partial(decide, question=replace(question, required_kinds=wanted))), columns)
+        told = gather_plan_facts(fleet, patterns, loads=not wanted.isdisjoint({METRICS, MOVE}))
+        columns = StructType([PLAN_ROWS[name] for name in columns_of(wanted)])
+        return told.mapInArrow(
+            map_arrow_batches(partial(plan_groups, question=replace(question, required_kinds=wanted))), columns
+        )
 
     return Plan(fleet, pass_over)
 
 
-def asking(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
+def build_params(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
     """The question to a pass over the fleet, whose tables are checked.
 
     Raises:
         UnknownAssignorError, FleetError: as `plan` does.
     """
     for name in sorted(set(patterns.values()) - {CONFIGURED}):
-        find(name)
+        find_assignor(name)
     _ = fleet.sizes
     return PlanParams(
         patterns=tuple(patterns.items()),
@@ -286,7 +288,7 @@ def asking(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
     )
 
 
-def gather_chosen(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool = False) -> DataFrame:
+def gather_plan_facts(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool = False) -> DataFrame:
     """The fleet's facts, with what windows lay out where these patterns may choose an assignor of theirs.
 
     With `loads` also what goes through the partitions, as far as the fleet says so.
@@ -294,10 +296,10 @@ def gather_chosen(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool = Fa
     own = custom_assignors()
     wanted = {client_side(name) for name in patterns.values() if name not in own}
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
-    window_assignors = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
+    window_assignors = [name for name in WINDOW_SLICES if name not in own and (any_of_them or name in wanted)]
     loads = loads or any_of_them or WEIGHTED_STICKY in wanted
     by_id = any_of_them or not wanted.isdisjoint(BY_IDS)
     in_order = by_id or CONFIGURED in wanted or any(tells_order(name) for name in patterns.values())
-    return facts.in_whole_groups(
+    return facts.facts_by_group(
         fleet, window_assignors, user_data=bool(own), topic_ids=by_id, in_order=in_order, loads=loads
     )

@@ -17,12 +17,12 @@ from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, is_profile,
 from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
-from spark_assign.groups.windows.window_assignors import BY_WINDOWS
+from spark_assign.groups.windows.window_assignors import WINDOW_SLICES
 from spark_assign.tables.errors import UnknownAssignorError
 
 ENTRY_POINTS = "spark_assign.groups.registry"
 
-BY_KERNEL = (STICKY, COOPERATIVE_STICKY, *SERVER_SIDE, WEIGHTED_STICKY)
+KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *SERVER_SIDE, WEIGHTED_STICKY)
 """Assignors that are kernels over whole groups: Kafka's, and three of ours (`groups.assignors.server.OURS`,
 `weighted`)."""
 
@@ -55,7 +55,7 @@ def register(name: str, assignor: GroupAssignor) -> None:
 
 def names() -> list[str]:
     """The names of all assignors there are, sorted."""
-    return sorted({*BY_WINDOWS, *BY_KERNEL, *custom_assignors()})
+    return sorted({*WINDOW_SLICES, *KERNEL_ASSIGNORS, *custom_assignors()})
 
 
 def custom_assignors() -> dict[str, GroupAssignor]:
@@ -63,7 +63,7 @@ def custom_assignors() -> dict[str, GroupAssignor]:
     return {**_installed(), **_registered}
 
 
-def find(name: str) -> GroupAssignor | str:
+def find_assignor(name: str) -> GroupAssignor | str:
     """The assignor of that name; Kafka's own are known by their names, with a release or without.
 
     Raises:

@@ -6,6 +6,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.groups.kernel import plan_groups
 
-DECIDED = from_arrow_schema(plan_groups.DECIDED)
+PLAN_ROWS = from_arrow_schema(plan_groups.PLAN_ROWS)
 """Everything that a plan holds, a row per run, group or refusal; `kind` says which columns a row uses
 (`groups.kernel.plan_groups`). The tables of a plan are projections of it."""

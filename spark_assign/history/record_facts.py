@@ -18,7 +18,7 @@ from spark_assign.history.kernel import merge_facts, reduce
 from spark_assign.history.kernel.build_history import told_of
 from spark_assign.history.kernel.thresholds import HistoryThresholds
 from spark_assign.history.schemas import TOLD
-from spark_assign.spark.arrow_batches import in_arrow, in_arrow_chunks
+from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
 from spark_assign.tables.errors import FleetError
 from spark_assign.tables.history import RECORDS
 from spark_assign.tables.schema_check import conform
@@ -44,7 +44,7 @@ def told(records: DataFrame, asked: HistoryThresholds) -> DataFrame:
         FleetError: a column of the records is missing, or of another type.
     """
     rows = in_whole_groups(records, asked.gap_ms)
-    return rows.mapInArrow(in_arrow(partial(told_of, asked=asked)), TOLD)
+    return rows.mapInArrow(map_arrow_batches(partial(told_of, asked=asked)), TOLD)
 
 
 def in_whole_groups(records: DataFrame, gap_ms: int) -> DataFrame:
@@ -62,7 +62,7 @@ def in_whole_groups(records: DataFrame, gap_ms: int) -> DataFrame:
     parts = tasks * _PARTS_PER_TASK
     plain = records.withColumn("at_ms", F.unix_millis("timestamp")).select(*reduce.RECORDS.names)
     work = partial(merge_facts.in_parts, gap_ms=gap_ms, parts=parts)
-    return plain.mapInArrow(in_arrow_chunks(work), _PARTS).repartition(tasks, "part")
+    return plain.mapInArrow(map_arrow_chunks(work), _PARTS).repartition(tasks, "part")
 
 
 def conformed(name: str, table: DataFrame, schema: StructType) -> DataFrame:

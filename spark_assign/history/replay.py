@@ -18,7 +18,7 @@ from spark_assign.history.kernel.replay.replay_variants import ASSIGNORS
 from spark_assign.history.kernel.thresholds import HistoryThresholds
 from spark_assign.history.schemas import REPLAY
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.errors import ConfigError, UnknownAssignorError
 from spark_assign.tables.history import REPLAY_TABLES
@@ -125,4 +125,4 @@ def replay(
     ways = (False, True) if static is None else (static,)
     asked = kernel.ReplayParams(names, ways, settings.timing, HistoryThresholds(gap_ms=gap_ms))
     rows = record_facts.in_whole_groups(records, gap_ms)
-    return Replay(rows.mapInArrow(in_arrow(partial(replay_parts, asked=asked)), REPLAY))
+    return Replay(rows.mapInArrow(map_arrow_batches(partial(replay_parts, asked=asked)), REPLAY))

@@ -29,7 +29,7 @@ from spark_assign.groups.kernel.client_libraries import (
     Client,
     count_clients,
     detect_library,
-    known_of,
+    format_known_clients,
     plan_switch,
 )
 from spark_assign.simulation.kernel.leader import ASSIGNORS
@@ -150,7 +150,7 @@ def holds_for(fleet: Fleet, cluster: str, group_id: str, settings: Settings | No
     clients = count_clients(each.client for each in carried.values())
     way = plan_switch(now, COOPERATIVE, clients)
     allowed = " and ".join(each.name for each in LIBRARIES.values() if each.mixes)
-    return f"Rolling steps hold for {allowed} clients only. {known_of(clients)} {way.text}"
+    return f"Rolling steps hold for {allowed} clients only. {format_known_clients(clients)} {way.text}"
 
 
 def _carried(one: Fleet, settings: Settings) -> dict[str, _Carried]:

@@ -17,12 +17,12 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.server import KAFKAS, OURS, UNIFORM
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.groups.registry import find
+from spark_assign.groups.registry import find_assignor
 from spark_assign.migration.kernel import migrate as kernel
 from spark_assign.migration.kernel.migration_verdict import GO, STAY, WARN, Policy
 from spark_assign.migration.schemas import MIGRATED
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.comparison import MIGRATION_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -124,7 +124,7 @@ def migrate(
     settings = settings or Settings()
     if any(table is not None for table in (settings.groups, settings.members, settings.partitions)):
         raise ValueError("settings: migrate takes times that hold for all groups, and no tables; simulate takes those")
-    find(to)
+    find_assignor(to)
     if to not in KAFKAS:
         raise ConfigError(f"to {to}: the broker has {' and '.join(KAFKAS)}; others can be asked by what_if")
     if max_size is not None and max_size < 1:
@@ -139,8 +139,8 @@ def migrate(
         racks_known=fleet.racks_known,
     )
     _ = fleet.sizes
-    told = facts.in_whole_groups(fleet, clients=True, topic_ids=True)
-    return Migration(told.mapInArrow(in_arrow(partial(kernel.migrate, asked=asked)), MIGRATED))
+    told = facts.facts_by_group(fleet, clients=True, topic_ids=True)
+    return Migration(told.mapInArrow(map_arrow_batches(partial(kernel.migrate, asked=asked)), MIGRATED))
 
 
 def _policy(policy: str) -> Policy:
@@ -161,5 +161,5 @@ def _library(name: str | None) -> str | None:
 
 def _known(asked: Sequence[str]) -> tuple[str, ...]:
     for name in asked:
-        find(name)
+        find_assignor(name)
     return tuple(asked)

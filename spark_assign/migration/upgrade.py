@@ -16,7 +16,7 @@ from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, known_lines, read_profile
 from spark_assign.migration.kernel.upgrade import upgrade as kernel
 from spark_assign.migration.schemas import UPGRADED
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.comparison import UPGRADE_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -91,7 +91,7 @@ def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
     if assignor is not None and assignor not in CLIENT_SIDE:
         raise ConfigError(f"assignor {assignor}: expected one of {', '.join(CLIENT_SIDE)}")
     _ = fleet.sizes
-    told = facts.in_whole_groups(fleet, clients=True, in_order=True)
+    told = facts.facts_by_group(fleet, clients=True, in_order=True)
     return Upgrade(
-        told.mapInArrow(in_arrow(partial(kernel.upgrade, asked=kernel.UpgradeParams(to, assignor))), UPGRADED)
+        told.mapInArrow(map_arrow_batches(partial(kernel.upgrade, asked=kernel.UpgradeParams(to, assignor))), UPGRADED)
     )

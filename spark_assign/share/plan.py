@@ -15,7 +15,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.share.kernel.plan_groups import ASSIGNED, CHANGE, METRICS, REJECTED, decide
 from spark_assign.share.schemas import DECIDED
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.spark.partition_slices import expand
 from spark_assign.tables.errors import Fault, FleetError
@@ -101,7 +101,7 @@ def plan_share(fleet: Fleet) -> SharePlan:
     if fleet.groups is None:
         problem = "the table is missing, which says what is a share group"
         raise FleetError([Fault("groups", "group_type", problem, "Give it, with group_type = 'share'")])
-    told = facts.gather(fleet, topic_ids=True, initialized=True, in_order=True)
+    told = facts.gather_facts(fleet, topic_ids=True, initialized=True, in_order=True)
     groups = fleet.groups.where(F.col("group_type") == SHARE).select(*GROUP_KEY)
-    mine = told.join(F.broadcast(groups), GROUP_KEY, "left_semi").repartition(facts.tasks(fleet), *GROUP_KEY)
-    return SharePlan(fleet, cached(mine.mapInArrow(in_arrow(decide), DECIDED)))
+    mine = told.join(F.broadcast(groups), GROUP_KEY, "left_semi").repartition(facts.num_spark_tasks(fleet), *GROUP_KEY)
+    return SharePlan(fleet, cached(mine.mapInArrow(map_arrow_batches(decide), DECIDED)))

@@ -15,7 +15,7 @@ from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongTy
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.facts import replica_racks
-from spark_assign.groups.faulty_groups import sound
+from spark_assign.groups.faulty_groups import without_faulty_groups
 from spark_assign.simulation.kernel import simulation_input as kinds
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
@@ -85,11 +85,15 @@ def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFra
         cluster, group_id, kind and the columns of a fact.
     """
     topics = _topics(fleet, events)
-    facts = [_groups(fleet, settings), _members(fleet, settings), _fact(sound(events, fleet), kinds.EVENT)]
+    facts = [
+        _groups(fleet, settings),
+        _members(fleet, settings),
+        _fact(without_faulty_groups(events, fleet), kinds.EVENT),
+    ]
     facts.append(_topic_facts(fleet, topics))
     runs = fleet.runs()
     if runs is not None:
-        facts.append(_fact(sound(runs, fleet), kinds.OWNED))
+        facts.append(_fact(without_faulty_groups(runs, fleet), kinds.OWNED))
     if settings.partitions is not None:
         times = topics.select(*GROUP_KEY, "topic").join(settings.partitions, ["cluster", "topic"])
         facts.append(_fact(times, kinds.TIMES))
@@ -129,7 +133,7 @@ def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
 
 def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
     """What groups are set to; most have nothing of their own."""
-    own = sound(fleet.members, fleet).select(*GROUP_KEY).distinct()
+    own = without_faulty_groups(fleet.members, fleet).select(*GROUP_KEY).distinct()
     if fleet.groups is not None:
         own = own.join(fleet.groups.select(*GROUP_KEY, "assignor", "group_type"), GROUP_KEY, "left")
     else:
@@ -144,7 +148,7 @@ def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
 
 def _members(fleet: Fleet, settings: Settings) -> DataFrame:
     asked = fleet.subscriptions.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
-    members = sound(fleet.members, fleet).join(asked, MEMBER_KEY, "left")
+    members = without_faulty_groups(fleet.members, fleet).join(asked, MEMBER_KEY, "left")
     members = members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     members = members.withColumn("topics", F.coalesce("topics", F.array().cast("array<string>")))
     if settings.members is not None:
@@ -159,9 +163,9 @@ def _members(fleet: Fleet, settings: Settings) -> DataFrame:
 
 def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
     """The topics with metadata that members ask for now, or that an event names, and their partition counts."""
-    now = sound(fleet.subscriptions, fleet).select(*GROUP_KEY, "topic")
+    now = without_faulty_groups(fleet.subscriptions, fleet).select(*GROUP_KEY, "topic")
     named = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))
-    later = sound(events, fleet).select(*GROUP_KEY, F.explode(named).alias("topic"))
+    later = without_faulty_groups(events, fleet).select(*GROUP_KEY, F.explode(named).alias("topic"))
     counts = fleet.topics.select("cluster", "topic", "partitions", "topic_id").where(F.col("partitions") > 0)
     return now.unionByName(later).distinct().join(counts, ["cluster", "topic"])
 

@@ -17,7 +17,7 @@ from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
 from spark_assign.simulation.kernel.simulation_input import PROTOCOLS
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables import simulation as schemas
 from spark_assign.tables.errors import Fault, FleetError
@@ -114,7 +114,9 @@ class Simulation:
 
     def _play(self, write: str, schema: StructType) -> DataFrame:
         told = {"defaults": self.timing, "until": self.until_ms, "write": write, "schema": to_arrow_schema(schema)}
-        return self.facts.mapInArrow(in_arrow(partial(play_facts, protocols=self.protocols, **told), 10_000), schema)
+        return self.facts.mapInArrow(
+            map_arrow_batches(partial(play_facts, protocols=self.protocols, **told), 10_000), schema
+        )
 
 
 def simulate(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyspark
 
 
-def in_arrow(
+def map_arrow_batches(
     work: Callable[[pa.Table], Iterable[pa.Table]], batch_rows: int = 100_000
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Work over all rows of a task at once, as `mapInArrow` wants it.
@@ -32,7 +32,7 @@ def in_arrow(
     return done
 
 
-def in_arrow_chunks(
+def map_arrow_chunks(
     work: Callable[[Iterator[pa.Table]], Iterable[pa.Table]], chunk_rows: int = 300_000
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The same over rows of which a task may have any number: they come in chunks, one after the other.
@@ -44,13 +44,13 @@ def in_arrow_chunks(
 
     def done(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         forget_zipped_pyspark()
-        for table in work(chunks(batches, chunk_rows)):
+        for table in work(batches_to_chunks(batches, chunk_rows)):
             yield from table.to_batches()
 
     return done
 
 
-def chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+def batches_to_chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
     """Batches gathered to tables of at least so many rows, but for the last."""
     received: list[pa.RecordBatch] = []
     size = 0

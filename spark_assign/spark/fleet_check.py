@@ -68,7 +68,7 @@ class Sizes:
 
 
 @progress("checking the fleet", 1)
-def check(tables: Mapping[str, DataFrame | None]) -> Sizes:
+def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
     """Count the fleet's rows and check those that belong to no group, in one query.
 
     Raises:

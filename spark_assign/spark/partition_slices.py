@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.java.key_index import number_rows, numbers
 from spark_assign.numeric.ownership_bitmaps import BLOCK_BITS, WORDS, runs_of_blocks, words
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, RUNS
 
 
@@ -29,7 +29,7 @@ def expand(runs: DataFrame) -> DataFrame:
     return runs.where(F.col("count") > 0).select(*others, numbers)
 
 
-def holds(partition: Column, first: Column, step: Column, count: Column) -> Column:
+def contains_partition(partition: Column, first: Column, step: Column, count: Column) -> Column:
     """Whether a run holds a partition."""
     offset = partition - first
     return (offset >= 0) & (offset < step * count) & (offset % step == 0)
@@ -44,11 +44,11 @@ def compress(partitions: DataFrame) -> DataFrame:
     Returns:
         cluster, group_id, member_id, topic, first, step, count.
     """
-    blocks = as_blocks(partitions).repartition(*GROUP_KEY, "topic")  # adaptive execution decides in how many tasks
-    return blocks.mapInArrow(in_arrow(_merged), RUNS)
+    blocks = to_bitmaps(partitions).repartition(*GROUP_KEY, "topic")  # adaptive execution decides in how many tasks
+    return blocks.mapInArrow(map_arrow_batches(_merged), RUNS)
 
 
-def as_blocks(owned: DataFrame) -> DataFrame:
+def to_bitmaps(owned: DataFrame) -> DataFrame:
     """Rows of single partitions as blocks of bits: cluster, group_id, member_id, topic, block, bits, twice, count.
 
     An aggregation that needs neither a sort nor Python and leaves little to shuffle; see

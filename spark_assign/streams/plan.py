@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.fleet import Fleet
-from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.streams.kernel import grouped_facts as kinds
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS, METRICS, MOVE, REJECTED, TASK, StreamsPlanParams, decide
@@ -105,7 +105,7 @@ def plan_streams(
         raise ValueError(f"standby_replicas is {standby_replicas}, expected 0 or more")
     asked = partial(decide, question=_question(assignor, standby_replicas))
     facts = gather_facts(fleet).repartition(tasks_for(fleet), *GROUP_KEY)
-    return StreamsPlan(fleet, cached(facts.mapInArrow(in_arrow(asked), DECIDED)))
+    return StreamsPlan(fleet, cached(facts.mapInArrow(map_arrow_batches(asked), DECIDED)))
 
 
 def _question(assignor: str | TaskAssignor, standby_replicas: int | None) -> StreamsPlanParams:

@@ -245,7 +245,7 @@ The five before it are null where `loads` says nothing of a group. `load`: messa
 assigned; `max_load_per_member`, `load_max_over_mean`: the same as of partitions; `load_unknown`: assigned partitions
 whose rate is not known, and counts as 0; `drain_seconds`: how long the slowest member takes until it has read what it
 is behind; infinite where as much is written as it can read, null where nothing tells how fast a member reads
-(`groups.kernel.member_load.capacities`)."""
+(`groups.kernel.member_load.member_capacity`)."""
 
 ROUNDS = StructType(
     [

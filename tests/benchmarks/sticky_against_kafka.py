@@ -17,8 +17,8 @@ from spark_assign import plan
 from spark_assign.groups import facts as gathering
 from spark_assign.groups.assignors.sticky.plan_batch import plan_batch
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, decide
+from spark_assign.groups.kernel.indexed_facts import index_facts
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, plan_groups
 from spark_assign.groups.kernel.sticky_input import sticky_batch
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
@@ -69,7 +69,7 @@ def _compare(
     """Measure one group and one assignor, in turns; and make sure that both assign the same."""
     group = write_group(fleets.read(bench.spark, path), path / "json")
     facts = _facts(bench, path)
-    batch = sticky_batch(read_group_specs(read(facts), set()), cooperative=name == COOPERATIVE)
+    batch = sticky_batch(read_group_specs(index_facts(facts), set()), cooperative=name == COOPERATIVE)
     if not (bench.quick or bench.cold):
         kafka.warm_up(name, group, WARM_UP)
     seconds = bench.in_turns(
@@ -96,14 +96,14 @@ def _facts(bench: Bench, path: Path) -> pa.Table:
     fleet = fleets.read(bench.spark, path)
     # By a file: the facts of a large group are more than a driver takes from its tasks at once.
     written = str(bench.folder / f"facts-{path.name}")
-    gathering.in_whole_groups(fleet).write.mode("overwrite").parquet(written)
+    gathering.facts_by_group(fleet).write.mode("overwrite").parquet(written)
     facts: pa.Table = pq.read_table(written)
     bench.forget()
     return facts
 
 
 def _from_names_to_names(facts: pa.Table, name: str) -> None:
-    for _ in decide(facts, PlanParams((("*", name),), (name,), required_kinds=frozenset({ASSIGNED, WITHHELD}))):
+    for _ in plan_groups(facts, PlanParams((("*", name),), (name,), required_kinds=frozenset({ASSIGNED, WITHHELD}))):
         pass
 
 

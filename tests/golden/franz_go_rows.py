@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from spark_assign.groups.kernel.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, PlanParams, decide
+from spark_assign.groups.kernel.plan_groups import (
+    ASSIGNED,
+    ORDER_DEPENDENT,
+    REJECTED,
+    WITHHELD,
+    PlanParams,
+    plan_groups,
+)
 from tests.golden import sticky_kernel
 from tests.golden.vectors import FOLDER, Row
 
@@ -59,7 +66,7 @@ def planned(some: Iterable[Row], profile: str) -> dict[str, Answer]:
     wanted = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, REJECTED})
     question = PlanParams((("*", profile),), (profile,), required_kinds=wanted, racks_known=True)
     found = {row["case"]: Answer() for row in given}
-    for run in pa.concat_tables(list(decide(sticky_kernel.facts(given), question))).to_pylist():
+    for run in pa.concat_tables(list(plan_groups(sticky_kernel.facts(given), question))).to_pylist():
         assert run["kind"] != REJECTED, run
         answer = found[run["cluster"]]
         got = {(run["topic"], run["first"] + run["step"] * at): run["member_id"] for at in range(run["count"])}

@@ -10,16 +10,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.cooperative_rounds import follow
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, IN_ORDER, LAYOUT, MEMBER, OWNED
+from spark_assign.groups.kernel.cooperative_rounds import simulate_rounds
+from spark_assign.groups.kernel.facts import (
+    FACT_TYPES,
+    GROUP,
+    MEMBER,
+    OWNED_ORDER,
+    OWNED_SLICE,
+    REPLICA_RACKS,
+    SUBSCRIPTION,
+)
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.groups.kernel.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, decide
+from spark_assign.groups.kernel.indexed_facts import index_facts
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, plan_groups
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.golden.vectors import Row, Sets
 
-_FACTS = pa.schema(FACTS)
+_FACTS = pa.schema(FACT_TYPES)
 _USED = pa.schema(
     [
         _FACTS.field(name)
@@ -78,18 +86,23 @@ def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
         }
         for topic in member["topics"]:
             known = {"partitions": partitions.get(topic), "topic_id": row.get("topic_ids", {}).get(topic)}
-            yield {"kind": ASKS, "member_id": member["id"], "topic": topic} | known
+            yield {"kind": SUBSCRIPTION, "member_id": member["id"], "topic": topic} | known
         for topic, first, step, count in _owned(member["owned"], runs):
             run = {"first": first, "step": step, "count": count}
-            yield {"kind": OWNED, "member_id": member["id"], "topic": topic, "partitions": partitions.get(topic)} | run
+            yield {
+                "kind": OWNED_SLICE,
+                "member_id": member["id"],
+                "topic": topic,
+                "partitions": partitions.get(topic),
+            } | run
         of_topic: dict[str, list[int]] = defaultdict(list)
         for topic, partition in member["owned"]:
             of_topic[topic].append(partition)
         for place, (topic, at) in enumerate(of_topic.items()):
-            yield {"kind": IN_ORDER, "member_id": member["id"], "topic": topic, "position": place, "at": at}
+            yield {"kind": OWNED_ORDER, "member_id": member["id"], "topic": topic, "position": place, "at": at}
     for topic, replicas in (row.get("replica_racks") or {}).items():
         racks = [sorted({rack for rack in of if rack is not None}) for of in replicas]
-        yield {"kind": LAYOUT, "topic": topic, "at": list(range(len(racks))), "racks": racks}
+        yield {"kind": REPLICA_RACKS, "topic": topic, "at": list(range(len(racks))), "racks": racks}
 
 
 def _owned(owned: list[tuple[str, int]], runs: bool) -> Iterator[tuple[str, int, int, int]]:
@@ -115,7 +128,7 @@ def decided(told: pa.Table, strategy: str) -> Answer:
     """What the kernels make of facts."""
     question = PlanParams((("*", strategy),), (strategy,), required_kinds=_KINDS, racks_known=True)
     answer = Answer()
-    for run in pa.concat_tables(list(decide(told, question))).select(_RUNS).to_pylist():
+    for run in pa.concat_tables(list(plan_groups(told, question))).select(_RUNS).to_pylist():
         if run["kind"] == REJECTED:
             answer.refused[run["cluster"]] = run["detail"].partition(": ")[2]
             continue
@@ -128,9 +141,9 @@ def decided(told: pa.Table, strategy: str) -> Answer:
 
 def counted_rounds(rows: Iterable[Row], limit: int) -> dict[str, int]:
     """Of each case of cooperative-sticky, in how many rounds it comes to rest; at most `limit`."""
-    told = read(facts(rows))
+    told = index_facts(facts(rows))
     specs = read_group_specs(told, set(find_faults(told)))
     counted: dict[str, int] = {}
-    for each in follow(specs, np.ones(specs.num_groups, bool), limit):
+    for each in simulate_rounds(specs, np.ones(specs.num_groups, bool), limit):
         counted |= dict.fromkeys(specs.cluster.take(pa.array(each.group)).to_pylist(), each.number)
     return counted

@@ -13,7 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.groups.kernel.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, PlanParams, decide
+from spark_assign.groups.kernel.plan_groups import (
+    ASSIGNED,
+    ORDER_DEPENDENT,
+    REJECTED,
+    WITHHELD,
+    PlanParams,
+    plan_groups,
+)
 from spark_assign.spark.caching import cached
 from spark_assign.spark.partition_slices import expand
 from tests.golden import server_rows, sticky_kernel, tables, vectors
@@ -88,7 +95,7 @@ def test_what_is_called_sure_is_what_the_broker_recorded(told: str, at_most: flo
     )
     owners: dict[str, dict[tuple[str, int], str]] = {row["case"]: {} for row in rows}
     order_dependent: dict[str, set[tuple[str, int]]] = {row["case"]: set() for row in rows}
-    for run in pa.concat_tables(list(decide(facts, question))).to_pylist():
+    for run in pa.concat_tables(list(plan_groups(facts, question))).to_pylist():
         some = [(run["topic"], run["first"] + run["step"] * at) for at in range(run["count"])]
         if run["kind"] == ORDER_DEPENDENT:
             order_dependent[run["cluster"]] |= set(some)

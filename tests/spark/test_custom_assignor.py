@@ -100,7 +100,7 @@ def test_installed_packages_offer_assignors(monkeypatch: pytest.MonkeyPatch) -> 
     try:
         own = ["cooperative-sticky", "rack-server-range", "rack-uniform", "range", "roundrobin", "server-range"]
         assert sorted(names()) == sorted([*own, "sticky", "uniform", "weighted-sticky", "from-a-package"])
-        assert type(registry.find("from-a-package")).__name__ == "Weighted"
+        assert type(registry.find_assignor("from-a-package")).__name__ == "Weighted"
     finally:
         registry._installed.cache_clear()
 

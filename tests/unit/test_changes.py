@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import FACTS, LEFT
-from spark_assign.groups.kernel.plan_groups import PlanParams, decide
+from spark_assign.groups.kernel.facts import DEPARTED_SLICE, FACT_TYPES
+from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
@@ -33,9 +33,11 @@ def _partitions(run: dict[str, Any]) -> range:
 
 
 def _decided(rows: list[Row], strategy: str, left: list[dict[str, Any]], *, runs: bool) -> list[dict[str, Any]]:
-    told = pa.concat_tables([sticky_kernel.facts(rows, runs=runs), pa.Table.from_pylist(left, schema=pa.schema(FACTS))])
+    told = pa.concat_tables(
+        [sticky_kernel.facts(rows, runs=runs), pa.Table.from_pylist(left, schema=pa.schema(FACT_TYPES))]
+    )
     question = PlanParams((("*", strategy),), (strategy,), racks_known=True)
-    return [row for table in decide(told, question) for row in table.to_pylist()]
+    return [row for table in plan_groups(told, question) for row in table.to_pylist()]
 
 
 def _claims(row: Row, left: list[dict[str, Any]]) -> Iterator[Claim]:
@@ -149,7 +151,7 @@ def _left(rows: list[Row], draw: random.Random) -> list[dict[str, Any]]:
         {
             "cluster": row["case"],
             "group_id": "group",
-            "kind": LEFT,
+            "kind": DEPARTED_SLICE,
             "member_id": "gone",
             "topic": topic,
             "partitions": row["topics"].get(topic),

@@ -14,7 +14,7 @@ from spark_assign.groups.kernel.client_libraries import (
     Client,
     count_clients,
     detect_library,
-    known_of,
+    format_known_clients,
     plan_switch,
     read_clients,
 )
@@ -126,7 +126,7 @@ def test_unknown_clients_are_told_both() -> None:
 
 def test_what_is_known_of_clients() -> None:
     """And how surely."""
-    assert known_of("Java 3") == "Its clients, by their client ids: Java 3."
-    assert known_of("librdkafka 3?, unknown 1").endswith("; ? is a guess from part of the name.")
-    assert known_of("unknown 7") == "The client ids do not tell which library its members run on."
-    assert known_of(None) == "Its clients are not known."
+    assert format_known_clients("Java 3") == "Its clients, by their client ids: Java 3."
+    assert format_known_clients("librdkafka 3?, unknown 1").endswith("; ? is a guess from part of the name.")
+    assert format_known_clients("unknown 7") == "The client ids do not tell which library its members run on."
+    assert format_known_clients(None) == "Its clients are not known."

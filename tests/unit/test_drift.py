@@ -15,7 +15,7 @@ import pytest
 from spark_assign.comparison.kernel.drift import DRIFTED, DriftParams, drift
 from spark_assign.comparison.kernel.group_states import LATE, PLANNED_GROUP, PRESENT, REFUSED, STATE_FACTS
 from spark_assign.groups.kernel import ownership_changes
-from spark_assign.groups.kernel.facts import BLOCK, FACTS, GROUP, MEMBER, OWNED
+from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.sizes import drawn
 
@@ -72,7 +72,7 @@ def _owned(draw: random.Random, claims: set[Claim], kinds: tuple[int, ...]) -> I
         of_pair[member, topic].append(partition)
     for (member, topic), partitions in of_pair.items():
         about = {"kind": draw.choice(kinds), "member_id": member, "topic": topic}
-        if about["kind"] != OWNED:
+        if about["kind"] != OWNED_SLICE:
             words = _words(partitions)
             yield about | {"block": 0, "bits": words, "twice": words, "count": len(partitions)}
             continue
@@ -96,7 +96,7 @@ def _facts(draw: random.Random, side: Side) -> Iterator[Row]:
         if side.withheld and side.owned:
             counted["max_over_mean"] = 99.0  # of the first round
         yield group | (counted if side.kind == STORED else {})
-    yield from _owned(draw, side.owned, (OWNED, BLOCK))
+    yield from _owned(draw, side.owned, (OWNED_SLICE, OWNED_BITMAP))
     yield from _owned(draw, side.late, (LATE,))
     for member, instance in side.members.items() if side.kind != STORED else ():
         yield {"kind": PRESENT, "member_id": member, "group_instance_id": instance, "client_id": f"of {member}"}
@@ -214,7 +214,7 @@ def _table(draw: random.Random, groups: dict[str, tuple[Side | None, Side | None
     ]
     draw.shuffle(rows)
     rows = [row | {"after": bool(row["after"])} for row in rows]
-    return pa.Table.from_pylist(rows, schema=pa.schema({**FACTS, **STATE_FACTS}))
+    return pa.Table.from_pylist(rows, schema=pa.schema({**FACT_TYPES, **STATE_FACTS}))
 
 
 @pytest.mark.parametrize("then", [FLEET, PLAN, STORED])
@@ -265,15 +265,15 @@ def test_what_is_in_the_same_run_is_never_expanded(monkeypatch: pytest.MonkeyPat
         return one_by_one(held, claims, target, *others)
 
     monkeypatch.setattr(ownership_changes, "_one_by_one", counting)
-    long = {"kind": OWNED, "member_id": "m", "topic": "t", "first": 0, "step": 1, "count": 2_000_000_000}
-    short = {"kind": OWNED, "member_id": "m", "topic": "u", "first": 0, "step": 2, "count": 3}
+    long = {"kind": OWNED_SLICE, "member_id": "m", "topic": "t", "first": 0, "step": 1, "count": 2_000_000_000}
+    short = {"kind": OWNED_SLICE, "member_id": "m", "topic": "u", "first": 0, "step": 2, "count": 3}
     rows = [
         {"cluster": "c", "group_id": "g", "after": after, "kind": PLANNED_GROUP, "assignor": "range"}
         for after in (False, True)
     ]
     for after, count in ((False, 3), (True, 2)):
         rows += [{"cluster": "c", "group_id": "g", "after": after, **run} for run in (long, {**short, "count": count})]
-    table = pa.Table.from_pylist(rows, schema=pa.schema({**FACTS, **STATE_FACTS}))
+    table = pa.Table.from_pylist(rows, schema=pa.schema({**FACT_TYPES, **STATE_FACTS}))
     found = [row for each in drift(table, DriftParams((True, True), EVERYTHING)) for row in each.to_pylist()]
     assert looked == [5]
     [row] = [row for row in found if row["kind"] == "ownership"]
@@ -289,7 +289,7 @@ def test_columns_that_no_fact_uses_may_be_left_out() -> None:
         {"cluster": "c", "group_id": "g", "after": True, "kind": GROUP, "group_type": "share"},
         {"cluster": "c", "group_id": "other", "after": True, "kind": GROUP, "group_type": "share"},
     ]
-    columns = {name: FACTS[name] for name in ("cluster", "group_id", "kind", "member_id", "group_type")}
+    columns = {name: FACT_TYPES[name] for name in ("cluster", "group_id", "kind", "member_id", "group_type")}
     table = pa.Table.from_pylist(rows, schema=pa.schema({**columns, "after": pa.bool_()}))
     asked = DriftParams((False, False), frozenset({"group"}))
     found = pa.concat_tables(drift(table, asked))

@@ -11,11 +11,11 @@ from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, Fra
 from spark_assign.groups.assignors.franz_go.heterogeneous import plan_heterogeneous
 from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
 from spark_assign.groups.assignors.release_rules import client_side
-from spark_assign.groups.kernel.cooperative_rounds import rounds_of
+from spark_assign.groups.kernel.cooperative_rounds import simulate_assignor_rounds
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.groups.registry import find
+from spark_assign.groups.kernel.indexed_facts import index_facts
+from spark_assign.groups.registry import find_assignor
 from tests.golden import sticky_kernel
 
 
@@ -84,14 +84,14 @@ def test_its_cooperative_groups_come_to_rest() -> None:
         {"id": name, "instance": None, "rack": None, "topics": ["t"], "owned": own, "generation": 1}
         for name, own in (("C0", owned), ("C1", []))
     ]
-    told = read(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
+    told = index_facts(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
     specs = read_group_specs(told, set(find_faults(told)))
-    rounds = rounds_of("cooperative-sticky@franz-go", specs, np.ones(1, bool), 5)
+    rounds = simulate_assignor_rounds("cooperative-sticky@franz-go", specs, np.ones(1, bool), 5)
     assert rounds is not None
     assert [(each.assigned[0], each.revoked[0], each.stable[0]) for each in rounds] == [(2, 2, False), (4, 0, True)]
 
 
 def test_its_names() -> None:
     """They stand wherever an assignor's name does."""
-    assert find("sticky@franz-go") == "sticky@franz-go"
+    assert find_assignor("sticky@franz-go") == "sticky@franz-go"
     assert client_side("range@franz-go") == "range"

@@ -11,7 +11,7 @@ import pytest
 
 from spark_assign.groups.kernel.cooperative_rounds import converge
 from spark_assign.groups.kernel.heartbeats import list_heartbeats
-from spark_assign.groups.kernel.plan_groups import PlanParams, decide
+from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.consumer_group import ConsumerGroup, GroupState
 from spark_assign.simulation.kernel.consumer_group_member import ConsumerGroupMember, MemberState
@@ -115,7 +115,7 @@ def targets(facts: pa.Table, assignor: str) -> dict[str, dict[str, set[int]]]:
     """Of each group of each member what it is to have."""
     numbers = {topic: number for number, topic in enumerate(SIZES)}
     found: dict[str, dict[str, set[int]]] = {}
-    for table in decide(facts, PlanParams((("*", assignor),), NAMES)):
+    for table in plan_groups(facts, PlanParams((("*", assignor),), NAMES)):
         for row in table.to_pylist():
             if row["kind"] in ("assigned", "withheld"):
                 some = (row["first"] + at * row["step"] for at in range(row["count"]))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from spark_assign.spark.arrow_batches import chunks, in_arrow, in_arrow_chunks
+from spark_assign.spark.arrow_batches import batches_to_chunks, map_arrow_batches, map_arrow_chunks
 
 
 def _archive(path: Path) -> zipimporter:
@@ -24,7 +24,7 @@ def _archive(path: Path) -> zipimporter:
 
 def test_work_is_done_over_all_rows_at_once() -> None:
     """Batches come together and leave in batches; a task without rows does nothing."""
-    work = in_arrow(lambda rows: [pa.table({"number": [rows.num_rows] * 3})], batch_rows=2)
+    work = map_arrow_batches(lambda rows: [pa.table({"number": [rows.num_rows] * 3})], batch_rows=2)
     batch = pa.record_batch({"name": ["a", "b"]})
     assert [each.to_pydict() for each in work([batch, batch])] == [{"number": [4, 4]}, {"number": [4]}]
     assert list(work([])) == []
@@ -35,7 +35,7 @@ def test_only_pysparks_archive_is_forgotten(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(sys, "path_importer_cache", dict(sys.path_importer_cache))
     own, other = _archive(tmp_path / "pyspark.zip"), _archive(tmp_path / "user.zip")
     monkeypatch.setattr(pyspark, "__file__", f"{own.archive}/pyspark/__init__.py")
-    list(in_arrow(lambda rows: [rows])([]))
+    list(map_arrow_batches(lambda rows: [rows])([]))
     assert own.archive not in sys.path_importer_cache
     assert sys.path_importer_cache[other.archive] is other
 
@@ -43,7 +43,7 @@ def test_only_pysparks_archive_is_forgotten(tmp_path: Path, monkeypatch: pytest.
 def test_rows_come_in_chunks() -> None:
     """At least so many rows each, but for the last; none is lost, and no batch is parted."""
     batches = [pa.record_batch({"n": pa.array(range(size), pa.int64())}) for size in (3, 0, 4, 9, 1)]
-    assert [len(chunk) for chunk in chunks(batches, 5)] == [7, 9, 1]
-    assert list(chunks([], 5)) == []
-    done = in_arrow_chunks(lambda tables: (table for table in tables), chunk_rows=5)
+    assert [len(chunk) for chunk in batches_to_chunks(batches, 5)] == [7, 9, 1]
+    assert list(batches_to_chunks([], 5)) == []
+    done = map_arrow_chunks(lambda tables: (table for table in tables), chunk_rows=5)
     assert sum(batch.num_rows for batch in done(batches)) == 17

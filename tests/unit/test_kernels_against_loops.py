@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.groups.assignors.rack_aware_range import lay_with_racks
-from spark_assign.groups.kernel.facts import FACTS, MEMBER, OWNED
+from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_SLICE
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.numeric.arithmetic_progressions import count_common_terms
 from spark_assign.numeric.ownership_bitmaps import WORDS, repeated, runs_of_blocks
 from spark_assign.numeric.partition_slices import owners_to_slices
@@ -179,8 +179,8 @@ def test_runs_that_meet_are_found() -> None:
         names = ("member_id", "topic", "first", "step", "count")
         group = {"cluster": "c", "group_id": "g"}
         members = [group | {"kind": MEMBER, "member_id": each} for each in "mn"]
-        owned = [group | {"kind": OWNED} | dict(zip(names, run, strict=True)) for run in runs]
-        faults = find_faults(read(pa.Table.from_pylist(members + owned, schema=pa.schema(FACTS))))
+        owned = [group | {"kind": OWNED_SLICE} | dict(zip(names, run, strict=True)) for run in runs]
+        faults = find_faults(index_facts(pa.Table.from_pylist(members + owned, schema=pa.schema(FACT_TYPES))))
         times = Counter(
             (member, topic, first + at * step) for member, topic, first, step, count in runs for at in range(count)
         )

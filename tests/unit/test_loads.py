@@ -9,11 +9,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWN_LOAD, OWNED, RATES
+from spark_assign.groups.kernel.facts import (
+    FACT_TYPES,
+    GROUP,
+    GROUP_LOAD,
+    LOAD,
+    LOAD_COLUMNS,
+    MEMBER,
+    OWNED_SLICE,
+    SUBSCRIPTION,
+)
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.groups.kernel.member_load import LOAD_FIGURES, capacities, drain_seconds
-from spark_assign.groups.kernel.plan_groups import METRICS, PlanParams, decide
+from spark_assign.groups.kernel.indexed_facts import index_facts
+from spark_assign.groups.kernel.member_load import LOAD_METRICS, drain_seconds, member_capacity
+from spark_assign.groups.kernel.plan_groups import METRICS, PlanParams, plan_groups
 
 Fact = dict[str, Any]
 
@@ -27,25 +36,25 @@ def group(name: str, partitions: int, members: int = 2, **of_group: float) -> li
         mine = {"first": number, "step": members, "count": len(range(number, partitions, members))}
         facts += [
             {**me, "kind": MEMBER},
-            {**me, "kind": ASKS, "topic": "t", "partitions": partitions},
-            {**me, "kind": OWNED, "topic": "t", "partitions": partitions, **mine},
+            {**me, "kind": SUBSCRIPTION, "topic": "t", "partitions": partitions},
+            {**me, "kind": OWNED_SLICE, "topic": "t", "partitions": partitions, **mine},
         ]
     return facts
 
 
 def loads(name: str, at: list[int], kind: int = LOAD, **rates: list[float | None]) -> Fact:
     """What goes through the partitions `at` of its topic."""
-    lists = {RATES[column]: values for column, values in rates.items()}
-    nothing = {list_of: [None] * len(at) for list_of in RATES.values()}
+    lists = {LOAD_COLUMNS[column]: values for column, values in rates.items()}
+    nothing = {list_of: [None] * len(at) for list_of in LOAD_COLUMNS.values()}
     return {"cluster": "c", "group_id": name, "kind": kind, "topic": "t", "at": at, **nothing, **lists}
 
 
 def figures(facts: list[Fact]) -> dict[str, Fact]:
     """By group the load columns of its metrics, planned by `sticky`."""
     asked = PlanParams((("*", "sticky"),), ("sticky",), required_kinds=frozenset({METRICS}), loads_known=True)
-    tables = decide(pa.Table.from_pylist(facts, schema=pa.schema(FACTS)), asked)
+    tables = plan_groups(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES)), asked)
     rows = [row for table in tables for row in table.to_pylist()]
-    return {row["group_id"]: {name: row[name] for name in LOAD_FIGURES} for row in rows}
+    return {row["group_id"]: {name: row[name] for name in LOAD_METRICS} for row in rows}
 
 
 def test_the_load_of_members() -> None:
@@ -63,9 +72,9 @@ def test_the_load_of_members() -> None:
 def test_what_a_group_says_itself_comes_first() -> None:
     """Column by column; what it does not say holds as for all."""
     of_all = loads("g", [0, 1], in_rate=[10, 20], lag=[5, 5])
-    of_group = loads("g", [1], OWN_LOAD, in_rate=[None], lag=[100], out_rate=[1])
-    told = pa.Table.from_pylist([of_group, *group("g", 2), of_all], schema=pa.schema(FACTS))
-    known = read_group_specs(read(told), set()).loads
+    of_group = loads("g", [1], GROUP_LOAD, in_rate=[None], lag=[100], out_rate=[1])
+    told = pa.Table.from_pylist([of_group, *group("g", 2), of_all], schema=pa.schema(FACT_TYPES))
+    known = read_group_specs(index_facts(told), set()).loads
     assert known.in_rate.tolist() == [10, 20]
     assert known.lag.tolist() == [5, 100]
     assert np.isnan(known.out_rate[0])
@@ -77,8 +86,8 @@ def test_the_capacity_is_that_of_a_member_that_is_behind() -> None:
     rates = loads("g", [0, 1], in_rate=[60, 80], out_rate=[50, 80], lag=[1_000, 3])
     for given, expected in ((None, 50), (200, 200)):
         facts = [*group("g", 2, **({} if given is None else {"capacity": given})), rates]
-        specs = read_group_specs(read(pa.Table.from_pylist(facts, schema=pa.schema(FACTS))), set())
-        assert capacities(specs).tolist() == [expected]
+        specs = read_group_specs(index_facts(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES))), set())
+        assert member_capacity(specs).tolist() == [expected]
     assert figures([*group("g", 2, capacity=200), rates])["g"]["drain_seconds"] == 1_000 / (200 - 60)
     assert figures([*group("g", 2), rates])["g"]["drain_seconds"] == np.inf
 
@@ -94,7 +103,7 @@ def test_how_long_until_nothing_is_left() -> None:
 @pytest.mark.parametrize("wrong", [{"in_rate": [-1.0, 2.0]}, {"lag": [float("inf"), None], "in_rate": [1.0, 1.0]}])
 def test_a_group_with_rows_that_cannot_be_believed_has_no_figures(wrong: dict[str, list[float | None]]) -> None:
     """And the others have theirs."""
-    facts = [*group("bad", 2), loads("bad", [0, 1], OWN_LOAD, **wrong), *group("fine", 2)]
+    facts = [*group("bad", 2), loads("bad", [0, 1], GROUP_LOAD, **wrong), *group("fine", 2)]
     facts += [loads("fine", [0, 1], in_rate=[1, 2])]
     found = figures(facts)
     assert set(found["bad"].values()) == {None}
@@ -108,7 +117,7 @@ def test_faults_name_the_row() -> None:
         ([loads("g", [1, 1], in_rate=[2.0, 4.0])], "duplicate-load", "loads: topic=t, partition=1. Keep one row"),
         ([loads("g", [-1], in_rate=[2.0])], "bad-load", "loads: topic=t, partition=-1, partition=-1."),
     ):
-        told = read(pa.Table.from_pylist([*group("g", 2), *rows], schema=pa.schema(FACTS)))
+        told = index_facts(pa.Table.from_pylist([*group("g", 2), *rows], schema=pa.schema(FACT_TYPES)))
         found_code, detail = read_group_specs(told, set()).loads.faults[0]
         assert (found_code, detail[: len(text)]) == (code, text)
 

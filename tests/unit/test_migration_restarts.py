@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import FACTS, GROUP
+from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.groups.kernel.plan_groups import PlanParams, decide
+from spark_assign.groups.kernel.indexed_facts import index_facts
+from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
 from spark_assign.migration.kernel.rolling_restart import RollingRestart, new_id, play_restarts
@@ -36,12 +36,12 @@ def told_of(rows: Iterable[Row]) -> pa.Table:
         {"cluster": row["case"], "group_id": "group", "kind": GROUP, "group_type": "classic", "assignor": None}
         for row in rows
     ]
-    return pa.concat_tables([sticky_kernel.facts(rows), pa.Table.from_pylist(kinds, schema=pa.schema(FACTS))])
+    return pa.concat_tables([sticky_kernel.facts(rows), pa.Table.from_pylist(kinds, schema=pa.schema(FACT_TYPES))])
 
 
 def specs_of(rows: Iterable[Row]) -> GroupSpecs:
     """The groups as kernels read them."""
-    return read_group_specs(read(told_of(rows)), set())
+    return read_group_specs(index_facts(told_of(rows)), set())
 
 
 def played(specs: GroupSpecs, now: str, to: str) -> RollingRestart:
@@ -77,7 +77,7 @@ def planned(rows: list[Row], assignor: str) -> dict[str, tuple[Owned, Owned]]:
             given = ORACLE[assignor].assign(Group.from_row(row))
             found[row["case"]][0].update({member: set(got) for member, got in given.items()})
         return found
-    for table in decide(told_of(rows), PlanParams((("*", assignor),), NAMES, racks_known=True)):
+    for table in plan_groups(told_of(rows), PlanParams((("*", assignor),), NAMES, racks_known=True)):
         for each in table.to_pylist():
             assert each["kind"] != "rejected", each
             if each["kind"] in ("assigned", "withheld"):

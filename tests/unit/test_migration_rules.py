@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
+from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.migration.kernel import words
 from spark_assign.migration.kernel.migrate import MigrationParams, migrate
 from spark_assign.migration.kernel.migration_verdict import CLIENTS_OWN, MigrationCandidate, Policy, judge
@@ -203,11 +203,11 @@ def facts(*more: dict[str, object]) -> pa.Table:
     key = {"cluster": "c", "group_id": "g"}
     rows: list[dict[str, object]] = [
         *({"kind": MEMBER, "member_id": m, "client_id": "consumer-g-1"} for m in "ab"),
-        *({"kind": ASKS, "member_id": m, "topic": "t", "partitions": 4} for m in "ab"),
-        {"kind": OWNED, "member_id": "a", "topic": "t", "partitions": 4, "first": 0, "step": 1, "count": 4},
+        *({"kind": SUBSCRIPTION, "member_id": m, "topic": "t", "partitions": 4} for m in "ab"),
+        {"kind": OWNED_SLICE, "member_id": "a", "topic": "t", "partitions": 4, "first": 0, "step": 1, "count": 4},
         {"kind": GROUP, "assignor": "sticky", "group_type": "classic"},
     ]
-    return pa.Table.from_pylist([*(key | row for row in rows), *more], schema=pa.schema(FACTS))
+    return pa.Table.from_pylist([*(key | row for row in rows), *more], schema=pa.schema(FACT_TYPES))
 
 
 def told(table: pa.Table, asked: MigrationParams | None = None) -> dict[tuple[str, str], dict[str, object]]:
@@ -253,7 +253,7 @@ def test_no_group_is_left_out() -> None:
     member = {"cluster": "c", "kind": MEMBER, "member_id": "m"}
     more += [member | {"group_id": name} for name in ("k", "there", "twice", "twice")]
     more += [member | {"group_id": "no-id"}]
-    asks = {"kind": ASKS, "member_id": "m", "topic": "u", "partitions": 1, "topic_id": "no id"}
+    asks = {"kind": SUBSCRIPTION, "member_id": "m", "topic": "u", "partitions": 1, "topic_id": "no id"}
     more += [{"cluster": "c", "group_id": "no-id"} | asks]
     found = told(facts(*more))
     refused = {group: row["code"] for (kind, group), row in found.items() if kind == "rejected"}

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import BLOCK, FACTS, MEMBER
+from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_BITMAP
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, owned, read
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts, find_owned, index_facts
 from spark_assign.java.key_index import number_rows
 from spark_assign.numeric.ownership_bitmaps import WORDS
 from spark_assign.numeric.partition_slices import compress_sorted, owners_to_slices
@@ -29,20 +29,20 @@ def block(number: int | None, bits: list[int], rows: int | None = None, **key: s
     """A block of which these bits are set, each of one row."""
     words = [sum(1 << (bit & 63) for bit in bits if bit >> 6 == word) for word in range(WORDS)]
     signed = [word - (1 << 64) if word >> 63 else word for word in words]
-    about = {"kind": BLOCK, "member_id": "m", "topic": "t", "block": number, "bits": signed, "twice": signed}
+    about = {"kind": OWNED_BITMAP, "member_id": "m", "topic": "t", "block": number, "bits": signed, "twice": signed}
     return GROUP | about | {"count": rows or len(bits)} | key
 
 
 def told(*blocks: dict[str, Any]) -> IndexedFacts:
     """The facts of one group of one member."""
     member = GROUP | {"kind": MEMBER, "member_id": "m"}
-    return read(pa.Table.from_pylist([member, *blocks], schema=pa.schema(FACTS)))
+    return index_facts(pa.Table.from_pylist([member, *blocks], schema=pa.schema(FACT_TYPES)))
 
 
 def runs(*blocks: dict[str, Any]) -> list[tuple[int, ...]]:
     """topic, first, step, count of what is owned."""
     facts = told(*blocks)
-    found = owned(facts, np.ones(1, bool))
+    found = find_owned(facts, np.ones(1, bool))
     columns = (facts.topic_index[found.row], found.first, found.step, found.count)
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
 

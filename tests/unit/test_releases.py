@@ -20,7 +20,7 @@ from spark_assign.groups.assignors.release_rules import (
     tells_order,
 )
 from spark_assign.groups.assignors.sticky.retained_partitions import keep_told, told_by_hash
-from spark_assign.groups.registry import find
+from spark_assign.groups.registry import find_assignor
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.tables.errors import UnknownAssignorError
@@ -44,7 +44,7 @@ def test_a_release_is_of_the_newest_line_that_is_not_newer(release: str, line: s
     profile = read_profile(f"sticky@{release}")
     assert profile is not None
     assert (profile[0], profile[1].line) == ("sticky", line)
-    assert find(f"cooperative-sticky@{release}") == f"cooperative-sticky@{release}"
+    assert find_assignor(f"cooperative-sticky@{release}") == f"cooperative-sticky@{release}"
 
 
 @pytest.mark.parametrize("release", ["", "3", "2.3", "2.9", "3.10", "4.5", "3.4.1.0", "v3.4", "03.4", "٣.4", "3.4 "])
@@ -52,15 +52,15 @@ def test_releases_that_are_not_known(release: str) -> None:
     """They are refused with the list of lines."""
     assert not is_profile(f"range@{release}")
     with pytest.raises(UnknownAssignorError, match=re.escape(known_lines())):
-        find(f"range@{release}")
+        find_assignor(f"range@{release}")
 
 
 def test_only_the_assignors_of_clients_have_releases() -> None:
     """The broker's do not, nor do those of a user."""
     with pytest.raises(UnknownAssignorError, match=r"'uniform@4\.1': only range, roundrobin, sticky, coop"):
-        find("uniform@4.1")
+        find_assignor("uniform@4.1")
     with pytest.raises(UnknownAssignorError, match=r"no assignor is called 'mine@3\.4'"):
-        find("mine@3.4")
+        find_assignor("mine@3.4")
     assert [client_side(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")] == [
         *("sticky", "sticky", "mine@3.4", "uniform")
     ]

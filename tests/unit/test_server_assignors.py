@@ -15,7 +15,7 @@ from spark_assign.groups.assignors.server.hash_iteration import CoordinatorTable
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
 from spark_assign.groups.kernel.cooperative_rounds import converge
 from spark_assign.groups.kernel.facts import GROUP, MEMBER
-from spark_assign.groups.kernel.plan_groups import PlanParams, decide
+from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import HashTable, string_hashes
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.simulation.kernel.settings import Timing
@@ -177,7 +177,7 @@ def asked(rows: list[Row], assignor: str, *more: dict[str, Any]) -> list[dict[st
     if more:
         facts = pa.concat_tables([facts, pa.Table.from_pylist(list(more), schema=facts.schema)])
     question = PlanParams((("*", assignor),), NAMES)
-    return pa.concat_tables(list(decide(facts, question))).to_pylist()
+    return pa.concat_tables(list(plan_groups(facts, question))).to_pylist()
 
 
 def runs_of(rows: list[dict[str, Any]], kind: str) -> set[tuple[str, int, int, int]]:
@@ -295,5 +295,5 @@ def test_kinds_of_facts_that_are_needed() -> None:
     alone = {"cluster": "c", "group_id": "group", "kind": MEMBER, "member_id": "a"}
     facts = pa.Table.from_pylist([alone], schema=sticky_kernel.facts([]).schema)
     for assignor in ("uniform", "server-range"):
-        found = pa.concat_tables(list(decide(facts, PlanParams((("*", assignor),), NAMES)))).to_pylist()
+        found = pa.concat_tables(list(plan_groups(facts, PlanParams((("*", assignor),), NAMES)))).to_pylist()
         assert [each["members"] for each in found if each["kind"] == "metrics"] == [1]

@@ -17,7 +17,7 @@ from spark_assign.groups.assignors.server.order_dependence import MemberQuotas, 
 from spark_assign.groups.assignors.server.order_dependence_heterogeneous import FEW, HeterogeneousTies
 from spark_assign.groups.assignors.server.target_assignments import unassigned
 from spark_assign.groups.kernel.facts import GROUP
-from spark_assign.groups.kernel.plan_groups import PlanParams, decide
+from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
@@ -218,7 +218,7 @@ def planned(row: Row, *more: dict[str, Any]) -> tuple[dict[tuple[str, int], str]
         facts = facts.set_column(facts.schema.get_field_index("position"), "position", positions)
     if more:
         facts = pa.concat_tables([facts, pa.Table.from_pylist(list(more), schema=facts.schema)])
-    found = pa.concat_tables(list(decide(facts, PlanParams((("*", "uniform"),), ("uniform",))))).to_pylist()
+    found = pa.concat_tables(list(plan_groups(facts, PlanParams((("*", "uniform"),), ("uniform",))))).to_pylist()
     owners, order_dependent = {}, set()
     for run in found:
         if run["kind"] in ("assigned", "withheld", "order_dependent"):

@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, INITIALIZED, LEFT, MEMBER, OWNED
+from spark_assign.groups.kernel.facts import (
+    DEPARTED_SLICE,
+    FACT_TYPES,
+    GROUP,
+    INITIALIZED,
+    MEMBER,
+    OWNED_SLICE,
+    SUBSCRIPTION,
+)
 from spark_assign.java.compute_if_absent import ComputedTable, capacities_for, computed_order
 from spark_assign.java.hash_map import spread_hashes
 from spark_assign.share.kernel.plan_groups import decide
@@ -25,10 +33,13 @@ PARTITIONS = {"t": 4, "u": 2}
 def asks(member: str, *topics: str) -> list[Fact]:
     """A member and its subscriptions."""
     told = [{"partitions": PARTITIONS.get(topic), "topic_id": IDS.get(topic), "topic": topic} for topic in topics]
-    return [{"kind": MEMBER, "member_id": member}, *({"kind": ASKS, "member_id": member} | each for each in told)]
+    return [
+        {"kind": MEMBER, "member_id": member},
+        *({"kind": SUBSCRIPTION, "member_id": member} | each for each in told),
+    ]
 
 
-def owns(member: str, topic: str, *partitions: int, kind: int = OWNED) -> list[Fact]:
+def owns(member: str, topic: str, *partitions: int, kind: int = OWNED_SLICE) -> list[Fact]:
     """What it has; nothing: the topic without partitions."""
     known = {"kind": kind, "member_id": member, "topic": topic, "partitions": PARTITIONS.get(topic), "step": 1}
     if not partitions:
@@ -46,7 +57,7 @@ def decided(*facts: list[Fact], group: str = "g") -> dict[str, list[Fact]]:
 def answered(lines: list[Fact]) -> dict[str, list[Fact]]:
     """The same of any facts."""
     answer: dict[str, list[Fact]] = {"assigned": [], "change": [], "metrics": [], "rejected": []}
-    for table in decide(pa.Table.from_pylist(lines, schema=pa.schema(FACTS))):
+    for table in decide(pa.Table.from_pylist(lines, schema=pa.schema(FACT_TYPES))):
         for row in table.to_pylist():
             answer[row.pop("kind")].append({name: value for name, value in row.items() if value is not None})
     return answer
@@ -78,7 +89,7 @@ def test_reasons_of_changes() -> None:
         owns("a", "t", 0, 1, 2),
         owns("a", "gone", 7),
         owns("b", "u", 1),
-        owns("z", "t", 3, kind=LEFT),
+        owns("z", "t", 3, kind=DEPARTED_SLICE),
     )
     found = changes(answer["change"])
     assert ("a", "gone", 7, "taken", "topic-gone") in found
@@ -158,7 +169,7 @@ def initialized(topic: str | None, step: int = 1) -> list[Fact]:
     return [{"kind": INITIALIZED, "topic": topic, "first": 0, "step": step, "count": 1}]
 
 
-NO_ID = {"kind": ASKS, "member_id": "a", "topic": "t", "partitions": 1, "topic_id": "short"}
+NO_ID = {"kind": SUBSCRIPTION, "member_id": "a", "topic": "t", "partitions": 1, "topic_id": "short"}
 
 
 @pytest.mark.parametrize(
@@ -252,7 +263,7 @@ def test_keys_that_share_a_hash_cannot_be_foretold() -> None:
     """Thirty topics whose partitions have one hash code each: Java orders them by where they are in memory."""
     ids = [base64.urlsafe_b64encode(n.to_bytes(8) + (n ^ 5).to_bytes(8)).decode()[:22] for n in range(30)]
     topics = [
-        {"kind": ASKS, "member_id": "a", "topic": f"t{n:02}", "partitions": 3, "topic_id": each}
+        {"kind": SUBSCRIPTION, "member_id": "a", "topic": f"t{n:02}", "partitions": 3, "topic_id": each}
         for n, each in enumerate(ids)
     ]
     lines = [{"group_id": "bad"} | fact for fact in [*asks("a"), *topics]]

@@ -12,7 +12,7 @@ import pytest
 from spark_assign.advice.kernel.size.candidate_counts import AT_ONCE, between, knee, numbers_to_try, of_no_more_use
 from spark_assign.advice.kernel.size.size import SizeParams, size
 from spark_assign.advice.kernel.size.sweep import SizingCriteria
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
+from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
 from spark_assign.report.text.size import autoscaler
 from spark_assign.simulation.kernel.settings import Timing
@@ -39,11 +39,11 @@ def group(
         mine = {"first": number, "step": members, "count": len(range(number, len(rates), members))}
         facts += [
             {**me, "kind": MEMBER},
-            {**me, "kind": ASKS, "topic": "t", "partitions": len(rates)},
-            {**me, "kind": OWNED, "topic": "t", "partitions": len(rates), **mine},
+            {**me, "kind": SUBSCRIPTION, "topic": "t", "partitions": len(rates)},
+            {**me, "kind": OWNED_SLICE, "topic": "t", "partitions": len(rates), **mine},
         ]
     every = {"in_rate_stddev": deviation, "lag": lag, "out_rate": out_rate, "bytes": None}
-    lists = {RATES[column]: [value] * len(rates) for column, value in every.items()}
+    lists = {LOAD_COLUMNS[column]: [value] * len(rates) for column, value in every.items()}
     return [*facts, {**key, "kind": LOAD, "topic": "t", "at": list(range(len(rates))), "in_rates": rates, **lists}]
 
 
@@ -59,7 +59,9 @@ def sized(
     )
     random.Random(len(facts)).shuffle(facts)
     return [
-        row for table in size(pa.Table.from_pylist(facts, schema=pa.schema(FACTS)), asked) for row in table.to_pylist()
+        row
+        for table in size(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES)), asked)
+        for row in table.to_pylist()
     ]
 
 

@@ -11,11 +11,19 @@ import pytest
 
 from spark_assign.advice.kernel.size.resize import resize
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import ASKS, BLOCK, FACTS, IN_ORDER, LEFT, MEMBER, OWNED
+from spark_assign.groups.kernel.facts import (
+    DEPARTED_SLICE,
+    FACT_TYPES,
+    MEMBER,
+    OWNED_BITMAP,
+    OWNED_ORDER,
+    OWNED_SLICE,
+    SUBSCRIPTION,
+)
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_metrics import held
+from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.java.hash_map import java_key
 from tests.golden.vectors import Row
@@ -32,14 +40,21 @@ def changed(row: Row, told: list[Fact], members: int, name: str) -> list[Fact]:
     ids = sorted((each["id"] for each in row["members"]), key=java_key)
     gone = set(ids[: max(len(ids) - members, 0)])
     joiners = [f"joiner-{nth:02d}" for nth in range(1, members - len(ids) + 1)]
-    kept = [fact for fact in told if fact["kind"] not in (MEMBER, ASKS, IN_ORDER) or fact["member_id"] not in gone]
-    kept = [fact | {"kind": LEFT} if fact["kind"] == OWNED and fact["member_id"] in gone else fact for fact in kept]
-    topics = {fact["topic"]: fact["partitions"] for fact in told if fact["kind"] == ASKS}
-    nothing = dict.fromkeys(FACTS) | {"cluster": name, "group_id": "group", "at": [], "racks": []}
+    kept = [
+        fact
+        for fact in told
+        if fact["kind"] not in (MEMBER, SUBSCRIPTION, OWNED_ORDER) or fact["member_id"] not in gone
+    ]
+    kept = [
+        fact | {"kind": DEPARTED_SLICE} if fact["kind"] == OWNED_SLICE and fact["member_id"] in gone else fact
+        for fact in kept
+    ]
+    topics = {fact["topic"]: fact["partitions"] for fact in told if fact["kind"] == SUBSCRIPTION}
+    nothing = dict.fromkeys(FACT_TYPES) | {"cluster": name, "group_id": "group", "at": [], "racks": []}
     for joiner in joiners:
         kept.append(nothing | {"kind": MEMBER, "member_id": joiner})
         for topic, partitions in topics.items():
-            kept.append(nothing | {"kind": ASKS, "member_id": joiner, "topic": topic, "partitions": partitions})
+            kept.append(nothing | {"kind": SUBSCRIPTION, "member_id": joiner, "topic": topic, "partitions": partitions})
     new = {"rack": None, "generation": None, "owned": []}
     new_row = row | {
         "case": name,
@@ -51,7 +66,7 @@ def changed(row: Row, told: list[Fact], members: int, name: str) -> list[Fact]:
         for key, run in windows(new_row, assignor):
             values[key] = values.get(key, {}) | run
     for fact in kept:
-        if fact["kind"] == ASKS:
+        if fact["kind"] == SUBSCRIPTION:
             fact |= values.get((name, fact["member_id"], fact["topic"]), {})
     return [fact | {"cluster": name} for fact in kept]
 
@@ -60,7 +75,9 @@ def said(specs: GroupSpecs, assignor: str, names: list[str]) -> list[Any]:
     """Of each group who gets what, why it is refused, and how much moves."""
     planned = assign(specs, assignor, np.ones(specs.num_groups, bool), {})
     counts = count_changes(
-        held(specs, planned.assigned_now, planned.slices.take(planned.withheld), np.ones(specs.num_groups, bool))
+        read_ownership(
+            specs, planned.assigned_now, planned.slices.take(planned.withheld), np.ones(specs.num_groups, bool)
+        )
     )
     found: list[Any] = [
         [
@@ -86,11 +103,11 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
     rows = list(random_groups.groups(strategy, seed, small=drawn(10, 25), mid_size=0))
     rng = random.Random(seed)
     told_rows = facts(rows, ()).to_pylist()
-    assert not any(fact["kind"] == BLOCK for fact in told_rows)
+    assert not any(fact["kind"] == OWNED_BITMAP for fact in told_rows)
     by_case: dict[str, list[Fact]] = {}
     for fact in told_rows:
         by_case.setdefault(fact["cluster"], []).append(fact)
-    told = read(pa.Table.from_pylist(told_rows, schema=pa.schema(FACTS)))
+    told = index_facts(pa.Table.from_pylist(told_rows, schema=pa.schema(FACT_TYPES)))
     specs = read_group_specs(told, set(find_faults(told)))
     of_case = {row["case"]: row for row in rows}
     groups, members, expected, names = [], [], [], []
@@ -101,7 +118,7 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
             members.append(number)
             names.append(f"{len(names):05d}")
             expected += changed(of_case[case], by_case[case], number, names[-1])
-    by_hand = read(pa.Table.from_pylist(expected, schema=pa.schema(FACTS)))
+    by_hand = index_facts(pa.Table.from_pylist(expected, schema=pa.schema(FACT_TYPES)))
     wanted = read_group_specs(by_hand, set())
     found = resize(specs, np.array(groups), np.array(members), ("range", "roundrobin"))
     assert found.num_groups == wanted.num_groups == len(names)

@@ -16,9 +16,9 @@ from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QU
 from spark_assign.groups.assignors.sticky.water_filling import level_of, unevenness
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.cooperative_rounds import converge
-from spark_assign.groups.kernel.facts import LEFT
+from spark_assign.groups.kernel.facts import DEPARTED_SLICE
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.plan_groups import PlanParams
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
@@ -73,7 +73,7 @@ def racks_matter(row: Row) -> bool:
 
 def _planned(rows: list[Row], strategy: str) -> Iterator[dict[str, Any]]:
     """Every run of the plans, with why it was taken from whoever could have kept it."""
-    specs = read_group_specs(read(sticky_kernel.facts(rows)), set())
+    specs = read_group_specs(index_facts(sticky_kernel.facts(rows)), set())
     planned = assign(specs, strategy, np.ones(specs.num_groups, bool), {})
     reasons = {STAYS: None, OVER_QUOTA: "over-quota", RACK_MISMATCH: "rack-mismatch", BALANCING: "balancing"}
     columns = [column.tolist() for column in (*planned.slices.columns, planned.reason, planned.withheld)]
@@ -163,7 +163,14 @@ def test_rounds(limit: int, number: int) -> None:
         left[row["case"]] = {(t, p) for t in asked for p in range(0, row["topics"][t], 3)} - claimed
     facts = sticky_kernel.facts(rows, runs=True)
     gone = [
-        {"kind": LEFT, "cluster": case, "group_id": "group", "member_id": "gone", "topic": topic, "partitions": 99}
+        {
+            "kind": DEPARTED_SLICE,
+            "cluster": case,
+            "group_id": "group",
+            "member_id": "gone",
+            "topic": topic,
+            "partitions": 99,
+        }
         | {"first": partition, "step": 1, "count": 1}
         for case, pairs in left.items()
         for topic, partition in pairs

@@ -17,7 +17,7 @@ from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.undisputed import find_undisputed
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -58,7 +58,7 @@ def _rows(seed: int) -> Iterator[Row]:
 def specs() -> GroupSpecs:
     """All of them side by side."""
     seed = seed_for(__name__)
-    told = read(sticky_kernel.facts((row for row in _rows(seed) if row["members"]), runs=True))
+    told = index_facts(sticky_kernel.facts((row for row in _rows(seed) if row["members"]), runs=True))
     return read_group_specs(told, set(find_faults(told)))
 
 
@@ -139,7 +139,7 @@ def test_runs_are_planned_as_their_partitions_are(assignor: str, seed: int) -> N
     rows = [row for row in islice(_rows(seed), GROUPS) if row["members"]]
     planned = []
     for runs in (False, True):
-        told = read(sticky_kernel.facts(rows, runs=runs))
+        told = index_facts(sticky_kernel.facts(rows, runs=runs))
         specs = read_group_specs(told, set(find_faults(told)))
         plan = assign(specs, assignor, np.ones(specs.num_groups, bool), {})
         planned.append((_expanded(specs, plan.slices, plan.reason, plan.withheld), plan.rejected))

@@ -11,11 +11,11 @@ import pytest
 
 from spark_assign.comparison.kernel.transition_cost import MAX_ROUNDS
 from spark_assign.groups.kernel.cooperative_rounds import converge
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
-from spark_assign.groups.kernel.plan_groups import EVERYTHING, PlanParams, decide
+from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.groups.kernel.plan_groups import ALL_KINDS, PlanParams, plan_groups
 
 Fact = dict[str, Any]
-ASKED = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), required_kinds=EVERYTHING, loads_known=True)
+ASKED = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), required_kinds=ALL_KINDS, loads_known=True)
 
 
 def group(name: str, owned: dict[str, list[int]], rates: list[float | None], **of_group: float) -> list[Fact]:
@@ -24,21 +24,21 @@ def group(name: str, owned: dict[str, list[int]], rates: list[float | None], **o
     facts: list[Fact] = [{**key, "kind": GROUP, **of_group}]
     for member, numbers in owned.items():
         me = {**key, "member_id": member}
-        facts += [{**me, "kind": MEMBER}, {**me, "kind": ASKS, "topic": "t", "partitions": len(rates)}]
+        facts += [{**me, "kind": MEMBER}, {**me, "kind": SUBSCRIPTION, "topic": "t", "partitions": len(rates)}]
         one = {"step": 1, "count": 1, "topic": "t", "partitions": len(rates)}
-        facts += [{**me, "kind": OWNED, "first": number, **one} for number in numbers]
-    nothing = {list_of: [None] * len(rates) for list_of in RATES.values()}
+        facts += [{**me, "kind": OWNED_SLICE, "first": number, **one} for number in numbers]
+    nothing = {list_of: [None] * len(rates) for list_of in LOAD_COLUMNS.values()}
     return [*facts, {**key, "kind": LOAD, "topic": "t", "at": list(range(len(rates))), **nothing, "in_rates": rates}]
 
 
 def table(facts: list[Fact]) -> pa.Table:
     """As they come from Spark."""
-    return pa.Table.from_pylist(facts, schema=pa.schema(FACTS))
+    return pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES))
 
 
 def rows(facts: list[Fact], asked: PlanParams = ASKED) -> list[Fact]:
     """All rows of the answer."""
-    return [row for answer in decide(table(facts), asked) for row in answer.to_pylist()]
+    return [row for answer in plan_groups(table(facts), asked) for row in answer.to_pylist()]
 
 
 def of_kind(answer: list[Fact], kind: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -114,7 +114,7 @@ def test_groups_that_cannot_be_weighed(
 def test_a_group_without_partitions_needs_no_loads() -> None:
     """Its topic does not exist."""
     key = {"cluster": "c", "group_id": "g", "member_id": "a"}
-    answer = rows([{**key, "kind": MEMBER}, {**key, "kind": ASKS, "topic": "t"}])
+    answer = rows([{**key, "kind": MEMBER}, {**key, "kind": SUBSCRIPTION, "topic": "t"}])
     assert of_kind(answer, "rejected") == []
     assert of_kind(answer, "metrics", "partitions") == [(0,)]
 

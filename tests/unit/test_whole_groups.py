@@ -13,8 +13,8 @@ from spark_assign.comparison.kernel.compare import AS_GIVEN, CompareParams, comp
 from spark_assign.groups.assignors.custom import Group as AskedGroup
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.kernel.cooperative_rounds import converge
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
-from spark_assign.groups.kernel.plan_groups import PlanParams, decide
+from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.simulation.kernel.settings import Timing
 from tests.golden import sticky_kernel, vectors
 from tests.golden.vectors import Row, Sets
@@ -56,17 +56,17 @@ def windows(row: Row, assignor: str) -> Iterator[tuple[tuple[str, str, str], dic
 def facts(rows: list[Row], assignors: Iterable[str], *more: dict[str, Any]) -> pa.Table:
     """The facts of these rows, with what windows lay out for some assignors."""
     told = sticky_kernel.facts(rows).to_pylist()
-    asks = {(fact["cluster"], fact["member_id"], fact["topic"]): fact for fact in told if fact["kind"] == ASKS}
+    asks = {(fact["cluster"], fact["member_id"], fact["topic"]): fact for fact in told if fact["kind"] == SUBSCRIPTION}
     for row in rows:
         for name in ORACLE.keys() & set(assignors):
             for key, run in windows(row, name):
                 asks[key] |= run
-    return pa.Table.from_pylist([*told, *more], schema=pa.schema(FACTS))
+    return pa.Table.from_pylist([*told, *more], schema=pa.schema(FACT_TYPES))
 
 
 def answers(told: pa.Table, question: PlanParams) -> list[dict[str, Any]]:
     """All rows of the answer."""
-    return [row for table in decide(told, question) for row in table.to_pylist()]
+    return [row for table in plan_groups(told, question) for row in table.to_pylist()]
 
 
 def assigned(rows: Iterable[dict[str, Any]]) -> Sets:
@@ -114,7 +114,7 @@ def test_windows_that_have_left_something_out() -> None:
     """Then nothing of the plan is to be believed."""
     told = [each | {"range_count": each["range_first"]} for each in facts([plain("a", "b")], ["range"]).to_pylist()]
     with pytest.raises(AssertionError, match="have not laid out all partitions of the groups that range plans"):
-        answers(pa.Table.from_pylist(told, schema=pa.schema(FACTS)), PlanParams((("*", "range"),), NAMES))
+        answers(pa.Table.from_pylist(told, schema=pa.schema(FACT_TYPES)), PlanParams((("*", "range"),), NAMES))
 
 
 def plain(*members: str, case: str = "c", owned: Mapping[str, list[tuple[str, int]]] | None = None) -> Row:
@@ -320,38 +320,38 @@ FAULTS = {
         "groups: group_id=group. Keep one row per group",
     ),
     "a subscriber unknown": (
-        [A, *[fact(ASKS, "x", topic=topic, partitions=1) for topic in "tu"]],
+        [A, *[fact(SUBSCRIPTION, "x", topic=topic, partitions=1) for topic in "tu"]],
         "unknown-member",
         "subscriptions: member_id=x. Add the member to members, or take its rows out (Fleet.with_members_left does so)",
     ),
     "a member without a name": (
-        [A, fact(MEMBER, None), fact(ASKS, None, topic="t", partitions=1)],
+        [A, fact(MEMBER, None), fact(SUBSCRIPTION, None, topic="t", partitions=1)],
         "null-key",
         "members: member_id=null. Fill the key in or leave the row out",
     ),
     "a topic without a name": (
-        [A, fact(ASKS, "a"), fact(ASKS, "a")],
+        [A, fact(SUBSCRIPTION, "a"), fact(SUBSCRIPTION, "a")],
         "null-key",
         "subscriptions: topic=null. Fill the key in or leave the row out",
     ),
     "several": (
-        [A, A, fact(ASKS, "a")],
+        [A, A, fact(SUBSCRIPTION, "a")],
         "null-key",
         "subscriptions: topic=null. Fill the key in or leave the row out; "
         "members: member_id=a. Keep one row per member",
     ),
     "runs of nobody": (
-        [A, fact(OWNED, "x", topic="t", first=0, step=1, count=2)],
+        [A, fact(OWNED_SLICE, "x", topic="t", first=0, step=1, count=2)],
         "unknown-member",
         "owned_runs: member_id=x. Add the member to members, or take its rows out (Fleet.with_members_left does so)",
     ),
     "a run without an end": (
-        [A, fact(OWNED, "a", topic="t", first=0, step=1)],
+        [A, fact(OWNED_SLICE, "a", topic="t", first=0, step=1)],
         "null-key",
         "owned_runs: member_id=a, topic=t, first=0, step=1, count=null. Fill the key in or leave the row out",
     ),
     "a run without a step": (
-        [A, fact(OWNED, "a", topic="t", first=0, step=0, count=2)],
+        [A, fact(OWNED_SLICE, "a", topic="t", first=0, step=0, count=2)],
         "bad-partition",
         "owned_runs: member_id=a, topic=t, first=0, step=0, count=2. Partitions count from 0, a run's step from 1",
     ),

@@ -11,9 +11,9 @@ from spark_assign.groups.kernel.rule_source import (
     OWN,
     count_rules,
     find_rule_source,
-    leader_in_words,
+    format_leader,
+    format_rule_sources,
     read_leader,
-    rules_in_words,
 )
 
 
@@ -50,19 +50,19 @@ def test_one_group(assignor: str, leader: str | None, kind: str, words: str) -> 
 @pytest.mark.parametrize("leader", [("Java", "2.8-3.3", "likely"), ("franz-go", None, "sure"), ("kafkajs", None, None)])
 def test_leaders_there_and_back(leader: tuple[str, str | None, str | None]) -> None:
     """What a plan says of a leader is read back as it was."""
-    assert read_leader(leader_in_words(*leader)) == leader
-    assert leader_in_words(None, None, "unknown") is None
-    words = leader_in_words("Sarama", None, "sure", static=True)
+    assert read_leader(format_leader(*leader)) == leader
+    assert format_leader(None, None, "unknown") is None
+    words = format_leader("Sarama", None, "sure", static=True)
     assert words == "Sarama (sure), with static members"
     assert read_leader(words) == ("Sarama", None, "sure")
-    assert leader_in_words("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
+    assert format_leader("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
 
 
 def test_a_fleet() -> None:
     """Counts in one line; a name helps where it is a guess or nothing is known."""
     rows = [("range", "Java 3.4+ (sure)", 1_200), ("sticky", "Java 3.4+ (guess)", 1), ("sticky", None, 2)]
-    assert rules_in_words(count_rules([*rows, ("uniform", None, 3)])) == (
+    assert format_rule_sources(count_rules([*rows, ("uniform", None, 3)])) == (
         "By the rules of their leader, sure: 1,200 groups; their leader, a guess: 1 group (--clients names it); "
         "Java clients, leader not known: 2 groups (--clients names it); the broker: 3 groups"
     )
-    assert rules_in_words(count_rules([])) == ""
+    assert format_rule_sources(count_rules([])) == ""

@@ -11,7 +11,16 @@ import pytest
 from spark_assign.advice.kernel.zones.recommend import CURRENT, GroupContext, ReadOption, recommend
 from spark_assign.advice.kernel.zones.replica_moves import replica_moves
 from spark_assign.advice.kernel.zones.zones import CLIENT_SIDE, GB, ZONED, ZoneParams, zones
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, LAYOUT, LOAD, MEMBER, OWNED, RATES
+from spark_assign.groups.kernel.facts import (
+    FACT_TYPES,
+    GROUP,
+    LOAD,
+    LOAD_COLUMNS,
+    MEMBER,
+    OWNED_SLICE,
+    REPLICA_RACKS,
+    SUBSCRIPTION,
+)
 
 RACKS = ("a", "b", "c", "d")
 ASKED = ZoneParams(price=0.02, currency="USD", worth=0.01)
@@ -33,23 +42,25 @@ def facts(groups: list[Row], random: Random | None = None) -> pa.Table:
             mine = key | {"member_id": member}
             told.append(mine | {"kind": MEMBER, "rack_id": rack})
             for topic, partitions in group["topics"].items():
-                told.append(mine | {"kind": ASKS, "topic": topic, "partitions": len(partitions)})
+                told.append(mine | {"kind": SUBSCRIPTION, "topic": topic, "partitions": len(partitions)})
             for topic, partition in owned:
                 run = {"first": partition, "step": 1, "count": 1, "partitions": len(group["topics"].get(topic, ()))}
-                told.append(mine | {"kind": OWNED, "topic": topic, **run})
+                told.append(mine | {"kind": OWNED_SLICE, "topic": topic, **run})
         for topic, partitions in group["topics"].items():
             placed = [(at, racks) for at, (racks, _) in enumerate(partitions) if racks is not None]
             layout = {"at": [at for at, _ in placed], "leader_racks": [racks[0] for _, racks in placed]}
             layout["racks"] = [[rack for rack in racks if rack is not None] for _, racks in placed]
-            told.append(key | {"kind": LAYOUT, "topic": topic, **layout})
-            rates = {name: [None] * len(partitions) for name in RATES.values()}
+            told.append(key | {"kind": REPLICA_RACKS, "topic": topic, **layout})
+            rates = {name: [None] * len(partitions) for name in LOAD_COLUMNS.values()}
             rates |= {"at": list(range(len(partitions))), "byte_rates": [rate for _, rate in partitions]}
             told.append(key | {"kind": LOAD, "topic": topic, **rates})
         rows += told
     if random is not None:
         random.shuffle(rows)
-    schema = pa.schema(FACTS)
-    return pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in FACTS.items()}, schema)
+    schema = pa.schema(FACT_TYPES)
+    return pa.table(
+        {name: pa.array([row.get(name) for row in rows], kind) for name, kind in FACT_TYPES.items()}, schema
+    )
 
 
 def answered(table: pa.Table, asked: ZoneParams = ASKED) -> dict[str, list[Row]]:

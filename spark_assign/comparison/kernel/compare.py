@@ -23,13 +23,18 @@ from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_library, plan_switch
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, column
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_metrics import held, rack_matched, spread, subscribed_partitions
+from spark_assign.groups.kernel.group_metrics import (
+    balance_metrics,
+    count_rack_matched,
+    count_subscribed_partitions,
+    read_ownership,
+)
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
 from spark_assign.groups.kernel.heartbeats import count_heartbeats
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, read
-from spark_assign.groups.kernel.member_load import load_figures
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts, index_facts
+from spark_assign.groups.kernel.member_load import load_metrics
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.groups.kernel.plan_groups import configured_of
+from spark_assign.groups.kernel.plan_groups import read_configured_assignors
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.simulation.kernel.settings import Timing
 
@@ -73,11 +78,11 @@ class CompareParams:
 def compare(facts: pa.Table, asked: CompareParams, schema: pa.Schema) -> Iterator[pa.Table]:
     """A row per group, assignor and change; columns and units: `tables.groups.COMPARISON`."""
     of_change = split_by_change(facts)
-    told = {name: read(of_change[name]) for name in (AS_GIVEN, *asked.changes) if name in of_change}
+    told = {name: index_facts(of_change[name]) for name in (AS_GIVEN, *asked.changes) if name in of_change}
     base = told.get(AS_GIVEN) or told.get(asked.as_is or AS_GIVEN)
     faulty = {} if base is None else _by_name(base, find_faults(base))
     listed = set() if base is None else _listed(base)
-    configured = {} if base is None else configured_of(base)
+    configured = {} if base is None else read_configured_assignors(base)
     clients = {} if base is None else _clients(base, configured)
     by_broker = set() if base is None else _by_broker(base, configured)
     for change in asked.changes:
@@ -164,25 +169,25 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: Compare
     fine = chosen.copy()
     fine[list(planned.rejected)] = False
     target = planned.slices
-    counts = count_changes(held(specs, planned.assigned_now, target.take(planned.withheld), fine))
+    counts = count_changes(read_ownership(specs, planned.assigned_now, target.take(planned.withheld), fine))
     later = later_rounds(specs, assignor, fine, asked.custom)
     if assignor in SERVER_SIDE and assignor not in asked.custom:
         later["rounds"] = count_heartbeats(specs, planned).of_groups(specs)
-    owned = spread(specs.members.group, specs.num_groups, target)
+    owned = balance_metrics(specs.members.group, specs.num_groups, target)
     columns: dict[str, list[Any]] = {
         name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
     }
     columns |= {
         "moved": (counts.owned_and_assigned - counts.kept - counts.returned + later["moved"]).tolist(),
         "revoked": (counts.owned - counts.kept + later["revoked"]).tolist(),
-        "unassigned": (subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)).tolist(),
+        "unassigned": (count_subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)).tolist(),
         "rounds": later["rounds"].tolist(),
         "stable": later["stable"].tolist(),
         "partition_seconds_paused": seconds_paused(specs, counts, target, later, assignor, asked).tolist(),
-        "rack_matched": rack_matched(specs, target, racks_known=asked.racks_known).to_pylist(),
+        "rack_matched": count_rack_matched(specs, target, racks_known=asked.racks_known).to_pylist(),
     }
     if asked.loads_known:
-        carried = load_figures(specs, target)
+        carried = load_metrics(specs, target)
         columns |= {name: carried[name].to_pylist() for name in _LOAD}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     for group, row in enumerate(rows):

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from spark_assign.comparison.kernel.group_states import STATE_FACTS, GroupStates, read_state
 from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_topics
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, read
-from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Ownership, Subscribed, list_changes
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts, index_facts
+from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Ownership, SubscriptionIndex, list_changes
 from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.java.key_index import Names, named
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -124,7 +124,7 @@ def drift(facts: pa.Table, asked: DriftParams) -> Iterator[pa.Table]:
     absent = {name: kind for name, kind in STATE_FACTS.items() if name not in facts.column_names}
     for name, kind in absent.items():
         facts = facts.append_column(name, pa.nulls(len(facts), kind))
-    told = read(facts)
+    told = index_facts(facts)
     before, after = asked.checked
     both = StatePair(told, read_state(told, after=False, checked=before), read_state(told, after=True, checked=after))
     members = _changed_members(both)
@@ -215,7 +215,7 @@ def _changed_owners(both: StatePair, members: MemberChanges) -> Iterator[Moves]:
         withheld=nothing,
     )
     # Reasons, which partitions and subscriptions are for, are not asked for.
-    nobody_asks = Subscribed(np.empty(0, np.int64), max(topics, 1), len(both.members))
+    nobody_asks = SubscriptionIndex(np.empty(0, np.int64), max(topics, 1), len(both.members))
     for moves, _ in list_changes(held, np.zeros(len(won), np.int64), nobody_asks):
         yield moves
 

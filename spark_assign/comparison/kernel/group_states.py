@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.groups.kernel.facts import BLOCK, GROUP, OWNED, column
+from spark_assign.groups.kernel.facts import GROUP, OWNED_BITMAP, OWNED_SLICE, column
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_metrics import spread
-from spark_assign.groups.kernel.indexed_facts import KINDS, IndexedFacts, owned
+from spark_assign.groups.kernel.group_metrics import balance_metrics
+from spark_assign.groups.kernel.indexed_facts import KINDS, IndexedFacts, find_owned
 from spark_assign.java.key_index import Places
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -133,7 +133,9 @@ def _runs(told: IndexedFacts, sound: BoolArray, counted: IntArray) -> PartitionS
         return given
     late = _read_runs(
         replace(
-            told, rows_by_kind=told.rows_by_kind | {OWNED: told.rows_by_kind[LATE][:0], BLOCK: told.rows_by_kind[LATE]}
+            told,
+            rows_by_kind=told.rows_by_kind
+            | {OWNED_SLICE: told.rows_by_kind[LATE][:0], OWNED_BITMAP: told.rows_by_kind[LATE]},
         ),
         withholds & sound,
     )
@@ -146,7 +148,7 @@ def _runs(told: IndexedFacts, sound: BoolArray, counted: IntArray) -> PartitionS
 
 def _read_runs(told: IndexedFacts, sound: BoolArray) -> PartitionSlices:
     """Blocks and runs as runs; members and topics are keys."""
-    has = owned(told, sound)
+    has = find_owned(told, sound)
     # One partition is one partition, whatever the step to the next would be.
     step = np.where(has.count > 1, has.step, 1)
     runs = PartitionSlices(member_keys(told, has.row), topic_keys(told, has.row), has.first, step, has.count)
@@ -160,7 +162,7 @@ def _figures(
     of_member = members // max(len(told.member_id), 1)
     groups = np.unique(of_member)
     numbered = replace(runs, member=np.searchsorted(members, runs.member))
-    here = spread(np.searchsorted(groups, of_member), len(groups), numbered)
+    here = balance_metrics(np.searchsorted(groups, of_member), len(groups), numbered)
     size, total, most = (np.zeros(told.num_groups, np.int64) for _ in range(3))
     for values, name in ((size, "members"), (total, "partitions"), (most, "max_per_member")):
         values[groups] = here[name].to_numpy()

@@ -10,7 +10,7 @@ import numpy as np
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.kernel import ownership_changes
-from spark_assign.groups.kernel.cooperative_rounds import MAX_ROUNDS, is_cooperative, rounds_of
+from spark_assign.groups.kernel.cooperative_rounds import MAX_ROUNDS, is_cooperative, simulate_assignor_rounds
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -41,7 +41,7 @@ def later_rounds(
     """Of each group the rounds, and what the rounds after the first do."""
     later: dict[str, Any] = {name: np.zeros(specs.num_groups, np.int64) for name in ("moved", "revoked")}
     later |= {"rounds": np.ones(specs.num_groups, np.int64), "stable": np.ones(specs.num_groups, bool)}
-    rounds = None if assignor in custom else rounds_of(assignor, specs, fine, MAX_ROUNDS)
+    rounds = None if assignor in custom else simulate_assignor_rounds(assignor, specs, fine, MAX_ROUNDS)
     for each in rounds or ():
         later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
         if each.number > 1:

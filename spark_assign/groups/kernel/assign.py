@@ -16,7 +16,7 @@ from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.library_kernels import KERNELS
-from spark_assign.groups.kernel.range_roundrobin_fallback import deal_mixed_groups, lay_by_rack
+from spark_assign.groups.kernel.range_roundrobin_fallback import assign_heterogeneous_round_robin, assign_ranges_by_rack
 from spark_assign.groups.kernel.server_assignors import assign_by_server
 from spark_assign.groups.kernel.sticky_input import sticky_batch
 from spark_assign.groups.kernel.weighted_assignor import assign_weighted
@@ -27,7 +27,7 @@ STICKY = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAs
 """Assignors of the sticky kernels, and their classes in Kafka."""
 
 
-def nothing_planned() -> GroupAssignments:
+def no_assignments() -> GroupAssignments:
     """The plan of no group."""
     return _stays(EMPTY_SLICES)
 
@@ -54,8 +54,8 @@ def assign(
     runs = runs.take(chosen[specs.members.group[runs.member]])
     _check_whole(specs, assignor, chosen, runs)
     if assignor == "roundrobin":
-        return _stays(deal_mixed_groups(specs, chosen, runs))
-    return _stays(lay_by_rack(specs, chosen, runs) if rules.racks else runs)
+        return _stays(assign_heterogeneous_round_robin(specs, chosen, runs))
+    return _stays(assign_ranges_by_rack(specs, chosen, runs) if rules.racks else runs)
 
 
 def _check_whole(specs: GroupSpecs, assignor: str, chosen: BoolArray, runs: PartitionSlices) -> None:
@@ -87,11 +87,11 @@ def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, chosen: BoolA
         PartitionSlices(members[decided.runs.member], topics[decided.runs.topic], *decided.runs.columns[2:]),
         decided.reason,
         decided.withheld,
-        {numbers[group]: ("kafka-fails", refusal(assignor, why)) for group, why in said.items()},
+        {numbers[group]: ("kafka-fails", kafka_failure(assignor, why)) for group, why in said.items()},
     )
 
 
-def refusal(assignor: str, why: str) -> str:
+def kafka_failure(assignor: str, why: str) -> str:
     """What is said of a group for which Kafka's class throws."""
     return f"Kafka's {STICKY[assignor]} throws here: {why}"
 

@@ -245,7 +245,7 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
     )
 
 
-def known_of(clients: str | None) -> str:
+def format_known_clients(clients: str | None) -> str:
     """What is known of a group's clients, in a sentence; `clients` as `count_clients` writes them."""
     counted = read_clients(clients)
     if not counted:

@@ -15,15 +15,15 @@ from spark_assign.groups.assignors.sticky.plan_batch import take_groups
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
-from spark_assign.groups.kernel.group_metrics import held, subscribed_partitions
+from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
 from spark_assign.groups.kernel.heartbeats import count_heartbeats
-from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.groups.kernel.plan_groups import PlanParams, choose, named_groups, plan_groups
+from spark_assign.groups.kernel.plan_groups import PlanParams, assign_groups, group_key_columns, select_assignors
 from spark_assign.groups.kernel.sticky_input import sticky_batch
 from spark_assign.groups.kernel.sticky_rounds import CooperativeRound
-from spark_assign.groups.kernel.sticky_rounds import rounds as rounds_by_kafka
+from spark_assign.groups.kernel.sticky_rounds import simulate_sticky_rounds as rounds_by_kafka
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -43,7 +43,7 @@ MAX_ROUNDS = 12
 """Number of rounds after which the simulation of a group that is not stable ends."""
 
 
-def follow(
+def simulate_rounds(
     specs: GroupSpecs, chosen: BoolArray, limit: int, rules: ReleaseRules = LATEST_RULES
 ) -> Iterator[CooperativeRound]:
     """Rebalance some groups cooperatively until they are stable, `limit` times at most, by the rules of a release.
@@ -72,16 +72,16 @@ def _follow_library(assignor: str, specs: GroupSpecs, chosen: BoolArray, limit: 
     round."""
     claimed = np.bincount(specs.members.group[specs.owned.member], specs.owned.count, specs.num_groups).astype(np.int64)
     for number in range(1, limit + 1):
-        planned = plan_groups(specs, [assignor if each else None for each in chosen.tolist()], PlanParams((), ()))
+        planned = assign_groups(specs, [assignor if each else None for each in chosen.tolist()], PlanParams((), ()))
         chosen = chosen & ~np.isin(np.arange(specs.num_groups), list(planned.rejected))
-        compared = held(specs, planned.assigned_now, planned.slices.take(planned.withheld), chosen)
+        compared = read_ownership(specs, planned.assigned_now, planned.slices.take(planned.withheld), chosen)
         counts = count_changes(compared)
         given = compared.sum_by_group(planned.assigned_now.topic, planned.assigned_now.count)
         figures = {
             "assigned": given,
             "revoked": claimed - counts.kept,
             "moved": counts.owned_and_assigned - counts.kept - counts.returned,
-            "unowned": subscribed_partitions(specs) - given,
+            "unowned": count_subscribed_partitions(specs) - given,
             "stable": claimed == counts.kept,
         }
         yield CooperativeRound(number, np.flatnonzero(chosen), **{name: each[chosen] for name, each in figures.items()})
@@ -104,25 +104,27 @@ def is_cooperative(name: str) -> bool:
     return name == WEIGHTED_STICKY or client_side(name) == COOPERATIVE
 
 
-def rounds_of(name: str, specs: GroupSpecs, chosen: BoolArray, limit: int) -> Iterator[CooperativeRound] | None:
+def simulate_assignor_rounds(
+    name: str, specs: GroupSpecs, chosen: BoolArray, limit: int
+) -> Iterator[CooperativeRound] | None:
     """The same by an assignor's name, of Kafka's clients or another library; null where it is not cooperative."""
     if not is_cooperative(name):
         return None
     profile = read_profile(name)
     if profile is None:
         return _follow_library(name, specs, chosen, limit)
-    return follow(specs, chosen, limit, profile[1])
+    return simulate_rounds(specs, chosen, limit, profile[1])
 
 
 def converge(facts: pa.Table, question: PlanParams, limit: int) -> Iterator[pa.Table]:
     """A row per group and round, for all groups of these facts that can be planned."""
-    told = read(facts)
+    told = index_facts(facts)
     specs = read_group_specs(told, set(find_faults(told)))
-    assignor, _ = choose(specs, question)
+    assignor, _ = select_assignors(specs, question)
     names = np.array([name or "" for name in assignor], object)
     own, cooperative = set(question.custom), set()
     for name in sorted(set(names) - own):
-        rounds = rounds_of(name, specs, names == name, limit)
+        rounds = simulate_assignor_rounds(name, specs, names == name, limit)
         if rounds is None:
             continue
         cooperative.add(name)
@@ -131,7 +133,7 @@ def converge(facts: pa.Table, question: PlanParams, limit: int) -> Iterator[pa.T
     served = set(SERVER_SIDE) - own
     yield from _target(specs, [name if name in served else None for name in assignor], question)
     assignor = [None if name in served or name in cooperative else name for name in assignor]
-    yield _one_round(specs, plan_groups(specs, assignor, question), assignor)
+    yield _one_round(specs, assign_groups(specs, assignor, question), assignor)
 
 
 def _figures(each: CooperativeRound) -> dict[str, pa.Array]:
@@ -140,11 +142,13 @@ def _figures(each: CooperativeRound) -> dict[str, pa.Array]:
 
 def _target(specs: GroupSpecs, assignor: list[str | None], question: PlanParams) -> Iterator[pa.Table]:
     """The way to a target (KIP-848), heartbeat by heartbeat (`groups.kernel.heartbeats`)."""
-    planned = plan_groups(specs, assignor, question)
+    planned = assign_groups(specs, assignor, question)
     names, fine = _planned_by(assignor, planned)
     if not fine.any():
         return
-    counts = count_changes(compared := held(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine))
+    counts = count_changes(
+        compared := read_ownership(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine)
+    )
     ways = count_heartbeats(specs, planned)
     most = ways.of_groups(specs)
 
@@ -167,7 +171,7 @@ def _target(specs: GroupSpecs, assignor: list[str | None], question: PlanParams)
             "assigned": pa.array(has[at]),
             "revoked": pa.array(gives[at]),
             "moved": pa.array(moves[at]),
-            "unowned": pa.array((subscribed_partitions(specs) - has)[at]),
+            "unowned": pa.array((count_subscribed_partitions(specs) - has)[at]),
             "stable": pa.array(most[at] == number),
         }
         yield _rows(specs, at, np.full(len(at), number), names, figures)
@@ -184,14 +188,16 @@ def _planned_by(assignor: list[str | None], planned: GroupAssignments) -> tuple[
 def _one_round(specs: GroupSpecs, planned: GroupAssignments, assignor: list[str | None]) -> pa.Table:
     """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
     names, fine = _planned_by(assignor, planned)
-    counts = count_changes(compared := held(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine))
+    counts = count_changes(
+        compared := read_ownership(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine)
+    )
     groups = np.flatnonzero(fine)
     total = compared.sum_by_group(planned.assigned_now.topic, planned.assigned_now.count)
     figures = {
         "assigned": pa.array(total[groups]),
         "revoked": pa.array(counts.owned[groups]),
         "moved": pa.array((counts.owned_and_assigned - counts.kept - counts.returned)[groups]),
-        "unowned": pa.array(subscribed_partitions(specs)[groups]),
+        "unowned": pa.array(count_subscribed_partitions(specs)[groups]),
         "stable": pa.array(np.ones(len(groups), bool)),
     }
     return _rows(specs, groups, np.ones(len(groups), np.int64), names, figures)
@@ -200,6 +206,6 @@ def _one_round(specs: GroupSpecs, planned: GroupAssignments, assignor: list[str 
 def _rows(
     specs: GroupSpecs, groups: IntArray, number: IntArray, names: NDArray[np.object_], figures: dict[str, pa.Array]
 ) -> pa.Table:
-    columns = named_groups(specs, groups) | {"round": pa.array(number, pa.int32())} | figures
+    columns = group_key_columns(specs, groups) | {"round": pa.array(number, pa.int32())} | figures
     columns["assignor"] = pa.array(names[groups], pa.string())
     return pa.table(columns).select(ROUNDS.names).cast(ROUNDS)

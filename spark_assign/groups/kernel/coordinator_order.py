@@ -22,7 +22,7 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import (
     set_order,
     table_slots,
 )
-from spark_assign.groups.kernel.facts import ALIKE, ASKS, GROUP
+from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, GROUP, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.hash_map import LONGEST_CHAIN, string_hashes, table_order
 from spark_assign.java.key_index import Places
@@ -32,7 +32,7 @@ from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 
 @dataclass(frozen=True)
-class Walk:
+class TieOrder:
     """Members or topics in an order.
 
     Attributes:
@@ -43,23 +43,23 @@ class Walk:
     index: IntArray
     tie: IntArray
 
-    def take(self, chosen: BoolArray) -> Walk:
+    def take(self, chosen: BoolArray) -> TieOrder:
         """Some of them."""
-        return Walk(self.index[chosen], self.tie[chosen])
+        return TieOrder(self.index[chosen], self.tie[chosen])
 
 
-def members_in_order(specs: GroupSpecs) -> Walk:
+def coordinator_member_order(specs: GroupSpecs) -> TieOrder:
     """All members, group by group, in the order in which the assignor sees them."""
     told, members = specs.facts, specs.members
     if not len(members):
-        return Walk(np.empty(0, np.int64), np.empty(0, np.int64))
+        return TieOrder(np.empty(0, np.int64), np.empty(0, np.int64))
     none = np.iinfo(np.int32).max
     hashes = string_hashes(specs.member_id.to_pylist())
     position = told.int_column("position", none)[members.row]
     slots = table_slots(hashes, members.group)
     by_slot = np.ones(specs.num_groups, bool)
     by_slot[members.group[position < none]] = False
-    by_slot |= classic_groups(specs)
+    by_slot |= find_classic_groups(specs)
     place = np.where(by_slot[members.group], slots, position)
     order = np.lexsort((place, members.group))
     order = order[table_order(hashes[order], order, members.group[order])]
@@ -69,15 +69,15 @@ def members_in_order(specs: GroupSpecs) -> Walk:
     here = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
     new = starts_new_key(here)
     if new.all():
-        return Walk(order, here)
+        return TieOrder(order, here)
     sorted_places = np.lexsort((place, here))
     twice = np.zeros(len(order), bool)
     twice[sorted_places[1:]] = ~starts_new_key(here[sorted_places])[1:] & (np.diff(place[sorted_places]) == 0)
     unknown = np.bincount(here, twice | (place == none) | by_slot[group]) > 0
-    return Walk(order, np.cumsum(new | ~unknown[here]) - 1)
+    return TieOrder(order, np.cumsum(new | ~unknown[here]) - 1)
 
 
-def classic_groups(specs: GroupSpecs) -> BoolArray:
+def find_classic_groups(specs: GroupSpecs) -> BoolArray:
     """Groups that are known to be classic ones: not in the coordinator's new table, and without a target so far."""
     rows = specs.facts.rows_by_kind[GROUP]
     classic = np.zeros(specs.facts.num_groups, bool)
@@ -87,7 +87,7 @@ def classic_groups(specs: GroupSpecs) -> BoolArray:
 
 
 @dataclass(frozen=True)
-class Ids:
+class TopicIdIndex:
     """The ids of a specs' topics.
 
     Attributes:
@@ -101,12 +101,12 @@ class Ids:
     rejected: dict[int, tuple[str, str]]
 
 
-def read_ids(specs: GroupSpecs) -> Ids:
+def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
     """The ids of the specs' topics."""
     topics, told = specs.topics, specs.facts
     texts: list[str | None] = [None] * len(topics)
     if "topic_id" in told.table.column_names:
-        rows = np.append(told.rows_by_kind[ASKS], told.rows_by_kind[ALIKE])
+        rows = np.append(told.rows_by_kind[SUBSCRIPTION], told.rows_by_kind[DUPLICATE_TOPIC])
         rows = rows[told.topic_index[rows] >= 0]
         size = max(len(told.topic_names), 1)
         key, first = np.unique(told.group_index[rows] * size + told.topic_index[rows], return_index=True)
@@ -124,10 +124,10 @@ def read_ids(specs: GroupSpecs) -> Ids:
     by_name[topics.group[topics.with_metadata[~ids.fine[topics.with_metadata]]]] = True
     place, nameless = row_numbers(topics.group), by_name[topics.group]
     of = TopicIds(np.where(nameless, place, ids.hash), np.where(nameless, place, ids.rank), ids.fine)
-    return Ids(of, by_name, refused)
+    return TopicIdIndex(of, by_name, refused)
 
 
-def topics_in_order(specs: GroupSpecs, topics: IntArray, ids: Ids) -> Walk:
+def coordinator_topic_order(specs: GroupSpecs, topics: IntArray, ids: TopicIdIndex) -> TieOrder:
     """The same topics in the walk of the hash set of their ids, group by group; names are in a set before.
 
     Args:
@@ -153,10 +153,10 @@ def topics_in_order(specs: GroupSpecs, topics: IntArray, ids: Ids) -> Walk:
     # Where Java rebuilds a bucket, the order of names says nothing any more.
     short = np.bincount(here)[here] <= LONGEST_CHAIN if len(here) else np.empty(0, bool)
     new = starts_new_key(here) | (starts_new_key(bucket_of_name[at]) & short)
-    return Walk(at, np.cumsum(starts_new_key(group) | (new & ~ids.by_name[group])) - 1)
+    return TieOrder(at, np.cumsum(starts_new_key(group) | (new & ~ids.by_name[group])) - 1)
 
 
-def previous_in_order(
+def coordinator_previous_order(
     losing: PartitionSlices, id_hash: IntArray, id_rank: IntArray
 ) -> tuple[PartitionSlices, IntArray, IntArray]:
     """What members had, each partition for itself, in the walk of their maps and sets.

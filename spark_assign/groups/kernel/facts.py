@@ -26,12 +26,26 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED, LOAD, OWN_LOAD = range(13)
+(
+    MEMBER,
+    SUBSCRIPTION,
+    GROUP,
+    OWNED_SLICE,
+    OWNED_BITMAP,
+    DEPARTED_SLICE,
+    REPLICA_RACKS,
+    DUPLICATE_TOPIC,
+    OWNED_ORDER,
+    SUBTOPOLOGY,
+    INITIALIZED,
+    LOAD,
+    GROUP_LOAD,
+) = range(13)
 
-LED_BY = ("client_library", "client_version", "certainty")
+LEADER_COLUMNS = ("client_library", "client_version", "certainty")
 """What is known of a group's leader (`groups.kernel.leader_fingerprint`)."""
 
-RATES = {
+LOAD_COLUMNS = {
     "in_rate": "in_rates",
     "in_rate_stddev": "in_rate_stddevs",
     "out_rate": "out_rates",
@@ -40,7 +54,7 @@ RATES = {
 }
 """Columns of `loads`, and those of a fact that have a list of each."""
 
-OF_GROUPS = ("capacity", "load_bound")
+LOAD_SETTINGS = ("capacity", "load_bound")
 """Columns of `groups` that say something of load."""
 
 WINDOW_ASSIGNORS = ("range", "roundrobin")
@@ -48,7 +62,7 @@ WINDOW_ASSIGNORS = ("range", "roundrobin")
 
 _TEXT, _INT = pa.string(), pa.int32()
 
-FACTS: dict[str, pa.DataType] = {
+FACT_TYPES: dict[str, pa.DataType] = {
     "cluster": _TEXT,
     "group_id": _TEXT,
     "kind": pa.int8(),
@@ -73,11 +87,11 @@ FACTS: dict[str, pa.DataType] = {
     "at": pa.list_(_INT),
     "racks": pa.list_(pa.list_(_TEXT)),
     "leader_racks": pa.list_(_TEXT),
-    **dict.fromkeys(RATES.values(), pa.list_(pa.float64())),
-    **dict.fromkeys(OF_GROUPS, pa.float64()),
+    **dict.fromkeys(LOAD_COLUMNS.values(), pa.list_(pa.float64())),
+    **dict.fromkeys(LOAD_SETTINGS, pa.float64()),
     "user_data": pa.binary(),
     "client_id": _TEXT,
-    **dict.fromkeys(("subscription_type", *LED_BY), _TEXT),
+    **dict.fromkeys(("subscription_type", *LEADER_COLUMNS), _TEXT),
     **{f"{name}_{part}": _INT for name in WINDOW_ASSIGNORS for part in ("first", "step", "count")},
 }
 """Every column of a fact and its type. What no fact of a fleet uses may be left out."""
@@ -87,4 +101,4 @@ def column(facts: pa.Table, name: str) -> pa.Array:
     """A column of the facts, all null where it was left out."""
     if name in facts.column_names:
         return facts[name].combine_chunks()
-    return pa.nulls(len(facts), FACTS[name])
+    return pa.nulls(len(facts), FACT_TYPES[name])

@@ -12,7 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import ASKS, BLOCK, GROUP, INITIALIZED, MEMBER, OWNED, TOPOLOGY, column
+from spark_assign.groups.kernel.facts import (
+    GROUP,
+    INITIALIZED,
+    MEMBER,
+    OWNED_BITMAP,
+    OWNED_SLICE,
+    SUBSCRIPTION,
+    SUBTOPOLOGY,
+    column,
+)
 from spark_assign.groups.kernel.indexed_facts import IndexedFacts
 from spark_assign.java.key_index import Names
 from spark_assign.numeric.array_types import IntArray
@@ -84,13 +93,13 @@ def _of_members(told: IndexedFacts) -> Iterator[_Fault]:
     listed, times = np.unique(_member_keys(told, MEMBER), return_counts=True)
     for key in listed[(times > 1) | (listed % _size(told) == 0)].tolist():
         yield _of_member(told, key, "members", "duplicate-member")
-    asking = np.unique(_member_keys(told, ASKS))
+    asking = np.unique(_member_keys(told, SUBSCRIPTION))
     for key in np.setdiff1d(asking, listed).tolist():
         yield _of_member(told, key, "subscriptions", "unknown-member")
-    rows = told.rows_by_kind[ASKS]
+    rows = told.rows_by_kind[SUBSCRIPTION]
     for group in np.unique(told.group_index[rows[told.topic_index[rows] < 0]]).tolist():
         yield _Fault(group, "null-key", _row("subscriptions", topic=None), 1)
-    for kind, table in ((OWNED, "owned_runs"), (BLOCK, "owned")):
+    for kind, table in ((OWNED_SLICE, "owned_runs"), (OWNED_BITMAP, "owned")):
         for key in np.setdiff1d(_member_keys(told, kind), np.append(listed, asking)).tolist():
             yield _of_member(told, key, table, "unknown-member")
     yield from _instances(told)
@@ -132,7 +141,7 @@ def _of_others(told: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]:
     """Groups of other protocols, whose members own something else; with a topology it is one of Streams."""
     rows = told.rows_by_kind[GROUP]
     found = set(zip(told.group_index[rows].tolist(), told.column("group_type", rows).to_pylist(), strict=True))
-    found |= {(group, "streams") for group in np.unique(told.group_index[told.rows_by_kind[TOPOLOGY]]).tolist()}
+    found |= {(group, "streams") for group in np.unique(told.group_index[told.rows_by_kind[SUBTOPOLOGY]]).tolist()}
     for group, kind in found:
         if kind in ("share", "streams") and kind not in also:
             yield _Fault(group, f"{kind}-group", _row("groups", group_type=kind), 1)
@@ -146,7 +155,10 @@ _RUN = ("first", "step", "count")
 
 def _of_runs(told: IndexedFacts) -> Iterator[_Fault]:
     """Runs that say nothing, and partitions that a member owns twice."""
-    for kind, table, names in ((OWNED, "owned_runs", ("member_id", "topic")), (INITIALIZED, "initialized", ("topic",))):
+    for kind, table, names in (
+        (OWNED_SLICE, "owned_runs", ("member_id", "topic")),
+        (INITIALIZED, "initialized", ("topic",)),
+    ):
         rows = told.rows_by_kind[kind]
         null = told.topic_index[rows] < 0
         for name in _RUN:
@@ -158,7 +170,7 @@ def _of_runs(told: IndexedFacts) -> Iterator[_Fault]:
                 values = {name: column(told.table, name)[row].as_py() for name in (*names, *_RUN)}
                 yield _Fault(int(told.group_index[row]), code, _row(table, **values), 1)
         sound = ~null & ~bad & (count > 0)
-        if kind == OWNED and sound.any():
+        if kind == OWNED_SLICE and sound.any():
             yield from _twice(told, rows[sound], first[sound], step[sound], count[sound])
 
 
@@ -182,7 +194,7 @@ def _twice(told: IndexedFacts, rows: IntArray, first: IntArray, step: IntArray, 
 
 
 def _of_blocks(told: IndexedFacts) -> Iterator[_Fault]:
-    rows = told.rows_by_kind[BLOCK]
+    rows = told.rows_by_kind[OWNED_BITMAP]
     if not len(rows):
         return
     block, count = told.int_column("block", -1)[rows], told.int_column("count", 0)[rows]
@@ -210,7 +222,7 @@ def _repeated(told: IndexedFacts, row: int, table: str, partition: int | None, r
     return _Fault(int(told.group_index[row]), "duplicate-owned", _row(table, **values), rows)
 
 
-def refusals(told: IndexedFacts, faults: dict[int, tuple[str, str]]) -> pa.Table:
+def rejected_table(told: IndexedFacts, faults: dict[int, tuple[str, str]]) -> pa.Table:
     """The faulty groups by name: cluster, group_id, code, detail."""
     groups = pa.array(sorted(faults), pa.int64())
     return pa.table(

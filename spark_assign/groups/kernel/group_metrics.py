@@ -12,7 +12,9 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 
-def held(specs: GroupSpecs, given: PartitionSlices, withheld: PartitionSlices, planned: BoolArray) -> Ownership:
+def read_ownership(
+    specs: GroupSpecs, given: PartitionSlices, withheld: PartitionSlices, planned: BoolArray
+) -> Ownership:
     """What the planned groups own, and what they are given."""
     members = planned[specs.members.group]
     return Ownership(
@@ -26,7 +28,7 @@ def held(specs: GroupSpecs, given: PartitionSlices, withheld: PartitionSlices, p
     )
 
 
-def spread(group: IntArray, number: int, given: PartitionSlices) -> dict[str, pa.Array]:
+def balance_metrics(group: IntArray, number: int, given: PartitionSlices) -> dict[str, pa.Array]:
     """Of each group how evenly these runs are spread over its members.
 
     Args:
@@ -54,7 +56,7 @@ def spread(group: IntArray, number: int, given: PartitionSlices) -> dict[str, pa
     }
 
 
-def measure(
+def group_metrics(
     specs: GroupSpecs, compared: Ownership, order_dependent: PartitionSlices, *, racks_known: bool
 ) -> dict[str, pa.Array]:
     """Of each group its figures; columns and units: `tables.groups.METRICS`."""
@@ -64,10 +66,10 @@ def measure(
     silent = ~specs.members.has_subscription
     unknown = topics.is_subscribed & (topics.partitions <= 0)
     return {
-        **spread(specs.members.group, specs.num_groups, given),
+        **balance_metrics(specs.members.group, specs.num_groups, given),
         "moved": pa.array(counts.owned_and_assigned - counts.kept - counts.returned),
         "revoked": pa.array(counts.owned - counts.kept),
-        "unassigned": pa.array(subscribed_partitions(specs) - total),
+        "unassigned": pa.array(count_subscribed_partitions(specs) - total),
         "withheld": pa.array(compared.sum_by_group(withheld.topic, withheld.count)),
         "members_without_subscription": pa.array(np.bincount(specs.members.group[silent], minlength=specs.num_groups)),
         "unknown_topics": pa.array(np.bincount(topics.group[unknown], minlength=specs.num_groups)),
@@ -75,17 +77,17 @@ def measure(
         "owned_beyond_count": pa.array(counts.out_of_range),
         "claim_conflicts": pa.array(counts.conflicts),
         "order_dependent": pa.array(compared.sum_by_group(order_dependent.topic, order_dependent.count)),
-        "rack_matched": rack_matched(specs, given, racks_known=racks_known),
+        "count_rack_matched": count_rack_matched(specs, given, racks_known=racks_known),
     }
 
 
-def subscribed_partitions(specs: GroupSpecs) -> IntArray:
+def count_subscribed_partitions(specs: GroupSpecs) -> IntArray:
     """Of each group the partitions of all topics that it subscribes to."""
     known = specs.topics.with_metadata
     return np.bincount(specs.topics.group[known], specs.topics.partitions[known], specs.num_groups).astype(np.int64)
 
 
-def rack_matched(specs: GroupSpecs, given: PartitionSlices, *, racks_known: bool) -> pa.Array:
+def count_rack_matched(specs: GroupSpecs, given: PartitionSlices, *, racks_known: bool) -> pa.Array:
     """Of each group the partitions of members that have a replica in their rack; null where no member has a rack."""
     racked = np.zeros(specs.num_groups, bool)
     racked[specs.members.group[specs.members.rack >= 0]] = racks_known

@@ -8,27 +8,27 @@ from spark_assign.groups.kernel.client_libraries import Client, count_clients, d
 from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.indexed_facts import IndexedFacts
-from spark_assign.groups.kernel.plan_groups import configured_of
+from spark_assign.groups.kernel.plan_groups import read_configured_assignors
 
-OTHER_KINDS = {
+UNSUPPORTED_TYPES = {
     "connect": "A Connect cluster: its workers have a protocol of their own, which KIP-848 does not touch",
     "share": "A share group (KIP-932): it has the broker's protocol from the start",
     "streams": "A streams group (KIP-1071): it has the broker's protocol from the start",
 }
 
 
-def other_kinds(told: IndexedFacts, what: str) -> dict[int, tuple[str, str]]:
+def find_unsupported_groups(told: IndexedFacts, what: str) -> dict[int, tuple[str, str]]:
     """Groups that are no groups of consumers, with what they are; `what`: what cannot be done with them."""
     rows = told.rows_by_kind[GROUP]
     kinds = told.column("group_type", rows).to_pylist()
     return {
-        group: ("out-of-scope", f"{OTHER_KINDS.get(kind, f'A group of the protocol {kind}')}. Nothing to {what}")
+        group: ("out-of-scope", f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {kind}')}. Nothing to {what}")
         for group, kind in zip(told.group_index[rows].tolist(), kinds, strict=True)
         if kind not in (None, "classic", "consumer")
     }
 
 
-def kinds_of(specs: GroupSpecs) -> list[str | None]:
+def read_group_types(specs: GroupSpecs) -> list[str | None]:
     """Of each group what the fleet says that it is."""
     rows = specs.facts.rows_by_kind[GROUP]
     kinds: list[str | None] = [None] * specs.facts.num_groups
@@ -39,14 +39,14 @@ def kinds_of(specs: GroupSpecs) -> list[str | None]:
     return [kinds[group] for group in specs.fact_group_index.tolist()]
 
 
-def assignors_of(specs: GroupSpecs) -> list[str | None]:
+def read_assignors(specs: GroupSpecs) -> list[str | None]:
     """Of each group what it runs with."""
-    configured = configured_of(specs.facts)
+    configured = read_configured_assignors(specs.facts)
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     return [configured.get(name) for name in names]
 
 
-def clients_of(specs: GroupSpecs, now: Sequence[str | None], assumed: Sequence[str | None]) -> list[str]:
+def read_client_libraries(specs: GroupSpecs, now: Sequence[str | None], assumed: Sequence[str | None]) -> list[str]:
     """Of each group the libraries of its members, as `groups.kernel.client_libraries` counts them; `assumed`: of those
     not known."""
     found: list[list[Client]] = [[] for _ in range(specs.num_groups)]

@@ -11,8 +11,14 @@ import pyarrow as pa
 from spark_assign.groups.assignors.sticky.hash_map_order import walks
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.groups.assignors.sticky.sticky_types import TreeifiedMembers
-from spark_assign.groups.kernel.facts import ALIKE, GROUP, LAYOUT, LEFT, MEMBER
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, Owned, SubscriptionRows, asked, owned
+from spark_assign.groups.kernel.facts import DEPARTED_SLICE, DUPLICATE_TOPIC, GROUP, MEMBER, REPLICA_RACKS
+from spark_assign.groups.kernel.indexed_facts import (
+    IndexedFacts,
+    OwnedSlices,
+    SubscriptionRows,
+    find_owned,
+    find_subscriptions,
+)
 from spark_assign.groups.kernel.partition_loads import PartitionLoads, read_loads
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.java.hash_map import string_hashes
@@ -132,7 +138,7 @@ class GroupSpecs:
             self.facts.int_column(f"{assignor}_{part}", 0)[self.subscription_rows]
             for part in ("first", "step", "count")
         )
-        if assignor == "roundrobin" and len(self.facts.rows_by_kind[ALIKE]):
+        if assignor == "roundrobin" and len(self.facts.rows_by_kind[DUPLICATE_TOPIC]):
             first, count = self._in_turn(topic, first, step)
         slices = PartitionSlices(member, topic, first, step, count)
         return slices.take(slices.count > 0)
@@ -164,7 +170,7 @@ def read_group_specs(told: IndexedFacts, faulty: set[int]) -> GroupSpecs:
     number = np.full(told.num_groups, -1, np.int64)
     number[fact_group_index] = np.arange(len(fact_group_index))
     members = _read_members(told, number)
-    wanted, claimed = asked(told, number >= 0), owned(told, number >= 0)
+    wanted, claimed = find_subscriptions(told, number >= 0), find_owned(told, number >= 0)
     topics, classes, subscriptions, rows, claims, left = _read_topics(told, number, members, wanted, claimed)
     racks, rack, sets, rack_set = _read_racks(told, number, members, topics)
     owners = subscriptions // max(len(topics), 1)
@@ -217,7 +223,7 @@ def _served(told: IndexedFacts, rows: IntArray, group: IntArray) -> IntArray:
 
 
 def _read_topics(
-    told: IndexedFacts, number: IntArray, members: MemberColumns, wanted: SubscriptionRows, claimed: Owned
+    told: IndexedFacts, number: IntArray, members: MemberColumns, wanted: SubscriptionRows, claimed: OwnedSlices
 ) -> tuple[TopicColumns, list[IntArray], IntArray, IntArray, PartitionSlices, PartitionSlices]:
     size = max(len(told.topic_names), 1)
     ids = max(len(told.member_id), 1)
@@ -230,7 +236,7 @@ def _read_topics(
         rows = rows[first]
     asking = pairs // size
     asked_key = members.group[asking] * size + pairs % size
-    left = told.rows_by_kind[LEFT][number[told.group_index[told.rows_by_kind[LEFT]]] >= 0]
+    left = told.rows_by_kind[DEPARTED_SLICE][number[told.group_index[told.rows_by_kind[DEPARTED_SLICE]]] >= 0]
     owned_key = number[told.group_index[claimed.row]] * size + told.topic_index[claimed.row]
     left_key = number[told.group_index[left]] * size + told.topic_index[left]
     places = Places(np.concatenate([asked_key, owned_key, left_key]))
@@ -292,7 +298,7 @@ def _read_racks(
     of_topic: dict[int, IntArray] = {}
     size = max(len(told.topic_names), 1)
     places = Places(topics.group * size + topics.name)
-    rows = told.rows_by_kind[LAYOUT]
+    rows = told.rows_by_kind[REPLICA_RACKS]
     rows = rows[numbers_of(told.column("at", rows).value_lengths(), 0) > 0]
     at = places.of(
         np.where(
@@ -311,7 +317,7 @@ def _read_racks(
     return list(numbers), rack, list(sets), of_topic
 
 
-def idle_groups(told: IndexedFacts, faulty: set[int]) -> IntArray:
+def find_empty_groups(told: IndexedFacts, faulty: set[int]) -> IntArray:
     """Groups that are known of but have no members and no fault, as rows of kind GROUP."""
     rows = told.rows_by_kind[GROUP]
     with_members = np.zeros(told.num_groups, bool)

@@ -25,8 +25,8 @@ from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.groups.kernel.plan_groups import PlanParams, choose, named_groups, plan_groups
+from spark_assign.groups.kernel.indexed_facts import index_facts
+from spark_assign.groups.kernel.plan_groups import PlanParams, assign_groups, group_key_columns, select_assignors
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes, match_equal_slices
 from spark_assign.numeric.segmented_arrays import row_numbers
@@ -98,17 +98,17 @@ def count_heartbeats(specs: GroupSpecs, planned: GroupAssignments) -> HeartbeatC
 
 def list_heartbeats(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]:
     """A row per member of all groups of these facts that uniform or server-range plans."""
-    told = read(facts)
+    told = index_facts(facts)
     specs = read_group_specs(told, set(find_faults(told)))
-    assignor, _ = choose(specs, question)
+    assignor, _ = select_assignors(specs, question)
     mine = [name if name in SERVER_SIDE and name not in question.custom else None for name in assignor]
-    planned = plan_groups(specs, mine, question)
+    planned = assign_groups(specs, mine, question)
     names = np.array([name or "" for name in mine], object)
     fine: BoolArray = names != ""
     fine[list(planned.rejected)] = False
     ways = count_heartbeats(specs, planned)
     at = np.flatnonzero(fine[specs.members.group])
-    columns = named_groups(specs, specs.members.group[at])
+    columns = group_key_columns(specs, specs.members.group[at])
     columns |= {
         "member_id": specs.member_id.take(pa.array(at, pa.int64())),
         "assignor": pa.array(names[specs.members.group[at]], pa.string()),

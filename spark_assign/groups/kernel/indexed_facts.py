@@ -9,19 +9,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_assign.groups.kernel.facts import (
-    ALIKE,
-    ASKS,
-    BLOCK,
+    DEPARTED_SLICE,
+    DUPLICATE_TOPIC,
     GROUP,
-    IN_ORDER,
+    GROUP_LOAD,
     INITIALIZED,
-    LAYOUT,
-    LEFT,
     LOAD,
     MEMBER,
-    OWN_LOAD,
-    OWNED,
-    TOPOLOGY,
+    OWNED_BITMAP,
+    OWNED_ORDER,
+    OWNED_SLICE,
+    REPLICA_RACKS,
+    SUBSCRIPTION,
+    SUBTOPOLOGY,
     column,
 )
 from spark_assign.java.key_index import Names, Places, numbers
@@ -29,7 +29,21 @@ from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.ownership_bitmaps import runs_of_blocks, words
 from spark_assign.numeric.segmented_arrays import expand_slices
 
-KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED, LOAD, OWN_LOAD)
+KINDS = (
+    MEMBER,
+    SUBSCRIPTION,
+    GROUP,
+    OWNED_SLICE,
+    OWNED_BITMAP,
+    DEPARTED_SLICE,
+    REPLICA_RACKS,
+    DUPLICATE_TOPIC,
+    OWNED_ORDER,
+    SUBTOPOLOGY,
+    INITIALIZED,
+    LOAD,
+    GROUP_LOAD,
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,7 @@ class IndexedFacts:
         return column(self.table, name).take(pa.array(rows, pa.int64()))
 
 
-def read(facts: pa.Table) -> IndexedFacts:
+def index_facts(facts: pa.Table) -> IndexedFacts:
     """Number the names of facts (`groups.kernel.facts`), rows in any order."""
     kind = column(facts, "kind").to_numpy(zero_copy_only=False)
     rows = {each: np.flatnonzero(kind == each) for each in KINDS}
@@ -100,9 +114,12 @@ class SubscriptionRows:
     topic: IntArray
 
 
-def asked(told: IndexedFacts, sound: NDArray[np.bool_]) -> SubscriptionRows:
+def find_subscriptions(told: IndexedFacts, sound: NDArray[np.bool_]) -> SubscriptionRows:
     """The subscriptions of sound groups, those to topics that are alike each for itself."""
-    rows, alike = (told.rows_by_kind[kind][sound[told.group_index[told.rows_by_kind[kind]]]] for kind in (ASKS, ALIKE))
+    rows, alike = (
+        told.rows_by_kind[kind][sound[told.group_index[told.rows_by_kind[kind]]]]
+        for kind in (SUBSCRIPTION, DUPLICATE_TOPIC)
+    )
     if not len(alike):
         return SubscriptionRows(rows, told.topic_index[rows])
     size = len(told.topic_names)
@@ -115,7 +132,7 @@ def asked(told: IndexedFacts, sound: NDArray[np.bool_]) -> SubscriptionRows:
 
 
 @dataclass(frozen=True)
-class Owned:
+class OwnedSlices:
     """What members own, as runs: of each run a row of the facts that says who and which topic, first, step, count."""
 
     row: IntArray
@@ -124,10 +141,11 @@ class Owned:
     count: IntArray
 
 
-def owned(told: IndexedFacts, sound: NDArray[np.bool_]) -> Owned:
+def find_owned(told: IndexedFacts, sound: NDArray[np.bool_]) -> OwnedSlices:
     """The ownership of sound groups, single partitions as runs."""
     runs, blocks = (
-        told.rows_by_kind[kind][sound[told.group_index[told.rows_by_kind[kind]]]] for kind in (OWNED, BLOCK)
+        told.rows_by_kind[kind][sound[told.group_index[told.rows_by_kind[kind]]]]
+        for kind in (OWNED_SLICE, OWNED_BITMAP)
     )
     pairs = Places(_pair(told, blocks))
     key, *parts = runs_of_blocks(
@@ -137,7 +155,7 @@ def owned(told: IndexedFacts, sound: NDArray[np.bool_]) -> Owned:
     example[pairs.of(_pair(told, blocks))] = blocks
     given = [told.int_column(name)[runs] for name in ("first", "step", "count")]
     row = np.append(runs, example[key])
-    return Owned(row, *(np.append(one, other) for one, other in zip(given, parts, strict=True)))
+    return OwnedSlices(row, *(np.append(one, other) for one, other in zip(given, parts, strict=True)))
 
 
 def _pair(told: IndexedFacts, rows: IntArray) -> IntArray:

@@ -25,7 +25,7 @@ from spark_assign.groups.assignors.sticky.constrained import as_runs
 from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, RACK_MISMATCH, STAYS
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.librdkafka_slices import LAST, range_runs, round_robin_runs
+from spark_assign.groups.kernel.librdkafka_slices import NO_POSITION, range_slices, round_robin_slices
 from spark_assign.groups.kernel.librdkafka_undisputed import plan_undisputed
 from spark_assign.groups.kernel.undisputed import find_undisputed
 from spark_assign.numeric.array_types import BoolArray
@@ -35,10 +35,10 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 def assign_by_librdkafka(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """Plan some groups by librdkafka's `range`, `roundrobin` or `cooperative-sticky`."""
     if assignor == "roundrobin":
-        return _stays(round_robin_runs(specs, chosen))
+        return _stays(round_robin_slices(specs, chosen))
     plain = chosen & ~_with_racks(specs)
     if assignor == "range":
-        planned = _stays(range_runs(specs, plain))
+        planned = _stays(range_slices(specs, plain))
     else:
         undisputed = find_undisputed(specs, plain, specs.members.has_subscription)
         plain, planned = undisputed.groups, plan_undisputed(specs, undisputed)
@@ -112,7 +112,7 @@ class _Reader:
         self._specs = specs
         self._ids, self._names = specs.member_id.to_pylist(), specs.topic.to_pylist()
         self._instances = facts.column("group_instance_id", members.row).to_pylist()
-        self._position = facts.int_column("position", LAST)[members.row]
+        self._position = facts.int_column("position", NO_POSITION)[members.row]
         groups = np.arange(specs.num_groups + 1)
         self._members, self._topics = np.searchsorted(members.group, groups), np.searchsorted(topics.group, groups)
         self._asks: dict[int, list[str]] = defaultdict(list)

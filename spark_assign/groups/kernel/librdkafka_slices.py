@@ -16,11 +16,11 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.round_robin_offset import round_robin_start
 from spark_assign.numeric.segmented_arrays import exclusive_sum, key_ranges, row_numbers
 
-LAST = np.iinfo(np.int32).max
+NO_POSITION = np.iinfo(np.int32).max
 """The position of a member that has none."""
 
 
-def range_runs(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
+def range_slices(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
     """Range: each topic cut in pieces."""
     member, topic = _asking(specs, chosen)
     lines = _Lines(specs)
@@ -32,7 +32,7 @@ def range_runs(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
     return runs.take(runs.count > 0)
 
 
-def round_robin_runs(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
+def round_robin_slices(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
     """Round robin: all topics by name, dealt round the ring of those that subscribe to anything."""
     member, topic = _asking(specs, chosen)
     topics = specs.topics
@@ -111,7 +111,7 @@ class _Lines:
         some = members.has_subscription
         counts = [np.bincount(members.group[some & kind], minlength=specs.num_groups) for kind in (static, ~static)]
         self._mixed = (counts[0] > 0) & (counts[1] > 0)
-        self._listed = (name, facts.int_column("position", LAST)[members.row])
+        self._listed = (name, facts.int_column("position", NO_POSITION)[members.row])
 
     def sorted_out(self, member: IntArray, line: IntArray) -> IntArray:
         """Members by line, with those of groups that have members of both kinds in the order that C makes of them."""

@@ -21,12 +21,12 @@ BEHIND_S = 10
 """A member that is more than so many seconds of its own reading behind does not wait for messages: it reads as fast as
 it can."""
 
-LOAD_FIGURES = {
+LOAD_METRICS = {
     **dict.fromkeys(("load", "max_load_per_member", "load_max_over_mean"), pa.float64()),
     "load_unknown": pa.int64(),
     "drain_seconds": pa.float64(),
 }
-"""Columns of `load_figures`."""
+"""Columns of `load_metrics`."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,19 @@ class MemberLoads:
         return np.bincount(self._each[0], minlength=len(self.specs.members))
 
 
-def by_group(specs: GroupSpecs, of_member: FloatArray | IntArray) -> FloatArray:
+def sum_by_group(specs: GroupSpecs, of_member: FloatArray | IntArray) -> FloatArray:
     """Of each group what its members have, added up."""
     return np.bincount(specs.members.group, of_member, specs.num_groups).astype(np.float64)
 
 
-def largest(specs: GroupSpecs, of_member: FloatArray) -> FloatArray:
+def max_per_group(specs: GroupSpecs, of_member: FloatArray) -> FloatArray:
     """Of each group the most that a member has; `NaN` is nothing, and where all are, `NaN` is the answer."""
     most = np.full(specs.num_groups, np.nan)
     np.fmax.at(most, specs.members.group, of_member)
     return most
 
 
-def given_number(specs: GroupSpecs, name: str) -> FloatArray:
+def configured_value(specs: GroupSpecs, name: str) -> FloatArray:
     """Of each group a number that `groups` gives: capacity, load_bound; `NaN` where it gives none."""
     rows = specs.facts.rows_by_kind[GROUP]
     number = np.full(specs.facts.num_groups, np.nan)
@@ -79,7 +79,7 @@ def given_number(specs: GroupSpecs, name: str) -> FloatArray:
     return number[specs.fact_group_index]
 
 
-def capacities(specs: GroupSpecs) -> FloatArray:
+def member_capacity(specs: GroupSpecs) -> FloatArray:
     """Of each group the messages a second that one member can handle; `NaN` where nothing tells.
 
     That is what `groups.capacity` says. Else it is what the fastest of those members reads that are behind, as only
@@ -88,8 +88,8 @@ def capacities(specs: GroupSpecs) -> FloatArray:
     loads, owned = specs.loads, MemberLoads(specs, specs.owned)
     out_rate, lag = owned.sums(loads.out_rate), owned.sums(loads.lag)
     busy = (out_rate > 0) & (lag > BEHIND_S * out_rate)
-    given = given_number(specs, "capacity")
-    return np.where(np.isnan(given), largest(specs, np.where(busy, out_rate, np.nan)), given)
+    given = configured_value(specs, "capacity")
+    return np.where(np.isnan(given), max_per_group(specs, np.where(busy, out_rate, np.nan)), given)
 
 
 def drain_seconds(lag: FloatArray, in_rate: FloatArray, capacity: FloatArray) -> FloatArray:
@@ -103,19 +103,19 @@ def drain_seconds(lag: FloatArray, in_rate: FloatArray, capacity: FloatArray) ->
     return np.where(np.isnan(capacity), np.nan, seconds)
 
 
-def load_figures(specs: GroupSpecs, given: PartitionSlices) -> dict[str, pa.Array]:
+def load_metrics(specs: GroupSpecs, given: PartitionSlices) -> dict[str, pa.Array]:
     """Of each group how evenly load is spread over its members; columns and units: `tables.groups.METRICS`."""
     loads, carried = specs.loads, MemberLoads(specs, given)
     load = carried.sums(loads.in_rate)
-    known = by_group(specs, carried.num_known(loads.in_rate))
-    total, most = by_group(specs, load), largest(specs, load)
+    known = sum_by_group(specs, carried.num_known(loads.in_rate))
+    total, most = sum_by_group(specs, load), max_per_group(specs, load)
     mean = total / np.maximum(np.bincount(specs.members.group, minlength=specs.num_groups), 1)
-    drain = drain_seconds(carried.sums(loads.lag), load, capacities(specs)[specs.members.group])
-    lags = by_group(specs, carried.num_known(loads.lag))
-    slowest = largest(specs, drain)
+    drain = drain_seconds(carried.sums(loads.lag), load, member_capacity(specs)[specs.members.group])
+    lags = sum_by_group(specs, carried.num_known(loads.lag))
+    slowest = max_per_group(specs, drain)
     silent = (known == 0) | np.isin(np.arange(specs.num_groups), list(loads.faults))
     uneven = np.divide(most, mean, out=np.zeros(specs.num_groups), where=total > 0)
-    unknown = by_group(specs, carried.num_partitions()) - known
+    unknown = sum_by_group(specs, carried.num_partitions()) - known
     return {
         "load": pa.array(total, mask=silent),
         "max_load_per_member": pa.array(most, mask=silent),

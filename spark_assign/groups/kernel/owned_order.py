@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.kernel.facts import IN_ORDER
+from spark_assign.groups.kernel.facts import OWNED_ORDER
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.key_index import Places
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
-def told_in_order(specs: GroupSpecs) -> PartitionSlices:
+def read_owned_order(specs: GroupSpecs) -> PartitionSlices:
     """Single partitions as members tell that they own them, where facts say in which order."""
     if specs.owned_order is not None:
         return specs.owned_order
     told, members, topics = specs.facts, specs.members, specs.topics
     number = np.full(told.num_groups, -1, np.int64)
     number[specs.fact_group_index] = np.arange(specs.num_groups)
-    rows = told.rows_by_kind[IN_ORDER][number[told.group_index[told.rows_by_kind[IN_ORDER]]] >= 0]
+    rows = told.rows_by_kind[OWNED_ORDER][number[told.group_index[told.rows_by_kind[OWNED_ORDER]]] >= 0]
     if not len(rows):
         return EMPTY_SLICES
     rows = rows[np.lexsort((told.int_column("position")[rows], told.member_index[rows], told.group_index[rows]))]
@@ -34,12 +34,12 @@ def told_in_order(specs: GroupSpecs) -> PartitionSlices:
     return every.take((every.member >= 0) & (every.topic >= 0))
 
 
-def as_told(owned: PartitionSlices, told: PartitionSlices) -> tuple[IntArray, BoolArray]:
+def in_owned_order(owned: PartitionSlices, told: PartitionSlices) -> tuple[IntArray, BoolArray]:
     """Single partitions in the order in which their members tell them, as far as they do.
 
     Args:
         owned: single partitions in some other order.
-        told: as `told_in_order` has them, in the same numbers of members and topics.
+        told: as `read_owned_order` has them, in the same numbers of members and topics.
 
     Returns:
         the places of `owned` in the new order; and of each, in the old one, whether its member tells all it has here.

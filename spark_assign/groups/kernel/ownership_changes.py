@@ -212,7 +212,7 @@ class Moves:
 
 
 @dataclass(frozen=True)
-class Subscribed:
+class SubscriptionIndex:
     """Who subscribes to what: member * topics + topic, ascending; and the number of members that are not gone."""
 
     pairs: IntArray
@@ -228,7 +228,7 @@ class Subscribed:
         return np.asarray(self.pairs[at] == sought, bool)
 
 
-def list_changes(held: Ownership, taken: IntArray, subscribed: Subscribed) -> Iterator[tuple[Moves, Moves]]:
+def list_changes(held: Ownership, taken: IntArray, subscribed: SubscriptionIndex) -> Iterator[tuple[Moves, Moves]]:
     """Every change of owner, and what living members have to give up.
 
     Args:
@@ -289,7 +289,7 @@ def _one_by_one(
     target: PartitionSlices,
     late: BoolArray,
     taken: IntArray,
-    subscribed: Subscribed,
+    subscribed: SubscriptionIndex,
 ) -> tuple[Moves, Moves]:
     """Partition by partition: every claim with every planned owner of the same partition."""
     before, now = claims.expand(), target.expand()
@@ -328,7 +328,7 @@ def _reason(
     to_member: IntArray,
     claimers: IntArray,
     taken: IntArray,
-    subscribed: Subscribed,
+    subscribed: SubscriptionIndex,
 ) -> IntArray:
     partitions = held.partitions[topic]
     asks = subscribed.contains(np.where(from_member < subscribed.members, from_member, 0), topic)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import LOAD, OWN_LOAD, RATES
+from spark_assign.groups.kernel.facts import GROUP_LOAD, LOAD, LOAD_COLUMNS
 from spark_assign.groups.kernel.indexed_facts import IndexedFacts
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.java.key_index import Places
@@ -56,16 +56,16 @@ def read_loads(told: IndexedFacts, fact_group_index: IntArray, topics: TopicColu
     """The facts of kinds LOAD and OWN_LOAD, of which the latter, a group's own, come first where they say something."""
     sizes = np.maximum(topics.partitions, 0)
     begin = np.cumsum(sizes) - sizes
-    columns = {name: np.full(int(sizes.sum()), np.nan) for name in RATES}
+    columns = {name: np.full(int(sizes.sum()), np.nan) for name in LOAD_COLUMNS}
     faults: dict[int, tuple[str, str]] = {}
-    for kind in (LOAD, OWN_LOAD):
+    for kind in (LOAD, GROUP_LOAD):
         rows, topic = _rows(told, kind, fact_group_index, topics)
         lengths = numbers_of(told.column("at", rows).value_lengths(), 0)
         topic = np.repeat(topic, lengths)
         partition = np.asarray(told.column("at", rows).flatten().to_numpy(zero_copy_only=False), np.int64)
         values = {
             name: np.asarray(told.column(list_of, rows).flatten().to_numpy(zero_copy_only=False), np.float64)
-            for name, list_of in RATES.items()
+            for name, list_of in LOAD_COLUMNS.items()
         }
         for group, code, row in _faults(topic, partition, values, told, topics):
             faults.setdefault(group, (code, f"{row}. {REMEDIES[code]}"))
@@ -112,7 +112,7 @@ def _row(at: int, topic: IntArray, partition: IntArray, told: IndexedFacts, topi
     return f"loads: topic={name}, partition={partition[at]}"
 
 
-def rates_of_runs(
+def slice_rates(
     loads: PartitionLoads, topics: TopicColumns, topic: IntArray, first: IntArray, step: IntArray, count: IntArray
 ) -> pa.Array:
     """Of each run a list of its partitions' in_rates; null where one is not known, or is no partition of the topic."""

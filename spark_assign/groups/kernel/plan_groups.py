@@ -25,16 +25,16 @@ import pyarrow as pa
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import is_profile, led_by
 from spark_assign.groups.kernel import assign as by
-from spark_assign.groups.kernel.facts import GROUP, LED_BY, MEMBER, column
-from spark_assign.groups.kernel.faults import find_faults, refusals
+from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, MEMBER, column
+from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
-from spark_assign.groups.kernel.group_metrics import held, measure
-from spark_assign.groups.kernel.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, read
-from spark_assign.groups.kernel.member_load import LOAD_FIGURES, load_figures
-from spark_assign.groups.kernel.ownership_changes import REASONS, Moves, Ownership, Subscribed, list_changes
-from spark_assign.groups.kernel.partition_loads import rates_of_runs
-from spark_assign.groups.kernel.rule_source import leader_in_words
+from spark_assign.groups.kernel.group_metrics import group_metrics, read_ownership
+from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts, index_facts
+from spark_assign.groups.kernel.member_load import LOAD_METRICS, load_metrics
+from spark_assign.groups.kernel.ownership_changes import REASONS, Moves, Ownership, SubscriptionIndex, list_changes
+from spark_assign.groups.kernel.partition_loads import slice_rates
+from spark_assign.groups.kernel.rule_source import format_leader
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.java.key_index import named
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -46,10 +46,10 @@ CONFIGURED = "configured"
 ASSIGNED, WITHHELD, ORDER_DEPENDENT, MOVE, REVOCATION, METRICS, REJECTED = (
     *("assigned", "withheld", "order_dependent", "move", "revocation", "metrics", "rejected"),
 )
-EVERYTHING = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, MOVE, REVOCATION, METRICS, REJECTED})
+ALL_KINDS = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, MOVE, REVOCATION, METRICS, REJECTED})
 
 _TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
-FIGURES = {
+METRIC_COLUMNS = {
     "assignor": _TEXT,
     **dict.fromkeys(("members", "partitions", "min_per_member", "max_per_member"), _LONG),
     **dict.fromkeys(("mean_per_member", "stddev_per_member", "max_over_mean"), _DOUBLE),
@@ -57,38 +57,38 @@ FIGURES = {
     **dict.fromkeys(("unknown_topics", "owned_topic_gone", "owned_beyond_count", "claim_conflicts"), _LONG),
     **dict.fromkeys(("order_dependent", "rack_matched"), _LONG),
     "led_by": _TEXT,
-    **LOAD_FIGURES,
+    **LOAD_METRICS,
     "bound": _TEXT,
 }
-_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_FIGURES, "bound")
-DECIDED = pa.schema(
+_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_METRICS, "bound")
+PLAN_ROWS = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "topic"), _TEXT),
         **dict.fromkeys(("first", "step", "count"), _INT),
         **dict.fromkeys(("reason", "code", "detail"), _TEXT),
         "loads": pa.list_(_DOUBLE),
-        **FIGURES,
+        **METRIC_COLUMNS,
     }
 )
 
 
 _RUN = ("member_id", "topic", "first", "step", "count")
-USES: dict[str, tuple[str, ...]] = {
+COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
     ASSIGNED: _RUN,
     WITHHELD: _RUN,
     ORDER_DEPENDENT: _RUN,
     MOVE: (*_RUN, "next_member_id", "reason", "loads"),
     REVOCATION: (*_RUN, "next_member_id"),
-    METRICS: tuple(FIGURES),
+    METRICS: tuple(METRIC_COLUMNS),
     REJECTED: ("code", "detail"),
 }
 """The columns that a row of each kind uses, beside cluster, group_id and kind."""
 
 
 def columns_of(kinds: Collection[str]) -> list[str]:
-    """Those columns of `DECIDED` that rows of these kinds use."""
-    used = {"cluster", "group_id", "kind"}.union(*(USES[kind] for kind in kinds))
-    return [name for name in DECIDED.names if name in used]
+    """Those columns of `PLAN_ROWS` that rows of these kinds use."""
+    used = {"cluster", "group_id", "kind"}.union(*(COLUMNS_BY_KIND[kind] for kind in kinds))
+    return [name for name in PLAN_ROWS.names if name in used]
 
 
 @dataclass(frozen=True)
@@ -107,27 +107,28 @@ class PlanParams:
     patterns: tuple[tuple[str, str], ...]
     registered: tuple[str, ...]
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
-    required_kinds: frozenset[str] = EVERYTHING
+    required_kinds: frozenset[str] = ALL_KINDS
     racks_known: bool = False
     loads_known: bool = False
 
 
-def decide(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts (`groups.kernel.facts`), in tables with the columns of `DECIDED` in use."""
-    schema = pa.schema([DECIDED.field(name) for name in columns_of(question.required_kinds)])
+def plan_groups(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]:
+    """Answer for all groups of these facts (`groups.kernel.facts`), in tables with the columns of `PLAN_ROWS` in
+    use."""
+    schema = pa.schema([PLAN_ROWS.field(name) for name in columns_of(question.required_kinds)])
     for kind, rows in _answer(facts, question):
         yield tagged_table(kind, rows, schema)
 
 
 def _answer(facts: pa.Table, question: PlanParams) -> Iterator[tuple[str, pa.Table]]:
-    told = read(facts)
+    told = index_facts(facts)
     faults = find_faults(told)
     specs = read_group_specs(told, set(faults))
-    assignor, refused = choose(specs, question)
-    planned = plan_groups(specs, assignor, question)
+    assignor, refused = select_assignors(specs, question)
+    planned = assign_groups(specs, assignor, question)
     refused |= planned.rejected
     if REJECTED in question.required_kinds:
-        yield REJECTED, refusals(told, faults)
+        yield REJECTED, rejected_table(told, faults)
         yield REJECTED, _refusals(specs, refused)
     fine = np.array([name is not None for name in assignor], bool)
     fine[list(planned.rejected)] = False
@@ -137,24 +138,24 @@ def _answer(facts: pa.Table, question: PlanParams) -> Iterator[tuple[str, pa.Tab
         yield WITHHELD, _run_rows(specs, planned.slices.take(planned.withheld))
     if ORDER_DEPENDENT in question.required_kinds:
         yield ORDER_DEPENDENT, _run_rows(specs, planned.order_dependent)
-    compared = held(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine)
+    compared = read_ownership(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine)
     if METRICS in question.required_kinds:
         names = np.array([name or "" for name in assignor], object)
-        figures = measure(specs, compared, planned.order_dependent, racks_known=question.racks_known)
+        figures = group_metrics(specs, compared, planned.order_dependent, racks_known=question.racks_known)
         figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(specs), _TEXT)}
         figures["bound"] = pa.array([planned.load_bound_status.get(group) for group in range(specs.num_groups)], _TEXT)
         if question.loads_known:
-            figures |= load_figures(specs, planned.assigned_now)
+            figures |= load_metrics(specs, planned.assigned_now)
         yield METRICS, _group_rows(specs, figures, fine)
-        yield METRICS, _idle_rows(idle_groups(told, set(faults)), facts)
+        yield METRICS, _idle_rows(find_empty_groups(told, set(faults)), facts)
     if question.required_kinds & {MOVE, REVOCATION}:
         yield from _changes(specs, compared, planned, question)
 
 
-def plan_groups(specs: GroupSpecs, assignor: list[str | None], question: PlanParams) -> GroupAssignments:
+def assign_groups(specs: GroupSpecs, assignor: list[str | None], question: PlanParams) -> GroupAssignments:
     """Plan every group that has an assignor."""
     names = np.array([name or "" for name in assignor], object)
-    planned = by.nothing_planned()
+    planned = by.no_assignments()
     for name in sorted(set(assignor) - {None}, key=str):
         planned = planned.concat(by.assign(specs, str(name), names == name, question.custom))
     return planned
@@ -163,10 +164,10 @@ def plan_groups(specs: GroupSpecs, assignor: list[str | None], question: PlanPar
 # --- which assignor -----------------------------------------------------------------------------------------------
 
 
-def choose(specs: GroupSpecs, question: PlanParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
+def select_assignors(specs: GroupSpecs, question: PlanParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
     """Of each group its assignor, null where it has none; and of those code and detail."""
     fits = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in question.patterns]
-    configured, leaders = configured_of(specs.facts), leaders_of(specs.facts)
+    configured, leaders = read_configured_assignors(specs.facts), read_leaders(specs.facts)
     chosen: list[str | None] = []
     refused: dict[int, tuple[str, str]] = {}
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
@@ -192,7 +193,7 @@ def _refusal(wanted: str | None, own: str | None, known: tuple[str, ...]) -> tup
     return None
 
 
-def configured_of(told: IndexedFacts) -> dict[tuple[str, str], str]:
+def read_configured_assignors(told: IndexedFacts) -> dict[tuple[str, str], str]:
     """By cluster and group_id the assignor that a group is configured with.
 
     The broker's range of KIP-848 is another one than the client's.
@@ -206,14 +207,16 @@ def configured_of(told: IndexedFacts) -> dict[tuple[str, str], str]:
     }
 
 
-def leaders_of(told: IndexedFacts) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
+def read_leaders(told: IndexedFacts) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
     """By cluster and group_id the library of a group's leader, its releases, and how surely that is known."""
     rows = told.rows_by_kind[GROUP]
     names = zip(*(told.column(name, rows).to_pylist() for name in ("cluster", "group_id")), strict=True)
-    return dict(zip(names, zip(*(told.column(name, rows).to_pylist() for name in LED_BY), strict=True), strict=True))
+    return dict(
+        zip(names, zip(*(told.column(name, rows).to_pylist() for name in LEADER_COLUMNS), strict=True), strict=True)
+    )
 
 
-def static_groups(told: IndexedFacts) -> set[tuple[str, str]]:
+def read_static_groups(told: IndexedFacts) -> set[tuple[str, str]]:
     """cluster and group_id of the groups with static members."""
     rows = told.rows_by_kind[MEMBER]
     some = told.column("group_instance_id", rows).is_valid()
@@ -224,30 +227,30 @@ def static_groups(told: IndexedFacts) -> set[tuple[str, str]]:
 
 def _led_by(specs: GroupSpecs) -> list[str | None]:
     """Of each group its leader in words: `Java 2.8-3.3 (likely)`."""
-    leaders = leaders_of(specs.facts)
+    leaders = read_leaders(specs.facts)
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
-    static = static_groups(specs.facts)
-    return [leader_in_words(*leaders.get(name, (None, None, None)), static=name in static) for name in names]
+    static = read_static_groups(specs.facts)
+    return [format_leader(*leaders.get(name, (None, None, None)), static=name in static) for name in names]
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------
 
 
-def named_groups(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array]:
+def group_key_columns(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array]:
     """cluster and group_id of some groups."""
     at = pa.array(groups, pa.int64())
     return {"cluster": specs.cluster.take(at), "group_id": specs.group_id.take(at)}
 
 
 def _run_rows(specs: GroupSpecs, runs: PartitionSlices) -> pa.Table:
-    names = named_groups(specs, specs.topics.group[runs.topic])
+    names = group_key_columns(specs, specs.topics.group[runs.topic])
     names |= {"member_id": named(specs.member_id, runs.member), "topic": named(specs.topic, runs.topic)}
     numbers = {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")}
     return pa.table(names | numbers)
 
 
 def _group_rows(specs: GroupSpecs, figures: dict[str, pa.Array], fine: BoolArray) -> pa.Table:
-    table = pa.table(named_groups(specs, np.arange(specs.num_groups)) | figures)
+    table = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | figures)
     return table.filter(pa.array(fine))
 
 
@@ -258,16 +261,18 @@ def _idle_rows(rows: IntArray, facts: pa.Table) -> pa.Table:
     at = at.filter(pa.array([kind in ("classic", "consumer") for kind in kinds], pa.bool_()))
     names = {name: column(facts, name).take(at) for name in ("cluster", "group_id")}
     assignor = column(facts, "assignor").take(at).fill_null("none")
-    zeros = {name: pa.array(np.zeros(len(at)), kind) for name, kind in FIGURES.items() if kind in (_LONG, _DOUBLE)}
+    zeros = {
+        name: pa.array(np.zeros(len(at)), kind) for name, kind in METRIC_COLUMNS.items() if kind in (_LONG, _DOUBLE)
+    }
     for name in _NULLABLE:
-        zeros[name] = pa.nulls(len(at), FIGURES[name])
+        zeros[name] = pa.nulls(len(at), METRIC_COLUMNS[name])
     return pa.table(names | zeros | {"assignor": assignor})
 
 
 def _refusals(specs: GroupSpecs, refused: dict[int, tuple[str, str]]) -> pa.Table:
     groups = sorted(refused)
     codes, details = ([refused[group][at] for group in groups] for at in (0, 1))
-    names = named_groups(specs, np.array(groups, np.int64))
+    names = group_key_columns(specs, np.array(groups, np.int64))
     return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
 
 
@@ -275,7 +280,7 @@ def _changes(
     specs: GroupSpecs, compared: Ownership, planned: GroupAssignments, question: PlanParams
 ) -> Iterator[tuple[str, pa.Table]]:
     taken = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
-    subscribed = Subscribed(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
+    subscribed = SubscriptionIndex(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
     names = pa.concat_arrays([specs.member_id, specs.facts.member_id])
     for moves, revocations in list_changes(compared, taken, subscribed):
         for kind, rows in ((MOVE, moves), (REVOCATION, revocations)):
@@ -284,10 +289,10 @@ def _changes(
 
 
 def _move_rows(specs: GroupSpecs, moves: Moves, names: pa.Array, *, loads: bool) -> pa.Table:
-    columns = named_groups(specs, specs.topics.group[moves.topic])
+    columns = group_key_columns(specs, specs.topics.group[moves.topic])
     columns |= {"member_id": named(names, moves.from_member), "next_member_id": named(names, moves.to_member)}
     columns |= {"topic": named(specs.topic, moves.topic)}
     columns |= {name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")}
     if loads:
-        columns["loads"] = rates_of_runs(specs.loads, specs.topics, moves.topic, moves.first, moves.step, moves.count)
+        columns["loads"] = slice_rates(specs.loads, specs.topics, moves.topic, moves.first, moves.step, moves.count)
     return pa.table(columns | {"reason": pa.array(REASONS).take(pa.array(moves.reason))})

@@ -15,7 +15,7 @@ from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_sli
 from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, starts_new_key
 
 
-def near_uniform(
+def improve_uniform_racks(
     specs: GroupSpecs,
     topics: IntArray,
     members: IntArray,
@@ -73,7 +73,7 @@ def near_uniform(
     return TargetAssignments(targets.runs.take(rest).concat(runs), np.append(targets.reason[rest], reason))
 
 
-def near_ranges(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSlices:
+def improve_range_racks(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSlices:
     """Server-range's runs, with more partitions near to their members wherever that is possible."""
     known = np.unique(runs.topic)
     known = known[_racked(specs)[specs.topics.group[known]]]

@@ -12,7 +12,7 @@ from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_sli
 from spark_assign.numeric.round_robin_offset import round_robin_start
 
 
-def lay_by_rack(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
+def assign_ranges_by_rack(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
     """Range with the topics that racks decide laid out anew."""
     if not specs.rack_set:
         return runs
@@ -36,7 +36,7 @@ def lay_by_rack(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> 
     return _concatenated([runs.take(~np.isin(runs.topic, replaced_topics)), *replacements])
 
 
-def deal_mixed_groups(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
+def assign_heterogeneous_round_robin(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
     """Round robin with the groups whose topics have differing subscribers dealt anew, round the ring of all members."""
     topics, known = specs.topics, specs.topics.with_metadata
     lines_of_group = np.unique(np.stack([topics.group[known], topics.subscriber_set[known]]), axis=1)[0]

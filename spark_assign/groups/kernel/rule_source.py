@@ -28,7 +28,7 @@ KINDS = (SURE, GIVEN, LIKELY, GUESS, OTHER, UNKNOWN, BROKER, OWN)
 """In the order in which they are told."""
 
 _LEADERS = {SURE: "sure", GIVEN: "as you say", LIKELY: "likely", GUESS: "a guess"}
-IN_WORDS = {
+RULE_SOURCE_TEXTS = {
     **{kind: f"their leader, {words}" for kind, words in _LEADERS.items()},
     OTHER: "others than their leader",
     UNKNOWN: "Java clients, leader not known",
@@ -50,7 +50,7 @@ class RuleSource:
     text: str
 
 
-def leader_in_words(
+def format_leader(
     library: str | None, releases: str | None, certainty: str | None, *, static: bool = False
 ) -> str | None:
     """What `metrics.led_by` says; null where the library is not known.
@@ -71,7 +71,7 @@ def leader_in_words(
 
 
 def read_leader(words: str | None) -> tuple[str | None, str | None, str | None]:
-    """Library, releases and certainty, from what `leader_in_words` wrote.
+    """Library, releases and certainty, from what `format_leader` wrote.
 
     Examples:
         >>> read_leader("Java 2.8-3.3 (likely)"), read_leader("kafkajs"), read_leader(None)
@@ -125,7 +125,7 @@ def count_rules(rows: Iterable[tuple[str, str | None, int]]) -> Counter[str]:
     return counted
 
 
-def rules_in_words(counted: Mapping[str, int]) -> str:
+def format_rule_sources(counted: Mapping[str, int]) -> str:
     """The same in a line; empty where there is no group.
 
     Examples:
@@ -136,5 +136,5 @@ def rules_in_words(counted: Mapping[str, int]) -> str:
     for kind in KINDS:
         if many := counted.get(kind, 0):
             remedy = " (--clients names it)" if kind in TO_NAME else ""
-            said.append(f"{IN_WORDS[kind]}: {many:,} group{'' if many == 1 else 's'}{remedy}")
+            said.append(f"{RULE_SOURCE_TEXTS[kind]}: {many:,} group{'' if many == 1 else 's'}{remedy}")
     return f"By the rules of {'; '.join(said)}" if said else ""

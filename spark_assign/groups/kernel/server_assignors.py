@@ -26,19 +26,19 @@ from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_to
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.groups.assignors.sticky.sticky_types import STAYS
 from spark_assign.groups.kernel.coordinator_order import (
-    Ids,
-    Walk,
-    classic_groups,
-    members_in_order,
-    previous_in_order,
-    read_ids,
-    topics_in_order,
+    TieOrder,
+    TopicIdIndex,
+    coordinator_member_order,
+    coordinator_previous_order,
+    coordinator_topic_order,
+    find_classic_groups,
+    read_topic_ids_of_specs,
 )
 from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.owned_order import as_told, told_in_order
-from spark_assign.groups.kernel.rack_aware_server_assignors import near_ranges, near_uniform
+from spark_assign.groups.kernel.owned_order import in_owned_order, read_owned_order
+from spark_assign.groups.kernel.rack_aware_server_assignors import improve_range_racks, improve_uniform_racks
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
     EMPTY_SLICES,
@@ -55,18 +55,21 @@ def assign_by_server(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Gro
     topics = specs.topics.with_metadata
     if assignor not in BY_IDS:
         runs = _ranges(specs, topics[chosen[specs.topics.group[topics]]])
-        runs = near_ranges(specs, runs) if assignor in OURS else runs
-        return withheld_or_not(specs, TargetAssignments(runs, np.full(len(runs), STAYS)))
-    ids = read_ids(specs)
+        runs = improve_range_racks(specs, runs) if assignor in OURS else runs
+        return withhold_owned(specs, TargetAssignments(runs, np.full(len(runs), STAYS)))
+    ids = read_topic_ids_of_specs(specs)
     refused = {group: why for group, why in ids.rejected.items() if chosen[group]}
     chosen = chosen.copy()
     chosen[list(refused)] = False
     topics = topics[chosen[specs.topics.group[topics]]]
-    members, mixed = members_in_order(specs), _mixed(specs)
-    previous = owned_once(specs, topics, members.index)
+    members, mixed = coordinator_member_order(specs), _mixed(specs)
+    previous = first_owners(specs, topics, members.index)
     targets, order_dependent = _uniform(specs, topics, chosen, ids, members, mixed, previous)
     if assignor in OURS:
-        targets, order_dependent = near_uniform(specs, topics, members.index, mixed, previous, targets), EMPTY_SLICES
+        targets, order_dependent = (
+            improve_uniform_racks(specs, topics, members.index, mixed, previous, targets),
+            EMPTY_SLICES,
+        )
     return replace(_withhold(specs, targets, previous), rejected=refused, order_dependent=order_dependent)
 
 
@@ -99,8 +102,8 @@ def _uniform(
     specs: GroupSpecs,
     topics: IntArray,
     chosen: BoolArray,
-    ids: Ids,
-    members: Walk,
+    ids: TopicIdIndex,
+    members: TieOrder,
     mixed: BoolArray,
     previous: PartitionSlices,
 ) -> tuple[TargetAssignments, PartitionSlices]:
@@ -118,10 +121,18 @@ def _uniform(
 
 
 def _alike(
-    specs: GroupSpecs, topics: IntArray, chosen: BoolArray, members: Walk, ids: Ids, previous: PartitionSlices
+    specs: GroupSpecs,
+    topics: IntArray,
+    chosen: BoolArray,
+    members: TieOrder,
+    ids: TopicIdIndex,
+    previous: PartitionSlices,
 ) -> tuple[TargetAssignments, PartitionSlices]:
     """Groups in which everybody subscribes to the same topics, side by side."""
-    walk, members = topics_in_order(specs, topics, ids), members.take(chosen[specs.members.group[members.index]])
+    walk, members = (
+        coordinator_topic_order(specs, topics, ids),
+        members.take(chosen[specs.members.group[members.index]]),
+    )
     member, topic = _numbers(members.index, len(specs.members)), _numbers(walk.index, len(specs.topics))
     mine = topic[previous.topic] >= 0
     before = PartitionSlices(
@@ -136,14 +147,14 @@ def _alike(
     shares = MemberQuotas(group, had, quotas(group, of_topic, partitions, had), members.tie)
     loses = (had > shares.least)[before.member]
     rest, losing = before.take(~loses), before.take(loses)
-    losing, by_topic, by_partition = previous_in_order(
+    losing, by_topic, by_partition = coordinator_previous_order(
         losing, ids.topic_ids.hash[walk.index], ids.topic_ids.rank[walk.index]
     )
     by_topic = np.where(ids.by_name[specs.topics.group[walk.index][losing.topic]], 0, by_topic)
     # Members of a classic group tell an order, but to their leader: the broker reads back what it has written.
-    told = told_in_order(specs)
-    told = told.take(~classic_groups(specs)[specs.members.group[told.member]])
-    order, known = as_told(losing, PartitionSlices(member[told.member], topic[told.topic], *told.columns[2:]))
+    told = read_owned_order(specs)
+    told = told.take(~find_classic_groups(specs)[specs.members.group[told.member]])
+    order, known = in_owned_order(losing, PartitionSlices(member[told.member], topic[told.topic], *told.columns[2:]))
     losing = losing.take(order)
     by_topic, by_partition = (np.where(known, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition))
     both = rest.concat(losing)
@@ -169,7 +180,7 @@ def _only(runs: PartitionSlices, topic: IntArray, partition: IntArray) -> Partit
 
 
 def _differing(
-    specs: GroupSpecs, topics: IntArray, members: Walk, ids: Ids, previous: PartitionSlices
+    specs: GroupSpecs, topics: IntArray, members: TieOrder, ids: TopicIdIndex, previous: PartitionSlices
 ) -> tuple[TargetAssignments, PartitionSlices]:
     """One group whose members subscribe to different topics."""
     member, topic = _numbers(members.index, len(specs.members)), _numbers(topics, len(specs.topics))
@@ -203,7 +214,7 @@ def _numbers(chosen: IntArray, size: int) -> IntArray:
     return numbers
 
 
-def owned_once(specs: GroupSpecs, topics: IntArray, members: IntArray) -> PartitionSlices:
+def first_owners(specs: GroupSpecs, topics: IntArray, members: IntArray) -> PartitionSlices:
     """What members own of topics that they subscribe to; no partition twice, none beyond its topic's count."""
     claims, size = specs.owned, max(len(specs.topics), 1)
     some = _numbers(topics, len(specs.topics))[claims.topic] >= 0
@@ -238,10 +249,10 @@ def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: Partition
     joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
     runs, reason = runs.take(~one).concat(joined), np.append(reason[~one], why)
     told = GroupAssignments(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
-    return told.concat(withheld_or_not(specs, some)) if len(some.runs) else told
+    return told.concat(withhold_owned(specs, some)) if len(some.runs) else told
 
 
-def withheld_or_not(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssignments:
+def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssignments:
     """The same, where it has to be looked up. Runs that their owner has already are looked at as a whole."""
     runs, reason = targets.runs, targets.reason
     claims = specs.owned

@@ -13,7 +13,7 @@ from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRul
 from spark_assign.groups.assignors.sticky.plan_batch import StickyBatch
 from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.owned_order import told_in_order
+from spark_assign.groups.kernel.owned_order import read_owned_order
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
@@ -51,7 +51,7 @@ def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: ReleaseRules = 
         rack=members.rack,
         rack_sets=specs.rack_sets,
         rack_set={at: specs.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in specs.rack_set},
-        told=_known(specs, told_in_order(specs))[0] if in_order else EMPTY_SLICES,
+        told=_known(specs, read_owned_order(specs))[0] if in_order else EMPTY_SLICES,
         gone=specs.owned.take(~is_known) if rules.general_only or hashed else EMPTY_SLICES,
         rules=rules,
     )

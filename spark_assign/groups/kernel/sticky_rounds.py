@@ -41,7 +41,9 @@ class CooperativeRound:
     stable: BoolArray
 
 
-def rounds(batch: StickyBatch, claimed: IntArray, departed: PartitionSlices, limit: int) -> Iterator[CooperativeRound]:
+def simulate_sticky_rounds(
+    batch: StickyBatch, claimed: IntArray, departed: PartitionSlices, limit: int
+) -> Iterator[CooperativeRound]:
     """Rebalance until no group has to any more.
 
     Args:

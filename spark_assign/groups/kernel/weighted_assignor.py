@@ -23,8 +23,8 @@ from spark_assign.groups.assignors.weighted.plan import plan_weighted
 from spark_assign.groups.assignors.weighted.weighted_groups import WORDS, WeightedGroups
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.member_load import given_number
-from spark_assign.groups.kernel.server_assignors import owned_once, withheld_or_not
+from spark_assign.groups.kernel.member_load import configured_value
+from spark_assign.groups.kernel.server_assignors import first_owners, withhold_owned
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import ranges_by_length
 
@@ -43,7 +43,7 @@ def assign_weighted(specs: GroupSpecs, chosen: BoolArray) -> GroupAssignments:
     has = answer.owner >= 0
     nobody_waits = np.zeros(int(has.sum()), bool)
     runs, reason, _ = as_runs(answer.owner[has], topic[has], partition[has], answer.reason[has], nobody_waits)
-    planned = withheld_or_not(specs, TargetAssignments(runs, reason))
+    planned = withhold_owned(specs, TargetAssignments(runs, reason))
     words = {group: WORDS[answer.word[group]] for group in np.unique(groups.group).tolist()}
     return GroupAssignments(planned.slices, planned.reason, planned.withheld, refused, load_bound_status=words)
 
@@ -53,7 +53,7 @@ def _refused(specs: GroupSpecs) -> Iterator[tuple[int, tuple[str, str]]]:
     yield from specs.loads.faults.items()
     asked = np.zeros(specs.num_groups, bool)
     asked[specs.topics.group[specs.topics.with_metadata]] = True
-    capacity, load_bound = given_number(specs, "capacity"), given_number(specs, "load_bound")
+    capacity, load_bound = configured_value(specs, "capacity"), configured_value(specs, "load_bound")
     for group in np.flatnonzero(asked & ((capacity <= 0) | np.isinf(capacity))).tolist():
         yield group, ("bad-capacity", f"groups.capacity is {capacity[group]:g}. {_CAPACITY}")
     for group in np.flatnonzero(asked & ((load_bound < 1) | np.isinf(load_bound))).tolist():
@@ -77,9 +77,9 @@ def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: Int
     rate = specs.loads.in_rate[specs.loads.position_of(topic, partition)]
     load, _ = fill_loads(rate, topic, group, specs.num_groups)
     subscribing = np.bincount(specs.members.group[specs.members.has_subscription], minlength=specs.num_groups)
-    capacity = given_number(specs, "capacity")
+    capacity = configured_value(specs, "capacity")
     total = np.bincount(group, load, specs.num_groups).astype(np.float64)
-    bound = bounds(total, subscribing, given_number(specs, "load_bound"), capacity)
+    bound = bounds(total, subscribing, configured_value(specs, "load_bound"), capacity)
     kind, may = _kinds(specs, topics)
     of_topic = np.full(len(specs.topics), -1)
     of_topic[topics] = kind
@@ -113,7 +113,7 @@ def _kinds(specs: GroupSpecs, topics: IntArray) -> tuple[IntArray, list[IntArray
 
 def _owners(specs: GroupSpecs, topics: IntArray, topic: IntArray) -> IntArray:
     """Of each partition the member that owns it, and still asks for it; -1: nobody."""
-    owned = owned_once(specs, topics, np.arange(len(specs.members))).expand()
+    owned = first_owners(specs, topics, np.arange(len(specs.members))).expand()
     first = np.full(len(specs.topics), -1)
     first[topics] = np.cumsum(specs.topics.partitions[topics]) - specs.topics.partitions[topics]
     owner = np.full(len(topic), -1)

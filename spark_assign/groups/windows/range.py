@@ -46,7 +46,7 @@ def rank_subscribers(lines: DataFrame, group: Sequence[str]) -> DataFrame:
     return ranked.withColumn("members", F.max("rank").over(topic) + 1)
 
 
-def consecutive() -> dict[str, Column]:
+def range_slices() -> dict[str, Column]:
     """Step 2: first, step, count of a ranked subscriber's run; count 0: nothing."""
     quota, longer = F.expr("partitions div members"), F.col("partitions") % F.col("members")
     return {

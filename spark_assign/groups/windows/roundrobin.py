@@ -42,7 +42,7 @@ def number_partitions(ranked: DataFrame, group: Sequence[str]) -> DataFrame:
     return ranked.withColumn("row_number", upto - F.col("partitions"))
 
 
-def in_turn() -> dict[str, Column]:
+def round_robin_slices() -> dict[str, Column]:
     """Step 2: first, step, count of a ranked subscriber's run; count 0: nothing."""
     first = F.pmod(F.col("rank") - F.col("row_number"), F.col("members"))
     turns = F.ceil((F.col("partitions") - first) / F.col("members"))

@@ -7,21 +7,23 @@ from collections.abc import Callable, Collection, Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.groups.windows.range import consecutive, rank_subscribers
-from spark_assign.groups.windows.roundrobin import in_turn, number_partitions
+from spark_assign.groups.windows.range import range_slices, rank_subscribers
+from spark_assign.groups.windows.roundrobin import number_partitions, round_robin_slices
 
-BY_WINDOWS: dict[str, Callable[[], dict[str, Column]]] = {"range": consecutive, "roundrobin": in_turn}
+WINDOW_SLICES: dict[str, Callable[[], dict[str, Column]]] = {"range": range_slices, "roundrobin": round_robin_slices}
 """Kafka's assignors that windows lay out, but for what `groups.kernel.range_roundrobin_fallback` does; each one's last
 step."""
 
 
-def lay_out(lines: DataFrame, assignors: Collection[str], group: Sequence[str], *, static: bool = True) -> DataFrame:
+def assign_by_windows(
+    lines: DataFrame, assignors: Collection[str], group: Sequence[str], *, static: bool = True
+) -> DataFrame:
     """Every topic laid out over its subscribers, by each of these assignors.
 
     Args:
         lines: facts, of which a subscription has member_id, topic and partitions, a member group_instance_id; the
             facts of a group are in one task, where the windows leave them.
-        assignors: names of `BY_WINDOWS`.
+        assignors: names of `WINDOW_SLICES`.
         group: the columns that tell groups apart.
         static: whether there are static members at all.
 
@@ -37,5 +39,5 @@ def lay_out(lines: DataFrame, assignors: Collection[str], group: Sequence[str], 
     lines = rank_subscribers(lines.withColumn("instance", instance), [*group, "kind"])
     if "roundrobin" in assignors:
         lines = number_partitions(lines, [*group, "kind"])
-    runs = {f"{name}_{part}": value for name in assignors for part, value in BY_WINDOWS[name]().items()}
+    runs = {f"{name}_{part}": value for name in assignors for part, value in WINDOW_SLICES[name]().items()}
     return lines.select(*given, *(value.cast("int").alias(name) for name, value in runs.items()))

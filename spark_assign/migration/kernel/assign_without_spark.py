@@ -16,7 +16,7 @@ from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.range_roundrobin_fallback import deal_mixed_groups, lay_by_rack
+from spark_assign.groups.kernel.range_roundrobin_fallback import assign_heterogeneous_round_robin, assign_ranges_by_rack
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers
@@ -30,9 +30,9 @@ def assign_without_spark(specs: GroupSpecs, assignor: str, chosen: BoolArray) ->
     slices = _ranges(specs) if name == "range" else _in_turn(specs)
     runs = slices.take(chosen[specs.members.group[slices.member]])
     if name == "roundrobin":
-        runs = deal_mixed_groups(specs, chosen, runs)
+        runs = assign_heterogeneous_round_robin(specs, chosen, runs)
     elif rules.racks:
-        runs = lay_by_rack(specs, chosen, runs)
+        runs = assign_ranges_by_rack(specs, chosen, runs)
     return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 

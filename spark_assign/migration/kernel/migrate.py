@@ -19,11 +19,16 @@ import pyarrow as pa
 from spark_assign.groups.assignors.server import UNIFORM
 from spark_assign.groups.kernel.client_libraries import STREAMS
 from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.faults import find_faults, refusals
-from spark_assign.groups.kernel.group_properties import assignors_of, clients_of, kinds_of, other_kinds
-from spark_assign.groups.kernel.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, read
-from spark_assign.groups.kernel.plan_groups import named_groups
+from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.group_properties import (
+    find_unsupported_groups,
+    read_assignors,
+    read_client_libraries,
+    read_group_types,
+)
+from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts, index_facts
+from spark_assign.groups.kernel.plan_groups import group_key_columns
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.migration_metrics import MigrationMetrics, measure_migration
 from spark_assign.migration.kernel.migration_verdict import GO, THERE, MigrationCandidate, Policy, can_online, judge
@@ -77,14 +82,14 @@ class MigrationParams:
 
 def migrate(facts: pa.Table, asked: MigrationParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `MIGRATED`."""
-    told = read(facts)
+    told = index_facts(facts)
     faults = find_faults(told, also=("share", "streams"))
-    others = other_kinds(told, "migrate")
-    refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
+    others = find_unsupported_groups(told, "migrate")
+    refused = rejected_table(told, faults | {group: why for group, why in others.items() if group not in faults})
     yield tagged_table(REJECTED, refused, MIGRATED)
     specs = read_group_specs(told, {*faults, *others})
-    there = np.array([kind == "consumer" for kind in kinds_of(specs)], bool)
-    now = assignors_of(specs)
+    there = np.array([kind == "consumer" for kind in read_group_types(specs)], bool)
+    now = read_assignors(specs)
     members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
     online = np.array([can_online(*each, asked.policy, asked.most) for each in zip(now, members, strict=True)], bool)
     asking = (asked.to, asked.what_if, asked.timing, asked.racks_known)
@@ -114,7 +119,7 @@ def migrate(facts: pa.Table, asked: MigrationParams) -> Iterator[pa.Table]:
 def _refused(specs: GroupSpecs, found: MigrationMetrics) -> pa.Table:
     groups = sorted(found.refused)
     codes, details = (pa.array([found.refused[group][at] for group in groups], _TEXT) for at in (0, 1))
-    return pa.table(named_groups(specs, np.array(groups, np.int64)) | {"code": codes, "detail": details})
+    return pa.table(group_key_columns(specs, np.array(groups, np.int64)) | {"code": codes, "detail": details})
 
 
 # --- what is known of the groups ----------------------------------------------------------------------------------
@@ -131,8 +136,8 @@ def _alike(specs: GroupSpecs) -> list[int]:
 
 
 def _cases(specs: GroupSpecs, found: MigrationMetrics, asked: MigrationParams) -> list[MigrationCandidate]:
-    now = assignors_of(specs)
-    clients, alike = clients_of(specs, now, [asked.clients] * specs.num_groups), _alike(specs)
+    now = read_assignors(specs)
+    clients, alike = read_client_libraries(specs, now, [asked.clients] * specs.num_groups), _alike(specs)
     instances = specs.facts.column("group_instance_id", specs.members.row)
     static = np.bincount(specs.members.group[instances.is_valid()], minlength=specs.num_groups).tolist()
     cases = []
@@ -205,7 +210,7 @@ def _there(specs: GroupSpecs, found: MigrationMetrics, group: int) -> dict[str, 
 
 def _idle(told: IndexedFacts, excluded: set[int], asked: MigrationParams) -> Iterator[dict[str, Any]]:
     """Groups without members: nothing to convert."""
-    for row in idle_groups(told, excluded).tolist():
+    for row in find_empty_groups(told, excluded).tolist():
         kind = column(told.table, "group_type")[row].as_py()
         there = kind == "consumer"
         words = (

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.groups.kernel.assign import nothing_planned
+from spark_assign.groups.kernel.assign import no_assignments
 from spark_assign.groups.kernel.group_assignments import GroupAssignments
-from spark_assign.groups.kernel.group_metrics import held, rack_matched, spread
+from spark_assign.groups.kernel.group_metrics import balance_metrics, count_rack_matched, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import OwnershipCounts as Counted
 from spark_assign.groups.kernel.ownership_changes import count_changes
@@ -69,8 +69,8 @@ def measure_migration(
     over = _go_over(specs, now, online, to, all_members)
     planned, after, fine = over.planned, over.after, over.fine
     before = _before(specs, now, fine)
-    counts = count_changes(held(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine))
-    has, gets = (spread(specs.members.group, specs.num_groups, runs) for runs in (before, after))
+    counts = count_changes(read_ownership(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine))
+    has, gets = (balance_metrics(specs.members.group, specs.num_groups, runs) for runs in (before, after))
     paused = PauseCounts(
         members=np.maximum(has["members"].to_numpy(), 1),
         partitions=gets["partitions"].to_numpy(),
@@ -152,7 +152,7 @@ def _of_groups(way: RollingRestart, number: int) -> list[list[dict[str, int]]]:
 def _by_own(specs: GroupSpecs, now: Sequence[str | None], chosen: BoolArray) -> GroupAssignments:
     """What the groups' own assignors make of them, of those whose assignor Kafka's clients have."""
     names = np.array([name or "" for name in now], object)
-    planned = nothing_planned()
+    planned = no_assignments()
     for name in CLIENTS_OWN:
         mine = chosen & (names == name)
         if mine.any():
@@ -176,7 +176,7 @@ def _differing(counts: Counted) -> IntArray:
 
 def _moved(specs: GroupSpecs, runs: PartitionSlices, fine: BoolArray) -> IntArray:
     """Partitions that have another owner by these runs, in the end."""
-    return _differing(count_changes(held(specs, runs, EMPTY_SLICES, fine)))
+    return _differing(count_changes(read_ownership(specs, runs, EMPTY_SLICES, fine)))
 
 
 def _moved_back(
@@ -193,7 +193,7 @@ def _moved_back(
 
 def _across(specs: GroupSpecs, runs: PartitionSlices, racks_known: bool) -> list[int | None]:
     """Of each group the partitions whose owner has no replica in its rack."""
-    near = rack_matched(specs, runs, racks_known=racks_known).to_pylist()
+    near = count_rack_matched(specs, runs, racks_known=racks_known).to_pylist()
     total = np.bincount(specs.members.group[runs.member], runs.count, specs.num_groups).astype(np.int64).tolist()
     return [None if each is None else all_of_them - each for each, all_of_them in zip(near, total, strict=True)]
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from spark_assign.groups.kernel.group_metrics import held
+from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import Ownership, count_changes
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
@@ -179,7 +179,9 @@ class _RestartingGroups:
         runs, refused = EMPTY_SLICES, set()
         for name in sorted(set(names.tolist())):
             planned = assign_without_spark(part.specs, name, names == name)
-            compared = held(part.specs, planned.assigned_now, planned.slices.take(planned.withheld), names == name)
+            compared = read_ownership(
+                part.specs, planned.assigned_now, planned.slices.take(planned.withheld), names == name
+            )
             self.figures[:, part.groups] += _count(compared, self.stops_all[part.members])
             runs = runs.concat(planned.slices)
             refused |= {int(part.groups[group]) for group in planned.rejected}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.groups.kernel.client_libraries import known_of
+from spark_assign.groups.kernel.client_libraries import format_known_clients
 from spark_assign.groups.kernel.rule_source import find_rule_source
 from spark_assign.report.formatting import count, number, ratio, share, short_names
 from spark_assign.report.html.report_data import OTHERS, Row, Rows
@@ -119,7 +119,7 @@ def _way(advice: Row | None) -> str:
     """How the group switches to what is recommended, and what is known of its clients."""
     if advice is None or not advice.get("way"):
         return ""
-    return f"{advice['way']} {known_of(advice.get('clients'))}"
+    return f"{advice['way']} {format_known_clients(advice.get('clients'))}"
 
 
 def _bar(place: int, row: Row, names: dict[str, str], longest: int, fair: int) -> MemberBar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from spark_assign.groups.kernel.rule_source import IN_WORDS, KINDS, TO_NAME, find_rule_source
+from spark_assign.groups.kernel.rule_source import KINDS, RULE_SOURCE_TEXTS, TO_NAME, find_rule_source
 from spark_assign.report.formatting import number
 from spark_assign.report.html.report_data import Rows
 from spark_assign.report.html.table import Table
@@ -25,7 +25,12 @@ def rules_table(rows: Rows) -> Table | None:
         "By whose rules",
         [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Which", False)],
         [
-            [IN_WORDS[kind], number(sums[kind]["groups"]), number(sums[kind]["partitions"]), _which(which[kind])]
+            [
+                RULE_SOURCE_TEXTS[kind],
+                number(sums[kind]["groups"]),
+                number(sums[kind]["partitions"]),
+                _which(which[kind]),
+            ]
             for kind in KINDS
             if kind in sums
         ],

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from spark_assign.groups.kernel.rule_source import count_rules, rules_in_words
+from spark_assign.groups.kernel.rule_source import count_rules, format_rule_sources
 from spark_assign.report.formatting import duration, ratio
 from spark_assign.stores.local_parquet import read_rows
 from spark_assign.stores.run_store import StoredPlan
@@ -42,7 +42,7 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
         f"{_n(totals['members'], 'member')}, {_n(totals['partitions'], 'partition')} assigned, "
         f"{totals['moved']:,} moved, {totals['revoked']:,} revoked, {totals['unassigned']:,} unassigned{waiting}",
     ]
-    if rules := rules_in_words(count_rules((row["assignor"], row["led_by"], row["groups"]) for row in ruled)):
+    if rules := format_rule_sources(count_rules((row["assignor"], row["led_by"], row["groups"]) for row in ruled)):
         lines.append(rules)
     if top and totals["groups"]:
         shown = f"the {len(worst)} least balanced of {totals['groups']:,}"

@@ -26,12 +26,12 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds
-from spark_assign.groups.kernel.coordinator_order import read_ids
+from spark_assign.groups.kernel.coordinator_order import read_topic_ids_of_specs
 from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.faults import find_faults, refusals
-from spark_assign.groups.kernel.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.groups.kernel.plan_groups import named_groups
+from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import index_facts
+from spark_assign.groups.kernel.plan_groups import group_key_columns
 from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.java.key_index import named
 from spark_assign.java.tree_bin import IdentityDecides
@@ -74,10 +74,10 @@ def decide(facts: pa.Table) -> Iterator[pa.Table]:
 
 
 def _answer(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    told = read(facts)
+    told = index_facts(facts)
     faults = find_faults(told, also=("share",))
     specs = read_group_specs(told, set(faults))
-    found = read_ids(specs)
+    found = read_topic_ids_of_specs(specs)
     ids, refused = found.topic_ids, dict(found.rejected)
     fine = np.ones(specs.num_groups, bool)
     fine[list(refused)] = False
@@ -85,15 +85,15 @@ def _answer(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         refused |= dict.fromkeys(np.flatnonzero(outcome.answer.failed).tolist(), FAILS)
         yield ASSIGNED, _rows(specs, outcome.runs(), specs.member_id)
         yield from ((CHANGE, rows) for rows in _changes(outcome))
-        figures = pa.table(named_groups(specs, np.arange(specs.num_groups)) | measure(specs, outcome))
+        figures = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | measure(specs, outcome))
         yield METRICS, figures.filter(pa.array(outcome.chosen))
-    yield REJECTED, refusals(told, faults)
+    yield REJECTED, rejected_table(told, faults)
     groups = sorted(refused)
     words = {
         name: pa.array([refused[group][at] for group in groups], _TEXT) for at, name in enumerate(("code", "detail"))
     }
-    yield REJECTED, pa.table(named_groups(specs, np.array(groups, np.int64)) | words)
-    yield METRICS, _without_members(facts, idle_groups(told, set(faults)))
+    yield REJECTED, pa.table(group_key_columns(specs, np.array(groups, np.int64)) | words)
+    yield METRICS, _without_members(facts, find_empty_groups(told, set(faults)))
 
 
 def _ask(
@@ -119,7 +119,7 @@ def _ask(
 
 def _rows(specs: GroupSpecs, runs: PartitionSlices, ids: pa.Array) -> pa.Table:
     """Runs by name; their members are numbers of these ids."""
-    names = named_groups(specs, specs.topics.group[runs.topic])
+    names = group_key_columns(specs, specs.topics.group[runs.topic])
     names |= {"member_id": named(ids, runs.member), "topic": named(specs.topic, runs.topic)}
     return pa.table(names | {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")})
 

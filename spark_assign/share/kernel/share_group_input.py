@@ -12,11 +12,11 @@ import numpy as np
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds, set_order
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
-from spark_assign.groups.kernel.coordinator_order import members_in_order, previous_in_order
+from spark_assign.groups.kernel.coordinator_order import coordinator_member_order, coordinator_previous_order
 from spark_assign.groups.kernel.facts import INITIALIZED
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.indexed_facts import owned
-from spark_assign.groups.kernel.owned_order import as_told, told_in_order
+from spark_assign.groups.kernel.indexed_facts import find_owned
+from spark_assign.groups.kernel.owned_order import in_owned_order, read_owned_order
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.java.key_index import Places
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -46,7 +46,7 @@ class ShareGroupInput:
 
 def list_groups(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray) -> ShareGroupInput:
     """Some groups of a specs."""
-    topics, members = specs.topics, members_in_order(specs).index
+    topics, members = specs.topics, coordinator_member_order(specs).index
     members = members[chosen[specs.members.group[members]]]
     place = np.full(len(specs.members), -1, np.int64)
     place[members] = np.arange(len(members))
@@ -118,10 +118,10 @@ def _previous(specs: GroupSpecs, place: IntArray, ids: TopicIds) -> tuple[Partit
     had = had.take(place[had.member] >= 0)
     had = PartitionSlices(place[had.member], *had.columns[1:])
     had = had.take(np.lexsort((had.first, had.topic, had.member)))
-    had, _, _ = previous_in_order(had, ids.hash, ids.rank)
-    told = told_in_order(specs)
+    had, _, _ = coordinator_previous_order(had, ids.hash, ids.rank)
+    told = read_owned_order(specs)
     told = told.take(place[told.member] >= 0)
-    had = had.take(as_told(had, PartitionSlices(place[told.member], *told.columns[1:]))[0])
+    had = had.take(in_owned_order(had, PartitionSlices(place[told.member], *told.columns[1:]))[0])
     return had.take(had.first != _NONE), had.take(had.first == _NONE)
 
 
@@ -130,7 +130,7 @@ def _without_partitions(specs: GroupSpecs) -> tuple[IntArray, IntArray]:
     told = specs.facts
     sound = np.zeros(told.num_groups, bool)
     sound[specs.fact_group_index] = True
-    claimed = owned(told, sound)
+    claimed = find_owned(told, sound)
     rows = np.unique(claimed.row[claimed.count == 0])
     names, size = max(len(told.member_id), 1), max(len(told.topic_names), 1)
     group = specs.fact_group_index[specs.members.group]

@@ -28,7 +28,7 @@ from spark_assign.advice.kernel.membership.params import MembershipParams
 from spark_assign.advice.kernel.membership.recommend import MembershipChoice, MembershipOption, advise, options
 from spark_assign.advice.kernel.membership.static_support import of_deployment
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_library
-from spark_assign.groups.kernel.group_properties import OTHER_KINDS
+from spark_assign.groups.kernel.group_properties import UNSUPPORTED_TYPES
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.simulation.kernel.initial_state import InitialState
 from spark_assign.simulation.kernel.simulate_groups import SimulationRun, in_step
@@ -131,7 +131,7 @@ class _Group:
         self.assignor = (told.get("names") or [None])[0]
         kind = next((row["group_type"] for row in (told, *about) if row.get("group_type")), None)
         if kind not in (None, "classic", "consumer"):
-            what = OTHER_KINDS.get(kind, f"A group of the protocol {kind}")
+            what = UNSUPPORTED_TYPES.get(kind, f"A group of the protocol {kind}")
             self.fault = ("out-of-scope", f"{what}. Nothing to say of its membership")
             return
         if not scene.rows[MEMBER]:

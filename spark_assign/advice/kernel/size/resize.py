@@ -12,19 +12,40 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import ALIKE, ASKS, GROUP, IN_ORDER, LAYOUT, LEFT, MEMBER, OWNED, RATES
+from spark_assign.groups.kernel.facts import (
+    DEPARTED_SLICE,
+    DUPLICATE_TOPIC,
+    GROUP,
+    LOAD_COLUMNS,
+    MEMBER,
+    OWNED_ORDER,
+    OWNED_SLICE,
+    REPLICA_RACKS,
+    SUBSCRIPTION,
+)
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import KINDS, IndexedFacts, owned
+from spark_assign.groups.kernel.indexed_facts import KINDS, IndexedFacts, find_owned
 from spark_assign.java.key_index import Names, Places, named
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices, ranges_by_length, starts_new_key
 
 JOINER = "joiner-"
 
-_OF_GROUP = (GROUP, LAYOUT, ALIKE, LEFT)
+_OF_GROUP = (GROUP, REPLICA_RACKS, DUPLICATE_TOPIC, DEPARTED_SLICE)
 """Kinds of facts that are no single member's, or no living one's."""
 
-_DROPPED = ("bits", "twice", "block", "cluster", "group_id", "kind", "member_id", "topic", "like", *RATES.values())
+_DROPPED = (
+    "bits",
+    "twice",
+    "block",
+    "cluster",
+    "group_id",
+    "kind",
+    "member_id",
+    "topic",
+    "like",
+    *LOAD_COLUMNS.values(),
+)
 _NONE = np.iinfo(np.int64).max
 
 
@@ -70,15 +91,15 @@ class _Rows:
         for kind in _OF_GROUP:
             row, of = self._copies(told.rows_by_kind[kind])
             self._add(kind, row, of, self._renamed(row), told.topic_index[row])
-        for kind in (MEMBER, ASKS, IN_ORDER):
+        for kind in (MEMBER, SUBSCRIPTION, OWNED_ORDER):
             row, of = self._copies(told.rows_by_kind[kind])
             row, of = (each[self._stays(row, of)] for each in (row, of))
             self._add(kind, row, of, self._renamed(row), told.topic_index[row])
         self._add_joiners()
-        claimed = owned(told, self.number >= 0)
+        claimed = find_owned(told, self.number >= 0)
         at, of = self._copies(claimed.row, places=True)
         row, stays = claimed.row[at], self._stays(claimed.row[at], of)
-        for kind, some in ((OWNED, stays), (LEFT, ~stays)):
+        for kind, some in ((OWNED_SLICE, stays), (DEPARTED_SLICE, ~stays)):
             chosen = at[some]
             self.runs[len(self.parts)] = (claimed.first[chosen], claimed.step[chosen], claimed.count[chosen])
             self._add(kind, row[some], of[some], self._renamed(row[some]), told.topic_index[row[some]])
@@ -109,13 +130,13 @@ class _Rows:
         told = self.specs.facts
         of, nth = expand_slices(np.zeros_like(self.joining), np.ones_like(self.joining), self.joining)
         self._add(MEMBER, np.full(len(of), -1), of, self.joiners[nth], np.full(len(of), -1))
-        asks = told.rows_by_kind[ASKS]
+        asks = told.rows_by_kind[SUBSCRIPTION]
         asks = asks[self.number[told.group_index[asks]] >= 0]
         pair = told.group_index[asks] * (len(told.topic_names) + 1) + told.topic_index[asks]
         asks = asks[np.unique(pair, return_index=True)[1]]
         row, new = self._copies(asks)
         which, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
-        self._add(ASKS, row[which], new[which], self.joiners[nth], told.topic_index[row[which]])
+        self._add(SUBSCRIPTION, row[which], new[which], self.joiners[nth], told.topic_index[row[which]])
 
     def told(self, window_assignors: Collection[str]) -> IndexedFacts:
         """The facts."""
@@ -163,7 +184,7 @@ def _with_joiners(names: pa.Array, number: int) -> tuple[pa.Array, IntArray, Int
 def _lay_out(told: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
     """What the windows of range and round robin add to subscriptions (`groups.windows.range`,
     `groups.windows.roundrobin`)."""
-    rows, size = told.rows_by_kind[ASKS], max(len(told.topic_names), 1)
+    rows, size = told.rows_by_kind[SUBSCRIPTION], max(len(told.topic_names), 1)
     group, topic, member = told.group_index[rows], told.topic_index[rows], told.member_index[rows]
     order = np.lexsort((member, _instances(told, group, member), topic, group))
     partitions = np.maximum(told.int_column("partitions", 0)[rows][order], 0)

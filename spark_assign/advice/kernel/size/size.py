@@ -21,12 +21,12 @@ from spark_assign.advice.kernel.size.sizing_inputs import SizingInput, read_case
 from spark_assign.advice.kernel.size.sweep import LoadByMemberCount, SizingCriteria, in_order, sweep
 from spark_assign.advice.kernel.size.verdict import answer, keeps_up
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.kernel.faults import find_faults, refusals
-from spark_assign.groups.kernel.group_properties import other_kinds
-from spark_assign.groups.kernel.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, read
-from spark_assign.groups.kernel.member_load import capacities, given_number
-from spark_assign.groups.kernel.plan_groups import CONFIGURED, choose
+from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.group_properties import find_unsupported_groups
+from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts, index_facts
+from spark_assign.groups.kernel.member_load import configured_value, member_capacity
+from spark_assign.groups.kernel.plan_groups import CONFIGURED, select_assignors
 from spark_assign.groups.kernel.plan_groups import PlanParams as Chosen
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
@@ -73,10 +73,10 @@ class SizeParams:
 
 def size(facts: pa.Table, asked: SizeParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `SIZED`."""
-    told = read(facts)
+    told = index_facts(facts)
     faults = find_faults(told, also=("share", "streams"))
-    others = other_kinds(told, "size")
-    refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
+    others = find_unsupported_groups(told, "size")
+    refused = rejected_table(told, faults | {group: why for group, why in others.items() if group not in faults})
     yield tagged_table(REJECTED, refused, SIZED)
     yield tagged_rows(REJECTED, _idle(told, {*faults, *others}), SIZED)
     specs = read_group_specs(told, {*faults, *others})
@@ -96,7 +96,7 @@ def size(facts: pa.Table, asked: SizeParams) -> Iterator[pa.Table]:
 def _idle(told: IndexedFacts, known: set[int]) -> list[dict[str, Any]]:
     """Groups without members."""
     detail = "It has no members now: nothing tells what new ones would read"
-    groups = told.group_index[idle_groups(told, known)].tolist()
+    groups = told.group_index[find_empty_groups(told, known)].tolist()
     names = [{"cluster": told.cluster[group].as_py(), "group_id": told.group_id[group].as_py()} for group in groups]
     return [name | {"code": "no-members", "detail": detail} for name in names]
 
@@ -104,7 +104,7 @@ def _idle(told: IndexedFacts, known: set[int]) -> list[dict[str, Any]]:
 def _refused(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     """Of groups that nothing can be said of code and detail."""
     refused = dict(specs.loads.faults)
-    given = given_number(specs, "capacity")
+    given = configured_value(specs, "capacity")
     for group in range(specs.num_groups):
         if given[group] <= 0 or np.isinf(given[group]):
             detail = f"groups: capacity={given[group]}. Give messages a second that one member can handle, above 0"
@@ -124,7 +124,7 @@ def _by_assignor(specs: GroupSpecs, asked: SizeParams) -> tuple[dict[str, BoolAr
     found = {name: np.ones(specs.num_groups, bool) for name in asked.assignors if name != CONFIGURED}
     if CONFIGURED not in asked.assignors:
         return found, {}
-    chosen, refused = choose(specs, Chosen((("*", CONFIGURED),), asked.known, asked.custom))
+    chosen, refused = select_assignors(specs, Chosen((("*", CONFIGURED),), asked.known, asked.custom))
     unknown = {group: why for group, why in refused.items() if why[0] != "no-assignor"}
     for group, name in enumerate(chosen):
         if group not in unknown:
@@ -133,7 +133,7 @@ def _by_assignor(specs: GroupSpecs, asked: SizeParams) -> tuple[dict[str, BoolAr
 
 
 def _of_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, asked: SizeParams) -> Iterator[pa.Table]:
-    terms, capacity = asked.terms, capacities(specs)
+    terms, capacity = asked.terms, member_capacity(specs)
     cases = read_cases(specs, assignor, groups, terms)
     tried = {group: _numbers(cases[group], asked) for group in groups.tolist()}
     found = _swept(specs, assignor, tried, capacity, terms)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.advice.kernel.size.sweep import SizingCriteria, high_rates
-from spark_assign.groups.kernel.group_metrics import subscribed_partitions
+from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.member_load import capacities, given_number
+from spark_assign.groups.kernel.member_load import configured_value, member_capacity
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices
 
@@ -53,8 +53,8 @@ def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: Sizing
     load, load_high = (np.bincount(group, each, specs.num_groups) for each in (rate, high))
     hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equals the first by topic and partition comes last
     last = hottest[np.searchsorted(group[hottest], np.arange(specs.num_groups), "right") - 1]
-    now, partitions = np.bincount(specs.members.group, minlength=specs.num_groups), subscribed_partitions(specs)
-    capacity, given = capacities(specs), ~np.isnan(given_number(specs, "capacity"))
+    now, partitions = np.bincount(specs.members.group, minlength=specs.num_groups), count_subscribed_partitions(specs)
+    capacity, given = member_capacity(specs), ~np.isnan(configured_value(specs, "capacity"))
     return {
         each: SizingInput(
             assignor=assignor,

@@ -14,9 +14,9 @@ from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import client_side
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
-from spark_assign.groups.kernel.group_metrics import held, subscribed_partitions
+from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.member_load import MemberLoads, by_group, drain_seconds, largest
+from spark_assign.groups.kernel.member_load import MemberLoads, drain_seconds, max_per_group, sum_by_group
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.simulation.kernel.settings import Timing
@@ -112,7 +112,7 @@ def sweep(
 
 def _portions(specs: GroupSpecs, group: IntArray, members: IntArray) -> Iterator[IntArray]:
     topics = np.bincount(specs.topics.group, minlength=specs.num_groups)
-    size = (members + 1) * (topics[group] + 1) + subscribed_partitions(specs)[group]
+    size = (members + 1) * (topics[group] + 1) + count_subscribed_partitions(specs)[group]
     portion = np.cumsum(size) // TOGETHER
     for each in np.unique(portion).tolist():
         yield np.flatnonzero(portion == each)
@@ -130,21 +130,22 @@ def _sweep(
     fine = everybody.copy()
     fine[list(planned.rejected)] = False
     later = later_rounds(new, assignor, fine, terms.custom)
-    counts = count_changes(held(new, planned.assigned_now, planned.slices.take(planned.withheld), fine))
+    counts = count_changes(read_ownership(new, planned.assigned_now, planned.slices.take(planned.withheld), fine))
     carried, loads = MemberLoads(new, planned.slices), new.loads
     load = carried.sums(loads.in_rate)
     idle = np.bincount(new.members.group[carried.num_partitions() == 0], minlength=new.num_groups)
     drain = drain_seconds(carried.sums(loads.lag), load, capacity[group][new.members.group])
-    behind = by_group(new, carried.num_known(loads.lag)) > 0
+    behind = sum_by_group(new, carried.num_known(loads.lag)) > 0
     return LoadByMemberCount(
         group=group,
         members=members,
-        max_load=largest(new, load),
-        max_load_high=largest(new, carried.sums(high_rates(new, terms))),
+        max_load=max_per_group(new, load),
+        max_load_high=max_per_group(new, carried.sums(high_rates(new, terms))),
         mean_load=np.bincount(new.members.group, load, new.num_groups) / members,
         idle=idle,
-        unassigned=subscribed_partitions(specs)[group] - by_group(new, carried.num_partitions()).astype(np.int64),
-        drain_seconds=np.where(behind, largest(new, drain), np.nan),
+        unassigned=count_subscribed_partitions(specs)[group]
+        - sum_by_group(new, carried.num_partitions()).astype(np.int64),
+        drain_seconds=np.where(behind, max_per_group(new, drain), np.nan),
         moved=counts.owned_and_assigned - counts.kept - counts.returned + later["moved"],
         paused=seconds_paused(new, counts, planned.slices, later, assignor, terms),
         refused=~fine,

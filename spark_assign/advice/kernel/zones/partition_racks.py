@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.kernel.facts import LAYOUT
+from spark_assign.groups.kernel.facts import REPLICA_RACKS
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.key_index import Places, numbers
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -65,7 +65,7 @@ def _leaders(specs: GroupSpecs, begin: IntArray) -> IntArray:
     number = np.full(told.num_groups, -1, np.int64)
     number[specs.fact_group_index] = np.arange(specs.num_groups)
     size = max(len(told.topic_names), 1)
-    rows = told.rows_by_kind[LAYOUT]
+    rows = told.rows_by_kind[REPLICA_RACKS]
     rows = rows[number[told.group_index[rows]] >= 0]
     topic = Places(topics.group * size + topics.name).of(number[told.group_index[rows]] * size + told.topic_index[rows])
     rows, topic = rows[topic >= 0], topic[topic >= 0]

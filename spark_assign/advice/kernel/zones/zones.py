@@ -23,10 +23,10 @@ from spark_assign.advice.kernel.zones.recommend import CURRENT, GroupContext, Re
 from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.faults import find_faults, refusals
-from spark_assign.groups.kernel.group_properties import assignors_of, kinds_of, other_kinds
-from spark_assign.groups.kernel.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.group_properties import find_unsupported_groups, read_assignors, read_group_types
+from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows, tagged_table
 from spark_assign.java.key_index import named
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -81,10 +81,10 @@ class ZoneParams:
 
 def zones(facts: pa.Table, asked: ZoneParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `ZONED`."""
-    told = read(facts)
+    told = index_facts(facts)
     faults = find_faults(told, also=("share", "streams"))
-    others = other_kinds(told, "compare")
-    yield tagged_table(REJECTED, refusals(told, others | faults), ZONED)
+    others = find_unsupported_groups(told, "compare")
+    yield tagged_table(REJECTED, rejected_table(told, others | faults), ZONED)
     specs = read_group_specs(told, {*faults, *others})
     ground = survey(specs)
     wrong = dict.fromkeys(np.flatnonzero(_beyond(specs, ground)).tolist(), BEYOND) | dict(specs.loads.faults)
@@ -116,9 +116,10 @@ def _beyond(specs: GroupSpecs, ground: PartitionRacks) -> BoolArray:
 
 def _ways(specs: GroupSpecs, ground: PartitionRacks, asked: ZoneParams, fine: BoolArray) -> list[list[dict[str, Any]]]:
     """Of each group the ways in which it may read, as rows."""
-    now = assignors_of(specs)
+    now = read_assignors(specs)
     by_broker = np.array(
-        [kind == "consumer" or name in SERVER_SIDE for kind, name in zip(kinds_of(specs), now, strict=True)], bool
+        [kind == "consumer" or name in SERVER_SIDE for kind, name in zip(read_group_types(specs), now, strict=True)],
+        bool,
     )
     members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
     lost = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.num_groups).tolist()
@@ -203,7 +204,7 @@ def _judge(rows: list[dict[str, Any]], asked: ZoneParams, runs_with: str | None)
 
 def _idle(told: Any, excluded: set[int], asked: ZoneParams) -> Iterator[dict[str, Any]]:
     """Groups without members: nothing is read."""
-    for row in idle_groups(told, excluded).tolist():
+    for row in find_empty_groups(told, excluded).tolist():
         here = {name: column(told.facts, name)[row].as_py() for name in ("cluster", "group_id")}
         here |= {"assignor": CURRENT, "follower_fetching": asked.follower_fetching, "currency": asked.currency}
         rows = [here | {"members": 0, "members_without_rack": 0, "partitions": 0}]

@@ -19,10 +19,10 @@ from spark_assign.groups.assignors.library_assignors import read_library
 from spark_assign.groups.assignors.release_rules import led_by, read_profile
 from spark_assign.groups.assignors.server import KAFKAS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, IN_ORDER, MEMBER, OWNED
+from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_ORDER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.leader_fingerprint import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
 from spark_assign.history.kernel.replay.recorded_history import AGAIN, RESTARTED, RecordedHistory
 from spark_assign.history.kernel.timeline import RecordedMember
@@ -140,14 +140,23 @@ class _RecordedRequest:
             for topic in sorted(self.then.topics[member_id]):
                 count = self.then.partitions.get(topic)
                 topic_id = self.past.topic_ids.get(names[topic])
-                rows.add(key, ASKS, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id)
+                rows.add(
+                    key, SUBSCRIPTION, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id
+                )
             for at, (name, mine) in enumerate(self._owned(member_id, said)):
                 count = self._count(name)
                 if not self.past.served:
-                    rows.add(key, IN_ORDER, member_id=member_id, topic=name, position=at, at=mine)
+                    rows.add(key, OWNED_ORDER, member_id=member_id, topic=name, position=at, at=mine)
                 for first in dict.fromkeys(mine):
                     rows.add(
-                        key, OWNED, member_id=member_id, topic=name, partitions=count, first=first, step=1, count=1
+                        key,
+                        OWNED_SLICE,
+                        member_id=member_id,
+                        topic=name,
+                        partitions=count,
+                        first=first,
+                        step=1,
+                        count=1,
                     )
 
     def _count(self, name: str) -> int | None:
@@ -210,7 +219,7 @@ class _Rows:
 
     def table(self) -> pa.Table:
         """All of them."""
-        return pa.table({name: pa.array(column, FACTS[name]) for name, column in self.columns.items()})
+        return pa.table({name: pa.array(column, FACT_TYPES[name]) for name, column in self.columns.items()})
 
 
 _COLUMNS = (
@@ -228,7 +237,7 @@ def _answers(asked: Sequence[_RecordedRequest]) -> list[str | None]:
     rows = _Rows()
     for number, each in enumerate(asked):
         each.facts(rows, f"{number:09}")
-    told = read(rows.table())
+    told = index_facts(rows.table())
     faults = find_faults(told)
     specs = read_group_specs(told, set(faults))
     of_key = [int(each) for each in specs.group_id.to_pylist()]

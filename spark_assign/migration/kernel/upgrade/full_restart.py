@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_assign.groups.kernel.group_metrics import held
+from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
@@ -46,7 +46,7 @@ def simulate_full_restart(
     names = np.array([f"{each.assignors[0]}@{each.release}" if each else "" for each in asked], object)
     for name in sorted(set(names.tolist())):
         planned = assign_without_spark(replace(part.specs, members=fresh, owned=EMPTY_SLICES), name, names == name)
-        counts = count_changes(held(part.specs, planned.slices, EMPTY_SLICES, names == name))
+        counts = count_changes(read_ownership(part.specs, planned.slices, EMPTY_SLICES, names == name))
         stopped[part.groups] += counts.owned
         moved[part.groups] += counts.owned_and_assigned - counts.kept
         refused |= {int(part.groups[group]): why for group, why in planned.rejected.items()}

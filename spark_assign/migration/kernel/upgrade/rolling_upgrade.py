@@ -26,9 +26,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_assign.groups.kernel.group_metrics import held
+from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.owned_order import told_in_order
+from spark_assign.groups.kernel.owned_order import read_owned_order
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
@@ -240,7 +240,7 @@ class _UpgradingGroups:
         for turn in range(MOST_ROUNDS):
             told = self._told(part, state, names)
             given, withheld = self._assign(told, part, names, todo)
-            round_ = held(state, given, withheld, todo)
+            round_ = read_ownership(state, given, withheld, todo)
             counts = count_changes(round_)
             revoked = counts.owned - counts.kept
             again = count_changes(replace(round_, owned=round_.owned.take(eager[round_.owned.member]))).kept
@@ -258,9 +258,11 @@ class _UpgradingGroups:
             if not todo.any():
                 break
         all_members = np.ones(part.specs.num_groups, bool)
-        total = count_changes(held(replace(state, owned=before), state.owned, EMPTY_SLICES, all_members))
+        total = count_changes(read_ownership(replace(state, owned=before), state.owned, EMPTY_SLICES, all_members))
         still = count_changes(
-            held(replace(state, owned=old_keeps, departed_owned=EMPTY_SLICES), state.owned, EMPTY_SLICES, all_members)
+            read_ownership(
+                replace(state, owned=old_keeps, departed_owned=EMPTY_SLICES), state.owned, EMPTY_SLICES, all_members
+            )
         )
         self.figures[0, part.groups] += total.owned_and_assigned - total.kept
         self.figures[3, part.groups] += still.owned - still.kept
@@ -363,7 +365,7 @@ def _keeps_as_told(course: UpgradePath | None) -> bool:
 
 def _in_order(specs: GroupSpecs, courses: Sequence[UpgradePath | None]) -> PartitionSlices:
     """What members tell in order now; where the facts do not say in which, by topic and partition."""
-    told = told_in_order(specs)
+    told = read_owned_order(specs)
     asked = np.array([_keeps_as_told(each) for each in courses], bool)[specs.members.group]
     silent = asked & ~mask_from_indexes(told.member, len(specs.members))
     rows = specs.owned.take(silent[specs.owned.member]).expand()

@@ -18,12 +18,17 @@ import pyarrow as pa
 
 from spark_assign.groups.kernel.client_libraries import STOP_ALL
 from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.faults import find_faults, refusals
-from spark_assign.groups.kernel.group_metrics import subscribed_partitions
-from spark_assign.groups.kernel.group_properties import assignors_of, clients_of, kinds_of, other_kinds
-from spark_assign.groups.kernel.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.groups.kernel.plan_groups import leaders_of
+from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions
+from spark_assign.groups.kernel.group_properties import (
+    find_unsupported_groups,
+    read_assignors,
+    read_client_libraries,
+    read_group_types,
+)
+from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import index_facts
+from spark_assign.groups.kernel.plan_groups import read_leaders
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.upgrade import words
 from spark_assign.migration.kernel.upgrade.full_restart import simulate_full_restart
@@ -76,14 +81,14 @@ class UpgradeParams:
 
 def upgrade(facts: pa.Table, asked: UpgradeParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `UPGRADED`."""
-    told = read(facts)
+    told = index_facts(facts)
     faults = find_faults(told, also=("share", "streams"))
-    others = other_kinds(told, "upgrade")
-    refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
+    others = find_unsupported_groups(told, "upgrade")
+    refused = rejected_table(told, faults | {group: why for group, why in others.items() if group not in faults})
     yield tagged_table(REJECTED, refused, UPGRADED)
     specs = read_group_specs(told, {*faults, *others})
     cases = _cases(specs, asked)
-    served = [kind == "consumer" for kind in kinds_of(specs)]
+    served = [kind == "consumer" for kind in read_group_types(specs)]
     why = [
         "The broker assigns it (KIP-848): no member leads." if at else known(case)
         for at, case in zip(served, cases, strict=True)
@@ -104,10 +109,10 @@ def upgrade(facts: pa.Table, asked: UpgradeParams) -> Iterator[pa.Table]:
 
 def _cases(specs: GroupSpecs, asked: UpgradeParams) -> list[UpgradeCandidate]:
     """Of each group what is known of it, and where it goes."""
-    now, leaders = assignors_of(specs), leaders_of(specs.facts)
+    now, leaders = read_assignors(specs), read_leaders(specs.facts)
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     led = [leaders.get(name, (None, None, None)) for name in names]
-    clients = clients_of(specs, now, [library for library, _, _ in led])
+    clients = read_client_libraries(specs, now, [library for library, _, _ in led])
     return [
         UpgradeCandidate(assignor, library, releases, of, asked.to, asked.assignor)
         for assignor, (library, releases, _), of in zip(now, led, clients, strict=True)
@@ -124,7 +129,7 @@ class _Found:
         self.old, self.new = (play(specs, [_alone(each, new) for each in cases]) for new in (False, True))
         self.stopped, self.moved, refused = simulate_full_restart(specs, [_full_restart(each) for each in cases])
         self.refused = self.way.refused | refused
-        self.partitions = subscribed_partitions(specs).tolist()
+        self.partitions = count_subscribed_partitions(specs).tolist()
         self.members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
         static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
         self.static = np.bincount(specs.members.group[static], minlength=specs.num_groups).tolist()
@@ -237,7 +242,7 @@ def _total(steps: Sequence[UpgradeStep]) -> dict[str, int]:
 
 def _idle(told: Any, excluded: set[int]) -> Iterator[dict[str, Any]]:
     """Groups without members: nothing to restart."""
-    for row in idle_groups(told, excluded).tolist():
+    for row in find_empty_groups(told, excluded).tolist():
         yield {
             **{name: column(told.facts, name)[row].as_py() for name in ("cluster", "group_id", "assignor")},
             "verdict": GO,
