@@ -83,7 +83,7 @@ def size(
     A number of members is enough if the most loaded one can read what is written to its partitions at the `quantile` of
     their rates, and `headroom` beside it. Rates are taken to be spread normally, and all partitions to have their
     peaks at the same time. What a member can handle is `groups.capacity`, or is measured where members are behind
-    (`groups.kernel.member_load.member_capacity`).
+    (`groups.kernel.group_metrics.member_capacity`).
 
     Args:
         fleet: clusters, topics, groups and members, and `loads`.

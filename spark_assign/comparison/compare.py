@@ -21,7 +21,7 @@ from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import client_side, tells_order
 from spark_assign.groups.assignors.server import BY_IDS, KAFKAS
 from spark_assign.groups.registry import custom_assignors, find_assignor
-from spark_assign.groups.windows.window_assignors import WINDOW_SLICES
+from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import COMPARISON

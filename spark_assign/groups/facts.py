@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.groups.kernel import facts as kinds
-from spark_assign.groups.windows.window_assignors import assign_by_windows
+from spark_assign.groups.windows import assign_by_windows
 from spark_assign.spark.partition_slices import to_bitmaps
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
@@ -146,7 +146,7 @@ def facts_by_group(
 
     Args:
         fleet, user_data, clients, topic_ids, in_order, loads: as for `gather_facts`.
-        assignors: those of `groups.windows.window_assignors` that lay out every group.
+        assignors: those of `groups.windows` that lay out every group.
         leaders: whether it is asked for in which racks the preferred leaders are.
 
     Returns:

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_assign.groups.facts import facts_by_group
+from spark_assign.groups.kernel.facts import index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import GROUP_KEY, REJECTED
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
@@ -23,6 +24,7 @@ from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import client_side, tells_order
 from spark_assign.groups.assignors.server import BY_IDS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.groups.kernel import plan_groups as kernel
 from spark_assign.groups.kernel.plan_groups import (
     ASSIGNED,
     CONFIGURED,
@@ -37,8 +39,7 @@ from spark_assign.groups.kernel.plan_groups import (
     plan_groups,
 )
 from spark_assign.groups.registry import custom_assignors, find_assignor, names
-from spark_assign.groups.schemas import PLAN_ROWS
-from spark_assign.groups.windows.window_assignors import WINDOW_SLICES
+from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.partition_slices import expand
 from spark_assign.stores.locations import time_as_run_id
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from spark_assign.stores.run_store import Manifest
 
 _RUN = ("first", "step", "count")
+PLAN_ROWS = from_arrow_schema(kernel.PLAN_ROWS)
+"""Spark schema of the tagged rows of the planning pass (`groups.kernel.plan_groups`)."""
+
 _KINDS = {
     "assignments": {ASSIGNED},
     "runs": {ASSIGNED},
@@ -90,7 +94,7 @@ class Plan:
     stored: DataFrame | None = None
 
     def tagged_rows(self, tables: Iterable[str] = tuple(PLAN_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table: those columns of `groups.schemas.PLAN_ROWS` that they
+        """All that these tables are projections of, as one table: those columns of `PLAN_ROWS` that they
         use."""
         return self.rows(*sorted({kind for table in tables for kind in _KINDS[table]}))
 

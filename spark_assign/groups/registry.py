@@ -17,7 +17,7 @@ from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, is_profile,
 from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
-from spark_assign.groups.windows.window_assignors import WINDOW_SLICES
+from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.tables.errors import UnknownAssignorError
 
 ENTRY_POINTS = "spark_assign.groups.registry"

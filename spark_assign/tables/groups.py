@@ -93,7 +93,7 @@ GROUPS = StructType(
 name; `group_type` is `classic`, `consumer` (KIP-848), `share` (KIP-932) or `streams` (KIP-1071); `standby_replicas` is
 what a streams group is configured with (`streams.num.standby.replicas`, 0 where null). A classic group is assigned by
 its leader: `client_library` and `client_version` (such as `2.8-3.3`, `3.4+`) are the leader's, as far as they can be
-told; `certainty` is `sure`, `likely`, `guess` or `unknown` (`groups.kernel.leader_fingerprint`). `subscription_type`
+told; `certainty` is `sure`, `likely`, `guess` or `unknown` (`groups.kernel.leader_rules`). `subscription_type`
 says how
 the broker counts the subscriptions of a `consumer` group: `homogeneous`, or `heterogeneous`, which patterns may make of
 equal ones; null: as they are. `capacity`: messages a second that one member can handle; `load_bound`: how many times
@@ -234,7 +234,7 @@ that gets them a round later. `order_dependent`: partitions that Kafka may give 
 order which the fleet does not say (`Plan.order_dependent`); counted for `uniform` only. `max_over_mean` is null where
 nothing is assigned; `rack_matched` is null where racks are unknown. `led_by` is what is known of the group's leader, by
 whose rules a group is assigned that is planned as configured: `Java 2.8-3.3 (likely)`
-(`groups.kernel.leader_fingerprint`).
+(`groups.kernel.leader_rules`).
 
 `bound` is null but for `weighted-sticky`: how it went with the load that a member may have. `held`: nobody has more;
 `hot-partition`: nobody but members of one partition, which is more by itself; `relaxed`: no assignment was found that
@@ -245,7 +245,7 @@ The five before it are null where `loads` says nothing of a group. `load`: messa
 assigned; `max_load_per_member`, `load_max_over_mean`: the same as of partitions; `load_unknown`: assigned partitions
 whose rate is not known, and counts as 0; `drain_seconds`: how long the slowest member takes until it has read what it
 is behind; infinite where as much is written as it can read, null where nothing tells how fast a member reads
-(`groups.kernel.member_load.member_capacity`)."""
+(`groups.kernel.group_metrics.member_capacity`)."""
 
 ROUNDS = StructType(
     [

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from spark_assign import plan
 from spark_assign.groups import facts as gathering
 from spark_assign.groups.assignors.sticky.plan_batch import plan_batch
+from spark_assign.groups.kernel.facts import index_facts
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, plan_groups
 from spark_assign.groups.kernel.sticky_input import sticky_batch
 from tests.benchmarks import fleets

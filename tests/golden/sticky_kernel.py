@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.cooperative_rounds import simulate_rounds
+from spark_assign.groups.kernel.convergence import simulate_rounds
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
     GROUP,
@@ -19,10 +19,10 @@ from spark_assign.groups.kernel.facts import (
     OWNED_SLICE,
     REPLICA_RACKS,
     SUBSCRIPTION,
+    index_facts,
 )
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, plan_groups
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.golden.vectors import Row, Sets

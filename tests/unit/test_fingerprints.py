@@ -12,7 +12,7 @@ import pytest
 
 from spark_assign.groups.assignors.release_rules import led_by
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.leader_fingerprint import (
+from spark_assign.groups.kernel.leader_rules import (
     LIKELY,
     SURE,
     UNKNOWN,

@@ -11,10 +11,10 @@ from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, Fra
 from spark_assign.groups.assignors.franz_go.heterogeneous import plan_heterogeneous
 from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
 from spark_assign.groups.assignors.release_rules import client_side
-from spark_assign.groups.kernel.cooperative_rounds import simulate_assignor_rounds
+from spark_assign.groups.kernel.convergence import simulate_assignor_rounds
+from spark_assign.groups.kernel.facts import index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.registry import find_assignor
 from tests.golden import sticky_kernel
 

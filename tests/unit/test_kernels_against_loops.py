@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.groups.assignors.rack_aware_range import lay_with_racks
-from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_SLICE
+from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_SLICE, index_facts
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.numeric.arithmetic_progressions import count_common_terms
 from spark_assign.numeric.ownership_bitmaps import WORDS, repeated, runs_of_blocks
 from spark_assign.numeric.partition_slices import owners_to_slices

@@ -18,10 +18,10 @@ from spark_assign.groups.kernel.facts import (
     MEMBER,
     OWNED_SLICE,
     SUBSCRIPTION,
+    index_facts,
 )
+from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, drain_seconds, member_capacity
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
-from spark_assign.groups.kernel.member_load import LOAD_METRICS, drain_seconds, member_capacity
 from spark_assign.groups.kernel.plan_groups import METRICS, PlanParams, plan_groups
 
 Fact = dict[str, Any]

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP
+from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, index_facts
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_BITMAP
+from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_BITMAP, IndexedFacts, find_owned, index_facts
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, find_owned, index_facts
 from spark_assign.java.key_index import number_rows
 from spark_assign.numeric.ownership_bitmaps import WORDS
 from spark_assign.numeric.partition_slices import compress_sorted, owners_to_slices

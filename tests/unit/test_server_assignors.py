@@ -13,7 +13,7 @@ from spark_assign.comparison.kernel.compare import CompareParams, compare
 from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids, set_order, table_slots
 from spark_assign.groups.assignors.server.hash_iteration import CoordinatorTable
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
-from spark_assign.groups.kernel.cooperative_rounds import converge
+from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import GROUP, MEMBER
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import HashTable, string_hashes

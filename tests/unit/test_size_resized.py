@@ -19,11 +19,11 @@ from spark_assign.groups.kernel.facts import (
     OWNED_ORDER,
     OWNED_SLICE,
     SUBSCRIPTION,
+    index_facts,
 )
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.java.hash_map import java_key
 from tests.golden.vectors import Row

@@ -15,10 +15,9 @@ from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
 from spark_assign.groups.assignors.sticky.water_filling import level_of, unevenness
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.cooperative_rounds import converge
-from spark_assign.groups.kernel.facts import DEPARTED_SLICE
+from spark_assign.groups.kernel.convergence import converge
+from spark_assign.groups.kernel.facts import DEPARTED_SLICE, index_facts
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.plan_groups import PlanParams
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

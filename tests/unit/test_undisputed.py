@@ -12,13 +12,13 @@ import pytest
 from spark_assign.groups.assignors.library_assignors import read_library
 from spark_assign.groups.assignors.librdkafka.balancer_input import served
 from spark_assign.groups.assignors.sticky import general_2_8, no_rebalance_2_4
-from spark_assign.groups.kernel import franz_go_assignors, librdkafka_assignors
+from spark_assign.groups.kernel import franz_go as franz_go_assignors
+from spark_assign.groups.kernel import librdkafka as librdkafka_assignors
 from spark_assign.groups.kernel.assign import assign
+from spark_assign.groups.kernel.facts import index_facts
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_assignments import GroupAssignments
-from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
-from spark_assign.groups.kernel.undisputed import find_undisputed
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.sticky_input import find_undisputed
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel

@@ -12,7 +12,7 @@ import pytest
 from spark_assign.comparison.kernel.compare import AS_GIVEN, CompareParams, compare
 from spark_assign.groups.assignors.custom import Group as AskedGroup
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.kernel.cooperative_rounds import converge
+from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.simulation.kernel.settings import Timing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.groups.kernel.rule_source import (
+from spark_assign.groups.kernel.leader_rules import (
     BROKER,
     GIVEN,
     OTHER,

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from spark_assign.comparison.kernel.group_states import STATE_FACTS, GroupStates, read_state
 from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_topics
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, index_facts
+from spark_assign.groups.kernel.facts import IndexedFacts, index_facts
 from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Ownership, SubscriptionIndex, list_changes
 from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.java.key_index import Names, named

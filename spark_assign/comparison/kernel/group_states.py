@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.groups.kernel.facts import GROUP, OWNED_BITMAP, OWNED_SLICE, column
+from spark_assign.groups.kernel.facts import GROUP, KINDS, OWNED_BITMAP, OWNED_SLICE, IndexedFacts, column, find_owned
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_metrics import balance_metrics
-from spark_assign.groups.kernel.indexed_facts import KINDS, IndexedFacts, find_owned
 from spark_assign.java.key_index import Places
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices

@@ -10,7 +10,7 @@ import numpy as np
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.kernel import ownership_changes
-from spark_assign.groups.kernel.cooperative_rounds import MAX_ROUNDS, is_cooperative, simulate_assignor_rounds
+from spark_assign.groups.kernel.convergence import MAX_ROUNDS, is_cooperative, simulate_assignor_rounds
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices

@@ -1,6 +1,6 @@
 """The assignors of client libraries other than Kafka's own: `cooperative-sticky@librdkafka`, by library and assignor.
 
-Which kernel plans by each stands in `groups.kernel.library_kernels`.
+Which kernel plans by each stands in `groups.kernel.assign`.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.assignors.sticky.plan_batch import plan_batch, take_groups
 from spark_assign.groups.assignors.sticky.sticky_types import STAYS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
-from spark_assign.groups.kernel.group_assignments import GroupAssignments
-from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.library_kernels import KERNELS
+from spark_assign.groups.kernel.franz_go import assign_by_franz_go
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.librdkafka import assign_by_librdkafka
 from spark_assign.groups.kernel.range_roundrobin_fallback import assign_heterogeneous_round_robin, assign_ranges_by_rack
 from spark_assign.groups.kernel.server_assignors import assign_by_server
 from spark_assign.groups.kernel.sticky_input import sticky_batch
@@ -25,6 +25,16 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 STICKY = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
 """Assignors of the sticky kernels, and their classes in Kafka."""
+
+
+LIBRARY_ASSIGNORS = {
+    ("sticky", "franz-go"): assign_by_franz_go,
+    ("cooperative-sticky", "franz-go"): assign_by_franz_go,
+    ("range", "librdkafka"): assign_by_librdkafka,
+    ("roundrobin", "librdkafka"): assign_by_librdkafka,
+    ("cooperative-sticky", "librdkafka"): assign_by_librdkafka,
+}
+"""By assignor and library, where no rules of Kafka's own clients are the same."""
 
 
 def no_assignments() -> GroupAssignments:
@@ -43,8 +53,8 @@ def assign(
     if assignor in SERVER_SIDE:
         return assign_by_server(specs, assignor, chosen)
     library = read_library(assignor)
-    if library is not None and library in KERNELS:
-        return KERNELS[library](specs, library[0], chosen)
+    if library is not None and library in LIBRARY_ASSIGNORS:
+        return LIBRARY_ASSIGNORS[library](specs, library[0], chosen)
     profile = read_profile(assignor if library is None else AS_KAFKA[library])
     assert profile is not None, assignor
     assignor, rules = profile

@@ -20,9 +20,9 @@ from spark_assign.groups.kernel.facts import (
     OWNED_SLICE,
     SUBSCRIPTION,
     SUBTOPOLOGY,
+    IndexedFacts,
     column,
 )
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts
 from spark_assign.java.key_index import Names
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.ownership_bitmaps import BLOCK_BITS, repeated, unpack, words

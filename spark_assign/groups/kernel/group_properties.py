@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_library
-from spark_assign.groups.kernel.facts import GROUP
+from spark_assign.groups.kernel.facts import GROUP, IndexedFacts
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts
 from spark_assign.groups.kernel.plan_groups import read_configured_assignors
 
 UNSUPPORTED_TYPES = {

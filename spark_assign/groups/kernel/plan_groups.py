@@ -25,17 +25,14 @@ import pyarrow as pa
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import is_profile, led_by
 from spark_assign.groups.kernel import assign as by
-from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, MEMBER, column
+from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, MEMBER, IndexedFacts, column, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
-from spark_assign.groups.kernel.group_assignments import GroupAssignments
-from spark_assign.groups.kernel.group_metrics import group_metrics, read_ownership
-from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, index_facts
-from spark_assign.groups.kernel.member_load import LOAD_METRICS, load_metrics
+from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, group_metrics, load_metrics, read_ownership
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.leader_rules import format_leader
 from spark_assign.groups.kernel.ownership_changes import REASONS, Moves, Ownership, SubscriptionIndex, list_changes
-from spark_assign.groups.kernel.partition_loads import slice_rates
-from spark_assign.groups.kernel.rule_source import format_leader
 from spark_assign.groups.kernel.tagged_rows import tagged_table
+from spark_assign.groups.kernel.topic_columns import slice_rates
 from spark_assign.java.key_index import named
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices

@@ -35,10 +35,9 @@ from spark_assign.groups.kernel.coordinator_order import (
     read_topic_ids_of_specs,
 )
 from spark_assign.groups.kernel.facts import GROUP
-from spark_assign.groups.kernel.group_assignments import GroupAssignments
-from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.owned_order import in_owned_order, read_owned_order
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.rack_aware_server_assignors import improve_range_racks, improve_uniform_racks
+from spark_assign.groups.kernel.sticky_input import in_owned_order, read_owned_order
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
     EMPTY_SLICES,

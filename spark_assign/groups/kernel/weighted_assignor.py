@@ -21,9 +21,8 @@ from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.assignors.weighted.bounds import bounds, fill_loads
 from spark_assign.groups.assignors.weighted.plan import plan_weighted
 from spark_assign.groups.assignors.weighted.weighted_groups import WORDS, WeightedGroups
-from spark_assign.groups.kernel.group_assignments import GroupAssignments
-from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.member_load import configured_value
+from spark_assign.groups.kernel.group_metrics import configured_value
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.server_assignors import first_owners, withhold_owned
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import ranges_by_length

@@ -14,8 +14,7 @@ from spark_assign.groups.assignors.server.range import lay_out_ranges
 from spark_assign.groups.assignors.sticky.sticky_types import STAYS
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
-from spark_assign.groups.kernel.group_assignments import GroupAssignments
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.range_roundrobin_fallback import assign_heterogeneous_round_robin, assign_ranges_by_rack
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import PartitionSlices

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.sticky.hash_map_order import walks
+from spark_assign.groups.kernel.facts import IndexedFacts
 from spark_assign.groups.kernel.group_specs import GroupSpecs, MemberColumns, subscriber_classes
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.java.key_index import Names

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from spark_assign.groups.assignors.server import UNIFORM
 from spark_assign.groups.kernel.client_libraries import STREAMS
-from spark_assign.groups.kernel.facts import column
+from spark_assign.groups.kernel.facts import IndexedFacts, column, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_properties import (
     find_unsupported_groups,
@@ -27,7 +27,6 @@ from spark_assign.groups.kernel.group_properties import (
     read_group_types,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, index_facts
 from spark_assign.groups.kernel.plan_groups import group_key_columns
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.migration_metrics import MigrationMetrics, measure_migration

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from spark_assign.groups.kernel.assign import no_assignments
-from spark_assign.groups.kernel.group_assignments import GroupAssignments
 from spark_assign.groups.kernel.group_metrics import balance_metrics, count_rack_matched, read_ownership
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import OwnershipCounts as Counted
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_assign.groups.kernel.client_libraries import format_known_clients
-from spark_assign.groups.kernel.rule_source import find_rule_source
+from spark_assign.groups.kernel.leader_rules import find_rule_source
 from spark_assign.report.formatting import count, number, ratio, share, short_names
 from spark_assign.report.html.report_data import OTHERS, Row, Rows
 from spark_assign.report.text.worst_groups import even_share, nobody_gets, over_share

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from spark_assign.groups.assignors.server import SERVER_SIDE
-from spark_assign.groups.kernel.rule_source import find_rule_source
+from spark_assign.groups.kernel.leader_rules import find_rule_source
 from spark_assign.report.formatting import NONE, cell, count, number, ratio, share
 from spark_assign.report.html import drawings
 from spark_assign.report.html.group_view import GroupView, view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from spark_assign.groups.kernel.rule_source import KINDS, RULE_SOURCE_TEXTS, TO_NAME, find_rule_source
+from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
 from spark_assign.report.formatting import number
 from spark_assign.report.html.report_data import Rows
 from spark_assign.report.html.table import Table
@@ -31,7 +31,7 @@ def rules_table(rows: Rows) -> Table | None:
                 number(sums[kind]["partitions"]),
                 _which(which[kind]),
             ]
-            for kind in KINDS
+            for kind in RULE_SOURCES
             if kind in sums
         ],
         f"{remedy if TO_NAME & set(sums) else ''}The leader of a group decides, by the rules of its library and its "

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from spark_assign.groups.kernel.rule_source import count_rules, format_rule_sources
+from spark_assign.groups.kernel.leader_rules import count_rules, format_rule_sources
 from spark_assign.report.formatting import duration, ratio
 from spark_assign.stores.local_parquet import read_rows
 from spark_assign.stores.run_store import StoredPlan

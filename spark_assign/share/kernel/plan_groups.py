@@ -27,10 +27,9 @@ import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds
 from spark_assign.groups.kernel.coordinator_order import read_topic_ids_of_specs
-from spark_assign.groups.kernel.facts import column
+from spark_assign.groups.kernel.facts import column, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.plan_groups import group_key_columns
 from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.java.key_index import named

@@ -13,10 +13,9 @@ import numpy as np
 from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds, set_order
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.groups.kernel.coordinator_order import coordinator_member_order, coordinator_previous_order
-from spark_assign.groups.kernel.facts import INITIALIZED
+from spark_assign.groups.kernel.facts import INITIALIZED, find_owned
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.indexed_facts import find_owned
-from spark_assign.groups.kernel.owned_order import in_owned_order, read_owned_order
+from spark_assign.groups.kernel.sticky_input import in_owned_order, read_owned_order
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.java.key_index import Places
 from spark_assign.numeric.array_types import BoolArray, IntArray

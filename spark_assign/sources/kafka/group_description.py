@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka import errors
 
-from spark_assign.groups.kernel import leader_fingerprint
+from spark_assign.groups.kernel import leader_rules as leader_fingerprint
 from spark_assign.wire.consumer_protocol import TopicPartitions
 
 

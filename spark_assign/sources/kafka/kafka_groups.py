@@ -17,7 +17,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
-from spark_assign.groups.kernel import leader_fingerprint
+from spark_assign.groups.kernel import leader_rules as leader_fingerprint
 from spark_assign.java.hash_map import text_walk
 from spark_assign.sources.files.snapshot_tables import SnapshotRows
 from spark_assign.sources.kafka import kafka_connection, kafka_permissions, kafka_share_groups, kafka_streams_groups

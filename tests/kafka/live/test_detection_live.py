@@ -17,7 +17,7 @@ import pytest
 from kafka.admin import NewTopic
 
 from spark_assign.groups.kernel.client_libraries import LIBRARIES as KNOWN
-from spark_assign.groups.kernel.leader_fingerprint import LIKELY, SURE, UNKNOWN
+from spark_assign.groups.kernel.leader_rules import LIKELY, SURE, UNKNOWN
 from spark_assign.sources.kafka.kafka_snapshot import snapshot
 from tests.kafka import client_libraries, group_members
 from tests.kafka.broker import Cluster

@@ -16,15 +16,17 @@ from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
     DUPLICATE_TOPIC,
     GROUP,
+    KINDS,
     LOAD_COLUMNS,
     MEMBER,
     OWNED_ORDER,
     OWNED_SLICE,
     REPLICA_RACKS,
     SUBSCRIPTION,
+    IndexedFacts,
+    find_owned,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import KINDS, IndexedFacts, find_owned
 from spark_assign.java.key_index import Names, Places, named
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices, ranges_by_length, starts_new_key

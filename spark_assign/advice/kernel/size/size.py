@@ -21,11 +21,11 @@ from spark_assign.advice.kernel.size.sizing_inputs import SizingInput, read_case
 from spark_assign.advice.kernel.size.sweep import LoadByMemberCount, SizingCriteria, in_order, sweep
 from spark_assign.advice.kernel.size.verdict import answer, keeps_up
 from spark_assign.groups.assignors.custom import GroupAssignor
+from spark_assign.groups.kernel.facts import IndexedFacts, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.group_metrics import configured_value, member_capacity
 from spark_assign.groups.kernel.group_properties import find_unsupported_groups
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import IndexedFacts, index_facts
-from spark_assign.groups.kernel.member_load import configured_value, member_capacity
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, select_assignors
 from spark_assign.groups.kernel.plan_groups import PlanParams as Chosen
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table

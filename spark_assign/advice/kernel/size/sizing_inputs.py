@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.advice.kernel.size.sweep import SizingCriteria, high_rates
-from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions
+from spark_assign.groups.kernel.group_metrics import configured_value, count_subscribed_partitions, member_capacity
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.member_load import configured_value, member_capacity
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices
 

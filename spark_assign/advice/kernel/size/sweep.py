@@ -14,9 +14,15 @@ from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import client_side
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
-from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
+from spark_assign.groups.kernel.group_metrics import (
+    MemberLoads,
+    count_subscribed_partitions,
+    drain_seconds,
+    max_per_group,
+    read_ownership,
+    sum_by_group,
+)
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.member_load import MemberLoads, drain_seconds, max_per_group, sum_by_group
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.simulation.kernel.settings import Timing

@@ -22,11 +22,10 @@ from spark_assign.advice.kernel.zones.partition_racks import MOST, SECONDS_A_DAY
 from spark_assign.advice.kernel.zones.recommend import CURRENT, GroupContext, ReadOption, recommend
 from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import column
+from spark_assign.groups.kernel.facts import column, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_properties import find_unsupported_groups, read_assignors, read_group_types
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows, tagged_table
 from spark_assign.java.key_index import named
 from spark_assign.numeric.array_types import BoolArray, IntArray

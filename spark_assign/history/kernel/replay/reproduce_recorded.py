@@ -2,7 +2,7 @@
 
 Asked again means: told what the members themselves told their leader, as the record has it (what they own and since
 when, from the subscription or from sticky's user data, in their order), by the rules of the leader's library and
-release as its bytes tell (`groups.kernel.leader_fingerprint`), by default those of today's Java clients. The broker's
+release as its bytes tell (`groups.kernel.leader_rules`), by default those of today's Java clients. The broker's
 assignors are told the targets of the epoch before.
 """
 
@@ -19,11 +19,18 @@ from spark_assign.groups.assignors.library_assignors import read_library
 from spark_assign.groups.assignors.release_rules import led_by, read_profile
 from spark_assign.groups.assignors.server import KAFKAS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_ORDER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.groups.kernel.facts import (
+    FACT_TYPES,
+    GROUP,
+    MEMBER,
+    OWNED_ORDER,
+    OWNED_SLICE,
+    SUBSCRIPTION,
+    index_facts,
+)
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
-from spark_assign.groups.kernel.leader_fingerprint import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
+from spark_assign.groups.kernel.leader_rules import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
 from spark_assign.history.kernel.replay.recorded_history import AGAIN, RESTARTED, RecordedHistory
 from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark

@@ -28,8 +28,8 @@ import numpy as np
 
 from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.owned_order import read_owned_order
 from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.groups.kernel.sticky_input import read_owned_order
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
 from spark_assign.migration.kernel.group_subset import GroupSubset, part_of

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.client_libraries import STOP_ALL
-from spark_assign.groups.kernel.facts import column
+from spark_assign.groups.kernel.facts import column, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions
 from spark_assign.groups.kernel.group_properties import (
@@ -27,7 +27,6 @@ from spark_assign.groups.kernel.group_properties import (
     read_group_types,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import index_facts
 from spark_assign.groups.kernel.plan_groups import read_leaders
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.upgrade import words
