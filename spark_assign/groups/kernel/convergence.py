@@ -211,7 +211,8 @@ def _rows(
 
 # DOC: Rounds of the cooperative protocol (KIP-429), for many groups at once.
 #
-# After a round every member has what was not withheld and gives up the rest. Who gave something up joins again, all with
+# After a round every member has what was not withheld and gives up the rest. Who gave something up joins again, all
+# with
 # the next generation, and another round follows; a round in which nobody gives anything up is the last.
 #
 
@@ -287,7 +288,8 @@ def _by_group(groups: StickyGroups, topic: IntArray, number: IntArray) -> IntArr
 
 # DOC: In how many heartbeats each member of a KIP-848 group comes to its target, and what it waits for.
 #
-# The target is there with the first heartbeat (`simulation.kernel.current_assignment_builder` says what each one does). A
+# The target is there with the first heartbeat (`simulation.kernel.current_assignment_builder` says what each one
+# does). A
 # client reports at once what it has given up, not a heartbeat interval later; so the others' second heartbeat finds it.
 #
 #     loses nothing, waits for nothing    1: it gets what nobody has

@@ -183,10 +183,12 @@ def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation:
     return withheld
 
 
-# DOC: franz-go's sticky balancers where nothing is in dispute (`undisputed`): `groups.assignors.franz_go.homogeneous`, on
+# DOC: franz-go's sticky balancers where nothing is in dispute (`undisputed`):
+# `groups.assignors.franz_go.homogeneous`, on
 # runs.
 #
-# Only what nobody owns, and what members have too much, is looked at one by one. Whoever gives was dealt nothing: who was
+# Only what nobody owns, and what members have too much, is looked at one by one. Whoever gives was dealt nothing: who
+# was
 # has at most one more than whoever has least. So what is order-dependent is only what was dealt
 # (`groups.assignors.franz_go.deal_positions`).
 #

@@ -168,7 +168,8 @@ class _Reader:
 #
 # What the balancing of `groups.assignors.librdkafka` comes to here
 #     - It asks for each partition whether any two members differ by two or more, and stops once they do not.
-#     - It walks over partitions from the fullest, each time the first one by topic and number of whoever has most left of
+#     - It walks over partitions from the fullest, each time the first one by topic and number of whoever has most
+# left of
 #       what it owned. As long as two members differ by two or more, that one is the fullest now, too: members that were
 #       given something have at most one more than the emptiest, and the emptiest never has less than before.
 #     - So each step of the walk moves a partition from the fullest, of these the last by id, to the emptiest, of these

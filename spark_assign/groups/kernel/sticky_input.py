@@ -131,9 +131,11 @@ def in_owned_order(owned: PartitionSlices, told: PartitionSlices) -> tuple[IntAr
     return np.lexsort((np.where(known, place, every), owned.member)), known
 
 
-# DOC: Groups in which nothing is in dispute: members all subscribe to the same topics, and nobody claims what another does.
+# DOC: Groups in which nothing is in dispute: members all subscribe to the same topics, and nobody claims what another
+# does.
 #
-# The sticky assignors of other libraries go partition by partition. In such groups it can be told from counts alone what
+# The sticky assignors of other libraries go partition by partition. In such groups it can be told from counts alone
+# what
 # comes out: there they are planned on runs, many at once, and only what changes hands is looked at one by one.
 #
 
