@@ -16,7 +16,7 @@ from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import PLACE, fail_on, reads, stored_run
 from spark_assign.cli.result_output import stored_history
 from spark_assign.report.html import report
-from spark_assign.simulation.compare import COMPARED, COSTS
+from spark_assign.simulation.simulation import COMPARED, COSTS
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import place_and_run
 from spark_assign.stores.run_store import StoredPlan, read_plan

@@ -30,11 +30,9 @@ from spark_assign.report.group_pictures import GroupPictureData, draw_group, sig
 from spark_assign.report.html.collect_simulation import drawn_ownership
 from spark_assign.report.text.simulation import rows_text, summarize_comparison, summarize_simulation, summarize_story
 from spark_assign.simulation import Settings, Simulation, simulate, simulate_protocols
-from spark_assign.simulation.compare import side_by_side
-from spark_assign.simulation.local_simulation import play_story
-from spark_assign.simulation.scenarios import SCENARIOS, Scenario
+from spark_assign.simulation.scenarios import SCENARIOS, Scenario, play_story
 from spark_assign.simulation.settings import BROKER_RELEASES
-from spark_assign.simulation.simulation import play_fleet
+from spark_assign.simulation.simulation import play_fleet, side_by_side
 from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
 from spark_assign.stores.run_store import check_output, read_plan
 from spark_assign.tables.errors import ConfigError

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from spark_assign.report.text.ownership_chart import MOST_LINES, draw_timeline
 from spark_assign.report.text.sequence_diagram import draw_sequence, sequence_diagram
 from spark_assign.report.text.simulation import with_protocol
-from spark_assign.simulation.local_simulation import Story
+from spark_assign.simulation.scenarios import Story
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.tables.groups import GROUP_KEY
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 from pyspark.sql import DataFrame
 
-from spark_assign.simulation.kernel.consumer_group_requests import RELEASES
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import RELEASES, Timing
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.schema_check import conform
 from spark_assign.tables.simulation import SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS, SETTINGS_OF_PARTITIONS

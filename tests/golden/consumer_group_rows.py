@@ -17,11 +17,10 @@ from typing import Any
 from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, code
 from spark_assign.simulation.kernel.consumer_group import ConsumerGroup
-from spark_assign.simulation.kernel.consumer_group_member import ConsumerGroupMember
-from spark_assign.simulation.kernel.consumer_group_requests import NOT_SENT, GroupConfig, Heartbeat
-from spark_assign.simulation.kernel.target_assignment import TargetRequest
-from spark_assign.simulation.kernel.target_assignors import assign_targets
-from spark_assign.simulation.kernel.topics_image import Topic, TopicsImage
+from spark_assign.simulation.kernel.consumer_group_members import NOT_SENT, ConsumerGroupMember, Heartbeat
+from spark_assign.simulation.kernel.settings import GroupConfig
+from spark_assign.simulation.kernel.target_assignment import TargetRequest, Topic, TopicsImage
+from spark_assign.simulation.kernel.target_assignment_builder import assign_targets
 
 FILE = Path(__file__).parent / "consumer-group.jsonl.gz"
 Row = dict[str, Any]

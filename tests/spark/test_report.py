@@ -22,7 +22,7 @@ from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
 from spark_assign.report.html.collect_comparison import compare_rows, drift_rows
 from spark_assign.report.html.collect_plan import plan_rows
 from spark_assign.report.html.collect_simulation import drawn_ownership, simulation_rows
-from spark_assign.simulation.compare import side_by_side, simulate_protocols
+from spark_assign.simulation.simulation import side_by_side, simulate_protocols
 from spark_assign.stores.run_store import StoredPlan, read_plan, write_plan
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS

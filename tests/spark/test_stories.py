@@ -19,8 +19,7 @@ from spark_assign.connect.scenarios import ninety_by_ten
 from spark_assign.report.group_pictures import sight_of_simulation, sight_of_story
 from spark_assign.report.text.simulation import summarize_simulation, summarize_story
 from spark_assign.simulation import Settings, facts
-from spark_assign.simulation.local_simulation import play_story
-from spark_assign.simulation.scenarios import SCENARIOS, Scenario, crash, rolling_deployment, textbook_join
+from spark_assign.simulation.scenarios import SCENARIOS, Scenario, crash, play_story, rolling_deployment, textbook_join
 from spark_assign.simulation.simulation import play_fleet
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import read_plan

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_assign.simulation.kernel.assignment_request import Topics, code
-from spark_assign.simulation.kernel.async_member import AsyncMember
 from spark_assign.simulation.kernel.events import Event, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
-from spark_assign.simulation.kernel.initial_state import InitialState
-from spark_assign.simulation.kernel.member import ClassicMember
+from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
 from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.simulation.kernel.simulate_groups import answers
+from spark_assign.simulation.kernel.simulated_group import InitialState
 
 EAGER, COOPERATIVE, STICKY = ("range",), ("cooperative-sticky",), ("sticky",)
 BEATS = 5_000

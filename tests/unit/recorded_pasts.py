@@ -18,10 +18,10 @@ from spark_assign.simulation.kernel.assignment_request import (
 )
 from spark_assign.simulation.kernel.events import Event, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
-from spark_assign.simulation.kernel.initial_state import InitialState
 from spark_assign.simulation.kernel.member import ClassicMember
 from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.simulation.kernel.simulate_groups import answers
+from spark_assign.simulation.kernel.simulated_group import InitialState
 from tests.unit.history_log import numbers_bytes, text_bytes
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")

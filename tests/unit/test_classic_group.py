@@ -11,8 +11,7 @@ import pytest
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes, text_order
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_calls import play, play_all
-from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
-from spark_assign.simulation.kernel.classic_group_state import IllegalArgument, IllegalState, State
+from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember, IllegalArgument, IllegalState, State
 from tests.golden import classic_group_rows
 
 ADD = {"op": "add", "protocol_type": "consumer", "protocols": ["range"], "topics": ["t"], "rebalance_timeout_ms": 1000}

@@ -9,11 +9,10 @@ from typing import Any
 
 from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.consumer_group import ConsumerGroup, GroupState
-from spark_assign.simulation.kernel.consumer_group_member import MemberState
-from spark_assign.simulation.kernel.consumer_group_requests import RELEASES, GroupConfig, Heartbeat, Response
-from spark_assign.simulation.kernel.target_assignment import TargetRequest
-from spark_assign.simulation.kernel.target_assignors import assign_targets
-from spark_assign.simulation.kernel.topics_image import Topic, TopicsImage
+from spark_assign.simulation.kernel.consumer_group_members import Heartbeat, MemberState, Response
+from spark_assign.simulation.kernel.settings import RELEASES, GroupConfig
+from spark_assign.simulation.kernel.target_assignment import TargetRequest, Topic, TopicsImage
+from spark_assign.simulation.kernel.target_assignment_builder import assign_targets
 
 PAGE = Path(__file__).parents[2] / "docs" / "sticky.md"
 T0 = Topic(0, "t0", 4, 0, 0)

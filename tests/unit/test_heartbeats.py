@@ -13,10 +13,8 @@ from spark_assign.groups.kernel.convergence import converge, list_heartbeats
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.consumer_group import ConsumerGroup, GroupState
-from spark_assign.simulation.kernel.consumer_group_member import ConsumerGroupMember, MemberState
-from spark_assign.simulation.kernel.consumer_group_requests import Heartbeat, Response
-from spark_assign.simulation.kernel.target_assignment import TargetAssignment
-from spark_assign.simulation.kernel.topics_image import Topic, TopicsImage
+from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMember, Heartbeat, MemberState, Response
+from spark_assign.simulation.kernel.target_assignment import TargetAssignment, Topic, TopicsImage
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.sizes import drawn

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from spark_assign.simulation.kernel.assignment_request import code
-from spark_assign.simulation.kernel.async_member import AsyncMember
-from spark_assign.simulation.kernel.consumer_group_requests import RELEASES
 from spark_assign.simulation.kernel.events import BadEvent, Event, in_order
-from spark_assign.simulation.kernel.initial_state import InitialState
-from spark_assign.simulation.kernel.member import ClassicMember
-from spark_assign.simulation.kernel.settings import Timing, is_cooperative
+from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
+from spark_assign.simulation.kernel.settings import RELEASES, Timing, is_cooperative
+from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, scenes
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at

@@ -10,7 +10,7 @@ from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.assignment_request import JoinedMember
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.coordinator import Coordinator
-from spark_assign.simulation.kernel.event_queue import EventQueue
+from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.settings import Timing
 from tests.unit.protocol_plays import EAGER
 

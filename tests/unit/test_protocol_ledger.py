@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_assign.simulation.kernel.event_queue import EventQueue
+from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.member import SimulatedMember
 from spark_assign.simulation.kernel.ownership_log import BEING_REVOKED, DOWN, UNOWNED, OwnershipLog, Partition, merged
 

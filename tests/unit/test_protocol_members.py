@@ -7,9 +7,9 @@ import pytest
 from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.events import Event, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
-from spark_assign.simulation.kernel.initial_state import InitialState
 from spark_assign.simulation.kernel.leader import AssignmentRequest, assign
 from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.simulated_group import InitialState
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, owners, pauses, play, rounds, said, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}

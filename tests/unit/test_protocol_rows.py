@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_assign.simulation.kernel import simulate_groups, simulated_group
-from spark_assign.simulation.kernel.classic_group_state import IllegalState
+from spark_assign.simulation.kernel.classic_group_member import IllegalState
 from spark_assign.simulation.kernel.leader import ASSIGNORS, AssignmentResponse
 from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts

@@ -12,8 +12,7 @@ import pytest
 from jobs import connect, simulate
 from spark_assign.report.text.simulation import summarize_story
 from spark_assign.simulation import Settings
-from spark_assign.simulation.local_simulation import play_story
-from spark_assign.simulation.scenarios import deploy_fleet, textbook_join
+from spark_assign.simulation.scenarios import deploy_fleet, play_story, textbook_join
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.tables.connect import SIMULATION_TABLES
 

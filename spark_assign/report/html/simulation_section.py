@@ -12,7 +12,7 @@ from spark_assign.report.html import drawings
 from spark_assign.report.html.plan_section import by_group, rejected_table
 from spark_assign.report.html.report_data import Row, Rows, SimulationRows
 from spark_assign.report.html.table import Table
-from spark_assign.simulation.compare import COMPARED
+from spark_assign.simulation.simulation import COMPARED
 
 PROTOCOLS = ("eager", "cooperative", "static", "consumer", "configured")
 """The order in which protocols stand below each other; others follow."""

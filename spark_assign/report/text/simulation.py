@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import rejected_lines
-from spark_assign.simulation.compare import COMPARED
-from spark_assign.simulation.local_simulation import Story
+from spark_assign.simulation.scenarios import Story
+from spark_assign.simulation.simulation import COMPARED
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 

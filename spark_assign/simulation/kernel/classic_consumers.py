@@ -15,13 +15,11 @@ from collections.abc import Sequence
 
 from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
-from spark_assign.simulation.kernel.classic_group_state import State
+from spark_assign.simulation.kernel.classic_group_member import State
 from spark_assign.simulation.kernel.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
-from spark_assign.simulation.kernel.initial_state import InitialState
 from spark_assign.simulation.kernel.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, ClassicMember
 from spark_assign.simulation.kernel.ownership_log import UNOWNED
-from spark_assign.simulation.kernel.simulated_group import SimulatedGroup
-from spark_assign.simulation.kernel.trace import COORDINATOR
+from spark_assign.simulation.kernel.simulated_group import COORDINATOR, InitialState, SimulatedGroup
 
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"
 CHANGED = "its subscription changed"

@@ -23,14 +23,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from spark_assign.java.hash_map import HashTable, text_walk
-from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
-from spark_assign.simulation.kernel.classic_group_state import (
+from spark_assign.simulation.kernel.classic_group_member import (
     VALID_PREVIOUS_STATES,
+    ClassicGroupMember,
     IllegalArgument,
     IllegalState,
     State,
+    select,
 )
-from spark_assign.simulation.kernel.classic_group_vote import select
 
 CONSUMER = "consumer"
 """The protocol type whose metadata the coordinator can read."""

@@ -17,8 +17,7 @@ from typing import Any
 
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
-from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
-from spark_assign.simulation.kernel.classic_group_state import IllegalArgument, IllegalState, State
+from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember, IllegalArgument, IllegalState, State
 
 _LARGEST_INT = (1 << 31) - 1
 _PACKAGE = "org.apache.kafka.coordinator.group.classic"

@@ -6,9 +6,39 @@ reads nothing else; they are the same for all of its protocols.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum
 
-from spark_assign.java.hash_map import string_hash
+from spark_assign.java.hash_map import HashTable, string_hash
+
+
+class State(Enum):
+    """`ClassicGroupState`; the value is what Kafka calls it in its answers."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+VALID_PREVIOUS_STATES = {
+    State.EMPTY: (State.PREPARING_REBALANCE,),
+    State.PREPARING_REBALANCE: (State.STABLE, State.COMPLETING_REBALANCE, State.EMPTY),
+    State.COMPLETING_REBALANCE: (State.PREPARING_REBALANCE,),
+    State.STABLE: (State.COMPLETING_REBALANCE,),
+    State.DEAD: (State.STABLE, State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD),
+}
+"""From where a group may come into a state. (Kafka's error lists them in an order that differs from run to run.)"""
+
+
+class IllegalState(Exception):
+    """Kafka throws `IllegalStateException` with this message."""
+
+
+class IllegalArgument(Exception):
+    """Kafka throws `IllegalArgumentException` with this message."""
 
 
 class ClassicGroupMember:
@@ -79,3 +109,49 @@ class ClassicGroupMember:
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             session_timeout_ms=self.session_timeout_ms,
         )
+
+
+Protocols = Sequence[str]
+"""Of one member, the one it likes best first."""
+
+
+def select(
+    lists: Collection[tuple[str, ...]],
+    supporters: Mapping[str, int],
+    in_java_order: Callable[[], Iterable[Protocols]],
+) -> str:
+    """The protocol that wins.
+
+    Args:
+        lists: the protocols of every member, in any order.
+        supporters: how many members support each protocol.
+        in_java_order: gives the protocols of every member in the order of the map of members; asked for in a tie.
+
+    Raises:
+        IllegalArgument: no protocol of some member is supported by all.
+    """
+    candidates = {name for name, members in supporters.items() if members == len(lists)}
+    votes = Counter[str]()
+    for protocols, voters in Counter(lists).items():
+        votes[vote(protocols, candidates)] += voters
+    most = max(votes.values())
+    tied = {name for name, count in votes.items() if count == most}
+    if len(tied) == 1:
+        return tied.pop()
+    table: HashTable[str] = HashTable()
+    for member in in_java_order():
+        name = vote(member, candidates)
+        table.add(name, string_hash(name))
+    return next(name for name in table.walk() if name in tied)
+
+
+def vote(protocols: Sequence[str], candidates: Collection[str]) -> str:
+    """For which candidate a member with these protocols votes: the first in its own order.
+
+    Raises:
+        IllegalArgument: it supports none of them.
+    """
+    for protocol in protocols:
+        if protocol in candidates:
+            return protocol
+    raise IllegalArgument("Member does not support any of the candidate protocols")

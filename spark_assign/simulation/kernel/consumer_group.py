@@ -28,10 +28,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from spark_assign.simulation.kernel.consumer_group_member import NOTHING_PENDING, ConsumerGroupMember, MemberState
-from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMembers
-from spark_assign.simulation.kernel.consumer_group_regexes import Regexes
-from spark_assign.simulation.kernel.consumer_group_requests import (
+from spark_assign.simulation.kernel.consumer_group_members import (
     FENCED_INSTANCE_ID,
     FENCED_MEMBER_EPOCH,
     GROUP_ID_NOT_FOUND,
@@ -39,17 +36,21 @@ from spark_assign.simulation.kernel.consumer_group_requests import (
     JOIN,
     LEAVE,
     LEAVE_STATIC,
+    NOTHING_PENDING,
     UNKNOWN_MEMBER_ID,
     UNRELEASED_INSTANCE_ID,
-    GroupConfig,
+    ConsumerGroupMember,
+    ConsumerGroupMembers,
     Heartbeat,
     HeartbeatError,
+    MemberState,
     Response,
 )
+from spark_assign.simulation.kernel.consumer_group_regexes import Regexes
 from spark_assign.simulation.kernel.current_assignment_builder import ReconcileInput, reconcile
-from spark_assign.simulation.kernel.target_assignment import TargetRequest, TargetResponse
+from spark_assign.simulation.kernel.settings import GroupConfig
+from spark_assign.simulation.kernel.target_assignment import TargetRequest, TargetResponse, Topic, TopicsImage
 from spark_assign.simulation.kernel.target_assignment_builder import TargetAssignmentBuilder
-from spark_assign.simulation.kernel.topics_image import Topic, TopicsImage
 
 _NEVER = 2**31 - 1
 """So long after its last look the coordinator looks at a group's topics unasked (`METADATA_REFRESH_INTERVAL_MS`)."""

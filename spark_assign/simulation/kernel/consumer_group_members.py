@@ -3,13 +3,203 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
 
 from spark_assign.groups.assignors.server.hash_iteration import CoordinatorTable, map_capacity, power_of_two, walk
 from spark_assign.java.hash_map import java_key, string_hash
-from spark_assign.simulation.kernel.consumer_group_member import ConsumerGroupMember
 from spark_assign.simulation.kernel.target_assignment import NOTHING, TargetAssignment
+
+JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
+"""Epochs of a heartbeat that say something else: I join; I leave; I leave, and will be back (static members)."""
+
+NOT_SENT = -1
+"""`rebalance_timeout_ms` of a heartbeat that does not say it."""
+
+UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
+FENCED_MEMBER_EPOCH = "FENCED_MEMBER_EPOCH"
+UNRELEASED_INSTANCE_ID = "UNRELEASED_INSTANCE_ID"
+FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"
+GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"
+GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"
+INVALID_REGULAR_EXPRESSION = "INVALID_REGULAR_EXPRESSION"
+"""Error codes, as Kafka's `Errors` has them."""
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """What a member sends. What it does not send is null: it is as it was.
+
+    Attributes:
+        member_id: chosen by the member.
+        member_epoch: the last one that it was told; `JOIN`, `LEAVE` or `LEAVE_STATIC`.
+        instance_id: of a static member; in every heartbeat.
+        rack_id: where it is; the broker's assignors do not look at it.
+        rebalance_timeout_ms: how long it may take to give up partitions.
+        topics: the names that it subscribes to, in the order of the request.
+        regex: a regular expression for more of them; "": none any more.
+        assignor: the one it prefers, by its name in the broker (`uniform`, `range`).
+        owned: the partitions that it has. Only what it reports as given up counts as given up.
+    """
+
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = NOT_SENT
+    topics: Sequence[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: Collection[int] | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """It says nothing about the member that could be new."""
+        return (
+            self.topics is None
+            and self.regex is None
+            and self.assignor is None
+            and self.rebalance_timeout_ms == NOT_SENT
+            and self.rack_id is None
+            and self.instance_id is None
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """It says everything, as after a joining or an error; such a one is always told its assignment."""
+        asks = self.topics is not None or self.regex is not None
+        return self.rebalance_timeout_ms != NOT_SENT and asks and self.owned is not None
+
+
+@dataclass(slots=True)
+class Response:
+    """What the coordinator answers.
+
+    Attributes:
+        member_epoch: how far the member has come; 0 with an error.
+        assigned: all that the member has now; null: as before.
+        error: null: none. After `FENCED_MEMBER_EPOCH` and `UNKNOWN_MEMBER_ID` a member drops all and joins anew.
+    """
+
+    member_id: str
+    member_epoch: int = 0
+    assigned: Collection[int] | None = None
+    error: str | None = None
+
+
+class HeartbeatError(Exception):
+    """The coordinator answers with an error, and has changed nothing."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+NOTHING_PENDING: Mapping[int, int] = MappingProxyType({})
+"""Shared, so that who has nothing to give up can be told at a glance."""
+
+
+class MemberState(Enum):
+    """`MemberState`: how far a member is on its way to its target.
+
+    STABLE: it has all that its target says, as of its epoch.
+    UNREVOKED_PARTITIONS: it has to give up something first.
+    UNRELEASED_PARTITIONS: it lacks what others have not given up yet.
+    """
+
+    STABLE = "STABLE"
+    UNREVOKED_PARTITIONS = "UNREVOKED_PARTITIONS"
+    UNRELEASED_PARTITIONS = "UNRELEASED_PARTITIONS"
+
+
+@dataclass(slots=True, eq=False)
+class ConsumerGroupMember:
+    """A member.
+
+    Attributes:
+        member_id: its id.
+        hash_code: `String.hashCode` of it, unsigned.
+        instance_id: of a static member; null: it is dynamic.
+        rack_id: as it has told.
+        rebalance_timeout_ms: how long it may take to give up what it is to give up.
+        names: of the topics that it subscribes to.
+        regex: what it subscribes to besides; "": nothing.
+        assignor: the one it prefers; null: it does not mind.
+        member_epoch: the epoch of the target that it has come to; 0: it has just joined; -2: it is away.
+        previous_member_epoch: the one before, which is accepted once more.
+        state: how far it is.
+        assigned: what it has or may have from now on, with the epoch in which it got each.
+        pending_revocation: what it is to give up and has not reported as given up.
+    """
+
+    member_id: str
+    hash_code: int = -1
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = NOT_SENT
+    names: frozenset[str] = frozenset()
+    regex: str = ""
+    assignor: str | None = None
+    member_epoch: int = 0
+    previous_member_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Mapping[int, int] = field(default_factory=dict)
+    pending_revocation: Mapping[int, int] = field(default_factory=lambda: NOTHING_PENDING)
+
+    def __post_init__(self) -> None:
+        if self.hash_code < 0:
+            self.hash_code = string_hash(self.member_id)
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Nothing is left to do for this target."""
+        return self.state is MemberState.STABLE and self.member_epoch == epoch
+
+    def told(self, request: Heartbeat) -> ConsumerGroupMember:
+        """The member with what it says of itself; the same object if that is nothing new."""
+        if request.is_plain:
+            return self
+        said = request.rebalance_timeout_ms
+        after = replace(
+            self,
+            instance_id=self.instance_id if request.instance_id is None else request.instance_id,
+            rack_id=self.rack_id if request.rack_id is None else request.rack_id,
+            rebalance_timeout_ms=self.rebalance_timeout_ms if said == NOT_SENT else said,
+            names=self.names if request.topics is None else frozenset(request.topics),
+            regex=self.regex if request.regex is None else request.regex,
+            assignor=self.assignor if request.assignor is None else request.assignor,
+        )
+        return self if after._said == self._said else after
+
+    @property
+    def _said(self) -> tuple[object, ...]:
+        """What a heartbeat may change."""
+        return self.instance_id, self.rack_id, self.rebalance_timeout_ms, self.names, self.regex, self.assignor
+
+    def at(
+        self, epoch: int, state: MemberState, assigned: Mapping[int, int], pending: Mapping[int, int]
+    ) -> ConsumerGroupMember:
+        """The member one step further (`updateMemberEpoch`)."""
+        return ConsumerGroupMember(
+            self.member_id,
+            self.hash_code,
+            self.instance_id,
+            self.rack_id,
+            self.rebalance_timeout_ms,
+            self.names,
+            self.regex,
+            self.assignor,
+            epoch,
+            self.member_epoch,
+            state,
+            assigned,
+            pending,
+        )
+
+    def under(self, member_id: str) -> ConsumerGroupMember:
+        """The static member that is back, with another id and all that it had."""
+        return replace(self, member_id=member_id, hash_code=-1, member_epoch=0, previous_member_epoch=0)
 
 
 @dataclass(slots=True)

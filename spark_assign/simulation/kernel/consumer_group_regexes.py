@@ -10,12 +10,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from spark_assign.simulation.kernel.consumer_group_requests import (
-    INVALID_REGULAR_EXPRESSION,
-    GroupConfig,
-    HeartbeatError,
-)
-from spark_assign.simulation.kernel.topics_image import TopicsImage
+from spark_assign.simulation.kernel.consumer_group_members import INVALID_REGULAR_EXPRESSION, HeartbeatError
+from spark_assign.simulation.kernel.settings import GroupConfig
+from spark_assign.simulation.kernel.target_assignment import TopicsImage
 
 _AT_MOST_EVERY_MS = 10_000
 

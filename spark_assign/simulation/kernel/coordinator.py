@@ -14,11 +14,10 @@ from typing import Protocol
 
 from spark_assign.simulation.kernel.assignment_request import JoinedMember
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
-from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
-from spark_assign.simulation.kernel.classic_group_state import State
-from spark_assign.simulation.kernel.event_queue import EventQueue
+from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember, State
+from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.settings import Timing
-from spark_assign.simulation.kernel.trace import RebalanceRow
+from spark_assign.simulation.kernel.simulated_group import RebalanceRow
 
 CONSUMER = "consumer"
 INCONSISTENT, UNKNOWN_MEMBER = "INCONSISTENT_GROUP_PROTOCOL", "UNKNOWN_MEMBER_ID"

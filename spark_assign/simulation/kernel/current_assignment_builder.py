@@ -23,7 +23,7 @@ from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
 
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS
-from spark_assign.simulation.kernel.consumer_group_member import NOTHING_PENDING, ConsumerGroupMember, MemberState
+from spark_assign.simulation.kernel.consumer_group_members import NOTHING_PENDING, ConsumerGroupMember, MemberState
 from spark_assign.simulation.kernel.target_assignment import TargetAssignment
 
 

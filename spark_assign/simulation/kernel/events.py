@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "topic-created": ("topic", "partitions"),
@@ -92,3 +94,25 @@ def _check(event: Event) -> None:
             raise event.refused(f"{name} holds a null; leave it out")
     if event.assignors is not None and not event.assignors:
         raise event.refused("assignors is empty; name at least one, or leave it out")
+
+
+class EventQueue:
+    """What is to happen, by time; at one instant in the order in which it was asked for."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._asked = 0
+        self._waiting: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+
+    def at(self, time: int, what: Callable[..., None], *args: Any) -> None:
+        """Call it at that time."""
+        self._asked += 1
+        heappush(self._waiting, (time, self._asked, what, args))
+
+    def step(self, until: int | None) -> bool:
+        """Let the next thing happen; false if there is none before or at that time."""
+        if not self._waiting or (until is not None and self._waiting[0][0] > until):
+            return False
+        self.now, _, what, args = heappop(self._waiting)
+        what(*args)
+        return True

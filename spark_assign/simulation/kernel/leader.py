@@ -11,17 +11,147 @@ No answer depends on the asks beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+
+from spark_assign.groups.assignors.rack_aware_range import RackTopic, lay_topics
+from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.round_robin_offset import round_robin_start
+from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
 from spark_assign.simulation.kernel.assignment_request import (
+    CODE_BITS,
     AssignmentRequest,
     AssignmentResponse,
     JoinedMember,
+    RequestTable,
     Topics,
+    answer,
     code,
+    java_order,
+    layout,
+    read_asks,
 )
-from spark_assign.simulation.kernel.leader_range_roundrobin import assign_range, assign_roundrobin
 from spark_assign.simulation.kernel.leader_sticky import assign_cooperative_sticky, assign_sticky
 from spark_assign.tables.errors import UnknownAssignorError
+
+
+def assign_range(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+    """Kafka's `RangeAssignor`."""
+    return _deal(asks, _by_range)
+
+
+def assign_roundrobin(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+    """Kafka's `RoundRobinAssignor`."""
+    return _deal(asks, _in_turn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of all asks, then those of all classes.
+
+    Attributes:
+        members: of all lines, one line after the other.
+        places: of each line the places of its members in the line of their ask.
+        begin, size: of each line in `members`.
+        of_topic: of each topic the number of its line.
+    """
+
+    members: IntArray
+    places: list[Sequence[int]]
+    begin: IntArray
+    size: IntArray
+    of_topic: IntArray
+
+
+def _deal(
+    asks: Sequence[AssignmentRequest], place_of: Callable[[RequestTable, _Lines, IntArray, IntArray], IntArray]
+) -> list[AssignmentResponse]:
+    """Deal all partitions; `place_of`: row of the topic and partition to a place in the topic's line."""
+    table = read_asks(asks)
+    lines = _lines(table)
+    row, partition = np.repeat(np.arange(len(table.topic)), table.partitions), ranges_by_length(table.partitions)
+    place = place_of(table, lines, row, partition)
+    member = lines.members[lines.begin[lines.of_topic[row]] + place]
+    return answer(table, member, table.topic[row] << CODE_BITS | partition, {})
+
+
+def _lines(table: RequestTable) -> _Lines:
+    members: list[int] = []
+    places: list[Sequence[int]] = []
+    for ask, begin in zip(table.asks, table.begin, strict=False):
+        members += [begin + at for at in serving_order(ask.members)]
+        places.append(range(len(ask.members)))
+    ask_of = np.searchsorted(table.begin, [some[0] for some in table.classes], "right") - 1
+    for ask_number, some in zip(ask_of.tolist(), table.classes, strict=True):
+        begin, end = table.begin[ask_number : ask_number + 2]
+        wanted = set(some)
+        places.append([at for at, member in enumerate(members[begin:end]) if member in wanted])
+        members += [members[begin + at] for at in places[-1]]
+    size = np.array([len(each) for each in places], np.int64)
+    return _Lines(
+        members=np.array(members, np.int64),
+        places=places,
+        begin=np.cumsum(size) - size,
+        size=size,
+        of_topic=np.where(table.topic_class == ALL_MEMBERS, table.topic_ask, len(table.asks) + table.topic_class),
+    )
+
+
+def serving_order(members: Sequence[JoinedMember]) -> list[int]:
+    """Indexes of the members in the order in which range and roundrobin serve them."""
+    static = [at for at, each in enumerate(members) if each.group_instance_id is not None]
+    if not static:
+        return java_order([each.member_id for each in members])
+    dynamic = [at for at, each in enumerate(members) if each.group_instance_id is None]
+    by_instance = java_order([members[at].group_instance_id or "" for at in static])
+    by_id = java_order([members[at].member_id for at in dynamic])
+    return [static[at] for at in by_instance] + [dynamic[at] for at in by_id]
+
+
+# --- round robin --------------------------------------------------------------------------------------------
+
+
+def _in_turn(table: RequestTable, lines: _Lines, row: IntArray, partition: IntArray) -> IntArray:
+    start = np.empty(len(table.topic), np.int64)
+    line, counts = lines.of_topic.tolist(), table.partitions.tolist()
+    for begin, end in key_ranges(table.topic_ask):
+        start[begin:end] = round_robin_start((lines.places[line[at]], counts[at]) for at in range(begin, end))
+    return (start[row] + partition) % lines.size[lines.of_topic[row]]
+
+
+# --- range --------------------------------------------------------------------------------------------------
+
+
+def _by_range(table: RequestTable, lines: _Lines, row: IntArray, partition: IntArray) -> IntArray:
+    quota, longer = np.divmod(table.partitions, lines.size[lines.of_topic])
+    in_longer = longer * (quota + 1)
+    quota_of, behind = quota[row], partition - in_longer[row]
+    place: IntArray = np.where(behind < 0, partition // (quota_of + 1), longer[row] + behind // np.maximum(quota_of, 1))
+    ends = np.cumsum(table.partitions)
+    for begin, end in key_ranges(table.topic_ask):
+        ask = table.asks[int(table.topic_ask[begin])]
+        if ask.topics.racks and any(each.rack_id for each in ask.members):
+            for topic, owner in _by_rack(table, lines, begin, end).items():
+                place[ends[topic] - len(owner) : ends[topic]] = owner
+    return place
+
+
+def _by_rack(table: RequestTable, lines: _Lines, begin: int, end: int) -> dict[int, IntArray]:
+    """Of the topics of one ask (these rows) that racks decide, who gets each partition, as places in the line."""
+    ask = table.asks[int(table.topic_ask[begin])]
+    asked = [
+        RackTopic(row, int(lines.of_topic[row]), int(table.partitions[row]), layout(ask, int(table.topic[row])))
+        for row in range(begin, end)
+    ]
+    return lay_topics(asked, {line: _racks(table, lines, line) for line in {each.line for each in asked}})
+
+
+def _racks(table: RequestTable, lines: _Lines, line: int) -> list[str | None]:
+    members = lines.members[lines.begin[line] : lines.begin[line] + lines.size[line]].tolist()
+    return [table.members[member].rack_id or None for member in members]
+
 
 __all__ = [
     "ASSIGNORS",

@@ -21,10 +21,12 @@ from spark_assign.simulation.kernel.assignment_request import (
     CODE_BITS,
     AssignmentRequest,
     AssignmentResponse,
+    RequestTable,
+    answer,
     java_order,
     layout,
+    read_asks,
 )
-from spark_assign.simulation.kernel.request_table import RequestTable, answer, read_asks
 
 _MASK = (1 << CODE_BITS) - 1
 

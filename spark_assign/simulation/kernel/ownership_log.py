@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from spark_assign.simulation.kernel.assignment_request import code
+from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.member import SimulatedMember
 
 CONSUMED, BEING_REVOKED, RESTORING, DOWN, UNOWNED = "consumed", "revoking", "restoring", "down", "unowned"
@@ -52,20 +54,20 @@ class OwnershipLog:
         self.there: dict[int, Partition] = {}
         self.gone: list[tuple[Partition, int]] = []
 
-    def create(self, codes: Iterable[int], at: int) -> None:
+    def create(self, keys: Iterable[int], at: int) -> None:
         """Partitions begin to exist, without an owner."""
-        for code in codes:
-            self.there[code] = Partition(code, at, UNOWNED, at, paused_from=at)
+        for key in keys:
+            self.there[key] = Partition(key, at, UNOWNED, at, paused_from=at)
 
-    def delete(self, codes: Iterable[int], at: int) -> None:
+    def delete(self, keys: Iterable[int], at: int) -> None:
         """Partitions cease to exist; their pauses end with them."""
-        for code in codes:
-            partition = self.there.pop(code)
+        for key in keys:
+            partition = self.there.pop(key)
             self._turn(partition, UNOWNED, None, at)
             self._resume(partition, at)
             self.gone.append((partition, at))
 
-    def give(self, codes: Iterable[int], owner: SimulatedMember, at: int) -> int:
+    def give(self, keys: Iterable[int], owner: SimulatedMember, at: int) -> int:
         """A member gets partitions; those that it had last it consumes at once, the others when they are restored.
 
         Returns:
@@ -73,13 +75,13 @@ class OwnershipLog:
         """
         moved = 0
         identity = owner.identity
-        for code in codes:
-            partition = self.there.get(code)
+        for key in keys:
+            partition = self.there.get(key)
             if partition is None:
                 continue
             last = partition.last
             moved += last is not None and last != identity
-            restore = 0 if last in (identity, None) else self.differing.get(code, self.restore_ms)
+            restore = 0 if last in (identity, None) else self.differing.get(key, self.restore_ms)
             if restore:
                 self._turn(partition, RESTORING, owner, at)
                 partition.ready = at + restore
@@ -89,7 +91,7 @@ class OwnershipLog:
             partition.last = identity
         return moved
 
-    def pause(self, codes: Iterable[int], owner: SimulatedMember, state: str, at: int) -> int:
+    def pause(self, keys: Iterable[int], owner: SimulatedMember, state: str, at: int) -> int:
         """The owner stops consuming (`revoking`, `down`) or has the partitions no longer (`unowned`).
 
         Partitions that the member does not own are passed over: somebody may have taken them from it already.
@@ -98,8 +100,8 @@ class OwnershipLog:
             how many it owned.
         """
         stopped = 0
-        for code in codes:
-            partition = self.there.get(code)
+        for key in keys:
+            partition = self.there.get(key)
             if partition is not None and partition.owner is owner:
                 stopped += 1
                 self._turn(partition, state, None if state == UNOWNED else owner, at)
@@ -159,3 +161,44 @@ def merged(intervals: Iterable[Interval]) -> Iterator[Interval]:
         last = each
     if last is not None:
         yield last
+
+
+class SimulatedTopics:
+    """Topics by index, with their partition counts.
+
+    Attributes:
+        partitions: of every topic that there is.
+        wanted: topics that some member has asked for; nobody misses the others.
+    """
+
+    def __init__(self, partitions: dict[int, int], ledger: OwnershipLog, clock: EventQueue) -> None:
+        self.partitions = partitions
+        self.wanted: set[int] = set()
+        self._ledger, self._clock = ledger, clock
+
+    def look(self, topics: Iterable[int]) -> dict[int, int]:
+        """What a client sees that looks at these topics now."""
+        return {topic: self.partitions[topic] for topic in topics if topic in self.partitions}
+
+    def want(self, topics: Iterable[int]) -> None:
+        """From now on it matters whether these topics are consumed."""
+        for topic in topics:
+            if topic not in self.wanted:
+                self.wanted.add(topic)
+                self._appear(topic, 0, self.partitions.get(topic, 0))
+
+    def grow(self, topic: int, count: int) -> None:
+        """The topic has so many partitions now."""
+        before = self.partitions.get(topic, 0)
+        self.partitions[topic] = count
+        self._appear(topic, before, count)
+
+    def delete(self, topic: int) -> None:
+        """The topic is gone with all its partitions."""
+        count = self.partitions.pop(topic)
+        if topic in self.wanted:
+            self._ledger.delete((code(topic, number) for number in range(count)), self._clock.now)
+
+    def _appear(self, topic: int, first: int, end: int) -> None:
+        if topic in self.wanted:
+            self._ledger.create((code(topic, number) for number in range(first, end)), self._clock.now)

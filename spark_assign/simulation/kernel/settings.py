@@ -4,13 +4,50 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from spark_assign.simulation.kernel.consumer_group_requests import RELEASES, GroupConfig
-
 KAFKA_DEFAULT = ("range", "cooperative-sticky")
 """`partition.assignment.strategy` of a consumer that is not told otherwise."""
 
 COOPERATIVE = frozenset({"cooperative-sticky"})
 """Assignors that support the cooperative protocol (`ConsumerPartitionAssignor.supportedProtocols`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """What the broker is set to, and what differs between its releases.
+
+    Attributes:
+        session_timeout_ms: a member that was not heard of for so long is fenced
+            (`group.consumer.session.timeout.ms`).
+        heartbeat_interval_ms: what members are told to do (`group.consumer.heartbeat.interval.ms`).
+        assignment_interval_ms: so long a target is in use at least (`group.consumer.assignment.interval.ms`); 0: a new
+            one whenever it is due.
+        regex_refresh_interval_ms: so often regular expressions are resolved anew
+            (`group.consumer.regex.refresh.interval.ms`).
+        max_size: of members (`group.consumer.max.size`).
+        assignors: the first one is taken if no member prefers any (`group.consumer.assignors`).
+        first_epoch: of a group without members.
+        before_4_4: a change of the preferred assignor alone is no reason for a new target; a static member that is back
+            counts as one more for `max_size`; whoever takes another instance id keeps the old one as well; a group that
+            has lost its last member still has its last target, and the assignment interval of it to wait for.
+    """
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    regex_refresh_interval_ms: int = 600_000
+    max_size: int = 2**31 - 1
+    assignors: tuple[str, ...] = ("uniform", "range")
+    first_epoch: int = 1
+    before_4_4: bool = False
+
+
+RELEASES = {
+    "4.1": GroupConfig(assignment_interval_ms=0, first_epoch=0, before_4_4=True),
+    "4.2": GroupConfig(assignment_interval_ms=0, first_epoch=0, before_4_4=True),
+    "4.3": GroupConfig(before_4_4=True),
+    "4.4": GroupConfig(),
+}
+"""Defaults of each release of the broker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,16 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from spark_assign.simulation.kernel.classic_group_state import IllegalArgument, IllegalState
+from spark_assign.simulation.kernel.classic_group_member import IllegalArgument, IllegalState
 from spark_assign.simulation.kernel.events import BadEvent, Event
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
-from spark_assign.simulation.kernel.initial_state import InitialState
 from spark_assign.simulation.kernel.leader import ASSIGNORS, AssignmentRequest, AssignmentResponse, assign
 from spark_assign.simulation.kernel.ownership_log import merged
 from spark_assign.simulation.kernel.settings import Timing
-from spark_assign.simulation.kernel.simulated_group import AssignorError, DoesNotConvergeError
+from spark_assign.simulation.kernel.simulated_group import AssignorError, DoesNotConvergeError, InitialState
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, Key, SimulationInput, scenes
 from spark_assign.simulation.kernel.target_assignment import TargetRequest, TargetResponse
-from spark_assign.simulation.kernel.target_assignors import assign_targets
+from spark_assign.simulation.kernel.target_assignment_builder import assign_targets
 
 SIDE_BY_SIDE = 200
 """So many groups are played at once; it bounds what a worker holds."""

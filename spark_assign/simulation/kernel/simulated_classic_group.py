@@ -10,8 +10,7 @@ from spark_assign.simulation.kernel.classic_consumers import CHANGED, Consumers
 from spark_assign.simulation.kernel.coordinator import UNKNOWN_MEMBER
 from spark_assign.simulation.kernel.member import CLOSING, REVOKING, STABLE, ClassicMember
 from spark_assign.simulation.kernel.ownership_log import DOWN
-from spark_assign.simulation.kernel.simulated_group import AssignorError
-from spark_assign.simulation.kernel.trace import COORDINATOR, RebalanceRow
+from spark_assign.simulation.kernel.simulated_group import COORDINATOR, AssignorError, RebalanceRow
 
 
 class SimulatedClassicGroup(Consumers):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_assign.simulation.kernel.async_consumers import REQUEST, AsyncConsumers
-from spark_assign.simulation.kernel.async_member import STALE, AsyncMember, LocalAssignment
-from spark_assign.simulation.kernel.consumer_group_requests import LEAVE, LEAVE_STATIC, Heartbeat
-from spark_assign.simulation.kernel.member import STABLE
+from spark_assign.simulation.kernel.consumer_group_members import LEAVE, LEAVE_STATIC, Heartbeat
+from spark_assign.simulation.kernel.member import STABLE, STALE, AsyncMember, LocalAssignment
 from spark_assign.simulation.kernel.ownership_log import DOWN, UNOWNED
-from spark_assign.simulation.kernel.trace import COORDINATOR, RebalanceRow
+from spark_assign.simulation.kernel.simulated_group import COORDINATOR, RebalanceRow
 
 
 class SimulatedConsumerGroup(AsyncConsumers):

@@ -6,16 +6,95 @@ The classic protocol's are `consumers.Consumers`, KIP-848's `async_consumers.Asy
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from spark_assign.java.hash_map import string_hash
-from spark_assign.simulation.kernel.event_queue import EventQueue
-from spark_assign.simulation.kernel.initial_state import InitialState
+from spark_assign.simulation.kernel.assignment_request import Topics
+from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.member import SimulatedMember
-from spark_assign.simulation.kernel.ownership_log import BEING_REVOKED, UNOWNED, OwnershipLog
-from spark_assign.simulation.kernel.simulated_topics import SimulatedTopics
-from spark_assign.simulation.kernel.trace import COORDINATOR, RebalanceRow, TraceRow, partitions_text
+from spark_assign.simulation.kernel.ownership_log import BEING_REVOKED, UNOWNED, OwnershipLog, SimulatedTopics
+from spark_assign.simulation.kernel.settings import Timing
+
+
+@dataclass(slots=True)
+class InitialState:
+    """What a play begins with.
+
+    Attributes:
+        members: those that are there at the beginning, as the coordinator lists them, with what they own.
+        topics: all topics that the group may ever ask for.
+        partitions: of those that there are, how many partitions.
+        generation_id: of the group.
+        timing: what the group is set to.
+        strategies: of members that come later, unless their event tells; of KIP-848's members at most one, the broker's
+            assignor that they ask for.
+        all_static: whether members that come later are static, each under its own id.
+        revoke_ms, restore_ms: of partitions for which it is not as in `timing`, by code.
+        heartbeats: whether the members speak KIP-848's protocol (`group.protocol=consumer`), and not the classic one.
+        topic_ids: of each topic `Uuid.hashCode` and its place by `Uuid.compareTo`; the broker's assignors look at them.
+            Empty: topics count by name.
+    """
+
+    members: Sequence[SimulatedMember]
+    topics: Topics
+    partitions: dict[int, int]
+    generation_id: int
+    timing: Timing
+    strategies: tuple[str, ...]
+    all_static: bool = False
+    revoke_ms: Mapping[int, int] = field(default_factory=dict)
+    restore_ms: Mapping[int, int] = field(default_factory=dict)
+    heartbeats: bool = False
+    topic_ids: Sequence[tuple[int, int]] = ()
+
+
+COORDINATOR, EVENT = "coordinator", "event"
+"""Actors that are no members; `event`: something happens from outside."""
+SHOWN_CAUSES = 3
+
+
+@dataclass(slots=True)
+class TraceRow:
+    """A row of `tables.simulation.TRACE`."""
+
+    at_ms: int
+    generation_id: int
+    actor: str
+    message: str
+    to: str | None
+    detail: str
+
+
+@dataclass(slots=True)
+class RebalanceRow:
+    """A row of `tables.simulation.ROUNDS` in the making; `begin_ms` is null until somebody wants to rebalance."""
+
+    begin_ms: int = 0
+    causes: list[str] = field(default_factory=list)
+    generation_id: int = 0
+    joined_ms: int = 0
+    end_ms: int = 0
+    members: int = 0
+    leader: str | None = None
+    assignor: str | None = None
+    revoked: int = 0
+    lost: int = 0
+    assigned: int = 0
+    moved: int = 0
+
+    @property
+    def cause(self) -> str:
+        """Why there is a rebalance."""
+        more = len(self.causes) - SHOWN_CAUSES
+        return "; ".join(self.causes[:SHOWN_CAUSES]) + (f"; {more} more" if more > 0 else "")
+
+
+def partitions_text(codes: Iterable[int], names: Sequence[str]) -> str:
+    """Partitions by name, separated by blanks."""
+    return " ".join(f"{names[code >> 32]}-{code & 0xFFFFFFFF}" for code in sorted(codes))
+
 
 M = TypeVar("M", bound=SimulatedMember)
 

@@ -25,12 +25,11 @@ import pyarrow.compute as pc
 from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import Topics, code
-from spark_assign.simulation.kernel.async_member import AsyncMember
 from spark_assign.simulation.kernel.events import MOST_PARTITIONS, BadEvent, Event, in_order
-from spark_assign.simulation.kernel.initial_state import InitialState
 from spark_assign.simulation.kernel.leader import ASSIGNORS
-from spark_assign.simulation.kernel.member import ClassicMember, SimulatedMember
+from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember, SimulatedMember
 from spark_assign.simulation.kernel.settings import KAFKA_DEFAULT, Timing, is_cooperative
+from spark_assign.simulation.kernel.simulated_group import InitialState
 
 GROUP, MEMBER, OWNED, TOPIC, TIMES, EVENT = range(6)
 

@@ -30,8 +30,8 @@ from spark_assign.advice.kernel.membership.static_support import of_deployment
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_library
 from spark_assign.groups.kernel.group_properties import UNSUPPORTED_TYPES
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
-from spark_assign.simulation.kernel.initial_state import InitialState
 from spark_assign.simulation.kernel.simulate_groups import SimulationRun, in_step
+from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import (
     CONFIGURED,
     GROUP,

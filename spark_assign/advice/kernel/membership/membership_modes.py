@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 from spark_assign.advice.kernel.membership.params import heartbeat_of, session_of
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.simulation.kernel.async_member import AsyncMember
 from spark_assign.simulation.kernel.events import Event
-from spark_assign.simulation.kernel.initial_state import InitialState
-from spark_assign.simulation.kernel.member import ClassicMember, SimulatedMember
+from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember, SimulatedMember
 from spark_assign.simulation.kernel.settings import Timing, is_cooperative
+from spark_assign.simulation.kernel.simulated_group import InitialState
 
 DYNAMIC, STATIC, MIXED = "dynamic", "static", "mixed"
 EAGER, COOPERATES, SERVED = "eager", "cooperative", "consumer"

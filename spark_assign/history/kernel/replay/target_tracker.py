@@ -15,9 +15,11 @@ from spark_assign.simulation.kernel.target_assignment import (
     TargetAssignment,
     TargetRequest,
     TargetResponse,
+    Topic,
+    TopicsImage,
     fresh,
+    id_walk,
 )
-from spark_assign.simulation.kernel.topics_image import Topic, TopicsImage, id_walk
 
 
 class TargetTracker:
