@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.history import record_facts
 from spark_assign.history.kernel import history_rows as kinds
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.record_facts import conformed
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.errors import ConfigError

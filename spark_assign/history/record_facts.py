@@ -1,8 +1,8 @@
 """Raw records to what is told of groups, by Spark: one pass over the records, one over whole groups.
 
-The first makes facts, batch by batch (`history.kernel.reduce`): of a million commits some thousand intervals are left.
+The first makes facts, batch by batch (`history.kernel.facts`): of a million commits some thousand intervals are left.
 Only these, and the records about the groups themselves, are shuffled, all of a group to one task
-(`history.kernel.merge_facts`), where they are told (`history.kernel.build_tables`).
+(`history.kernel.merge_facts`), where they are told (`history.kernel.build_history`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_assign.history.kernel import merge_facts, reduce
+from spark_assign.history.kernel import merge_facts, facts as reduce
 from spark_assign.history.kernel.build_history import told_of
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.schemas import TOLD
 from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
 from spark_assign.tables.errors import FleetError

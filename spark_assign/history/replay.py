@@ -15,7 +15,7 @@ from spark_assign.history import record_facts
 from spark_assign.history.kernel.replay import replay as kernel
 from spark_assign.history.kernel.replay.read_history import replay_parts
 from spark_assign.history.kernel.replay.replay_variants import ASSIGNORS
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.schemas import REPLAY
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches

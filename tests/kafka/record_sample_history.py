@@ -27,7 +27,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
-from spark_assign.history.kernel.segments import RECORDS
+from spark_assign.history.kernel.log_segments import RECORDS
 from tests.kafka import connect_workers, group_members, maven
 from tests.kafka.broker import Cluster, cluster
 from tests.kafka.group_members import Consumer

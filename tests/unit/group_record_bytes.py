@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_assign.history.kernel.reduce import RECORDS
+from spark_assign.history.kernel.facts import RECORDS
 from spark_assign.wire.group_records import write_key, write_value
 
 START_MS = 1_790_000_000_000

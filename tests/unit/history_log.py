@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from spark_assign.history.kernel import facts
-from spark_assign.history.kernel.build_tables import tell
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.build_history import tell
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.kernel.timeline import Owned, Timeline
-from spark_assign.history.kernel.timelines import timelines
+from spark_assign.history.kernel.build_timelines import timelines
 from spark_assign.wire.group_records import NAMES, write_key, write_value
 
 TYPES = {name: number for number, name in NAMES.items()}

@@ -19,8 +19,8 @@ from spark_assign.history.kernel.commit_intervals import (
     merge_intervals,
     of_commits,
 )
-from spark_assign.history.kernel.offset_commit_values import committed
-from spark_assign.history.kernel.record_keys import CORRUPT, UNKNOWN_TYPE, read_keys
+from spark_assign.history.kernel.batch_decoder import committed
+from spark_assign.history.kernel.batch_decoder import CORRUPT, UNKNOWN_TYPE, read_keys
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
 from tests.sizes import drawn

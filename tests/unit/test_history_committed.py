@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.history.kernel.commit_intervals import COMMIT_INTERVAL
-from spark_assign.history.kernel.commit_rows import committed
+from spark_assign.history.kernel.build_history import committed
 from spark_assign.history.kernel.facts import COMMITS, DELETED, FACTS, RECORD
 from spark_assign.history.kernel.group_chunks import pieces
 from spark_assign.history.kernel.history_rows import TOLD

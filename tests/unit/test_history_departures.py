@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_assign.history.kernel.departures import Departure, departures
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.kernel.timeline import RecordedMember
 from tests.unit.history_pasts import SESSION, generation, member, past
 

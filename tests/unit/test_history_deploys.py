@@ -10,7 +10,7 @@ from spark_assign.history.kernel.departures import departures
 from spark_assign.history.kernel.deploys import Deploy, deploys, is_flapping, most_in_a_day
 from spark_assign.history.kernel.group_rows import of_group
 from spark_assign.history.kernel.pauses import stops
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.kernel.timeline import RecordedMember, Timeline
 from tests.unit.history_pasts import generation, member, past
 

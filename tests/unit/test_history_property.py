@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.history.kernel import facts
-from spark_assign.history.kernel.build_tables import tell
+from spark_assign.history.kernel.build_history import tell
 from spark_assign.history.kernel.departures import departures
 from spark_assign.history.kernel.generation_changes import changes
-from spark_assign.history.kernel.memberships import memberships
-from spark_assign.history.kernel.ownership_rows import runs_of
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.group_rows import memberships
+from spark_assign.history.kernel.group_rows import runs_of
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.kernel.timeline import Timeline
 from tests.sizes import drawn
 from tests.unit.history_log import owners

@@ -12,7 +12,7 @@ import pytest
 from spark_assign.history.kernel import facts
 from spark_assign.history.kernel.commit_intervals import COMMIT_INTERVAL
 from spark_assign.history.kernel.merge_facts import in_parts, of_parts
-from spark_assign.history.kernel.reduce import RECORDS, reduced
+from spark_assign.history.kernel.facts import RECORDS, reduced
 from spark_assign.wire.group_records import NAMES, NEWEST, write_key
 from tests.unit import group_record_bytes as random_bytes
 from tests.unit.group_record_bytes import START_MS, Raw, table

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from spark_assign.history.kernel.departures import departures
 from spark_assign.history.kernel.deploys import Deploy, deploys, is_flapping
 from spark_assign.history.kernel.pauses import stops
-from spark_assign.history.kernel.reduce import RECORDS, reduced
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.facts import RECORDS, reduced
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.kernel.timeline import Timeline
-from spark_assign.history.kernel.timelines import timelines
+from spark_assign.history.kernel.build_timelines import timelines
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
 ASKED = HistoryThresholds(gap_ms=3_000, together_ms=30_000, session_ms=6_000)

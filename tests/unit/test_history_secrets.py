@@ -13,7 +13,7 @@ import pytest
 
 from spark_assign.connect import connect_protocol
 from spark_assign.history.kernel import redact
-from spark_assign.history.kernel.segments import RECORDS
+from spark_assign.history.kernel.log_segments import RECORDS
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.group_records import read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError

@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from spark_assign.history.kernel.pauses import CommitPause, PauseSummary, pauses, stops
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.kernel.timeline import Timeline
 from tests.unit.history_pasts import generation, member, past
 

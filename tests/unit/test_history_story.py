@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from spark_assign.history.kernel.ownership_rows import runs_of
+from spark_assign.history.kernel.group_rows import runs_of
 from tests.unit.history_connect import told, worker
 from tests.unit.history_log import (
     ID,

@@ -1,1 +1,1 @@
-"""The past of groups, from the records of their coordinator: generations, owners in time, silences, deploys."""
+"""Builds the past of groups from their coordinator's records: generations, ownership, commits, pauses, deploys."""

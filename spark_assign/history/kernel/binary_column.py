@@ -1,4 +1,4 @@
-"""Numbers and bytes out of a column of bytes, at places that differ from row to row; no Python per row."""
+"""Reads integers and byte ranges from a binary Arrow column at a different offset in each row, vectorized."""
 
 from __future__ import annotations
 
@@ -16,68 +16,77 @@ _WIDTHS = {">i1": 1, ">u1": 1, ">i2": 2, ">i4": 4, ">i8": 8}
 
 
 class BinaryColumn:
-    """The bytes of a column. Places are counted from the begin of the first row's; what is null has no bytes.
+    """The bytes of a binary column. Offsets count from the first byte of the first row; a null has no bytes.
 
     Attributes:
-        begin, end: of each row, where its bytes are.
+        start: offset of each row's first byte, shape (num_rows,).
+        end: offset after each row's last byte, shape (num_rows,).
     """
 
     def __init__(self, column: pa.Array | pa.ChunkedArray) -> None:
-        array = one_array(column).cast(pa.large_binary())
+        array = combine_chunks(column).cast(pa.large_binary())
         _, offsets, data = array.buffers()
         if offsets is None:
-            places = np.zeros(len(array) + 1, np.int64)
+            bounds = np.zeros(len(array) + 1, np.int64)
         else:
-            places = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
-        self.begin: IntArray = places[:-1]
-        self.end: IntArray = places[1:]
+            bounds = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
+        self.start: IntArray = bounds[:-1]
+        self.end: IntArray = bounds[1:]
         if data is None or len(data) < 8:
             data = (b"" if data is None else data.to_pybytes()).ljust(8, b"\0")
         self._data = np.frombuffer(data, np.uint8)
 
-    def number(self, kind: str, at: IntArray) -> IntArray:
-        """The numbers that begin at these places; of places outside of the column any.
+    def read_integers(self, dtype: str, offsets: IntArray) -> IntArray:
+        """Returns the integers that start at `offsets`. An offset outside of the column yields an arbitrary value.
 
         Args:
-            kind: as numpy has it, big endian, such as `>i8`.
+            dtype: NumPy type string of a big-endian integer, such as `>i8`.
+            offsets: offset of each integer's first byte.
         """
-        room = len(self._data) - _WIDTHS[kind] + 1
-        anywhere: np.ndarray[Any, Any] = np.ndarray((room,), kind, self._data, strides=(1,))
-        return anywhere[np.clip(at, 0, room - 1)].astype(np.int64)
+        num_offsets = len(self._data) - _WIDTHS[dtype] + 1
+        overlapping: np.ndarray[Any, Any] = np.ndarray((num_offsets,), dtype, self._data, strides=(1,))
+        return overlapping[np.clip(offsets, 0, num_offsets - 1)].astype(np.int64)
 
-    def parts(self, begin: IntArray, length: IntArray) -> pa.LargeBinaryArray:
-        """A part of each row, as a column of its own."""
+    def slice_bytes(self, start: IntArray, length: IntArray) -> pa.LargeBinaryArray:
+        """Returns one byte range per row as a binary column."""
         ends = np.cumsum(length)
-        data = self._data[np.repeat(begin, length) + ranges_by_length(length)] if len(length) else np.empty(0, np.uint8)
-        places = np.concatenate([np.zeros(1, np.int64), ends])
+        data = self._data[np.repeat(start, length) + ranges_by_length(length)] if len(length) else np.empty(0, np.uint8)
+        bounds = np.concatenate([np.zeros(1, np.int64), ends])
         return pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), len(length), [None, pa.py_buffer(places), pa.py_buffer(data)]
+            pa.large_binary(), len(length), [None, pa.py_buffer(bounds), pa.py_buffer(data)]
         )
 
-    def ids(self, at: IntArray) -> pa.FixedSizeBinaryArray:
-        """The 16 bytes from each of these places."""
+    def read_uuids(self, offsets: IntArray) -> pa.FixedSizeBinaryArray:
+        """Returns the 16 bytes from each offset."""
         wide: np.ndarray[Any, Any] = np.ndarray((max(len(self._data) - 15, 0),), "V16", self._data, strides=(1,))
-        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(at), [None, pa.py_buffer(wide[at].tobytes())])
+        values = pa.py_buffer(wide[offsets].tobytes())
+        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(offsets), [None, values])
 
 
-def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Returns a column as one contiguous array."""
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column
 
 
-def lists_of(kind: pa.ListType, begins: IntArray, parts: Sequence[IntArray | pa.Array]) -> pa.ListArray:
-    """Lists of structs: where each begins, and the columns of these."""
-    fields = list(kind.value_type)
-    columns = [pa.array(part).cast(field.type) for part, field in zip(parts, fields, strict=True)]
-    ends = pa.array(np.append(begins, len(columns[0])).astype(np.int32))
-    return pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays(columns, fields=fields), type=kind)
+def build_lists(list_type: pa.ListType, starts: IntArray, columns: Sequence[IntArray | pa.Array]) -> pa.ListArray:
+    """Returns lists of structs.
+
+    Args:
+        list_type: the type of the result.
+        starts: index of each list's first struct.
+        columns: the fields of all structs, one column per field.
+    """
+    fields = list(list_type.value_type)
+    arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, fields, strict=True)]
+    bounds = pa.array(np.append(starts, len(arrays[0])).astype(np.int32))
+    return pa.ListArray.from_arrays(bounds, pa.StructArray.from_arrays(arrays, fields=fields), type=list_type)
 
 
-def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[IntArray, pa.Array]:
-    """Of each row the number of its value among those that are there, and these, sorted; null is one, the first."""
-    encoded = one_array(column).dictionary_encode(null_encoding="encode")
+def dictionary_indexes(column: pa.Array | pa.ChunkedArray) -> tuple[IntArray, pa.Array]:
+    """Returns the index of each row's value among the distinct values, and these values sorted, null first."""
+    encoded = combine_chunks(column).dictionary_encode(null_encoding="encode")
     order = pc.array_sort_indices(encoded.dictionary, null_placement="at_start")
     rank = np.empty(len(order), np.int64)
     rank[order.to_numpy(zero_copy_only=False)] = np.arange(len(order))

@@ -1,22 +1,26 @@
-"""Commits as intervals in which no two that follow each other are further apart than a threshold.
+"""Compresses commits into intervals in which consecutive commits are no further apart than a threshold.
 
-Intervals of some commits and intervals of others make those of all of them, whatever was united first: two are one if
-they overlap or touch within the threshold, which holds of their commits exactly if it holds of them.
+The intervals of all commits can be computed from the intervals of any subsets, in any order: two intervals merge if
+they overlap or touch within the threshold, which is true of the intervals exactly if it is true of their commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.history.kernel.binary_column import lists_of, one_array
+from spark_assign.history.kernel.binary_column import build_lists, combine_chunks
+from spark_assign.history.kernel.timeline import CommitInterval
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
-_LEAST = np.iinfo(np.int64).min
+_MIN_INT64 = np.iinfo(np.int64).min
 
 COMMIT_INTERVAL = pa.struct(
     {
@@ -24,18 +28,31 @@ COMMIT_INTERVAL = pa.struct(
         **dict.fromkeys(("from_ms", "until_ms", "commits", "first_offset", "last_offset"), pa.int64()),
     }
 )
-"""One of a topic's intervals."""
+"""An interval of a topic's commits."""
 
-ONCE = pa.struct({"partition": pa.int32(), "at_ms": pa.int64(), "offset": pa.int64()})
-"""One of a single commit, in half the bytes: of a compacted topic nearly all are."""
+SINGLE_COMMIT = pa.struct({"partition": pa.int32(), "at_ms": pa.int64(), "offset": pa.int64()})
+"""An interval of one commit in half the bytes. In a compacted topic, almost all intervals are of this kind."""
 
-LISTS = {"once": pa.list_(ONCE), "commit_intervals": pa.list_(COMMIT_INTERVAL)}
-"""The columns in which facts have them."""
+LISTS = {"once": pa.list_(SINGLE_COMMIT), "commit_intervals": pa.list_(COMMIT_INTERVAL)}
+"""The columns of facts that hold intervals."""
+
+TopicPartition = tuple[str, int]
+"""Topic name and partition."""
 
 
 @dataclass(frozen=True)
 class CommitIntervals:
-    """Intervals of commits as columns; `topic` is the number of a topic of a group. One commit is an interval, too."""
+    """Intervals of commits as columns. A single commit is an interval, too.
+
+    Attributes:
+        topic: index of a topic of a group.
+        partition: partition of the topic.
+        from_ms: time of the first commit.
+        until_ms: time of the last commit.
+        commits: number of commits.
+        first_offset: the largest offset committed at `from_ms`.
+        last_offset: the largest offset committed at `until_ms`.
+    """
 
     topic: IntArray
     partition: IntArray
@@ -46,101 +63,186 @@ class CommitIntervals:
     last_offset: IntArray
 
     @property
-    def slot(self) -> IntArray:
-        """Numbers of what is committed, by topic and partition."""
+    def topic_partition(self) -> IntArray:
+        """A key per interval that sorts by topic and partition."""
         return pack_keys(self.topic, self.partition)
 
-    def listed(self) -> Iterator[tuple[str, IntArray, pa.ListArray]]:
-        """As LISTS, a list for each topic: the column, of each list a row that is in it, and the lists.
+    def to_lists(self) -> Iterator[tuple[str, IntArray, pa.ListArray]]:
+        """Converts the intervals, which must be sorted by topic, to the columns of `LISTS`.
 
-        They are by topic.
+        Yields:
+            the column, a row of an interval in each list, and one list per topic.
         """
-        once = self.commits == 1
+        is_single = self.commits == 1
         single = self.topic, self.partition, self.from_ms, self.first_offset
-        for (name, kind), which, columns in zip(LISTS.items(), (once, ~once), (single, _columns(self)), strict=True):
-            if which.any():
-                topic, *parts = columns if which.all() else (column[which] for column in columns)
-                begins = np.flatnonzero(starts_new_key(topic))
-                yield name, np.flatnonzero(which)[begins], lists_of(kind, begins, parts)
+        for (name, list_type), mask, columns in zip(
+            LISTS.items(), (is_single, ~is_single), (single, _columns(self)), strict=True
+        ):
+            if mask.any():
+                topic, *fields = columns if mask.all() else (column[mask] for column in columns)
+                starts = np.flatnonzero(starts_new_key(topic))
+                yield name, np.flatnonzero(mask)[starts], build_lists(list_type, starts, fields)
 
 
 def flatten_intervals(topic: IntArray, facts: pa.Table) -> CommitIntervals:
-    """Intervals out of the lists of facts of some topics."""
-    of_single, single = _flatten_intervals(topic, facts["once"])
-    of_several, several = _flatten_intervals(topic, facts["commit_intervals"])
-    if len(of_single):
+    """Returns the intervals in the lists of facts; `topic` is the topic index of each fact."""
+    single_topic, single = _flatten_lists(topic, facts["once"])
+    interval_topic, fields = _flatten_lists(topic, facts["commit_intervals"])
+    if len(single_topic):
         partition, at_ms, offset = single
-        some = CommitIntervals(of_single, partition, at_ms, at_ms, np.ones(len(at_ms), np.int64), offset, offset)
-        if not len(of_several):
-            return some
-        pairs = zip(_columns(some), (of_several, *several), strict=True)
+        count = np.ones(len(at_ms), np.int64)
+        singles = CommitIntervals(single_topic, partition, at_ms, at_ms, count, offset, offset)
+        if not len(interval_topic):
+            return singles
+        pairs = zip(_columns(singles), (interval_topic, *fields), strict=True)
         return CommitIntervals(*(np.concatenate(pair) for pair in pairs))
-    return CommitIntervals(of_several, *several)
+    return CommitIntervals(interval_topic, *fields)
 
 
-def _flatten_intervals(topic: IntArray, column: pa.ChunkedArray) -> tuple[IntArray, list[IntArray]]:
-    """The columns of a column of lists, and of each row its topic."""
-    lists = one_array(column)
-    parts = [part.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) for part in lists.flatten().flatten()]
-    return np.repeat(topic, lists.value_lengths().fill_null(0).to_numpy()), parts
+def _flatten_lists(topic: IntArray, column: pa.ChunkedArray) -> tuple[IntArray, list[IntArray]]:
+    """Returns the topic of each struct in a column of lists, and the fields of the structs."""
+    lists = combine_chunks(column)
+    fields = [field.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) for field in lists.flatten().flatten()]
+    return np.repeat(topic, lists.value_lengths().fill_null(0).to_numpy()), fields
 
 
-def of_commits(
+def intervals_from_commits(
     topic: IntArray, partition: IntArray, at_ms: IntArray, offset: IntArray, gap_ms: int
 ) -> tuple[CommitIntervals, IntArray]:
-    """The intervals of single commits, as `merge_intervals`."""
-    return merge_intervals(
-        CommitIntervals(topic, partition, at_ms, at_ms, np.ones(len(topic), np.int64), offset, offset), gap_ms
-    )
+    """Returns the intervals of single commits, as `merge_intervals` does."""
+    count = np.ones(len(topic), np.int64)
+    return merge_intervals(CommitIntervals(topic, partition, at_ms, at_ms, count, offset, offset), gap_ms)
 
 
-def merge_intervals(some: CommitIntervals, gap_ms: int) -> tuple[CommitIntervals, IntArray]:
-    """The fewest intervals that say the same, by topic, partition and time, and of each a row that is in it.
+def merge_intervals(intervals: CommitIntervals, gap_ms: int) -> tuple[CommitIntervals, IntArray]:
+    """Merges intervals that overlap or are at most `gap_ms` apart.
 
-    Of several commits at one moment the largest offset counts, so that no order of the records matters.
+    Of several commits at the same time, the largest offset counts, so the order of the records doesn't matter.
+
+    Returns:
+        the intervals sorted by topic, partition, and time, and for each the row of one of its input intervals.
     """
-    slot = some.slot
-    if (slot[1:] > slot[:-1]).all():
-        return some, np.arange(len(slot))
-    order = np.argsort(pack_keys(slot, some.from_ms), kind="stable")
-    some, slot = CommitIntervals(*(column[order] for column in _columns(some))), slot[order]
-    latest = pack_keys(slot, some.until_ms)
-    reach = some.until_ms[_place_of_largest(latest)]
-    begins = starts_new_key(slot)
-    begins[1:] |= some.from_ms[1:] - reach[:-1] > gap_ms
-    first = np.flatnonzero(begins)
-    of = np.cumsum(begins) - 1
-    from_ms, until_ms = some.from_ms[first], np.maximum.reduceat(some.until_ms, first)
-    at_first = np.where(some.from_ms == from_ms[of], some.first_offset, _LEAST)
-    at_last = np.where(some.until_ms == until_ms[of], some.last_offset, _LEAST)
-    found = CommitIntervals(
-        some.topic[first],
-        some.partition[first],
+    topic_partition = intervals.topic_partition
+    if (topic_partition[1:] > topic_partition[:-1]).all():
+        return intervals, np.arange(len(topic_partition))
+    order = np.argsort(pack_keys(topic_partition, intervals.from_ms), kind="stable")
+    intervals = CommitIntervals(*(column[order] for column in _columns(intervals)))
+    topic_partition = topic_partition[order]
+    latest = pack_keys(topic_partition, intervals.until_ms)
+    max_until_ms = intervals.until_ms[_running_argmax(latest)]
+    starts_interval = starts_new_key(topic_partition)
+    starts_interval[1:] |= intervals.from_ms[1:] - max_until_ms[:-1] > gap_ms
+    first = np.flatnonzero(starts_interval)
+    merged_index = np.cumsum(starts_interval) - 1
+    from_ms, until_ms = intervals.from_ms[first], np.maximum.reduceat(intervals.until_ms, first)
+    first_offset = np.where(intervals.from_ms == from_ms[merged_index], intervals.first_offset, _MIN_INT64)
+    last_offset = np.where(intervals.until_ms == until_ms[merged_index], intervals.last_offset, _MIN_INT64)
+    merged = CommitIntervals(
+        intervals.topic[first],
+        intervals.partition[first],
         from_ms,
         until_ms,
-        np.add.reduceat(some.commits, first),
-        np.maximum.reduceat(at_first, first),
-        np.maximum.reduceat(at_last, first),
+        np.add.reduceat(intervals.commits, first),
+        np.maximum.reduceat(first_offset, first),
+        np.maximum.reduceat(last_offset, first),
     )
-    return found, order[first]
+    return merged, order[first]
 
 
 def pack_keys(major: IntArray, minor: IntArray) -> IntArray:
-    """One number for two, that sorts as the first does and, where those are equal, as the second; not below 0."""
+    """Returns one nonnegative key per row that sorts by `major`, then by `minor`."""
     if not len(major):
         return major
     low, high = int(minor.min()), int(minor.max())
     if (int(major.max()) + 1) * (high - low + 1) >= 1 << 63:
-        major, minor = (np.unique(each, return_inverse=True)[1] for each in (major, minor))
+        major, minor = (np.unique(values, return_inverse=True)[1] for values in (major, minor))
         low, high = 0, int(minor.max())
     return major * (high - low + 1) + (minor - low)
 
 
-def _place_of_largest(numbers: IntArray) -> IntArray:
-    """Of each row the place of the largest number up to it."""
-    largest = np.maximum.accumulate(numbers)
-    return np.maximum.accumulate(np.where(numbers == largest, np.arange(len(numbers)), 0))
+def _running_argmax(values: IntArray) -> IntArray:
+    """Returns, for each row, the last index of the largest value up to that row."""
+    largest = np.maximum.accumulate(values)
+    return np.maximum.accumulate(np.where(values == largest, np.arange(len(values)), 0))
 
 
-def _columns(some: CommitIntervals) -> tuple[IntArray, ...]:
-    return tuple(getattr(some, name) for name in CommitIntervals.__dataclass_fields__)
+def _columns(intervals: CommitIntervals) -> tuple[IntArray, ...]:
+    return tuple(getattr(intervals, name) for name in CommitIntervals.__dataclass_fields__)
+
+
+# --- commits of many groups ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CommitColumns:
+    """The commits of many groups, one row per group and topic partition, sorted by these.
+
+    Attributes:
+        group: index of the group.
+        topic: topic name.
+        partition: partition of the topic.
+        intervals: the intervals of all rows.
+        first: index of each row's first interval, and their total number at the end, shape (num_rows + 1,).
+        deleted: number of tombstones of each row.
+    """
+
+    group: IntArray
+    topic: pa.DictionaryArray
+    partition: IntArray
+    intervals: CommitIntervals
+    first: IntArray
+    deleted: IntArray
+
+    @cached_property
+    def rows_with_gaps(self) -> list[int]:
+        """Indexes of the rows that have several intervals, ascending."""
+        rows: list[int] = np.flatnonzero(np.diff(self.first) > 1).tolist()
+        return rows
+
+    def iter_rows(self, start: int, end: int) -> Iterator[tuple[TopicPartition, tuple[CommitInterval, ...]]]:
+        """Yields the rows from `start` up to `end`, each with its intervals."""
+        first = self.first[start : end + 1].tolist()
+        columns = (getattr(self.intervals, name)[first[0] : first[-1]].tolist() for name in CommitInterval._fields)
+        intervals = list(map(CommitInterval, *columns))
+        topics = self.topic.slice(start, end - start).to_pylist()
+        for topic, partition, (first_interval, next_interval) in zip(
+            topics, self.partition[start:end].tolist(), pairwise(first), strict=True
+        ):
+            yield (topic, partition), tuple(intervals[first_interval - first[0] : next_interval - first[0]])
+
+
+class Commits(Mapping[TopicPartition, tuple[CommitInterval, ...]]):
+    """The commits of one group, converted to Python objects on first use: most groups never need them."""
+
+    def __init__(self, columns: CommitColumns, start: int, end: int) -> None:
+        self._columns, self._start, self._end = columns, start, end
+
+    def __getitem__(self, topic_partition: TopicPartition) -> tuple[CommitInterval, ...]:
+        return self._by_partition[topic_partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._by_partition)
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    @cached_property
+    def _by_partition(self) -> dict[TopicPartition, tuple[CommitInterval, ...]]:
+        if not len(self):
+            return {}
+        return dict(sorted(self._columns.iter_rows(self._start, self._end)))
+
+    def with_gaps(self) -> Iterator[tuple[TopicPartition, tuple[CommitInterval, ...]]]:
+        """Yields the partitions that have several intervals, so gaps between them."""
+        rows = self._columns.rows_with_gaps
+        first, last = (bisect_left(rows, bound) for bound in (self._start, self._end))
+        for row in rows[first:last]:
+            yield from self._columns.iter_rows(row, row + 1)
+
+
+def partitions_with_gaps(
+    commits: Mapping[TopicPartition, tuple[CommitInterval, ...]],
+) -> list[tuple[TopicPartition, tuple[CommitInterval, ...]]]:
+    """Returns the partitions that have several intervals, sorted by topic and partition."""
+    items = commits.with_gaps() if isinstance(commits, Commits) else commits.items()
+    return sorted((partition, intervals) for partition, intervals in items if len(intervals) > 1)

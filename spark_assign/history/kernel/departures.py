@@ -1,37 +1,37 @@
-"""How members went: they said so, their session timed out, or they came back under another id.
+"""Finds out how members departed: they left, their session timed out, or they returned with another member id.
 
-The record of a generation says who is in it, never why somebody is not. What tells it is silence: how long nothing had
-been committed for what the member owned when the generation without it was written. Kafka's rules (coordinator of 4.1,
-`GroupMetadataManager` and `OffsetMetadataManager`; the older `GroupCoordinator` has the same):
+The record of a generation says who its members are, but never why a member is missing. The evidence is commit silence:
+how long nothing had been committed for the member's partitions when the generation without it was written. Kafka's rules
+(coordinator of 4.1, `GroupMetadataManager` and `OffsetMetadataManager`; the older `GroupCoordinator` has the same):
 
 Classic groups
-    - A member that leaves is taken out at once, and the others rejoin with their next heartbeat (3 s).
-    - A member of which nothing is heard for session.timeout.ms is taken out then (`expireClassicGroupMemberHeartbeat`).
-      Its commits count as heartbeats (`commitOffset`), and so does joining a generation. So the session of a member
-      that committed, or joined, less than its timeout ago cannot have timed out: that much is proven.
-    - A dynamic member that does not rejoin within the rebalance timeout is taken out too (`completeClassicGroupJoin`),
-      but a Java client that does not poll for so long (max.poll.interval.ms, which is its rebalance timeout) says so
-      before, by itself: it has left, after a silence far longer than its session.
-    - A static member sends no LeaveGroup. It comes back under a new id and takes its place (`replaceStaticMember`), or
-      its session times out, which is what is assumed where nothing tells; an administrator, or a client that was asked
-      to (KIP-1092), may take it out all the same.
+    - A member that leaves is removed at once, and the remaining members rejoin with their next heartbeat (3 s).
+    - A member without a sign of life for session.timeout.ms is removed then (`expireClassicGroupMemberHeartbeat`). Its
+      commits count as heartbeats (`commitOffset`), and so does joining a generation. So the session of a member that
+      committed, or joined, less than its timeout ago can't have timed out: that much is proven.
+    - A dynamic member that doesn't rejoin within the rebalance timeout is removed, too (`completeClassicGroupJoin`).
+      But a Java client that doesn't poll for that long (max.poll.interval.ms, which is its rebalance timeout) sends a
+      LeaveGroup before: it has left, after a silence far longer than its session.
+    - A static member sends no LeaveGroup. Either it returns with a new member id and replaces the old one
+      (`replaceStaticMember`), or its session times out, which is assumed without other evidence. An administrator, or a
+      client that is configured to leave (KIP-1092), can remove it nevertheless.
 Consumer groups (KIP-848)
     - Leaving and timing out write the same tombstones, and bump the epoch at once. The session timeout is the broker's
       and not on record (`HistoryThresholds.session_ms`): 45 s to 60 s, unless brokers are configured otherwise. Commits
-      are not heartbeats there, which come every 5 s. Who leaves as it should commits once more before, so that a
-      silence of more than two commits, but less than a session, is only guessed to be a leave.
-    - A static member leaves with epoch -2: it keeps what it has, and is taken out when it is not back in time.
-Share and streams groups: what their members do leaves no commits by partition that could tell. Only who came back is
-told.
+      are not heartbeats, which are sent every 5 s. A member that closes normally commits before it leaves, so after a
+      silence of more than two commits, but less than a session, a leave is only a guess.
+    - A static member leaves with epoch -2: it keeps its partitions, and is removed if it doesn't return in time.
+Share and streams groups
+    - What their members do leaves no commits by partition as evidence. Only returns are recognized.
 
-What silence cannot prove: that somebody crashed. The Java client with auto-commit commits all its positions at every
-interval, idle partitions included (`SubscriptionState.allConsumed`); librdkafka, franz-go, Sarama and everybody who
-commits by hand commit only what has gone on. So a silence counts if it is conspicuous: if the member had committed at
-least twice in the time of a session before. And it counts only as far as it is the member's own: while a rebalance
-lasts, those who stay are silent too.
+Silence can't prove a crash. The Java client with auto-commit commits all positions at every interval, idle partitions
+included (`SubscriptionState.allConsumed`); librdkafka, franz-go, Sarama, and clients that commit manually commit only
+partitions with progress. So a silence counts only if it is conspicuous: if the member had committed at least twice per
+session before. And it counts only as far as it is the member's own: during a rebalance, the remaining members are silent,
+too.
 
-Certainty: `sure` where a record says it, `likely` where it follows from what is on record and Kafka's defaults,
-`guess` where something else fits as well. Who is gone and of whom none of this can be said is `unknown`.
+Certainty is `sure` if a record proves it, `likely` if it follows from the records and Kafka's defaults, and `guess` if
+another cause fits as well. A member that departed without any such evidence is `unknown`.
 """
 
 from __future__ import annotations
@@ -42,264 +42,310 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from spark_assign.history.kernel.thresholds import HistoryThresholds
-from spark_assign.history.kernel.timeline import CommitInterval, Generation, Owned, RecordedMember, Timeline
+from spark_assign.history.kernel.timeline import (
+    CommitInterval,
+    Generation,
+    HistoryThresholds,
+    OwnershipInterval,
+    RecordedMember,
+    Timeline,
+)
 
 LEFT, CRASHED, RESTARTED, IS_THERE, UNKNOWN = "left", "crashed", "restarted", "is-there", "unknown"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
 
 HEARTBEAT_MS = 5_000
-"""group.consumer.heartbeat.interval.ms by default; clients have 3 s, and a third of a session at most. A member of a
-consumer group may have been heard last so long before its last commit."""
+"""Default of group.consumer.heartbeat.interval.ms; classic clients default to 3 s, and a third of a session at most. The
+last heartbeat of a member of a consumer group can be this long before its last commit."""
 
 
 @dataclass(frozen=True)
 class Departure:
-    """A member that is gone.
+    """A member that departed.
 
     Attributes:
-        generation: the first on record that it is not in.
-        went: `left`, `crashed`, `restarted` or `unknown`.
-        came_back_as: its id now, where it came back: of those that crashed, too.
+        member_id: the member.
+        generation: id of the first generation on record without the member.
+        leave_type: `left`, `crashed`, `restarted`, or `unknown`.
+        certainty: `sure`, `likely`, or `guess`.
+        new_member_id: the id with which the member returned, also after a crash; None if it didn't return.
     """
 
     member_id: str
     generation: int
-    went: str
+    leave_type: str
     certainty: str
-    came_back_as: str | None = None
+    new_member_id: str | None = None
 
 
 @dataclass(frozen=True)
 class _CommitSilence:
-    """How long a member had committed nothing, as far as intervals say, and how often it had before that."""
+    """Bounds of how long a member had committed nothing, and its commit interval before that; None if unknown."""
 
-    least_ms: int
-    most_ms: int
-    beat_ms: float | None
+    min_ms: int
+    max_ms: int
+    commit_interval_ms: float | None
 
 
 @dataclass(frozen=True)
-class _Gone:
-    """A member that a generation does not have, and the one before has."""
+class _MissingMember:
+    """A member that the previous generation has, and `generation` doesn't have."""
 
     member: RecordedMember
-    before: Generation
-    now: Generation
+    previous: Generation
+    generation: Generation
 
 
-def departures(timeline: Timeline, asked: HistoryThresholds | None = None) -> list[Departure]:
-    """Everybody who went, in the order of generations, then of member ids. Who is still there is not in it."""
-    asked = asked or HistoryThresholds()
-    gone = list(_gone(timeline.generations))
-    told = _CommitEvidence(timeline, asked)
-    verdicts = [told.verdict(each) for each in gone]
-    back = _came_back(timeline, gone, verdicts, asked)
+@dataclass(frozen=True)
+class _Return:
+    """A member as which a departed member returned, the first generation with it, and how certain that is."""
+
+    member: RecordedMember
+    generation: Generation
+    certainty: str
+
+
+def find_departures(timeline: Timeline, thresholds: HistoryThresholds | None = None) -> list[Departure]:
+    """Returns all departures, sorted by generation, then by member id."""
+    thresholds = thresholds or HistoryThresholds()
+    missing_members = list(_find_missing(timeline.generations))
+    evidence = _CommitEvidence(timeline, thresholds)
+    verdicts = [evidence.judge(missing) for missing in missing_members]
+    returns = _find_returns(timeline, missing_members, verdicts, thresholds)
     return [
-        _departure(each, verdict, back.get(number))
-        for number, (each, verdict) in enumerate(zip(gone, verdicts, strict=True))
+        _to_departure(missing, verdict, returns.get(index))
+        for index, (missing, verdict) in enumerate(zip(missing_members, verdicts, strict=True))
     ]
 
 
-def _gone(generations: Iterable[Generation]) -> Iterator[_Gone]:
-    for before, now in pairwise(generations):
-        there = {each.member_id for each in now.members}
-        for member in sorted(before.members, key=lambda each: each.member_id):
-            if member.member_id not in there:
-                yield _Gone(member, before, now)
+def _find_missing(generations: Iterable[Generation]) -> Iterator[_MissingMember]:
+    for previous, generation in pairwise(generations):
+        current_ids = {member.member_id for member in generation.members}
+        for member in sorted(previous.members, key=lambda member: member.member_id):
+            if member.member_id not in current_ids:
+                yield _MissingMember(member, previous, generation)
 
 
-def _departure(gone: _Gone, verdict: tuple[str, str], back: tuple[RecordedMember, Generation, str] | None) -> Departure:
-    """What becomes of the verdict on a silence where somebody came back."""
-    departure = Departure(gone.member.member_id, gone.now.number, *verdict)
-    if back is None:
+def _to_departure(missing: _MissingMember, verdict: tuple[str, str], returned: _Return | None) -> Departure:
+    """Combines the verdict on a silence with the return of the member."""
+    departure = Departure(missing.member.member_id, missing.generation.generation_id, *verdict)
+    if returned is None:
         return departure
-    member, generation, certainty = back
-    departure = replace(departure, came_back_as=member.member_id)
-    in_place = certainty == SURE and generation is gone.now
-    if departure.went == CRASHED and not in_place:
+    certainty = returned.certainty
+    departure = replace(departure, new_member_id=returned.member.member_id)
+    is_replaced = certainty == SURE and returned.generation is missing.generation
+    if departure.leave_type == CRASHED and not is_replaced:
         return departure
-    return replace(departure, went=RESTARTED, certainty=LIKELY if certainty == SURE and not in_place else certainty)
+    return replace(
+        departure,
+        leave_type=RESTARTED,
+        certainty=LIKELY if certainty == SURE and not is_replaced else certainty,
+    )
 
 
 class _CommitEvidence:
-    """What commits say of the members of a group."""
+    """What the commits of a group prove about its members."""
 
-    def __init__(self, timeline: Timeline, asked: HistoryThresholds) -> None:
-        self.timeline, self.asked = timeline, asked
-        self.owned: dict[str, list[Owned]] = defaultdict(list)
-        for each in timeline.owned:
-            if each.role == "partition":
-                self.owned[each.member_id].append(each)
-        self.starts: dict[tuple[str, int], list[int]] = {}
-        self.stayed: dict[tuple[int, int], int] = {}
+    def __init__(self, timeline: Timeline, thresholds: HistoryThresholds) -> None:
+        self.timeline, self.thresholds = timeline, thresholds
+        self.ownership: dict[str, list[OwnershipInterval]] = defaultdict(list)
+        for interval in timeline.ownership:
+            if interval.role == "partition":
+                self.ownership[interval.member_id].append(interval)
+        self.interval_starts: dict[tuple[str, int], list[int]] = {}
+        self.remaining_silence: dict[tuple[int, int], int] = {}
 
-    def verdict(self, gone: _Gone) -> tuple[str, str]:
-        """How it went and how certain that is, whoever came back."""
+    def judge(self, missing: _MissingMember) -> tuple[str, str]:
+        """Returns leave type and certainty of a departure, regardless of a return."""
         classic = self.timeline.group_type == "classic"
-        member, at = gone.member, gone.now.at_ms
-        session = member.session_timeout_ms or self.asked.session_ms
-        if classic and member.group_instance_id is None and at - gone.before.at_ms < session:
-            return LEFT, LIKELY  # It had just joined: its session still ran.
-        missing = gone.now.number - gone.before.number > 1
-        no_telling = (UNKNOWN, GUESS) if member.group_instance_id is None else (CRASHED, GUESS if missing else LIKELY)
-        silence = self._silence(self.owned[member.member_id], at)
+        member, at_ms = missing.member, missing.generation.at_ms
+        session = member.session_timeout_ms or self.thresholds.session_ms
+        if classic and member.group_instance_id is None and at_ms - missing.previous.at_ms < session:
+            return LEFT, LIKELY  # It had just joined: its session was still running.
+        skips_generations = missing.generation.generation_id - missing.previous.generation_id > 1
+        if member.group_instance_id is None:
+            without_evidence = UNKNOWN, GUESS
+        else:
+            without_evidence = CRASHED, GUESS if skips_generations else LIKELY
+        silence = self._find_silence(self.ownership[member.member_id], at_ms)
         if silence is None:
-            return no_telling
-        # A member of a consumer group may have been heard last a heartbeat before it committed last.
-        timed_out = session if classic else session - min(HEARTBEAT_MS, session // 3)
-        if silence.most_ms < timed_out:
-            alone = len(gone.before.members) == 1 and classic and member.session_timeout_ms is not None
-            # Where the session is not on record, it may be shorter than assumed.
-            late = member.session_timeout_ms is None and silence.least_ms > max(
-                HEARTBEAT_MS, 2 * (silence.beat_ms or 0)
+            return without_evidence
+        # The last heartbeat of a member of a consumer group can be one interval before its last commit.
+        timeout = session if classic else session - min(HEARTBEAT_MS, session // 3)
+        if silence.max_ms < timeout:
+            is_proven = len(missing.previous.members) == 1 and classic and member.session_timeout_ms is not None
+            # A session timeout that isn't on record might be shorter than assumed.
+            is_late = member.session_timeout_ms is None and silence.min_ms > max(
+                HEARTBEAT_MS, 2 * (silence.commit_interval_ms or 0)
             )
-            return LEFT, GUESS if missing or late else SURE if alone else LIKELY
-        if silence.least_ms < timed_out or silence.beat_ms is None or 2 * silence.beat_ms > session:
-            return no_telling
-        if missing:
+            return LEFT, GUESS if skips_generations or is_late else SURE if is_proven else LIKELY
+        if silence.min_ms < timeout or silence.commit_interval_ms is None or 2 * silence.commit_interval_ms > session:
+            return without_evidence
+        if skips_generations:
             return CRASHED, GUESS
-        return self._long_silent(gone, silence, session)
+        return self._judge_long_silence(missing, silence, session)
 
-    def _long_silent(self, gone: _Gone, silence: _CommitSilence, session: int) -> tuple[str, str]:
-        """A member that used to commit had not for longer than its session."""
-        if gone.member.group_instance_id is not None:
-            return CRASHED, SURE if gone.member.session_timeout_ms is not None else LIKELY
-        own = silence.least_ms - self._silence_of_others(gone, session)
-        poll = gone.member.rebalance_timeout_ms
-        if poll is not None and poll > session and own >= poll:
-            return LEFT, LIKELY  # Its session never timed out, so its heart beat: it did not poll any more.
-        return CRASHED, LIKELY if session / 2 <= own <= session * 3 / 2 else GUESS
+    def _judge_long_silence(
+        self, missing: _MissingMember, silence: _CommitSilence, session: int
+    ) -> tuple[str, str]:
+        """Judges a member that used to commit and was silent for longer than its session."""
+        if missing.member.group_instance_id is not None:
+            return CRASHED, SURE if missing.member.session_timeout_ms is not None else LIKELY
+        own_silence = silence.min_ms - self._find_remaining_silence(missing, session)
+        poll_timeout = missing.member.rebalance_timeout_ms
+        if poll_timeout is not None and poll_timeout > session and own_silence >= poll_timeout:
+            return LEFT, LIKELY  # Its session never timed out, so it sent heartbeats: it had stopped polling.
+        return CRASHED, LIKELY if session / 2 <= own_silence <= session * 3 / 2 else GUESS
 
-    def _silence_of_others(self, gone: _Gone, session: int) -> int:
-        """For how long those who stayed had committed nothing: so long the rebalance may have lasted."""
-        key = gone.before.offset, gone.now.offset
-        if key not in self.stayed:
-            there = {each.member_id for each in gone.now.members}
+    def _find_remaining_silence(self, missing: _MissingMember, session: int) -> int:
+        """Returns how long the remaining members had committed nothing: the longest possible rebalance."""
+        generation, previous = missing.generation, missing.previous
+        key = previous.offset, generation.offset
+        if key not in self.remaining_silence:
+            current_ids = {member.member_id for member in generation.members}
             silences = (
-                self._silence([own for own in self.owned[each.member_id] if _has(own, gone.now.at_ms)], gone.now.at_ms)
-                for each in gone.before.members
-                if each.member_id in there
+                self._find_silence(
+                    [owned for owned in self.ownership[member.member_id] if _is_owned_at(owned, generation.at_ms)],
+                    generation.at_ms,
+                )
+                for member in previous.members
+                if member.member_id in current_ids
             )
-            busy = (each.least_ms for each in silences if each and each.beat_ms and 2 * each.beat_ms <= session)
-            self.stayed[key] = max(busy, default=0)
-        return self.stayed[key]
+            regular = (
+                silence.min_ms
+                for silence in silences
+                if silence and silence.commit_interval_ms and 2 * silence.commit_interval_ms <= session
+            )
+            self.remaining_silence[key] = max(regular, default=0)
+        return self.remaining_silence[key]
 
-    def _silence(self, owned: Iterable[Owned], at: int) -> _CommitSilence | None:
-        least: list[int] = []
-        most: list[int] = []
-        beats: list[float] = []
-        for own in owned:
-            if own.since_ms >= at:
+    def _find_silence(self, ownership: Iterable[OwnershipInterval], at_ms: int) -> _CommitSilence | None:
+        """Returns the silence of owned partitions up to `at_ms`; None if nothing was committed for them."""
+        min_ms: list[int] = []
+        max_ms: list[int] = []
+        commit_intervals_ms: list[float] = []
+        for owned in ownership:
+            if owned.since_ms >= at_ms:
                 continue
-            end = at if own.until_ms is None else min(at, own.until_ms)
-            for partition in own.partitions:
-                commit_intervals = self.timeline.commits.get((own.topic, partition), ())
-                number = self._before((own.topic, partition), commit_intervals, end)
-                if number < 0:
+            end = at_ms if owned.until_ms is None else min(at_ms, owned.until_ms)
+            for partition in owned.partitions:
+                intervals = self.timeline.commits.get((owned.topic, partition), ())
+                index = self._last_interval((owned.topic, partition), intervals, end)
+                if index < 0:
                     continue
-                last = commit_intervals[number]
-                # An interval that goes on has a commit within the threshold of any moment.
+                last = intervals[index]
+                # An interval that continues has a commit within the threshold of any moment.
                 newest = min(last.until_ms, end)
-                oldest = newest if last.until_ms <= end else max(end - self.asked.gap_ms, last.from_ms)
-                beats += _beat(last, commit_intervals[number - 1] if number else None)
-                if newest >= own.since_ms:  # What was committed before was somebody else's.
-                    least.append(at - newest)
-                    most.append(at - max(oldest, own.since_ms))
-        if not least:
+                oldest = newest if last.until_ms <= end else max(end - self.thresholds.gap_ms, last.from_ms)
+                commit_intervals_ms += _mean_commit_interval(last, intervals[index - 1] if index else None)
+                if newest >= owned.since_ms:  # Earlier commits were another owner's.
+                    min_ms.append(at_ms - newest)
+                    max_ms.append(at_ms - max(oldest, owned.since_ms))
+        if not min_ms:
             return None
-        return _CommitSilence(min(least), min(most), min(beats, default=None))
+        return _CommitSilence(min(min_ms), min(max_ms), min(commit_intervals_ms, default=None))
 
-    def _before(self, where: tuple[str, int], commit_intervals: tuple[CommitInterval, ...], at: int) -> int:
-        """The number of the last interval that has begun at a moment; -1: none."""
-        if where not in self.starts:
-            self.starts[where] = [each.from_ms for each in commit_intervals]
-        return bisect_right(self.starts[where], at) - 1
-
-
-def _has(owned: Owned, at: int) -> bool:
-    return owned.since_ms < at and (owned.until_ms is None or owned.until_ms >= at)
+    def _last_interval(
+        self, topic_partition: tuple[str, int], intervals: tuple[CommitInterval, ...], at_ms: int
+    ) -> int:
+        """Returns the index of the last interval that starts at `at_ms` or before; -1 if there is none."""
+        if topic_partition not in self.interval_starts:
+            self.interval_starts[topic_partition] = [interval.from_ms for interval in intervals]
+        return bisect_right(self.interval_starts[topic_partition], at_ms) - 1
 
 
-def _beat(interval: CommitInterval, before: CommitInterval | None) -> list[float]:
-    """How often a partition is committed, in milliseconds; nothing where one commit is all there is."""
+def _is_owned_at(owned: OwnershipInterval, at_ms: int) -> bool:
+    return owned.since_ms < at_ms and (owned.until_ms is None or owned.until_ms >= at_ms)
+
+
+def _mean_commit_interval(interval: CommitInterval, previous: CommitInterval | None) -> list[float]:
+    """Returns the mean time between commits of a partition, in milliseconds; empty if there is a single commit."""
     if interval.commits > 1:
         return [(interval.until_ms - interval.from_ms) / (interval.commits - 1)]
-    return [] if before is None else [interval.from_ms - before.until_ms]
+    return [] if previous is None else [interval.from_ms - previous.until_ms]
 
 
-def _came_back(
-    timeline: Timeline, gone: list[_Gone], verdicts: list[tuple[str, str]], asked: HistoryThresholds
-) -> dict[int, tuple[RecordedMember, Generation, str]]:
-    """Who of those that are gone came back as whom, in which generation, and how certain that is.
+# --- returns ------------------------------------------------------------------------------------------------------
 
-    Each newcomer is one of them at most: first those that have the instance id of somebody who went, then those with
-    the same client id on the same host, then those with a client id that nobody else has in the group (a pod comes back
-    with another address), then those with a client id that others have too.
+
+def _find_returns(
+    timeline: Timeline,
+    missing_members: list[_MissingMember],
+    verdicts: list[tuple[str, str]],
+    thresholds: HistoryThresholds,
+) -> dict[int, _Return]:
+    """Returns, by index into `missing_members`, the return of each member that returned.
+
+    Each new member matches at most one departed member: first by instance id, then by client id and host, then by a
+    client id that no other member of the group has (a pod returns with another address), then by a shared client id.
     """
-    arrivals = sorted(_arrivals(timeline.generations), key=lambda each: each[1].at_ms)
+    arrivals = sorted(_find_arrivals(timeline.generations), key=lambda arrival: arrival[1].at_ms)
     times = [generation.at_ms for _, generation in arrivals]
-    taken: set[int] = set()
-    back: dict[int, tuple[RecordedMember, Generation, str]] = {}
-    for known_by, alike, certainty in _ALIKE:
-        newcomers: dict[Hashable, list[int]] = defaultdict(list)
+    matched: set[int] = set()
+    returns: dict[int, _Return] = {}
+    for get_identity, can_match, certainty in _MATCHERS:
+        arrivals_by_identity: dict[Hashable, list[int]] = defaultdict(list)
         for arrival, (member, _) in enumerate(arrivals):
-            newcomers[known_by(member)].append(arrival)
-        for number, each in enumerate(gone):
-            if number in back or known_by(each.member) is None:
+            arrivals_by_identity[get_identity(member)].append(arrival)
+        for index, missing in enumerate(missing_members):
+            if index in returns or get_identity(missing.member) is None:
                 continue
-            # The newcomer of a crashed one may be there before the session of the old one has timed out.
-            crashed = verdicts[number][0] == CRASHED
-            early = (each.member.session_timeout_ms or asked.session_ms) if crashed else 0
-            some = newcomers[known_by(each.member)]
-            first = bisect_left(some, bisect_left(times, each.now.at_ms - early))
-            until = bisect_left(some, bisect_right(times, each.now.at_ms + asked.together_ms))
-            for arrival in some[first:until]:
+            old_member, at_ms = missing.member, missing.generation.at_ms
+            # After a crash, the new member can join before the session of the old one has timed out.
+            crashed = verdicts[index][0] == CRASHED
+            max_early_ms = (old_member.session_timeout_ms or thresholds.session_ms) if crashed else 0
+            candidates = arrivals_by_identity[get_identity(old_member)]
+            first = bisect_left(candidates, bisect_left(times, at_ms - max_early_ms))
+            end = bisect_left(candidates, bisect_right(times, at_ms + thresholds.together_ms))
+            for arrival in candidates[first:end]:
                 member, generation = arrivals[arrival]
-                itself = member.member_id == each.member.member_id and generation.at_ms < each.now.at_ms
-                if arrival not in taken and not itself and alike(each, member):
-                    taken.add(arrival)
-                    back[number] = member, generation, certainty
+                is_own_arrival = member.member_id == old_member.member_id and generation.at_ms < at_ms
+                if arrival not in matched and not is_own_arrival and can_match(missing, member):
+                    matched.add(arrival)
+                    returns[index] = _Return(member, generation, certainty)
                     break
-    return back
+    return returns
 
 
-def _arrivals(generations: Iterable[Generation]) -> Iterator[tuple[RecordedMember, Generation]]:
-    """Members in the generations they first are in, again if they had been gone."""
-    for before, now in pairwise(generations):
-        there = {each.member_id for each in before.members}
-        for member in sorted(now.members, key=lambda each: each.member_id):
-            if member.member_id not in there:
-                yield member, now
+def _find_arrivals(generations: Iterable[Generation]) -> Iterator[tuple[RecordedMember, Generation]]:
+    """Yields members in the first generation that has them, again after each absence."""
+    for previous, generation in pairwise(generations):
+        previous_ids = {member.member_id for member in previous.members}
+        for member in sorted(generation.members, key=lambda member: member.member_id):
+            if member.member_id not in previous_ids:
+                yield member, generation
 
 
-def _instance(member: RecordedMember) -> Hashable:
+def _instance_id(member: RecordedMember) -> Hashable:
     return member.group_instance_id
 
 
-def _client(member: RecordedMember) -> Hashable:
+def _client_id(member: RecordedMember) -> Hashable:
     return member.client_id
 
 
-def _client_on_host(member: RecordedMember) -> Hashable:
-    there = member.client_id is not None and member.client_host is not None
-    return (member.client_id, member.client_host) if there else None
+def _client_id_and_host(member: RecordedMember) -> Hashable:
+    is_known = member.client_id is not None and member.client_host is not None
+    return (member.client_id, member.client_host) if is_known else None
 
 
-def _may_be(gone: _Gone, member: RecordedMember) -> bool:
-    """Two static members with different instance ids are different ones."""
-    return gone.member.group_instance_id is None or member.group_instance_id is None
+def _has_no_other_instance(missing: _MissingMember, member: RecordedMember) -> bool:
+    """Checks that the members aren't both static: such members differ, as their instance ids do."""
+    return missing.member.group_instance_id is None or member.group_instance_id is None
 
 
-def _alone_may_be(gone: _Gone, member: RecordedMember) -> bool:
-    clients = Counter(each.client_id for each in gone.before.members)
-    return clients[gone.member.client_id] == 1 and _may_be(gone, member)
+def _has_unique_client_id(missing: _MissingMember, member: RecordedMember) -> bool:
+    counts = Counter(previous_member.client_id for previous_member in missing.previous.members)
+    return counts[missing.member.client_id] == 1 and _has_no_other_instance(missing, member)
 
 
-_ALIKE: tuple[tuple[Callable[[RecordedMember], Hashable], Callable[[_Gone, RecordedMember], bool], str], ...] = (
-    (_instance, lambda gone, member: True, SURE),
-    (_client_on_host, _may_be, LIKELY),
-    (_client, _alone_may_be, LIKELY),
-    (_client, _may_be, GUESS),
+_MATCHERS: tuple[
+    tuple[Callable[[RecordedMember], Hashable], Callable[[_MissingMember, RecordedMember], bool], str], ...
+] = (
+    (_instance_id, lambda missing, member: True, SURE),
+    (_client_id_and_host, _has_no_other_instance, LIKELY),
+    (_client_id, _has_unique_client_id, LIKELY),
+    (_client_id, _has_no_other_instance, GUESS),
 )
-"""What a newcomer has of who went, null where that says nothing, and what else must hold; the surest first."""
+"""The identity that both members must share (None matches nothing), another condition, and the certainty; the most
+certain first."""

@@ -1,22 +1,24 @@
-"""Deploys: rebalances that follow each other, told as what somebody did.
+"""Classifies bursts of rebalances as deploys: restarts, scaling, crashes, flapping.
 
-Rebalances of a group that are no further apart than the threshold (`HistoryThresholds.together_ms`) are one burst. What
-it was is the first of these that holds:
+Rebalances of a group that are no further apart than the threshold (`HistoryThresholds.together_ms`) are one burst. Its
+type is the first of these that applies:
 
     flapping         at least `HistoryThresholds.flapping_a_day` rebalances within 24 hours, and more than a deploy of
-    all that came
-                     and went takes: four for each (one for leaving, one for joining, and one after each of them where
-                     cooperative members give up first)
-    scale-out        members joined, and nobody went
-    scale-in         members left, and nobody came or crashed
-    crash            all that went crashed, gone or back, and nobody else joined; but not if they did so one after the
-                     other and at least half of the members were back: that is a rolling restart that does not shut down
-    restart          nobody is there who was, and all were gone at once, in one generation
-    rolling-restart  nobody is there who was, no fewer are, and no more than twice as many are or came; or at least half
-                     of the members came back, and nobody else came or went
-    mixed            anything else: one of many came back, some were replaced, members joined and others left
+                     all members that joined or left takes: four per member (one for leaving, one for joining, and one
+                     after each of them if cooperative members release partitions first)
+    scale-out        members joined, and none departed
+    scale-in         members left, and none joined or crashed
+    crash            all departed members crashed, whether they returned or not, and no other member joined; but not if
+                     they did so one after the other and at least half of the members returned: that is a rolling
+                     restart without a shutdown
+    restart          none of the members before is a member after, and all departed at once, in one generation
+    rolling-restart  none of the members before is a member after, there are no fewer members, and no more than twice as
+                     many are members or joined; or at least half of the members returned, and no other member joined or
+                     departed
+    mixed            anything else: one of many returned, some were replaced, members joined and others left
 
-A burst in which nobody came or went (topics or subscriptions changed, somebody asked for it) is no deploy.
+A burst in which no member joined or departed (topics or subscriptions changed, or a member requested the rebalance) is
+no deploy.
 """
 
 from __future__ import annotations
@@ -27,30 +29,29 @@ from dataclasses import dataclass
 
 from spark_assign.history.kernel.departures import CRASHED, GUESS, Departure
 from spark_assign.history.kernel.pauses import PauseSummary
-from spark_assign.history.kernel.thresholds import HistoryThresholds
-from spark_assign.history.kernel.timeline import Timeline
+from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 
 ROLLING, RESTART, SCALE_OUT, SCALE_IN = "rolling-restart", "restart", "scale-out", "scale-in"
 CRASH, FLAPPING, MIXED = "crash", "flapping", "mixed"
-_MEANT = (ROLLING, RESTART, SCALE_OUT, SCALE_IN)
+_INTENTIONAL = (ROLLING, RESTART, SCALE_OUT, SCALE_IN)
 
 DAY_MS = 86_400_000
-_MOST_FOR_EACH = 4
-"""Rebalances that a deploy takes for each that comes or goes."""
+_MAX_REBALANCES_PER_MEMBER = 4
+"""Largest number of rebalances that a deploy takes per member that joins or departs."""
 
 
 @dataclass(frozen=True)
 class Deploy:
-    """A row of DEPLOYS; times in milliseconds. Its columns are described there.
+    """A row of `tables.history.DEPLOYS`, with times in milliseconds.
 
     Attributes:
-        joined: newcomers that nobody came back as.
-        left: those that are gone for good, so that before + joined - left = after.
-        crashed: all that crashed, gone for good or back.
-        restarted: all that came back, crashed or not.
+        joined: number of new members as which no departed member returned.
+        left: number of members that departed without a return, so that before + joined - left = after.
+        crashed: number of members that crashed, whether they returned or not.
+        restarted: number of members that returned, whether they crashed or not.
     """
 
-    what: str
+    deploy_type: str
     since_ms: int
     until_ms: int
     first_generation: int
@@ -62,201 +63,234 @@ class Deploy:
     left: int
     crashed: int
     restarted: int
-    stopped_ms: int | None
+    paused_ms: int | None
     detail: str
 
 
 @dataclass(frozen=True)
-class _Burst:
-    """Generations in a row, by their places in the timeline, and who came and went in them."""
+class _RebalanceBurst:
+    """Consecutive generations, and the members that joined and departed in them.
 
-    places: range
-    moments: list[int]
+    Attributes:
+        generation_indexes: indexes of the generations in the timeline.
+        rebalance_times: when its rebalances were written, ascending.
+        before: ids of the members before.
+        after: ids of the members after.
+        joined: ids of new members, in order.
+        departures: departures, in order.
+        all_departed_at_once: whether a generation has none of the members before it.
+        crashed_at_once: whether several members departed in one generation, and all of them crashed.
+    """
+
+    generation_indexes: range
+    rebalance_times: list[int]
     before: frozenset[str]
     after: frozenset[str]
-    arrived: list[str]
-    gone: list[Departure]
-    all_at_once: bool
+    joined: list[str]
+    departures: list[Departure]
+    all_departed_at_once: bool
     crashed_at_once: bool
 
     @property
-    def back(self) -> int:
-        """How many came back."""
-        arrived = set(self.arrived)
-        return sum(each.came_back_as in arrived for each in self.gone)
+    def num_returned(self) -> int:
+        """The number of members that returned."""
+        joined = set(self.joined)
+        return sum(departure.new_member_id in joined for departure in self.departures)
 
     @property
-    def crashed(self) -> int:
-        """How many crashed."""
-        return sum(each.went == CRASHED for each in self.gone)
+    def num_crashed(self) -> int:
+        """The number of members that crashed."""
+        return sum(departure.leave_type == CRASHED for departure in self.departures)
 
 
-def deploys(
-    timeline: Timeline, gone: Sequence[Departure], stopped: PauseSummary, asked: HistoryThresholds
+def find_deploys(
+    timeline: Timeline, departures: Sequence[Departure], pauses: PauseSummary, thresholds: HistoryThresholds
 ) -> list[Deploy]:
-    """The deploys of a group, in their order.
+    """Returns the deploys of a group, in order.
 
     Args:
-        gone: its `departures.departures`.
-        stopped: its `silences.stops`.
+        timeline: the group.
+        departures: its `departures.find_departures`.
+        pauses: its `pauses.find_pauses`.
+        thresholds: the thresholds.
     """
-    told = ((burst, _what(burst, asked)) for burst in _bursts(timeline, gone, asked))
-    return [_deploy(timeline, burst, what, stopped) for burst, what in told if what is not None]
+    bursts = _find_bursts(timeline, departures, thresholds)
+    types = ((burst, _classify(burst, thresholds)) for burst in bursts)
+    return [_to_deploy(timeline, burst, deploy_type, pauses) for burst, deploy_type in types if deploy_type is not None]
 
 
-def is_flapping(timeline: Timeline, told: Sequence[Deploy], asked: HistoryThresholds) -> bool:
-    """Whether a group rebalances again and again: within some 24 hours as often as `HistoryThresholds.flapping_a_day`.
+def is_flapping(timeline: Timeline, deploys: Sequence[Deploy], thresholds: HistoryThresholds) -> bool:
+    """Checks whether a group has at least `HistoryThresholds.flapping_a_day` rebalances within 24 hours.
 
-    What somebody meant (restarts and scaling) counts once, however many rebalances it took: nobody means to deploy ten
-    times a day.
+    An intentional deploy (restarts and scaling) counts once, however many rebalances it took: nobody intends to deploy
+    ten times a day.
     """
-    meant = [each for each in told if each.what in _MEANT]
-    begins = [each.since_ms for each in meant]
-    alone = [at for at in rebalanced(timeline) if not _within(meant, begins, at)]
-    return most_in_a_day(sorted(begins + alone)) >= asked.flapping_a_day
+    intentional = [deploy for deploy in deploys if deploy.deploy_type in _INTENTIONAL]
+    starts = [deploy.since_ms for deploy in intentional]
+    outside = [at_ms for at_ms in find_rebalance_times(timeline) if not _is_within(intentional, starts, at_ms)]
+    return count_max_per_day(sorted(starts + outside)) >= thresholds.flapping_a_day
 
 
-def rebalanced(timeline: Timeline) -> list[int]:
-    """When a group rebalanced, ascending."""
-    return sorted(at for at in _moments(timeline) if at is not None)
+def find_rebalance_times(timeline: Timeline) -> list[int]:
+    """Returns when a group rebalanced, ascending."""
+    return sorted(at_ms for at_ms in _rebalance_times(timeline) if at_ms is not None)
 
 
-def most_in_a_day(moments: Sequence[int]) -> int:
-    """How many of these moments, which ascend, are within the worst 24 hours."""
-    return max((bisect_left(moments, at + DAY_MS) - place for place, at in enumerate(moments)), default=0)
+def count_max_per_day(times: Sequence[int]) -> int:
+    """Returns the largest number of times, which must be ascending, within 24 hours."""
+    return max((bisect_left(times, at_ms + DAY_MS) - index for index, at_ms in enumerate(times)), default=0)
 
 
-def _moments(timeline: Timeline) -> list[int | None]:
-    """Of each generation when it was written; null: it is none of its own."""
+def _rebalance_times(timeline: Timeline) -> list[int | None]:
+    """Returns when each generation was written; None if it is no rebalance."""
     if not timeline.generations:
         return []
-    told = zip(timeline.generations, timeline.rebalanced, strict=True)
-    return [each.at_ms if new else None for each, new in told]
+    pairs = zip(timeline.generations, timeline.is_rebalance, strict=True)
+    return [generation.at_ms if is_rebalance else None for generation, is_rebalance in pairs]
 
 
-def _within(meant: Sequence[Deploy], begins: Sequence[int], at: int) -> bool:
-    number = bisect_right(begins, at) - 1
-    return number >= 0 and at <= meant[number].until_ms
+def _is_within(deploys: Sequence[Deploy], starts: Sequence[int], at_ms: int) -> bool:
+    index = bisect_right(starts, at_ms) - 1
+    return index >= 0 and at_ms <= deploys[index].until_ms
 
 
-def _bursts(timeline: Timeline, gone: Sequence[Departure], asked: HistoryThresholds) -> list[_Burst]:
-    went = {(each.member_id, each.generation): each for each in gone}
-    generations, moments = timeline.generations, _moments(timeline)
-    begins = [
-        place
-        for place in range(1, len(generations))  # Nobody knows what came before the first one on record.
-        if place == 1 or generations[place].at_ms - generations[place - 1].at_ms > asked.together_ms
+def _find_bursts(
+    timeline: Timeline, departures: Sequence[Departure], thresholds: HistoryThresholds
+) -> list[_RebalanceBurst]:
+    by_member = {(departure.member_id, departure.generation): departure for departure in departures}
+    generations, times = timeline.generations, _rebalance_times(timeline)
+    starts = [
+        index
+        for index in range(1, len(generations))  # What happened before the first generation is unknown.
+        if index == 1 or generations[index].at_ms - generations[index - 1].at_ms > thresholds.together_ms
     ]
-    ends = [*begins[1:], len(generations)]
-    return [_burst(timeline, range(first, end), moments, went) for first, end in zip(begins, ends, strict=bool(begins))]
+    ends = [*starts[1:], len(generations)]
+    return [
+        _build_burst(timeline, range(first, end), times, by_member)
+        for first, end in zip(starts, ends, strict=bool(starts))
+    ]
 
 
-def _burst(
-    timeline: Timeline, places: range, moments: Sequence[int | None], went: dict[tuple[str, int], Departure]
-) -> _Burst:
-    ids = {place: _ids(timeline, place) for place in range(places[0] - 1, places[-1] + 1)}
-    arrived: list[str] = []
-    gone: list[Departure] = []
-    all_at_once = crashed_at_once = False
-    for place in places:
-        old, new = ids[place - 1], ids[place]
-        arrived += sorted(new - old)
-        here = [went[each, timeline.generations[place].number] for each in sorted(old - new)]
-        gone += here
-        all_at_once |= bool(old) and not old & new
-        crashed_at_once |= len(here) > 1 and all(each.went == CRASHED for each in here)
-    return _Burst(
-        places,
-        sorted(at for at in moments[places.start : places.stop] if at is not None),
-        ids[places[0] - 1],
-        ids[places[-1]],
-        arrived,
-        gone,
-        all_at_once,
+def _build_burst(
+    timeline: Timeline,
+    generation_indexes: range,
+    times: Sequence[int | None],
+    departure_by_member: dict[tuple[str, int], Departure],
+) -> _RebalanceBurst:
+    first, last = generation_indexes[0], generation_indexes[-1]
+    ids = {index: _member_ids(timeline, index) for index in range(first - 1, last + 1)}
+    joined: list[str] = []
+    departures: list[Departure] = []
+    all_departed_at_once = crashed_at_once = False
+    for index in generation_indexes:
+        before, after = ids[index - 1], ids[index]
+        joined += sorted(after - before)
+        generation_id = timeline.generations[index].generation_id
+        departed = [departure_by_member[member_id, generation_id] for member_id in sorted(before - after)]
+        departures += departed
+        all_departed_at_once |= bool(before) and not before & after
+        crashed_at_once |= len(departed) > 1 and all(departure.leave_type == CRASHED for departure in departed)
+    return _RebalanceBurst(
+        generation_indexes,
+        sorted(at_ms for at_ms in times[generation_indexes.start : generation_indexes.stop] if at_ms is not None),
+        ids[first - 1],
+        ids[last],
+        joined,
+        departures,
+        all_departed_at_once,
         crashed_at_once,
     )
 
 
-def _ids(timeline: Timeline, place: int) -> frozenset[str]:
-    return frozenset(each.member_id for each in timeline.generations[place].members)
+def _member_ids(timeline: Timeline, generation_index: int) -> frozenset[str]:
+    return frozenset(member.member_id for member in timeline.generations[generation_index].members)
 
 
-def _what(burst: _Burst, asked: HistoryThresholds) -> str | None:
-    """What a burst was; null: nothing that anybody did."""
-    often = most_in_a_day(burst.moments) >= asked.flapping_a_day
-    if often and len(burst.moments) > _MOST_FOR_EACH * _touched(burst):
+def _classify(burst: _RebalanceBurst, thresholds: HistoryThresholds) -> str | None:
+    """Returns the type of a burst; None if it is no deploy."""
+    is_frequent = count_max_per_day(burst.rebalance_times) >= thresholds.flapping_a_day
+    if is_frequent and len(burst.rebalance_times) > _MAX_REBALANCES_PER_MEMBER * _count_members_involved(burst):
         return FLAPPING
-    came, went, back, crashed = len(burst.arrived), len(burst.gone), burst.back, burst.crashed
-    if not went:
-        return SCALE_OUT if came else None
-    if not came and not crashed:
+    joined, departed = len(burst.joined), len(burst.departures)
+    returned, crashed = burst.num_returned, burst.num_crashed
+    if not departed:
+        return SCALE_OUT if joined else None
+    if not joined and not crashed:
         return SCALE_IN
-    half_is_back = came == went == back and 2 * back >= len(burst.before)
-    one_by_one = went > 1 and not burst.crashed_at_once
-    if crashed == went and came == back and not (half_is_back and one_by_one):
+    half_returned = joined == departed == returned and 2 * returned >= len(burst.before)
+    one_by_one = departed > 1 and not burst.crashed_at_once
+    if crashed == departed and joined == returned and not (half_returned and one_by_one):
         return CRASH
     replaced = bool(burst.before) and bool(burst.after) and not burst.before & burst.after
-    if replaced and burst.all_at_once:
+    if replaced and burst.all_departed_at_once:
         return RESTART
-    if half_is_back or (replaced and len(burst.before) <= len(burst.after) and came <= 2 * len(burst.before)):
+    if half_returned or (replaced and len(burst.before) <= len(burst.after) and joined <= 2 * len(burst.before)):
         return ROLLING
     return MIXED
 
 
-def _touched(burst: _Burst) -> int:
-    """How many came or went, each once however often it did: an id that somebody came back as is the same one."""
-    same = {each.came_back_as: each.member_id for each in burst.gone if each.came_back_as is not None}
-    touched = set()
-    for each in [*burst.arrived, *(gone.member_id for gone in burst.gone)]:
-        seen = set()
-        while each in same and each not in seen:
-            seen.add(each)
-            each = same[each]
-        touched.add(each)
-    return len(touched)
+def _count_members_involved(burst: _RebalanceBurst) -> int:
+    """Returns the number of members that joined or departed; all ids of a member that returned count once."""
+    old_ids = {
+        departure.new_member_id: departure.member_id
+        for departure in burst.departures
+        if departure.new_member_id is not None
+    }
+    involved = set()
+    for member_id in [*burst.joined, *(departure.member_id for departure in burst.departures)]:
+        first_id = member_id
+        visited = set()
+        while first_id in old_ids and first_id not in visited:
+            visited.add(first_id)
+            first_id = old_ids[first_id]
+        involved.add(first_id)
+    return len(involved)
 
 
-def _deploy(timeline: Timeline, burst: _Burst, what: str, stopped: PauseSummary) -> Deploy:
-    first, last = timeline.generations[burst.places[0]], timeline.generations[burst.places[-1]]
-    parts = [stopped.around(place)[0] for place in burst.places]
-    back, crashed = burst.back, burst.crashed
+def _to_deploy(timeline: Timeline, burst: _RebalanceBurst, deploy_type: str, pauses: PauseSummary) -> Deploy:
+    first = timeline.generations[burst.generation_indexes[0]]
+    last = timeline.generations[burst.generation_indexes[-1]]
+    paused_ms = [pauses.around(index)[0] for index in burst.generation_indexes]
+    returned, crashed = burst.num_returned, burst.num_crashed
     return Deploy(
-        what=what,
+        deploy_type=deploy_type,
         since_ms=first.at_ms,
         until_ms=last.at_ms,
-        first_generation=first.number,
-        last_generation=last.number,
-        rebalances=len(burst.moments),
+        first_generation=first.generation_id,
+        last_generation=last.generation_id,
+        rebalances=len(burst.rebalance_times),
         members_before=len(burst.before),
         members_after=len(burst.after),
-        joined=len(burst.arrived) - back,
-        left=len(burst.gone) - back,
+        joined=len(burst.joined) - returned,
+        left=len(burst.departures) - returned,
         crashed=crashed,
-        restarted=back,
-        stopped_ms=None if stopped.stopped_ms is None else sum(each or 0 for each in parts),
-        detail=_detail(burst),
+        restarted=returned,
+        paused_ms=None if pauses.paused_ms is None else sum(generation_ms or 0 for generation_ms in paused_ms),
+        detail=_format_detail(burst),
     )
 
 
-def _detail(burst: _Burst) -> str:
-    """In words who came and went."""
-    back, before = burst.back, len(burst.before)
-    said = []
-    if back > before:
-        said.append(f"members came back {back:,} times")
-    elif back:
-        said.append(f"{back} of {_many(before, 'member')} came back")
-    if len(burst.arrived) > back:
-        said.append(f"{_many(len(burst.arrived) - back, 'member')} joined")
-    if len(burst.gone) > back:
-        said.append(f"{_many(len(burst.gone) - back, 'member')} left for good")
-    if burst.crashed:
-        said.append(f"{burst.crashed} crashed")
-    often = f"in {_many(len(burst.moments), 'rebalance')}" if burst.moments else "without a rebalance"
-    guessed = sum(each.certainty == GUESS for each in burst.gone)
-    doubt = f"; of {guessed} of {len(burst.gone)} that went it is a guess how" if guessed else ""
-    return f"{', '.join(said) or 'nobody came or went'} {often}{doubt}"
+def _format_detail(burst: _RebalanceBurst) -> str:
+    """Returns a sentence about the members that joined, departed, and returned."""
+    returned, before = burst.num_returned, len(burst.before)
+    joined, departed = len(burst.joined), len(burst.departures)
+    clauses = []
+    if returned > before:
+        clauses.append(f"members came back {returned:,} times")
+    elif returned:
+        clauses.append(f"{returned} of {_format_count(before, 'member')} came back")
+    if joined > returned:
+        clauses.append(f"{_format_count(joined - returned, 'member')} joined")
+    if departed > returned:
+        clauses.append(f"{_format_count(departed - returned, 'member')} left for good")
+    if burst.num_crashed:
+        clauses.append(f"{burst.num_crashed} crashed")
+    times = burst.rebalance_times
+    rebalances = f"in {_format_count(len(times), 'rebalance')}" if times else "without a rebalance"
+    guessed = sum(departure.certainty == GUESS for departure in burst.departures)
+    doubt = f"; of {guessed} of {departed} that went it is a guess how" if guessed else ""
+    return f"{', '.join(clauses) or 'nobody came or went'} {rebalances}{doubt}"
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _format_count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

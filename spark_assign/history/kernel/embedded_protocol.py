@@ -1,7 +1,7 @@
-"""What members of a classic group and their leader sent as bytes that the broker never reads: whole records' members.
+"""Decodes what members of a classic group and their leader sent as bytes that the broker never reads.
 
-Most of a record's members say what they said in the record before. Bytes that were there already are not read again,
-and a member of which nothing changed is the same object, so that what compares generations sees it at once.
+Most members of a record are unchanged since the record before. Bytes that occurred before aren't decoded again, and an
+unchanged member is the same object, so a comparison of generations finds that out at once.
 """
 
 from __future__ import annotations
@@ -17,53 +17,53 @@ from spark_assign.wire.reader import WireError
 PARTITION, CONNECTOR, TASK = "partition", "connector", "task"
 CONSUMER, CONNECT = "consumer", "connect"
 
-Items = Mapping[tuple[str, str], tuple[int, ...]]
+RoleAssignment = Mapping[tuple[str, str], tuple[int, ...]]
 """(role, topic) to partitions, ascending."""
 
 UNREADABLE = {
     "unreadable-subscription": "What the member subscribes to is not told",
     "unreadable-assignment": "What the member was given is not told",
 }
-"""By code what follows from it."""
+"""Code to the consequence of bytes that can't be decoded."""
 
-NOTHING: Items = {}
-_Topics = tuple[tuple[str, ...], str | None]
-_NO_TOPICS: _Topics = ((), None)
+EMPTY_ASSIGNMENT: RoleAssignment = {}
+_Subscription = tuple[tuple[str, ...], str | None]
+_NO_SUBSCRIPTION: _Subscription = ((), None)
 _Value = TypeVar("_Value")
 
 
 class EmbeddedProtocolReader:
-    """Reads the members of one group's records, one record after the other."""
+    """Reads the members in the consecutive records of one group."""
 
     def __init__(self) -> None:
         self._members: dict[str, tuple[tuple[Any, ...], RecordedMember]] = {}
-        self._topics: _Recent[_Topics] = _Recent()
-        self._items: _Recent[Items] = _Recent()
-        self._unread: dict[str, dict[str, str]] = {code: {} for code in UNREADABLE}
+        self._subscriptions: _RecentValues[_Subscription] = _RecentValues()
+        self._assignments: _RecentValues[RoleAssignment] = _RecentValues()
+        self._unreadable: dict[str, dict[str, str]] = {code: {} for code in UNREADABLE}
 
-    def members(self, value: Mapping[str, Any]) -> tuple[RecordedMember, ...]:
-        """The members of a GroupMetadata value, by member id."""
+    def read_members(self, value: Mapping[str, Any]) -> tuple[RecordedMember, ...]:
+        """Returns the members of a GroupMetadata value, sorted by member id."""
         members: dict[str, tuple[tuple[Any, ...], RecordedMember]] = {}
         for position, fields in enumerate(value["members"]):
-            said = (value["protocolType"], position, *fields.values())
+            content = (value["protocolType"], position, *fields.values())
             known = self._members.get(fields["memberId"])
-            if known is None or known[0] != said:
-                known = said, self._member(value, position, fields)
+            if known is None or known[0] != content:
+                known = content, self._read_member(value, position, fields)
             members[fields["memberId"]] = known
         self._members = members
-        self._topics.turn(len(members))
-        self._items.turn(len(members))
+        self._subscriptions.expire(len(members))
+        self._assignments.expire(len(members))
         return tuple(members[member_id][1] for member_id in sorted(members))
 
     def rejected(self) -> Iterator[tuple[str, str]]:
-        """Code and detail of what could not be read."""
-        for code, members in self._unread.items():
+        """Yields the code and detail of bytes that could not be decoded."""
+        for code, members in self._unreadable.items():
             if members:
                 more = f" and {len(members) - 1} more" if len(members) > 1 else ""
                 yield code, f"{members[min(members)]}{more}. {UNREADABLE[code]}"
 
-    def _member(self, value: Mapping[str, Any], position: int, fields: Mapping[str, Any]) -> RecordedMember:
-        topics, rack = self._subscribed(value, fields)
+    def _read_member(self, value: Mapping[str, Any], position: int, fields: Mapping[str, Any]) -> RecordedMember:
+        topics, rack = self._read_subscription(value, fields)
         return RecordedMember(
             member_id=fields["memberId"],
             group_instance_id=fields.get("groupInstanceId"),
@@ -71,89 +71,89 @@ class EmbeddedProtocolReader:
             client_host=fields["clientHost"],
             rack_id=rack,
             session_timeout_ms=fields["sessionTimeout"],
-            rebalance_timeout_ms=_timeout(fields.get("rebalanceTimeout")),
+            rebalance_timeout_ms=_read_rebalance_timeout(fields.get("rebalanceTimeout")),
             topics=topics,
             subscription=fields["subscription"],
-            assignment=self._assigned(value, fields),
-            assigned=fields["assignment"],
+            assignment=self._read_assignment(value, fields),
+            assignment_bytes=fields["assignment"],
             position=position,
         )
 
-    def _subscribed(self, value: Mapping[str, Any], fields: Mapping[str, Any]) -> _Topics:
+    def _read_subscription(self, value: Mapping[str, Any], fields: Mapping[str, Any]) -> _Subscription:
         data = fields["subscription"]
         if value["protocolType"] != CONSUMER or not data:
-            return _NO_TOPICS
+            return _NO_SUBSCRIPTION
         try:
-            return self._topics.found((data,), _topics_of_consumer)
+            return self._subscriptions.get((data,), _read_consumer_subscription)
         except WireError as error:
-            self._unreadable("unreadable-subscription", value, fields, error)
-            return _NO_TOPICS
+            self._reject("unreadable-subscription", value, fields, error)
+            return _NO_SUBSCRIPTION
 
-    def _assigned(self, value: Mapping[str, Any], fields: Mapping[str, Any]) -> Items:
+    def _read_assignment(self, value: Mapping[str, Any], fields: Mapping[str, Any]) -> RoleAssignment:
         data = fields["assignment"]
         if not data or value["protocolType"] not in (CONSUMER, CONNECT):
-            return NOTHING
+            return EMPTY_ASSIGNMENT
         try:
             if value["protocolType"] == CONSUMER:
-                return self._items.found((data,), _items_of_consumer)
-            return self._items.found((data, fields["subscription"]), _items_of_worker)
+                return self._assignments.get((data,), _read_consumer_assignment)
+            return self._assignments.get((data, fields["subscription"]), _read_worker_assignment)
         except WireError as error:
-            self._unreadable("unreadable-assignment", value, fields, error)
-            return NOTHING
+            self._reject("unreadable-assignment", value, fields, error)
+            return EMPTY_ASSIGNMENT
 
-    def _unreadable(self, code: str, value: Mapping[str, Any], fields: Mapping[str, Any], error: WireError) -> None:
+    def _reject(self, code: str, value: Mapping[str, Any], fields: Mapping[str, Any], error: WireError) -> None:
         member_id = fields["memberId"]
-        self._unread[code].setdefault(member_id, f"{member_id=!s}, generation={value['generation']}: {error}")
+        self._unreadable[code].setdefault(member_id, f"{member_id=!s}, generation={value['generation']}: {error}")
 
 
-class _Recent(Generic[_Value]):
-    """What bytes say, as long as records have them."""
+class _RecentValues(Generic[_Value]):
+    """A cache of decoded bytes that occurred in recent records."""
 
     def __init__(self) -> None:
         self._new: dict[tuple[bytes, ...], _Value] = {}
         self._old: dict[tuple[bytes, ...], _Value] = {}
 
-    def found(self, key: tuple[bytes, ...], read: Callable[..., _Value]) -> _Value:
-        """What they say, read once."""
-        found = self._new.get(key)
-        if found is None:
-            found = self._old.get(key)
-            self._new[key] = found = read(*key) if found is None else found
-        return found
+    def get(self, key: tuple[bytes, ...], read: Callable[..., _Value]) -> _Value:
+        """Returns the decoded value, which is decoded once."""
+        value = self._new.get(key)
+        if value is None:
+            value = self._old.get(key)
+            self._new[key] = value = read(*key) if value is None else value
+        return value
 
-    def turn(self, members: int) -> None:
-        """After a record: what has not been met for a while is forgotten."""
-        if len(self._new) > 4 * members + 64:
+    def expire(self, num_members: int) -> None:
+        """Forgets values that haven't been used for a while. Called after each record."""
+        if len(self._new) > 4 * num_members + 64:
             self._old, self._new = self._new, {}
 
 
-def _topics_of_consumer(data: bytes) -> _Topics:
-    said = consumer_protocol.subscription_as_sent(data)
-    return said.topics, said.rack_id
+def _read_consumer_subscription(data: bytes) -> _Subscription:
+    subscription = consumer_protocol.subscription_as_sent(data)
+    return subscription.topics, subscription.rack_id
 
 
-def _items_of_consumer(assignment: bytes) -> Items:
-    found: dict[tuple[str, str], tuple[int, ...]] = {}
+def _read_consumer_assignment(assignment: bytes) -> RoleAssignment:
+    partitions_by_topic: dict[tuple[str, str], tuple[int, ...]] = {}
     for topic, partitions in consumer_protocol.assigned(assignment):
         if partitions:
-            found[PARTITION, topic] = found.get((PARTITION, topic), ()) + partitions
-    return {key: tuple(sorted(set(partitions))) for key, partitions in found.items()}
+            partitions_by_topic[PARTITION, topic] = partitions_by_topic.get((PARTITION, topic), ()) + partitions
+    return {key: tuple(sorted(set(partitions))) for key, partitions in partitions_by_topic.items()}
 
 
-def _items_of_worker(assignment: bytes, said: bytes) -> Items:
-    """What a Connect worker runs: what it was told, and what it ran when it joined and was not told to stop."""
-    told = connect_protocol.assignment(assignment)
-    ran = connect_protocol.worker_state(said).running
-    connectors, tasks = set(told.connectors), set(told.tasks)
-    if ran is not None:
-        connectors |= set(ran.connectors) - set(told.revoked_connectors)
-        tasks |= set(ran.tasks) - set(told.revoked_tasks)
-    found: dict[tuple[str, str], list[int]] = {(CONNECTOR, connector): [0] for connector in connectors}
+def _read_worker_assignment(assignment: bytes, metadata: bytes) -> RoleAssignment:
+    """Returns what a Connect worker runs: its assignment, and what it ran when it joined and need not stop."""
+    assigned = connect_protocol.assignment(assignment)
+    running = connect_protocol.worker_state(metadata).running
+    connectors, tasks = set(assigned.connectors), set(assigned.tasks)
+    if running is not None:
+        connectors |= set(running.connectors) - set(assigned.revoked_connectors)
+        tasks |= set(running.tasks) - set(assigned.revoked_tasks)
+    ids_by_connector: dict[tuple[str, str], list[int]] = {(CONNECTOR, connector): [0] for connector in connectors}
     for connector, task in tasks:
-        found.setdefault((TASK, connector), []).append(task)
-    return {key: tuple(sorted(numbers)) for key, numbers in found.items()}
+        ids_by_connector.setdefault((TASK, connector), []).append(task)
+    return {key: tuple(sorted(ids)) for key, ids in ids_by_connector.items()}
 
 
-def _timeout(given: int | None) -> int | None:
-    """Not on record before GroupMetadata version 1."""
-    return None if given is None or given < 0 else given
+def _read_rebalance_timeout(timeout_ms: int | None) -> int | None:
+    """Returns a rebalance timeout; None if not on record, as before version 1 of GroupMetadata."""
+    return None if timeout_ms is None or timeout_ms < 0 else timeout_ms

@@ -1,4 +1,4 @@
-"""What is different from one generation to the next: who came, who went and how, and what moved."""
+"""Compares each generation with the one before: members that joined, left, or returned, and partitions that moved."""
 
 from __future__ import annotations
 
@@ -7,147 +7,173 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from spark_assign.history.kernel.departures import CRASHED, Departure
-from spark_assign.history.kernel.embedded_protocol import Items
+from spark_assign.history.kernel.embedded_protocol import RoleAssignment
 from spark_assign.history.kernel.timeline import DEAD, Generation, RecordedMember, Timeline
 from spark_assign.history.kernel.write_batches import CLASSIC
 
-_SPARE = ("standby", "warmup")
-"""Roles of those who own nothing."""
+_REPLICA_ROLES = ("standby", "warmup")
+"""Roles whose tasks have another owner."""
 
 
 @dataclass(frozen=True)
 class GenerationChange:
-    """A generation against the one before on record.
+    """The changes of a generation since the one before it on record.
 
     Attributes:
-        place: of the generation in the timeline.
-        gone: members that it has no more, with how they went.
-        joined: newcomers that nobody came back as.
-        back: newcomers as which somebody came back, with the old id.
-        in_place: old ids to the new ones that took their place in this very generation; the old are in `gone`, too.
-        missing: generations in between that are not on record.
-        partitions: what members have, standby and warmup tasks left out.
-        known: of which partitions an owner is known: now, or up to the last time that all was given up.
-        moved: partitions with another owner than the last one.
+        generation_index: index of the generation in the timeline.
+        previous: the generation before; None for the first one.
+        generation: the generation.
+        departed: members that the generation no longer has, with their departures.
+        joined: new members, without those in `rejoined`.
+        rejoined: new members that a departed member returned as, with the old member id.
+        replaced_ids: old to new member id of members that were replaced in this very generation; `departed` has the old
+            ones, too.
+        missing: number of generations in between that are not on record.
+        partitions: number of partitions that members own, without standby and warmup tasks.
+        num_known_owners: number of partitions with a known owner: now, or before, since the group was last empty.
+        moved: number of partitions with another owner than the last one.
     """
 
-    place: int
-    before: Generation | None
-    now: Generation
-    gone: tuple[tuple[RecordedMember, Departure], ...]
+    generation_index: int
+    previous: Generation | None
+    generation: Generation
+    departed: tuple[tuple[RecordedMember, Departure], ...]
     joined: tuple[RecordedMember, ...]
-    back: tuple[tuple[str, RecordedMember], ...]
-    in_place: Mapping[str, str]
+    rejoined: tuple[tuple[str, RecordedMember], ...]
+    replaced_ids: Mapping[str, str]
     missing: int
     partitions: int
-    known: int
+    num_known_owners: int
     moved: int
 
     @property
     def left(self) -> tuple[tuple[RecordedMember, Departure], ...]:
-        """Who is gone and has nobody in its place."""
-        return tuple(pair for pair in self.gone if pair[0].member_id not in self.in_place)
+        """The departed members without those that were replaced."""
+        return tuple(pair for pair in self.departed if pair[0].member_id not in self.replaced_ids)
 
 
-def changes(timeline: Timeline, departures: Iterable[Departure]) -> Iterator[GenerationChange]:
-    """Those of all generations; departures are those of the timeline, in their order."""
-    departures = deque(departures)
-    came_back = {each.came_back_as: each.member_id for each in departures if each.came_back_as is not None}
-    owning = _Owning(timeline.group_type)
-    before: Generation | None = None
-    for place, now in enumerate(timeline.generations):
-        there = {member.member_id for member in now.members}
-        had = before.members if before else ()
-        was = {member.member_id for member in had}
-        gone = tuple((member, departures.popleft()) for member in had if member.member_id not in there)
-        new = [member for member in now.members if before and member.member_id not in was]
-        back = tuple((came_back[each.member_id], each) for each in new if each.member_id in came_back)
-        in_place = _in_place(gone, {member.member_id for _, member in back})
-        moved = owning.moved(now, in_place)
+def generation_changes(timeline: Timeline, departures: Iterable[Departure]) -> Iterator[GenerationChange]:
+    """Yields the changes of all generations.
+
+    Args:
+        timeline: the group.
+        departures: the departures of the timeline, in their order.
+    """
+    pending = deque(departures)
+    old_ids = {
+        departure.new_member_id: departure.member_id for departure in pending if departure.new_member_id is not None
+    }
+    owners = _LastOwners(timeline.group_type)
+    previous: Generation | None = None
+    for generation_index, generation in enumerate(timeline.generations):
+        current_ids = {member.member_id for member in generation.members}
+        previous_members = previous.members if previous else ()
+        previous_ids = {member.member_id for member in previous_members}
+        departed = tuple(
+            (member, pending.popleft()) for member in previous_members if member.member_id not in current_ids
+        )
+        new = [member for member in generation.members if previous and member.member_id not in previous_ids]
+        rejoined = tuple((old_ids[member.member_id], member) for member in new if member.member_id in old_ids)
+        replaced_ids = _find_replaced(departed, {member.member_id for _, member in rejoined})
+        moved = owners.update(generation, replaced_ids)
         yield GenerationChange(
-            place=place,
-            before=before,
-            now=now,
-            gone=gone,
-            joined=tuple(each for each in new if each.member_id not in came_back),
-            back=back,
-            in_place=in_place,
-            missing=_missing(before, now, timeline.group_type),
-            partitions=owning.partitions,
-            known=owning.known(),
+            generation_index=generation_index,
+            previous=previous,
+            generation=generation,
+            departed=departed,
+            joined=tuple(member for member in new if member.member_id not in old_ids),
+            rejoined=rejoined,
+            replaced_ids=replaced_ids,
+            missing=_count_missing(previous, generation, timeline.group_type),
+            partitions=owners.partitions,
+            num_known_owners=owners.num_known(),
             moved=moved,
         )
-        before = now
+        previous = generation
 
 
-def _in_place(gone: Iterable[tuple[RecordedMember, Departure]], back: Collection[str]) -> dict[str, str]:
-    """Who took the place of whom at once; the place of one that crashed had been empty."""
-    pairs = ((went.member_id, went.came_back_as) for _, went in gone if went.went != CRASHED)
-    return {old: new for old, new in pairs if new is not None and new in back}
+def _find_replaced(
+    departed: Iterable[tuple[RecordedMember, Departure]], rejoined_ids: Collection[str]
+) -> dict[str, str]:
+    """Returns old to new id of members that were replaced at once. The place of a crashed member had been empty."""
+    pairs = (
+        (departure.member_id, departure.new_member_id)
+        for _, departure in departed
+        if departure.leave_type != CRASHED
+    )
+    return {old_id: new_id for old_id, new_id in pairs if new_id is not None and new_id in rejoined_ids}
 
 
-def _missing(before: Generation | None, now: Generation, group_type: str) -> int:
-    """Numbers that were skipped. A classic group begins with 1; what the first of others is depends on the release."""
-    if before is None or now.state == DEAD:
+def _count_missing(previous: Generation | None, generation: Generation, group_type: str) -> int:
+    """Returns the number of skipped ids. A classic group starts with 1; other groups depend on the release."""
+    if previous is None or generation.state == DEAD:
         return 0
-    if before.state == DEAD or now.number < before.number:
-        return max(now.number - 1, 0) if group_type == CLASSIC else 0
-    return max(now.number - before.number - 1, 0)
+    if previous.state == DEAD or generation.generation_id < previous.generation_id:
+        return max(generation.generation_id - 1, 0) if group_type == CLASSIC else 0
+    return max(generation.generation_id - previous.generation_id - 1, 0)
 
 
 @dataclass
-class _Owning:
-    """The last owner of each partition; of a share group all of them."""
+class _LastOwners:
+    """The last owner of each partition; in a share group, all members that are assigned the partition.
+
+    Attributes:
+        partitions: number of partitions that members own now.
+    """
 
     group_type: str
     partitions: int = 0
     _owner: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
-    _owners: dict[tuple[str, int], frozenset[str]] = field(default_factory=dict)
-    _items: dict[str, Items] = field(default_factory=dict)
+    _sharers: dict[tuple[str, int], frozenset[str]] = field(default_factory=dict)
+    _assignments: dict[str, RoleAssignment] = field(default_factory=dict)
     _first_id: dict[str, str] = field(default_factory=dict)
 
-    def known(self) -> int:
-        """Partitions of which an owner is known."""
-        return len(self._owners) + sum(map(len, self._owner.values()))
+    def num_known(self) -> int:
+        """Returns the number of partitions with a known owner."""
+        return len(self._sharers) + sum(map(len, self._owner.values()))
 
-    def moved(self, now: Generation, in_place: Mapping[str, str]) -> int:
-        """Go on to a generation; how many partitions have another owner."""
-        for old, new in in_place.items():
-            self._first_id[new] = self._first_id.get(old, old)
-        if not now.members:
-            self._owner, self._owners, self._items, self.partitions = {}, {}, {}, 0
+    def update(self, generation: Generation, replaced_ids: Mapping[str, str]) -> int:
+        """Applies a generation and returns the number of partitions that have another owner."""
+        for old_id, new_id in replaced_ids.items():
+            self._first_id[new_id] = self._first_id.get(old_id, old_id)
+        if not generation.members:
+            self._owner, self._sharers, self._assignments, self.partitions = {}, {}, {}, 0
             return 0
         if self.group_type == "share":
-            return self._shared(now)
-        had, self._items = self._items, {member.member_id: member.assignment for member in now.members}
+            return self._update_sharers(generation)
+        previous = self._assignments
+        self._assignments = {member.member_id: member.assignment for member in generation.members}
         self.partitions = sum(
-            len(numbers) for items in self._items.values() for key, numbers in items.items() if key[0] not in _SPARE
+            len(partitions)
+            for assignment in self._assignments.values()
+            for (role, _), partitions in assignment.items()
+            if role not in _REPLICA_ROLES
         )
         return sum(
-            self._take(member_id, items, had.get(member_id, {}))
-            for member_id, items in self._items.items()
-            if items is not had.get(member_id)
+            self._update_member(member_id, assignment, previous.get(member_id, {}))
+            for member_id, assignment in self._assignments.items()
+            if assignment is not previous.get(member_id)
         )
 
-    def _take(self, member_id: str, items: Items, had: Items) -> int:
+    def _update_member(self, member_id: str, assignment: RoleAssignment, previous: RoleAssignment) -> int:
         moved = 0
-        who = self._first_id.get(member_id, member_id)
-        for key, numbers in items.items():
-            if key[0] in _SPARE or had.get(key) == numbers:
+        first_id = self._first_id.get(member_id, member_id)
+        for key, partitions in assignment.items():
+            if key[0] in _REPLICA_ROLES or previous.get(key) == partitions:
                 continue
             owner = self._owner.setdefault(key, {})
             if owner:
-                moved += sum(owner.get(number, who) != who for number in numbers)
-            owner.update(dict.fromkeys(numbers, who))
+                moved += sum(owner.get(partition, first_id) != first_id for partition in partitions)
+            owner.update(dict.fromkeys(partitions, first_id))
         return moved
 
-    def _shared(self, now: Generation) -> int:
-        owners: dict[tuple[str, int], set[str]] = {}
-        for member in now.members:
-            who = self._first_id.get(member.member_id, member.member_id)
-            for (_, topic), numbers in member.assignment.items():
-                for number in numbers:
-                    owners.setdefault((topic, number), set()).add(who)
-        was, self._owners = self._owners, {key: frozenset(whose) for key, whose in owners.items()}
-        self.partitions = len(owners)
-        return sum(was.get(key, whose) != whose for key, whose in self._owners.items())
+    def _update_sharers(self, generation: Generation) -> int:
+        sharers: dict[tuple[str, int], set[str]] = {}
+        for member in generation.members:
+            first_id = self._first_id.get(member.member_id, member.member_id)
+            for (_, topic), partitions in member.assignment.items():
+                for partition in partitions:
+                    sharers.setdefault((topic, partition), set()).add(first_id)
+        previous, self._sharers = self._sharers, {key: frozenset(members) for key, members in sharers.items()}
+        self.partitions = len(sharers)
+        return sum(previous.get(key, members) != members for key, members in self._sharers.items())

@@ -1,4 +1,4 @@
-"""Facts of some groups, laid out so that each group's are at hand without a look at the others'."""
+"""Splits facts into chunks of complete groups, and arranges them so that each group's facts are slices."""
 
 from __future__ import annotations
 
@@ -10,26 +10,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.history.kernel.binary_column import codes_of
-from spark_assign.history.kernel.commit_columns import CommitColumns, Commits, Slot
+from spark_assign.history.kernel.binary_column import dictionary_indexes
 from spark_assign.history.kernel.commit_intervals import (
     LISTS,
+    CommitColumns,
     CommitIntervals,
+    Commits,
+    TopicPartition,
     flatten_intervals,
     merge_intervals,
     pack_keys,
 )
 from spark_assign.history.kernel.facts import COMMITS, DELETED, RECORD, UNREAD
-from spark_assign.history.kernel.write_batches import Raw
+from spark_assign.history.kernel.write_batches import RawRecord
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
-_ROWS = 300_000
-"""So many records and intervals are taken at once, if groups have fewer."""
-_AT_ONCE = 1_000
-"""So many records of a group are brought out of Arrow at once: giant groups have records of megabytes."""
-_WHOSE = ("cluster", "group_id")
-_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_MAX_CHUNK_SIZE = 300_000
+"""Maximum number of facts and intervals in a chunk, unless a single group has more."""
+
+_RECORD_BATCH_SIZE = 1_000
+"""Number of records that are converted to Python at once: giant groups have records of megabytes."""
+
+_GROUP_KEY = ("cluster", "group_id")
+_MIN_INT64, _MAX_INT64 = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -37,171 +41,186 @@ class GroupFacts:
     """The facts of one group.
 
     Attributes:
-        topic_ids: ids of topics to their names, by what the group committed.
-        first_ms, last_ms, records: as in `timeline.Timeline`.
+        commits: the intervals of commits by topic partition.
+        deleted: number of tombstones by topic partition.
+        topic_ids: topic id to topic name, from the group's commits.
+        first_ms: time of the first record.
+        last_ms: time of the last record.
+        records: number of records, commits included.
     """
 
     cluster: str
     group_id: str
     commits: Commits
-    deleted: dict[Slot, int]
+    deleted: dict[TopicPartition, int]
     topic_ids: dict[str, str]
     first_ms: int
     last_ms: int
     records: int
-    _raw: pa.Table
-    _types: frozenset[bytes]
+    _raw_records: pa.Table
+    _record_types: frozenset[bytes]
 
-    def raw(self) -> Iterator[Raw]:
-        """Records about the group itself, in their order."""
-        for at in range(0, self._raw.num_rows, _AT_ONCE):
-            some = self._raw.slice(at, _AT_ONCE)
-            yield from zip(*(column.to_pylist() for column in some.columns), strict=True)
+    def raw_records(self) -> Iterator[RawRecord]:
+        """Yields the records about the group itself, in order of partition and offset."""
+        for start in range(0, self._raw_records.num_rows, _RECORD_BATCH_SIZE):
+            batch = self._raw_records.slice(start, _RECORD_BATCH_SIZE)
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def raw_of_types(self, types: Sequence[int]) -> Iterator[tuple[bytes, bytes | None]]:
-        """Key and value of the records of some types."""
-        asked = [number.to_bytes(2, "big") for number in types]
-        if self._types.isdisjoint(asked):
+    def raw_records_of_types(self, record_types: Sequence[int]) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yields key and value of the records with these key types."""
+        prefixes = [record_type.to_bytes(2, "big") for record_type in record_types]
+        if self._record_types.isdisjoint(prefixes):
             return
-        known = pa.array(asked)
-        some = self._raw.filter(pc.is_in(pc.binary_slice(self._raw["key"], 0, 2), value_set=known))
-        yield from zip(some["key"].to_pylist(), some["value"].to_pylist(), strict=True)
+        keys = pc.binary_slice(self._raw_records["key"], 0, 2)
+        records = self._raw_records.filter(pc.is_in(keys, value_set=pa.array(prefixes)))
+        yield from zip(records["key"].to_pylist(), records["value"].to_pylist(), strict=True)
 
 
-def pieces(facts: pa.Table, gap_ms: int) -> Iterator[GroupChunk]:
-    """The facts of some groups after the others, by cluster and group; what could not be read before is left out."""
-    told = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
-    facts = (facts if pc.all(told).as_py() else facts.filter(told)).combine_chunks()
-    whose = pack_keys(*(codes_of(facts[name])[0] for name in _WHOSE))
-    kind, topic = (codes_of(facts[name])[0] for name in ("kind", "topic"))  # Records of a group stand together.
-    place = (facts[name].fill_null(0).to_numpy() for name in ("offset", "partition"))
-    order = np.lexsort((*place, topic, kind, whose))
-    borders = key_ranges(whose[order])
-    listed = sum(pc.list_value_length(facts[name]).fill_null(0).to_numpy() for name in LISTS)
-    size = np.append(0, np.cumsum(1 + listed[order]))
-    begin = 0
-    for end in range(1, len(borders) + 1):
-        first = borders[begin][0]
-        if end == len(borders) or size[borders[end][1]] - size[first] > _ROWS:
-            piece = facts.take(pa.array(order[first : borders[end - 1][1]])).combine_chunks()
-            begins = np.array([border[0] - first for border in borders[begin:end]], np.int64)
-            yield GroupChunk(piece, begins, gap_ms)
-            begin = end
+def iter_chunks(facts: pa.Table, gap_ms: int) -> Iterator[GroupChunk]:
+    """Yields chunks of groups, sorted by cluster and group. `unread` facts are left out.
+
+    Args:
+        facts: FACTS of complete groups, in any order.
+        gap_ms: as for `facts.reduce_records`.
+    """
+    is_readable = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
+    facts = (facts if pc.all(is_readable).as_py() else facts.filter(is_readable)).combine_chunks()
+    group_key = pack_keys(*(dictionary_indexes(facts[name])[0] for name in _GROUP_KEY))
+    # Sorting by kind keeps the records of a group together.
+    kind, topic = (dictionary_indexes(facts[name])[0] for name in ("kind", "topic"))
+    log_position = (facts[name].fill_null(0).to_numpy() for name in ("offset", "partition"))
+    order = np.lexsort((*log_position, topic, kind, group_key))
+    group_ranges = key_ranges(group_key[order])
+    num_intervals = sum(pc.list_value_length(facts[name]).fill_null(0).to_numpy() for name in LISTS)
+    size_before = np.append(0, np.cumsum(1 + num_intervals[order]))
+    start = 0
+    for end in range(1, len(group_ranges) + 1):
+        first = group_ranges[start][0]
+        if end == len(group_ranges) or size_before[group_ranges[end][1]] - size_before[first] > _MAX_CHUNK_SIZE:
+            chunk = facts.take(pa.array(order[first : group_ranges[end - 1][1]])).combine_chunks()
+            group_starts = np.array([group_range[0] - first for group_range in group_ranges[start:end]], np.int64)
+            yield GroupChunk(chunk, group_starts, gap_ms)
+            start = end
 
 
 class GroupChunk:
-    """Facts of whole groups, one group after the other.
+    """Facts of complete groups, sorted by group.
 
     Attributes:
-        clusters, names: of each group.
-        slots: what they commit.
+        clusters: cluster of each group.
+        names: id of each group.
+        commits: the commits of all groups.
     """
 
-    def __init__(self, facts: pa.Table, begins: IntArray, gap_ms: int) -> None:
-        self._facts, self._begins = facts, begins
-        lengths = np.diff(np.append(begins, facts.num_rows))
-        self._group = np.repeat(np.arange(len(begins)), lengths)
-        self._rows = {
+    def __init__(self, facts: pa.Table, group_starts: IntArray, gap_ms: int) -> None:
+        self._facts, self._group_starts = facts, group_starts
+        lengths = np.diff(np.append(group_starts, facts.num_rows))
+        self._row_group = np.repeat(np.arange(len(group_starts)), lengths)
+        self._rows_by_kind = {
             kind: np.flatnonzero(pc.equal(facts["kind"], kind).to_numpy()) for kind in (RECORD, COMMITS, DELETED)
         }
-        self._topic, self._topics = codes_of(facts["topic"])
-        self.clusters, self.names = (facts[name].take(pa.array(begins)).combine_chunks() for name in _WHOSE)
-        self._committed, self._deleted = self._commit_intervals(COMMITS, gap_ms), self._commit_intervals(DELETED, _MOST)
-        self.slots = self._slots()
+        self._row_topic, self._topics = dictionary_indexes(facts["topic"])
+        self.clusters, self.names = (facts[name].take(pa.array(group_starts)).combine_chunks() for name in _GROUP_KEY)
+        self._commit_intervals = self._merge_intervals(COMMITS, gap_ms)
+        self._deleted_intervals = self._merge_intervals(DELETED, _MAX_INT64)
+        self.commits = self._build_commit_columns()
 
     def groups(self) -> Iterator[GroupFacts]:
-        """Each group's."""
+        """Yields the facts of each group."""
         clusters, names = self.clusters.to_pylist(), self.names.to_pylist()
         groups = np.arange(len(names) + 1)
-        slots = np.searchsorted(self.slots.group, groups).tolist()
+        commit_starts = np.searchsorted(self.commits.group, groups).tolist()
         records = self._facts.select(["partition", "offset", "at_ms", "key", "value"])
-        deleted, topic_ids = self._deleted_by_group(), self._topic_ids()
-        commits, first_ms, last_ms = self._counted(), self._times(np.minimum), self._times(np.maximum)
-        bounds = np.searchsorted(self._group[self._rows[RECORD]], groups).tolist()
-        place = self._rows[RECORD]
-        types = pc.binary_slice(records["key"].take(pa.array(place)), 0, 2).to_pylist()
-        for number, (cluster, name) in enumerate(zip(clusters, names, strict=True)):
-            begin, count = bounds[number], bounds[number + 1] - bounds[number]
-            gone = deleted.get(number, {})
+        deleted_by_group, topic_ids = self._deleted_by_group(), self._topic_ids_by_group()
+        num_commits = self._count_commits()
+        first_ms, last_ms = self._reduce_times(np.minimum), self._reduce_times(np.maximum)
+        record_rows = self._rows_by_kind[RECORD]
+        record_starts = np.searchsorted(self._row_group[record_rows], groups).tolist()
+        types = pc.binary_slice(records["key"].take(pa.array(record_rows)), 0, 2).to_pylist()
+        for group, (cluster, name) in enumerate(zip(clusters, names, strict=True)):
+            start, count = record_starts[group], record_starts[group + 1] - record_starts[group]
+            deleted = deleted_by_group.get(group, {})
             yield GroupFacts(
                 cluster=cluster,
                 group_id=name,
-                commits=Commits(self.slots, slots[number], slots[number + 1]),
-                deleted={slot: gone[slot] for slot in sorted(gone)},
-                topic_ids=topic_ids.get(number, {}),
-                first_ms=first_ms[number],
-                last_ms=last_ms[number],
-                records=count + commits[number] + sum(gone.values()),
-                _raw=records.slice(int(place[begin]) if count else 0, count),
-                _types=frozenset(types[begin : begin + count]),
+                commits=Commits(self.commits, commit_starts[group], commit_starts[group + 1]),
+                deleted={topic_partition: deleted[topic_partition] for topic_partition in sorted(deleted)},
+                topic_ids=topic_ids.get(group, {}),
+                first_ms=first_ms[group],
+                last_ms=last_ms[group],
+                records=count + num_commits[group] + sum(deleted.values()),
+                _raw_records=records.slice(int(record_rows[start]) if count else 0, count),
+                _record_types=frozenset(types[start : start + count]),
             )
 
-    def _commit_intervals(self, kind: str, gap_ms: int) -> CommitIntervals:
-        """Those of a kind, by group and topic; of several batches, and under several ids of a topic, united."""
-        rows = self._rows[kind]
-        number = self._group[rows] * len(self._topics) + self._topic[rows]
-        return merge_intervals(flatten_intervals(number, self._facts.select(list(LISTS)).take(pa.array(rows))), gap_ms)[
-            0
-        ]
+    def _merge_intervals(self, kind: str, gap_ms: int) -> CommitIntervals:
+        """Returns the intervals of a kind by group and topic, merged over batches and over the ids of a topic."""
+        rows = self._rows_by_kind[kind]
+        topic = self._row_group[rows] * len(self._topics) + self._row_topic[rows]
+        lists = self._facts.select(list(LISTS)).take(pa.array(rows))
+        return merge_intervals(flatten_intervals(topic, lists), gap_ms)[0]
 
-    def _slots(self) -> CommitColumns:
-        first = np.flatnonzero(starts_new_key(self._committed.slot))
-        group, topic = np.divmod(self._committed.topic[first], len(self._topics))
-        named = pa.DictionaryArray.from_arrays(pa.array(topic), self._topics)
-        ends = np.append(first, len(self._committed.topic))
+    def _build_commit_columns(self) -> CommitColumns:
+        intervals = self._commit_intervals
+        first = np.flatnonzero(starts_new_key(intervals.topic_partition))
+        group, topic = np.divmod(intervals.topic[first], len(self._topics))
+        topic_names = pa.DictionaryArray.from_arrays(pa.array(topic), self._topics)
+        bounds = np.append(first, len(intervals.topic))
         return CommitColumns(
-            group, named, self._committed.partition[first], self._committed, ends, self._tombstones(first)
+            group, topic_names, intervals.partition[first], intervals, bounds, self._count_tombstones(first)
         )
 
-    def _tombstones(self, first: IntArray) -> IntArray:
-        """Of each slot, by its first interval."""
-        known, gone = self._committed, self._deleted
-        found = np.zeros(len(first), np.int64)
-        if len(gone.topic):
+    def _count_tombstones(self, first: IntArray) -> IntArray:
+        """Returns the number of tombstones of each committed partition; `first` is its first interval."""
+        committed, deleted = self._commit_intervals, self._deleted_intervals
+        counts = np.zeros(len(first), np.int64)
+        if len(deleted.topic):
             topic, partition = (
-                np.concatenate([getattr(known, name)[first], getattr(gone, name)]) for name in ("topic", "partition")
+                np.concatenate([getattr(committed, name)[first], getattr(deleted, name)])
+                for name in ("topic", "partition")
             )
-            slot = pack_keys(topic, partition)
-            place = np.searchsorted(slot[: len(first)], slot[len(first) :])
-            same = (place < len(first)) & (slot[np.minimum(place, len(first) - 1)] == slot[len(first) :])
-            found[place[same]] = gone.commits[same]
-        return found
+            keys = pack_keys(topic, partition)
+            index = np.searchsorted(keys[: len(first)], keys[len(first) :])
+            matches = (index < len(first)) & (keys[np.minimum(index, len(first) - 1)] == keys[len(first) :])
+            counts[index[matches]] = deleted.commits[matches]
+        return counts
 
-    def _counted(self) -> list[int]:
-        """Of each group how many commits it has."""
-        commits = np.zeros(len(self._begins), np.int64)
-        np.add.at(commits, self._committed.topic // len(self._topics), self._committed.commits)
-        counted: list[int] = commits.tolist()
-        return counted
+    def _count_commits(self) -> list[int]:
+        """Returns the number of commits of each group."""
+        counts = np.zeros(len(self._group_starts), np.int64)
+        intervals = self._commit_intervals
+        np.add.at(counts, intervals.topic // len(self._topics), intervals.commits)
+        num_commits: list[int] = counts.tolist()
+        return num_commits
 
-    def _deleted_by_group(self) -> dict[int, dict[Slot, int]]:
-        """By group: tombstones of what is committed."""
-        found: dict[int, dict[Slot, int]] = defaultdict(dict)
-        group, topic = np.divmod(self._deleted.topic, len(self._topics))
+    def _deleted_by_group(self) -> dict[int, dict[TopicPartition, int]]:
+        """Returns, by group, the number of tombstones of each topic partition."""
+        deleted: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+        intervals = self._deleted_intervals
+        group, topic = np.divmod(intervals.topic, len(self._topics))
         names = self._topics.take(pa.array(topic)).to_pylist()
-        columns = (group.tolist(), names, self._deleted.partition.tolist(), self._deleted.commits.tolist())
-        for which, name, partition, tombstones in zip(*columns, strict=True):
-            found[which][name, partition] = tombstones
-        return found
+        columns = (group.tolist(), names, intervals.partition.tolist(), intervals.commits.tolist())
+        for group_index, name, partition, tombstones in zip(*columns, strict=True):
+            deleted[group_index][name, partition] = tombstones
+        return deleted
 
-    def _topic_ids(self) -> dict[int, dict[str, str]]:
-        """By group."""
-        found: dict[int, dict[str, str]] = defaultdict(dict)
-        rows = self._rows[COMMITS]
-        some = self._facts.select(["topic_id", "topic"]).take(pa.array(rows))
-        columns = (column.to_pylist() for column in some.columns)
-        for group, topic_id, topic in zip(self._group[rows].tolist(), *columns, strict=True):
+    def _topic_ids_by_group(self) -> dict[int, dict[str, str]]:
+        """Returns, by group, topic id to topic name."""
+        topic_ids: dict[int, dict[str, str]] = defaultdict(dict)
+        rows = self._rows_by_kind[COMMITS]
+        columns = [self._facts[name].take(pa.array(rows)).to_pylist() for name in ("topic_id", "topic")]
+        for group, topic_id, topic in zip(self._row_group[rows].tolist(), *columns, strict=True):
             if topic_id is not None:
-                found[group][topic_id] = topic
-        return found
+                topic_ids[group][topic_id] = topic
+        return topic_ids
 
-    def _times(self, which: np.ufunc) -> list[int]:
-        """Of each group the first or the last moment of its facts."""
-        found = np.full(len(self._begins), _MOST if which is np.minimum else _LEAST)
-        rows = self._rows[RECORD]
-        which.at(found, self._group[rows], self._facts["at_ms"].take(pa.array(rows)).to_numpy())
-        for some in (self._committed, self._deleted):
-            for moments in (some.from_ms, some.until_ms):
-                which.at(found, some.topic // len(self._topics), moments)
-        moments_of: list[int] = found.tolist()
-        return moments_of
+    def _reduce_times(self, reduce: np.ufunc) -> list[int]:
+        """Returns the first or the last time of each group's facts: `reduce` is the minimum or the maximum."""
+        times = np.full(len(self._group_starts), _MAX_INT64 if reduce is np.minimum else _MIN_INT64)
+        rows = self._rows_by_kind[RECORD]
+        reduce.at(times, self._row_group[rows], self._facts["at_ms"].take(pa.array(rows)).to_numpy())
+        for intervals in (self._commit_intervals, self._deleted_intervals):
+            for interval_ms in (intervals.from_ms, intervals.until_ms):
+                reduce.at(times, intervals.topic // len(self._topics), interval_ms)
+        group_times: list[int] = times.tolist()
+        return group_times

@@ -1,27 +1,53 @@
-"""The row of GROUPS: what is told of a group as a whole."""
+"""Builds the rows of one group: GROUPS, REBALANCES, MEMBERSHIPS, SUBSCRIBED, and OWNERSHIP (`tables.history`)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_assign.history.kernel.departures import CRASHED, Departure
-from spark_assign.history.kernel.deploys import Deploy, is_flapping, most_in_a_day, rebalanced
+from spark_assign.history.kernel.departures import CRASHED, IS_THERE, RESTARTED, SURE, Departure
+from spark_assign.history.kernel.deploys import Deploy, count_max_per_day, find_rebalance_times, is_flapping
+from spark_assign.history.kernel.generation_changes import GenerationChange
+from spark_assign.history.kernel.history_rows import Row
 from spark_assign.history.kernel.pauses import PauseSummary
-from spark_assign.history.kernel.thresholds import HistoryThresholds
-from spark_assign.history.kernel.timeline import Timeline
+from spark_assign.history.kernel.timeline import (
+    DEAD,
+    Generation,
+    HistoryThresholds,
+    RecordedMember,
+    Timeline,
+)
+
+FIRST, JOINED = "first-on-record", "joined"
+
+_MAX_NAMES = 3
+"""Maximum number of names in a sentence."""
+
+_MAX_PARTITION = 0x7FFFFFFF
+"""The largest partition number."""
+
+_ROLE_NOUNS = {
+    "partition": "partitions of {}",
+    "task": "tasks of {}",
+    "connector": "connector {}",
+    "active": "tasks of {}",
+}
+
+
+# --- groups -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """A row of GROUPS; times in milliseconds. Its columns are described there.
+    """A row of GROUPS, with times in milliseconds.
 
     Attributes:
-        assignor: of the last generation that had one.
-        state: of the last generation; null of groups that only commit.
-        members, partitions: at the end; of partitions those that somebody owns (of Connect and streams groups
-            connectors and tasks, standby and warmup tasks left out), each once.
+        assignor: assignor of the last generation that had one.
+        state: state of the last generation; None for groups that only commit.
+        members: number of members at the end.
+        partitions: number of distinct partitions with an owner at the end; in Connect and streams groups, of connectors
+            and tasks without standby and warmup tasks.
     """
 
     group_type: str
@@ -33,54 +59,314 @@ class GroupSummary:
     records: int
     rebalances: int
     missing: int
-    most_in_a_day: int
+    max_rebalances_per_day: int
     members: int
     partitions: int
     deploys: int
     crashes: int
-    stopped_ms: int | None
-    longest_ms: int | None
+    paused_ms: int | None
+    longest_pause_ms: int | None
     flapping: bool
 
 
-def of_group(
+def summarize_group(
     timeline: Timeline,
-    gone: Sequence[Departure],
-    stopped: PauseSummary,
-    told: Sequence[Deploy],
+    departures: Sequence[Departure],
+    pauses: PauseSummary,
+    deploys: Sequence[Deploy],
     missing: int,
-    asked: HistoryThresholds,
+    thresholds: HistoryThresholds,
 ) -> GroupSummary:
-    """The row of a group.
+    """Returns the row of a group.
 
     Args:
-        gone: its `departures.departures`.
-        stopped: its `silences.stops`.
-        told: its `deploys.deploys`.
-        missing: generations that are not on record.
+        timeline: the group.
+        departures: its `departures.find_departures`.
+        pauses: its `pauses.find_pauses`.
+        deploys: its `deploys.find_deploys`.
+        missing: number of its generations that are not on record.
+        thresholds: the thresholds.
     """
-    moments = rebalanced(timeline)
+    rebalance_times = find_rebalance_times(timeline)
     last = timeline.generations[-1] if timeline.generations else None
     owned: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for each in timeline.owned:
-        if each.until_ms is None and each.role not in ("standby", "warmup"):
-            owned[each.role, each.topic].update(each.partitions)
+    for interval in timeline.ownership:
+        if interval.until_ms is None and interval.role not in ("standby", "warmup"):
+            owned[interval.role, interval.topic].update(interval.partitions)
+    assignors = (generation.assignor for generation in reversed(timeline.generations) if generation.assignor)
     return GroupSummary(
         group_type=timeline.group_type,
         protocol_type=timeline.protocol_type,
-        assignor=next((each.assignor for each in reversed(timeline.generations) if each.assignor), None),
+        assignor=next(assignors, None),
         state=last.state if last else None,
         since_ms=timeline.first_ms,
         until_ms=timeline.last_ms,
         records=timeline.records,
-        rebalances=len(moments),
+        rebalances=len(rebalance_times),
         missing=missing,
-        most_in_a_day=most_in_a_day(moments),
+        max_rebalances_per_day=count_max_per_day(rebalance_times),
         members=len(last.members) if last else 0,
         partitions=sum(map(len, owned.values())),
-        deploys=len(told),
-        crashes=sum(each.went == CRASHED for each in gone),
-        stopped_ms=stopped.stopped_ms,
-        longest_ms=stopped.longest_ms,
-        flapping=is_flapping(timeline, told, asked),
+        deploys=len(deploys),
+        crashes=sum(departure.leave_type == CRASHED for departure in departures),
+        paused_ms=pauses.paused_ms,
+        longest_pause_ms=pauses.longest_pause_ms,
+        flapping=is_flapping(timeline, deploys, thresholds),
     )
+
+
+# --- rebalances ---------------------------------------------------------------------------------------------------
+
+
+def rebalance_rows(timeline: Timeline, changes: Sequence[GenerationChange], pauses: PauseSummary) -> Iterator[Row]:
+    """Yields a row per new generation and per tombstone, with its cause as far as the records say.
+
+    Changes of members within a generation are no rebalance.
+    """
+    for change, is_rebalance, previous in zip(changes, timeline.is_rebalance, (None, *changes), strict=False):
+        generation = change.generation
+        if not is_rebalance and generation.state != DEAD:
+            continue
+        paused_ms, longest_pause_ms = pauses.around(change.generation_index)
+        yield {
+            "generation": generation.generation_id,
+            "at": generation.at_ms,
+            "settled": generation.stable_ms,
+            "state": generation.state,
+            "assignor": generation.assignor,
+            "leader": generation.leader,
+            "members": len(generation.members),
+            "joined": len(change.joined),
+            "left": len(change.left),
+            "crashed": sum(departure.leave_type == CRASHED for _, departure in change.left),
+            "restarted": len(change.rejoined),
+            "missing": change.missing,
+            "partitions": change.partitions,
+            "moved": change.moved,
+            "why": "; ".join(_find_causes(change, previous)),
+            "stopped_ms": paused_ms,
+            "longest_ms": longest_pause_ms,
+            "partition": generation.partition,
+            "offset": generation.offset,
+        }
+
+
+def _find_causes(change: GenerationChange, previous_change: GenerationChange | None) -> Iterator[str]:
+    """Yields the causes of a rebalance as text."""
+    previous, generation = change.previous, change.generation
+    if previous is None and generation.state != DEAD:
+        yield "first on record"
+        return
+    causes = list(_find_member_causes(change))
+    if generation.state == DEAD:
+        yield from (*causes, "the group was deleted, or all that was left of it expired")
+        return
+    if previous is not None and previous.state != DEAD:
+        causes += _find_setting_causes(previous, generation)
+    if not generation.members and causes:
+        causes.append("nobody is left")
+    yield from causes or [_find_assignment_cause(change, previous_change)]
+    if change.missing:
+        plural = "s" if change.missing > 1 else ""
+        yield f"{change.missing} generation{plural} before it not on record"
+
+
+def _find_member_causes(change: GenerationChange) -> Iterator[str]:
+    """Yields the members that joined, left, crashed, and returned."""
+    if change.joined:
+        yield f"{len(change.joined)} joined: {_format_members(change.joined)}"
+    left = [member for member, departure in change.left if departure.leave_type != CRASHED]
+    crashed = [member for member, departure in change.left if departure.leave_type == CRASHED]
+    if left:
+        yield f"{len(left)} left: {_format_members(left)}"
+    if crashed:
+        yield f"{len(crashed)} crashed: {_format_members(crashed)}"
+    names = {member.member_id: _member_name(member) for member, _ in change.departed}
+    returns = [
+        _format_return(names.get(old_id, old_id), old_id, member, is_replaced=old_id in change.replaced_ids)
+        for old_id, member in change.rejoined
+    ]
+    if returns:
+        yield _join_names(returns)
+
+
+def _format_return(name: str, old_id: str, member: RecordedMember, *, is_replaced: bool) -> str:
+    if old_id == member.member_id:
+        return f"{name} is back"
+    return f"{name} {'restarted' if is_replaced else 'is back'} as {member.member_id}"
+
+
+def _find_setting_causes(previous: Generation, generation: Generation) -> Iterator[str]:
+    """Yields changes of subscriptions, of the assignor, and of the leader although the old leader is still a member."""
+    previous_members = {member.member_id: member for member in previous.members}
+    stayed = [member for member in generation.members if member.member_id in previous_members]
+    changed = [
+        member for member in stayed if set(member.topics) != set(previous_members[member.member_id].topics)
+    ]
+    if changed:
+        yield f"{len(changed)} subscribed anew: {_format_members(changed)}"
+    assignor, leader = generation.assignor, generation.leader
+    if previous.assignor is not None and assignor is not None and previous.assignor != assignor:
+        yield f"assignor changed from {previous.assignor} to {assignor}"
+    if (
+        previous.leader != leader
+        and leader is not None
+        and any(member.member_id == previous.leader for member in stayed)
+    ):
+        yield f"leader changed from {previous.leader} to {leader}"
+
+
+def _find_assignment_cause(change: GenerationChange, previous_change: GenerationChange | None) -> str:
+    """Returns the cause of a rebalance without changes of members: withheld partitions, or other partition counts."""
+    assert change.previous is not None
+    if previous_change is not None and (
+        previous_change.partitions < change.partitions <= previous_change.num_known_owners
+    ):
+        return "what had been taken away before is given out"
+    before, after = _count_partitions(change.previous), _count_partitions(change.generation)
+    changed = [
+        f"{_ROLE_NOUNS.get(role, '{}').format(topic)}: {after.get((role, topic), 0)}, before {before.get((role, topic), 0)}"
+        for role, topic in sorted(before.keys() | after.keys())
+        if before.get((role, topic), 0) != after.get((role, topic), 0)
+    ]
+    return _join_names(changed) if changed else "nothing on record says why"
+
+
+def _count_partitions(generation: Generation) -> dict[tuple[str, str], int]:
+    """Returns, by role and topic, the number of partitions that members own."""
+    partitions_by_topic: dict[tuple[str, str], set[int]] = {}
+    for member in generation.members:
+        for key, partitions in member.assignment.items():
+            if key[0] in _ROLE_NOUNS:
+                partitions_by_topic.setdefault(key, set()).update(partitions)
+    return {key: len(partitions) for key, partitions in partitions_by_topic.items()}
+
+
+def _member_name(member: RecordedMember) -> str:
+    """Returns the name that users know a member by."""
+    return member.group_instance_id or member.member_id
+
+
+def _format_members(members: Iterable[RecordedMember]) -> str:
+    return _join_names([_member_name(member) for member in members])
+
+
+def _join_names(names: Sequence[str]) -> str:
+    """Returns up to three names, and the number of further names."""
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
+
+
+# --- members ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Membership:
+    """A member that is in the group, the first and the last generation with it so far, and how it joined."""
+
+    member: RecordedMember
+    first: Generation
+    last: Generation
+    join_type: str
+
+
+def membership_rows(changes: Sequence[GenerationChange]) -> Iterator[Row]:
+    """Yields a row per membership, sorted by start and member id. A member with several ids has several rows."""
+    rows: list[Row] = []
+    current: dict[str, _Membership] = {}
+    for change in changes:
+        generation = change.generation
+        for member, departure in change.departed:
+            rows.append(_membership_row(current.pop(member.member_id), generation, departure))
+        rejoined = {member.member_id for _, member in change.rejoined}
+        for member in generation.members:
+            membership = current.get(member.member_id)
+            if membership is None:
+                is_first = change.previous is None
+                join_type = FIRST if is_first else RESTARTED if member.member_id in rejoined else JOINED
+                current[member.member_id] = _Membership(member, generation, generation, join_type)
+            else:
+                membership.member, membership.last = member, generation
+    rows += (_membership_row(membership, None, None) for membership in current.values())
+    yield from sorted(rows, key=lambda row: (row["since"], row["member_id"]))
+
+
+def _membership_row(membership: _Membership, end: Generation | None, departure: Departure | None) -> Row:
+    member = membership.member
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rack_id": member.rack_id,
+        "session_timeout_ms": member.session_timeout_ms,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "first_generation": membership.first.generation_id,
+        "last_generation": membership.last.generation_id,
+        "since": membership.first.at_ms,
+        "until": end.at_ms if end else None,
+        "came": membership.join_type,
+        "went": departure.leave_type if departure else IS_THERE,
+        "certainty": departure.certainty if departure else SURE,
+    }
+
+
+def subscription_rows(timeline: Timeline) -> Iterator[Row]:
+    """Yields a row per topic and time for which a member was subscribed to it."""
+    rows: list[Row] = []
+    current: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {}
+    for generation in timeline.generations:
+        at_ms = generation.at_ms
+        members = {member.member_id: member.topics for member in generation.members}
+        for member_id in [known_id for known_id in current if known_id not in members]:
+            rows += _ended_subscriptions(member_id, current.pop(member_id)[1], (), at_ms)
+        for member_id, topics in members.items():
+            previous, since = current.get(member_id, ((), {}))
+            if topics != previous:
+                rows += _ended_subscriptions(member_id, since, topics, at_ms)
+                current[member_id] = topics, {topic: since.get(topic, at_ms) for topic in topics}
+    for member_id, (_, since) in current.items():
+        rows += _ended_subscriptions(member_id, since, (), None)
+    yield from sorted(rows, key=lambda row: (row["since"], row["member_id"], row["topic"]))
+
+
+def _ended_subscriptions(
+    member_id: str, since: dict[str, int], topics: tuple[str, ...], until: int | None
+) -> Iterator[Row]:
+    """Yields the subscriptions in `since` that are not in `topics`."""
+    for topic in since.keys() - set(topics):
+        yield {"member_id": member_id, "topic": topic, "since": since[topic], "until": until}
+
+
+# --- ownership ----------------------------------------------------------------------------------------------------
+
+
+def ownership_rows(timeline: Timeline) -> Iterator[Row]:
+    """Yields a row per slice of partitions that a member received and lost together."""
+    for interval in timeline.ownership:
+        for first, step, count in to_slices(interval.partitions):
+            yield {
+                "member_id": interval.member_id,
+                "topic": interval.topic,
+                "role": interval.role,
+                "first": first,
+                "step": step,
+                "count": count,
+                "generation": interval.generation,
+                "since": interval.since_ms,
+                "until": interval.until_ms,
+            }
+
+
+def to_slices(partitions: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yields first, step, and count of slices. Partitions ascend; a slice of one has step 1, and any two make a slice."""
+    start = 0
+    while start < len(partitions):
+        end = start + 1
+        step = partitions[end] - partitions[start] if end < len(partitions) else 1
+        if step > _MAX_PARTITION:  # These are no partition numbers: the bytes were damaged.
+            step = 1
+        while end < len(partitions) and partitions[end] - partitions[end - 1] == step:
+            end += 1
+        yield partitions[start], step, end - start
+        start = end

@@ -1,9 +1,11 @@
-"""What is told of the past of groups: one table of tagged rows, of which every table of the history is a projection."""
+"""One table of tagged rows, of which every table of the history is a projection, and a buffer that fills it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from spark_assign.history.kernel.commit_intervals import LISTS
@@ -24,17 +26,17 @@ GROUP, REBALANCE, MEMBERSHIP, SUBSCRIBED, OWNED, COMMITS, PAUSE, DEPLOY, UNREAD,
 
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("us", tz="UTC")
 _MILLIS = pa.timestamp("ms", tz="UTC")
-_AGAIN = {
+_REPEATED_COMMITS = {
     "partition": _INT,
     **dict.fromkeys(("since_ms", "first_offset", "commits", "until_ms", "last_offset"), _LONG),
     "rate": pa.float64(),
     **dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), _LONG),
 }
-COMMITTED = {"once": LISTS["once"], "again": pa.list_(pa.struct(_AGAIN))}
-"""What is committed of partitions: once and never deleted, and all others. There are more of these than of all else
-that is told, so they come as lists, a row for each topic and column, and with as few numbers as will do."""
+COMMIT_LISTS = {"once": LISTS["once"], "again": pa.list_(pa.struct(_REPEATED_COMMITS))}
+"""Commits of partitions: `once` has those with a single commit and no tombstone, `again` all others. Most of a history
+is commits, so they are lists, one row per topic and column, with as few values as possible."""
 
-TOLD = pa.schema(
+HISTORY_ROWS = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind"), _TEXT),
         **dict.fromkeys(("group_type", "protocol_type", "assignor", "state", "leader", "why", "what"), _TEXT),
@@ -49,21 +51,71 @@ TOLD = pa.schema(
         **dict.fromkeys(("partitions", "moved", "stopped_ms", "longest_ms"), _LONG),
         **dict.fromkeys(("partition", "first", "step", "count"), _INT),
         "offset": _LONG,
-        **COMMITTED,
+        **COMMIT_LISTS,
         "flapping": pa.bool_(),
         **dict.fromkeys(("key", "value"), pa.binary()),
     }
 )
 
+Row = Mapping[str, Any]
+"""Columns of HISTORY_ROWS, with times in milliseconds. All rows of a kind have the same columns."""
 
-def table_of(columns: Mapping[str, pa.Array], rows: int) -> pa.Table:
-    """Rows that have some columns, as TOLD; what is no column of it is left out. Times are given in milliseconds."""
-    return pa.table([_column(field, columns.get(field.name), rows) for field in TOLD], schema=TOLD)
+_MAX_BUFFERED_ROWS = 50_000
 
 
-def _column(field: pa.Field, given: pa.Array | None, rows: int) -> pa.Array:
-    if given is None:
-        return pa.nulls(rows, field.type)
+def to_history_rows(columns: Mapping[str, pa.Array], num_rows: int) -> pa.Table:
+    """Returns a table with the columns of HISTORY_ROWS. Other columns are ignored, and absent ones are null.
+
+    Args:
+        columns: columns by name; times in milliseconds.
+        num_rows: number of rows.
+    """
+    return pa.table([_column(field, columns.get(field.name), num_rows) for field in HISTORY_ROWS], schema=HISTORY_ROWS)
+
+
+def _column(field: pa.Field, values: pa.Array | None, num_rows: int) -> pa.Array:
+    if values is None:
+        return pa.nulls(num_rows, field.type)
     if pa.types.is_timestamp(field.type):
-        return given.cast(_MILLIS).cast(field.type)
-    return given.cast(field.type)
+        return values.cast(_MILLIS).cast(field.type)
+    return values.cast(field.type)
+
+
+class RowBuffer:
+    """Rows of many groups by kind, until there are enough for a table."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[Row]] = {}
+        self._group_counts: dict[str, list[tuple[str, str, int]]] = {}
+
+    def add(self, cluster: str, group_id: str, kind: str, rows: Iterable[Row]) -> None:
+        """Adds rows of one group."""
+        buffered = self._rows.setdefault(kind, [])
+        num_before = len(buffered)
+        buffered.extend(rows)
+        if len(buffered) > num_before:
+            self._group_counts.setdefault(kind, []).append((cluster, group_id, len(buffered) - num_before))
+
+    def pop_large(self) -> Iterator[pa.Table]:
+        """Yields and removes HISTORY_ROWS of the kinds that have enough rows."""
+        yield from (self._pop(kind) for kind, rows in list(self._rows.items()) if len(rows) > _MAX_BUFFERED_ROWS)
+
+    def pop_all(self) -> Iterator[pa.Table]:
+        """Yields and removes HISTORY_ROWS of all kinds."""
+        yield from (self._pop(kind) for kind, rows in list(self._rows.items()) if rows)
+
+    def _pop(self, kind: str) -> pa.Table:
+        rows = self._rows.pop(kind)
+        clusters, groups, counts = zip(*self._group_counts.pop(kind), strict=True)
+        row_group = pa.array(np.repeat(np.arange(len(counts)), counts))
+        columns = {
+            "cluster": pa.array(clusters).take(row_group),
+            "group_id": pa.array(groups).take(row_group),
+            "kind": pa.array([kind]).take(pa.array(np.zeros(len(rows), int))),
+            **{name: pa.array([row[name] for row in rows], _TYPES[name]) for name in rows[0] if name in _TYPES},
+        }
+        return to_history_rows(columns, len(rows))
+
+
+_TYPES = {field.name: pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in HISTORY_ROWS}
+"""Arrow type of each column in a `Row`: times are integers."""

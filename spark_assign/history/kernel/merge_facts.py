@@ -1,7 +1,7 @@
-"""Facts of many batches: intervals of commits united, groups brought into as many parts as asked for.
+"""Merges the facts of many batches, and groups them into buckets that Spark shuffles.
 
-What goes from one task to another is not a row per fact but one per part, with all facts of its groups in Arrow's own
-bytes: a million facts are a few hundred rows, which Spark shuffles without a look at them.
+A shuffled row isn't a fact but a bucket: all facts of its groups, serialized by Arrow. A million facts are a few hundred
+rows, which Spark shuffles without looking inside.
 """
 
 from __future__ import annotations
@@ -14,122 +14,122 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.history.kernel import facts
-from spark_assign.history.kernel.binary_column import codes_of, one_array
+from spark_assign.history.kernel.binary_column import combine_chunks, dictionary_indexes
 from spark_assign.history.kernel.commit_intervals import flatten_intervals, merge_intervals, pack_keys
-from spark_assign.history.kernel.reduce import as_facts, reduced
+from spark_assign.history.kernel.facts import reduce_records, to_facts
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
-PARTS = pa.schema([pa.field("part", pa.int32(), nullable=False), pa.field("facts", pa.binary(), nullable=False)])
-"""Facts of some groups; all facts of a group have the same part."""
+BUCKETS = pa.schema([pa.field("bucket", pa.int32(), nullable=False), pa.field("facts", pa.binary(), nullable=False)])
+"""Serialized facts of some groups. All facts of a group have the same bucket."""
 
-_MOST_BYTES = 64 << 20
-_TOPIC = ("cluster", "group_id", "topic", "topic_id")
-_EVER = np.iinfo(np.int64).max
+_MAX_BYTES = 64 << 20
+_TOPIC_KEY = ("cluster", "group_id", "topic", "topic_id")
+_INFINITE_MS = np.iinfo(np.int64).max
 
 
-def in_parts(chunks: Iterable[pa.Table], gap_ms: int, parts: int) -> Iterator[pa.Table]:
-    """Records to facts, in parts.
+def bucket_facts(chunks: Iterable[pa.Table], gap_ms: int, num_buckets: int) -> Iterator[pa.Table]:
+    """Reduces records to facts and groups these into buckets.
 
     Args:
         chunks: RECORDS.
-        gap_ms: as for `reduced`.
-        parts: how many there are.
+        gap_ms: as for `reduce_records`.
+        num_buckets: number of buckets.
 
     Yields:
-        PARTS. As many facts as make a good size are brought together and united first, so that memory is bounded.
+        BUCKETS. Facts are merged until they exceed a maximum size, so memory is bounded.
     """
-    known: list[pa.Table] = []
+    pending: list[pa.Table] = []
     for chunk in chunks:
-        known.append(reduced(chunk, gap_ms))
-        if _is_much(known, 1):
-            known = [unite(pa.concat_tables(known), gap_ms)]
-            if _is_much(known, 2):
-                yield _parted(known[0], parts)
-                known = []
-    if known:
-        yield _parted(unite(pa.concat_tables(known), gap_ms), parts)
+        pending.append(reduce_records(chunk, gap_ms))
+        if _is_oversize(pending, 1):
+            pending = [merge(pa.concat_tables(pending), gap_ms)]
+            if _is_oversize(pending, 2):
+                yield _to_buckets(pending[0], num_buckets)
+                pending = []
+    if pending:
+        yield _to_buckets(merge(pa.concat_tables(pending), gap_ms), num_buckets)
 
 
-def of_parts(rows: pa.Table, gap_ms: int) -> Iterator[pa.Table]:
-    """The facts of whole groups, part by part.
+def merge_buckets(rows: pa.Table, gap_ms: int) -> Iterator[pa.Table]:
+    """Yields the merged FACTS of each bucket, in no particular order.
 
     Args:
-        rows: PARTS, of each of these parts all.
-        gap_ms: as for `reduced`.
-
-    Yields:
-        FACTS, united, in no order.
+        rows: BUCKETS; all rows of each bucket that occurs.
+        gap_ms: as for `reduce_records`.
     """
-    part = rows["part"].to_numpy()
-    facts_of = rows["facts"]
-    for each in np.unique(part).tolist():
-        known = [
-            pa.Table.from_batches([pa.ipc.read_record_batch(facts_of[row].as_buffer(), facts.FACTS)])
-            for row in np.flatnonzero(part == each).tolist()
+    row_bucket = rows["bucket"].to_numpy()
+    serialized = rows["facts"]
+    for bucket in np.unique(row_bucket).tolist():
+        tables = [
+            pa.Table.from_batches([pa.ipc.read_record_batch(serialized[row].as_buffer(), facts.FACTS)])
+            for row in np.flatnonzero(row_bucket == bucket).tolist()
         ]
-        yield unite(pa.concat_tables(known), gap_ms)
+        yield merge(pa.concat_tables(tables), gap_ms)
 
 
-def unite(some: pa.Table, gap_ms: int) -> pa.Table:
-    """The fewest facts that say the same."""
-    kind = some["kind"]
-    whole = [some.filter(_is_kind(kind, facts.RECORD, facts.UNREAD))]
-    for each, gap in ((facts.COMMITS, gap_ms), (facts.DELETED, _EVER)):
-        whole.append(_united(some.filter(_is_kind(kind, each)), each, gap))
-    return pa.concat_tables(whole)
+def merge(table: pa.Table, gap_ms: int) -> pa.Table:
+    """Returns the fewest facts with the same content."""
+    kind = table["kind"]
+    merged = [table.filter(_is_kind(kind, facts.RECORD, facts.UNREAD))]
+    for interval_kind, max_gap_ms in ((facts.COMMITS, gap_ms), (facts.DELETED, _INFINITE_MS)):
+        merged.append(_merge_kind(table.filter(_is_kind(kind, interval_kind)), interval_kind, max_gap_ms))
+    return pa.concat_tables(merged)
 
 
-def _united(some: pa.Table, kind: str, gap_ms: int) -> pa.Table:
-    topic = np.zeros(len(some), np.int64)
-    for name in _TOPIC:
-        topic = pack_keys(topic, codes_of(some[name])[0])
+def _merge_kind(table: pa.Table, kind: str, gap_ms: int) -> pa.Table:
+    """Merges facts of one kind that consist of intervals."""
+    topic = np.zeros(len(table), np.int64)
+    for name in _TOPIC_KEY:
+        topic = pack_keys(topic, dictionary_indexes(table[name])[0])
     order = np.argsort(topic, kind="stable")
     if starts_new_key(topic[order]).all():
-        return some
-    some, topic = some.take(pa.array(order)), topic[order]
-    found, _ = merge_intervals(flatten_intervals(topic, some), gap_ms)
-    facts_of = []
-    for column, rows, lists in found.listed():
-        names = some.select(_TOPIC).take(pa.array(np.searchsorted(topic, found.topic[rows])))
-        facts_of.append(as_facts(kind, len(rows), {column: lists, **{name: one_array(names[name]) for name in _TOPIC}}))
-    return pa.concat_tables(facts_of)
+        return table
+    table, topic = table.take(pa.array(order)), topic[order]
+    intervals, _ = merge_intervals(flatten_intervals(topic, table), gap_ms)
+    merged = []
+    for column, rows, lists in intervals.to_lists():
+        keys = table.select(_TOPIC_KEY).take(pa.array(np.searchsorted(topic, intervals.topic[rows])))
+        columns = {column: lists, **{name: combine_chunks(keys[name]) for name in _TOPIC_KEY}}
+        merged.append(to_facts(kind, len(rows), columns))
+    return pa.concat_tables(merged)
 
 
-def _parted(some: pa.Table, parts: int) -> pa.Table:
-    """A row for each part."""
-    if not len(some):
-        return PARTS.empty_table()
-    part = _parts(some, parts)
-    order = np.argsort(part, kind="stable")
-    batch = some.take(pa.array(order)).combine_chunks().to_batches()[0]
-    present, begins = np.unique(part[order], return_index=True)
-    ends = np.append(begins[1:], len(part))
-    packed = [
-        batch.slice(begin, end - begin).serialize().to_pybytes()
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+def _to_buckets(table: pa.Table, num_buckets: int) -> pa.Table:
+    """Returns one row per bucket."""
+    if not len(table):
+        return BUCKETS.empty_table()
+    bucket = _assign_buckets(table, num_buckets)
+    order = np.argsort(bucket, kind="stable")
+    batch = table.take(pa.array(order)).combine_chunks().to_batches()[0]
+    buckets, starts = np.unique(bucket[order], return_index=True)
+    ends = np.append(starts[1:], len(bucket))
+    serialized = [
+        batch.slice(start, end - start).serialize().to_pybytes()
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     ]
-    return pa.table([pa.array(present, pa.int32()), pa.array(packed, pa.binary())], schema=PARTS)
+    return pa.table([pa.array(buckets, pa.int32()), pa.array(serialized, pa.binary())], schema=BUCKETS)
 
 
-def _parts(some: pa.Table, parts: int) -> IntArray:
-    """By cluster and group; what belongs to no group is spread by its offset."""
-    cluster, clusters = codes_of(some["cluster"])
-    group, groups = codes_of(some["group_id"])
-    _, row, of = np.unique(pack_keys(cluster, group), return_index=True, return_inverse=True)
+def _assign_buckets(table: pa.Table, num_buckets: int) -> IntArray:
+    """Returns the bucket of each fact: a hash of cluster and group, or of the offset if the group is null."""
+    cluster, clusters = dictionary_indexes(table["cluster"])
+    group, groups = dictionary_indexes(table["group_id"])
+    _, row, key_index = np.unique(pack_keys(cluster, group), return_index=True, return_inverse=True)
     values = (clusters.take(pa.array(cluster[row])), groups.take(pa.array(group[row])))
     names = zip(*(column.to_pylist() for column in values), strict=True)
-    part: IntArray = np.array([zlib.crc32(f"{name}\0{each}".encode()) % parts for name, each in names], np.int64)[of]
-    alone = some["group_id"].is_null().to_numpy()
-    part[alone] = some["offset"].fill_null(0).to_numpy()[alone] % parts
-    return part
+    key_bucket = [zlib.crc32(f"{cluster_name}\0{group_id}".encode()) % num_buckets for cluster_name, group_id in names]
+    bucket: IntArray = np.array(key_bucket, np.int64)[key_index]
+    without_group = table["group_id"].is_null().to_numpy()
+    bucket[without_group] = table["offset"].fill_null(0).to_numpy()[without_group] % num_buckets
+    return bucket
 
 
 def _is_kind(kind: pa.ChunkedArray, *kinds: str) -> pa.ChunkedArray:
     return pc.is_in(kind, value_set=pa.array(kinds))
 
 
-def _is_much(some: list[pa.Table], share: int) -> bool:
-    """Whether it is more than is held at once, or a share of that."""
-    size: int = sum(table.nbytes for table in some)
-    return size * share > _MOST_BYTES
+def _is_oversize(tables: list[pa.Table], divisor: int) -> bool:
+    """Checks whether tables exceed the maximum size divided by `divisor`."""
+    size: int = sum(table.nbytes for table in tables)
+    return size * divisor > _MAX_BYTES

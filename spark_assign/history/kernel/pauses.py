@@ -1,29 +1,30 @@
-"""When nothing was committed: the rhythm of partitions, its gaps, and the pauses of a group.
+"""Finds the pauses of a group: times without commits, around rebalances and without one.
 
 A gap is the time between two commits of a partition that are further apart than the threshold
-(`HistoryThresholds.gap_ms`). Facts have intervals, within which no two commits are, so gaps are exact, and shorter
-silences are not seen at all: a rebalance that kept nobody from committing for longer than the threshold stopped
+(`HistoryThresholds.gap_ms`). Facts have intervals, within which no two commits are that far apart, so gaps are exact, and
+shorter silences are invisible: a rebalance that kept no member from committing for longer than the threshold paused
 nothing.
 
-A pause is made of the gaps of a group's partitions:
-    around a rebalance  gaps that touch it: from its record on until a heartbeat (5 s) after everybody had settled. A
-                        gap that goes on over several rebalances is divided among them: each has it until the next one
-                        begins, and the first one what was before, so that nothing is counted twice. What began longer
-                        before than a crash and a rebalance can take (the session and the rebalance timeout of the
-                        members before) was there anyway, and is a pause without a generation up to that rebalance.
-    without one         the other gaps, united where they overlap: consumers that hang, a broker that is away, or
-                        nothing to read for those who commit only what they have read.
+A pause consists of gaps of a group's partitions:
+    around a rebalance     gaps that touch it, from its record until a heartbeat (5 s) after all members were stable. A
+                           gap over several rebalances is divided among them: each has the time until the next one
+                           starts, and the first one also the time before, so nothing is counted twice. A gap that
+                           started longer before than a crash and a rebalance can take (the session and the rebalance
+                           timeout of the members before) has another cause: up to that rebalance, it is a pause without
+                           a generation.
+    without a rebalance    all other gaps, merged if they overlap: consumers that hang, an unavailable broker, or no new
+                           records for clients that commit only what they have read.
 
-Two things are no pauses:
-    absence             nobody was a member for longer than rebalances of one deploy are apart
-    (`HistoryThresholds.together_ms`): a
-                        batch that runs at night does not stop by day. The rest of such a gap counts.
-    habit               a partition that is silent for more than a quarter of its time, again and again and without a
-                        rebalance, is so by nature: its group commits once a minute, or there is nothing to read at
-                        night. Its gaps count only if they are longer than two of its usual ones (their median).
+Two kinds of gaps are no pauses:
+    absence                times without members that are longer than the time between two rebalances of one deploy
+                           (`HistoryThresholds.together_ms`): a nightly batch doesn't pause during the day. Other times
+                           of such a gap count.
+    habit                  the usual gaps of a partition that has no commits for more than a quarter of its time,
+                           repeatedly and without a rebalance: its group commits once a minute, or there is nothing to
+                           read at night. Its gaps count only if they are longer than twice their median.
 
-Example: t0 is committed every 5 s up to 12:00:00 and from 12:00:50 on, and generation 7 is written at 12:00:46. Its
-pause is 50 s long, of one partition: 50,000 partition-milliseconds.
+Example: t0 is committed every 5 s up to 12:00:00 and from 12:00:50 on, and generation 7 is written at 12:00:46. Its pause
+is 50 s of one partition: 50,000 partition-milliseconds.
 """
 
 from __future__ import annotations
@@ -36,211 +37,229 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from statistics import median
 
-from spark_assign.history.kernel.commit_columns import silent
+from spark_assign.history.kernel.commit_intervals import TopicPartition, partitions_with_gaps
 from spark_assign.history.kernel.departures import HEARTBEAT_MS
-from spark_assign.history.kernel.thresholds import HistoryThresholds
-from spark_assign.history.kernel.timeline import CommitInterval, Timeline
+from spark_assign.history.kernel.timeline import CommitInterval, HistoryThresholds, Timeline
 
 REBALANCE_MS = 300_000
-"""The rebalance timeout of Java clients by default (max.poll.interval.ms), where the record has none."""
+"""Default rebalance timeout of Java clients (max.poll.interval.ms), if the record has none."""
 
-HABIT = 2
-"""Fewer gaps without a rebalance are no habit."""
+MIN_REGULAR_GAPS = 2
+"""Smallest number of gaps without a rebalance that make a habit."""
 
-Partition = tuple[str, int]
 Span = tuple[int, int]
+"""Start and end of a time, in milliseconds since 1970."""
 
 
 @dataclass(frozen=True)
 class CommitPause:
-    """Partitions were not committed.
+    """A time in which partitions weren't committed.
 
     Attributes:
-        generation: around this one; null: without a rebalance.
-        place: of that generation in the timeline: the number alone stays when a static member is replaced.
-        from_ms, until_ms: from the first silence to the last.
-        partitions: how many of them.
-        stopped_ms: partition-milliseconds.
-        longest_ms: of one partition.
+        generation: id of the generation around which the pause is; None without a rebalance.
+        from_ms: start of the first gap.
+        until_ms: end of the last gap.
+        partitions: number of paused partitions.
+        paused_ms: partition-milliseconds.
+        longest_pause_ms: longest gap of one partition.
+        generation_index: index of the generation in the timeline. The id alone isn't unique: it remains when a static
+            member is replaced.
     """
 
     generation: int | None
     from_ms: int
     until_ms: int
     partitions: int
-    stopped_ms: int
-    longest_ms: int
-    place: int | None = None
+    paused_ms: int
+    longest_pause_ms: int
+    generation_index: int | None = None
 
 
 @dataclass(frozen=True)
 class PauseSummary:
-    """All pauses of a group, by their begin.
+    """All pauses of a group.
 
     Attributes:
-        longest_ms: the longest that one partition stopped around rebalances, also over several of them; null, as
-            `stopped_ms`, of groups that commit nothing.
-        stopped_ms: partition-milliseconds around rebalances.
+        pauses: sorted by start.
+        paused_ms: partition-milliseconds around rebalances; None if the group commits nothing.
+        longest_pause_ms: longest pause of one partition around rebalances, possibly over several of them; None if the
+            group commits nothing.
     """
 
     pauses: tuple[CommitPause, ...]
-    stopped_ms: int | None
-    longest_ms: int | None
+    paused_ms: int | None
+    longest_pause_ms: int | None
 
-    def around(self, place: int) -> tuple[int | None, int | None]:
-        """Partition-milliseconds and the longest stop around the generation at a place of the timeline."""
-        if self.stopped_ms is None:
+    def around(self, generation_index: int) -> tuple[int | None, int | None]:
+        """Returns partition-milliseconds and the longest pause of a partition around a generation."""
+        if self.paused_ms is None:
             return None, None
-        found = self._by_place.get(place)
-        return (0, 0) if found is None else (found.stopped_ms, found.longest_ms)
+        pause = self._by_generation_index.get(generation_index)
+        return (0, 0) if pause is None else (pause.paused_ms, pause.longest_pause_ms)
 
     @cached_property
-    def _by_place(self) -> dict[int | None, CommitPause]:
-        return {each.place: each for each in self.pauses}
+    def _by_generation_index(self) -> dict[int | None, CommitPause]:
+        return {pause.generation_index: pause for pause in self.pauses}
 
 
-def pauses(timeline: Timeline, asked: HistoryThresholds) -> list[CommitPause]:
-    """All pauses of a group, by their begin."""
-    return list(stops(timeline, asked).pauses)
-
-
-def stops(timeline: Timeline, asked: HistoryThresholds) -> PauseSummary:
-    """All pauses of a group, and what its rebalances stopped."""
+def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSummary:
+    """Returns all pauses of a group."""
     if not timeline.commits:
         return PauseSummary((), None, None)
-    rebalances, absences = _Rebalances(timeline, asked), _absences(timeline, asked)
-    around: dict[int, dict[Partition, list[Span]]] = defaultdict(lambda: defaultdict(list))
-    free: list[tuple[Span, Partition]] = []
+    rebalances, absences = _Rebalances(timeline, thresholds), _find_absences(timeline, thresholds)
+    rebalance_spans: dict[int, dict[TopicPartition, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    unrelated: list[tuple[Span, TopicPartition]] = []
     longest = 0
-    for partition, commit_intervals in silent(timeline.commits):
-        for gap in _beyond_habit(commit_intervals, rebalances):
-            for part in _without(gap, absences):
-                stopped = 0
-                for place, piece in rebalances.divide(part):
-                    if place is None:
-                        free.append((piece, partition))
+    for partition, intervals in partitions_with_gaps(timeline.commits):
+        for gap in _irregular_gaps(intervals, rebalances):
+            for present in _subtract(gap, absences):
+                paused = 0
+                for generation_index, span in rebalances.divide(present):
+                    if generation_index is None:
+                        unrelated.append((span, partition))
                     else:
-                        around[place][partition].append(piece)
-                        stopped += piece[1] - piece[0]
-                longest = max(longest, stopped)
-    found = [_around(timeline, place, pieces) for place, pieces in around.items()] + _united(free)
-    told = sorted(found, key=lambda each: (each.from_ms, each.until_ms, -1 if each.place is None else each.place))
-    return PauseSummary(tuple(told), sum(each.stopped_ms for each in told if each.place is not None), longest)
+                        rebalance_spans[generation_index][partition].append(span)
+                        paused += span[1] - span[0]
+                longest = max(longest, paused)
+    around = [_rebalance_pause(timeline, index, spans) for index, spans in rebalance_spans.items()]
+    pauses = sorted(around + _merge_overlapping(unrelated), key=_sort_key)
+    paused_ms = sum(pause.paused_ms for pause in pauses if pause.generation_index is not None)
+    return PauseSummary(tuple(pauses), paused_ms, longest)
 
 
-def _gaps(commit_intervals: Sequence[CommitInterval]) -> list[Span]:
-    return [(before.until_ms, after.from_ms) for before, after in pairwise(commit_intervals)]
+def _sort_key(pause: CommitPause) -> tuple[int, int, int]:
+    return pause.from_ms, pause.until_ms, -1 if pause.generation_index is None else pause.generation_index
 
 
-def _beyond_habit(commit_intervals: Sequence[CommitInterval], rebalances: _Rebalances) -> list[Span]:
-    """The gaps of a partition that are not what it always does."""
-    gaps = _gaps(commit_intervals)
-    free = [until - since for since, until in gaps if not rebalances.touched_by((since, until))]
-    touched = sum(until - since for since, until in gaps) - sum(free)
-    settled = commit_intervals[-1].until_ms - commit_intervals[0].from_ms - touched
-    usual = median(free) if len(free) >= HABIT and 4 * sum(free) > settled else 0
-    return [(since, until) for since, until in gaps if until - since > 2 * usual]
+def _irregular_gaps(intervals: Sequence[CommitInterval], rebalances: _Rebalances) -> list[Span]:
+    """Returns the gaps of a partition that are no habit."""
+    gaps = [(before.until_ms, after.from_ms) for before, after in pairwise(intervals)]
+    untouched_ms = [end - start for start, end in gaps if not rebalances.touched_by((start, end))]
+    touched_ms = sum(end - start for start, end in gaps) - sum(untouched_ms)
+    elapsed_ms = intervals[-1].until_ms - intervals[0].from_ms - touched_ms
+    is_habit = len(untouched_ms) >= MIN_REGULAR_GAPS and 4 * sum(untouched_ms) > elapsed_ms
+    usual_ms = median(untouched_ms) if is_habit else 0
+    return [(start, end) for start, end in gaps if end - start > 2 * usual_ms]
 
 
-def _absences(timeline: Timeline, asked: HistoryThresholds) -> list[Span]:
-    """From when to when nobody was a member, where that was longer than a deploy."""
-    found: list[Span] = []
-    since = None
-    for each in timeline.generations:
-        if each.members and since is not None:
-            found.append((since, each.at_ms))
-            since = None
-        elif not each.members and since is None:
-            # Members that were there for no millisecond do not end an absence.
-            since = found.pop()[0] if found and found[-1][1] == each.at_ms else each.at_ms
-    if since is not None:
-        found.append((since, max(since, timeline.last_ms)))
-    return [(since, until) for since, until in found if until - since > asked.together_ms]
+def _find_absences(timeline: Timeline, thresholds: HistoryThresholds) -> list[Span]:
+    """Returns the times without members that are longer than the time between two rebalances of one deploy."""
+    absences: list[Span] = []
+    start = None
+    for generation in timeline.generations:
+        at_ms = generation.at_ms
+        if generation.members and start is not None:
+            absences.append((start, at_ms))
+            start = None
+        elif not generation.members and start is None:
+            # Members that were present for less than a millisecond don't end an absence.
+            start = absences.pop()[0] if absences and absences[-1][1] == at_ms else at_ms
+    if start is not None:
+        absences.append((start, max(start, timeline.last_ms)))
+    return [(start, end) for start, end in absences if end - start > thresholds.together_ms]
 
 
-def _without(gap: Span, absences: Sequence[Span]) -> list[Span]:
-    """What is left of a gap without these times."""
-    left, since = [], gap[0]
-    for begin, end in absences:
-        if end <= since or begin >= gap[1]:
+def _subtract(gap: Span, absences: Sequence[Span]) -> list[Span]:
+    """Returns the times of a gap that are in no absence."""
+    present, start = [], gap[0]
+    for absence_start, absence_end in absences:
+        if absence_end <= start or absence_start >= gap[1]:
             continue
-        left.append((since, begin))
-        since = end
-    left.append((since, gap[1]))
-    return [part for part in left if part[1] > part[0]]
+        present.append((start, absence_start))
+        start = absence_end
+    present.append((start, gap[1]))
+    return [span for span in present if span[1] > span[0]]
 
 
 class _Rebalances:
-    """The generations of a group in the order of time: from when to when each lasted, and how early it may begin."""
+    """The generations of a group in the order of time.
 
-    def __init__(self, timeline: Timeline, asked: HistoryThresholds) -> None:
-        told = timeline.generations
-        self.places = sorted(range(len(told)), key=lambda place: told[place].at_ms)
-        self.at = [told[place].at_ms for place in self.places]
-        # Cooperative members, and those of the broker, give up what they lose a moment later.
-        grace = min(asked.gap_ms, HEARTBEAT_MS)
-        settled = [told[place].settled_ms for place in self.places]
-        self.ends = [max(at, end or at) + grace for at, end in zip(self.at, settled, strict=True)]
-        self.latest = list(accumulate(self.ends, max))
-        self.early = [_early(timeline, place, asked) for place in self.places]
+    Attributes:
+        generation_indexes: index of each generation in the timeline.
+        at: when each generation was written.
+        ends: when each rebalance ended.
+        latest_end: the latest end up to each rebalance.
+        max_early: how long before its record each rebalance might have paused a partition.
+    """
+
+    def __init__(self, timeline: Timeline, thresholds: HistoryThresholds) -> None:
+        generations = timeline.generations
+        self.generation_indexes = sorted(range(len(generations)), key=lambda index: generations[index].at_ms)
+        self.at = [generations[index].at_ms for index in self.generation_indexes]
+        # Cooperative members, and those of the broker's protocols, release partitions a moment later.
+        grace = min(thresholds.gap_ms, HEARTBEAT_MS)
+        stable = [generations[index].stable_ms for index in self.generation_indexes]
+        self.ends = [max(at, stable_at or at) + grace for at, stable_at in zip(self.at, stable, strict=True)]
+        self.latest_end = list(accumulate(self.ends, max))
+        self.max_early = [_max_early_ms(timeline, index, thresholds) for index in self.generation_indexes]
 
     def touched_by(self, span: Span) -> list[int]:
-        """The rebalances that a span touches, by their numbers in the order of time."""
-        number = bisect_right(self.at, span[1]) - 1
-        found = []
-        while number >= 0 and self.latest[number] >= span[0]:
-            if self.ends[number] >= span[0]:
-                found.append(number)
-            number -= 1
-        return found[::-1]
+        """Returns the rebalances that a span touches, as indexes in the order of time."""
+        index = bisect_right(self.at, span[1]) - 1
+        touched = []
+        while index >= 0 and self.latest_end[index] >= span[0]:
+            if self.ends[index] >= span[0]:
+                touched.append(index)
+            index -= 1
+        return touched[::-1]
 
-    def divide(self, part: Span) -> list[tuple[int | None, Span]]:
-        """Whose the pieces of a gap are: places of generations; null: nobody's."""
-        touched = self.touched_by(part)
+    def divide(self, gap: Span) -> list[tuple[int | None, Span]]:
+        """Divides a gap among rebalances; returns a generation index, None without a rebalance, for each span."""
+        touched = self.touched_by(gap)
         if not touched:
-            return [(None, part)]
-        since, until = part
-        pieces: list[tuple[int | None, Span]] = []
+            return [(None, gap)]
+        start, end = gap
+        spans: list[tuple[int | None, Span]] = []
         first = touched[0]
-        if since < self.at[first] - self.early[first]:
-            pieces.append((None, (since, self.at[first])))
-            since = self.at[first]
-        begins = [since, *(max(since, self.at[number]) for number in touched[1:]), until]
-        for number, piece in zip(touched, pairwise(begins), strict=True):
-            pieces.append((self.places[number], piece))
-        return [(place, piece) for place, piece in pieces if piece[1] > piece[0]]
+        if start < self.at[first] - self.max_early[first]:
+            spans.append((None, (start, self.at[first])))
+            start = self.at[first]
+        bounds = [start, *(max(start, self.at[index]) for index in touched[1:]), end]
+        for index, span in zip(touched, pairwise(bounds), strict=True):
+            spans.append((self.generation_indexes[index], span))
+        return [(generation_index, span) for generation_index, span in spans if span[1] > span[0]]
 
 
-def _early(timeline: Timeline, place: int, asked: HistoryThresholds) -> int:
-    """How long before its record a rebalance may have been felt: a session times out, and somebody rejoins late."""
-    members = timeline.generations[place - 1].members if place else ()
-    session = max((each.session_timeout_ms or asked.session_ms for each in members), default=asked.session_ms)
-    rejoin = max((each.rebalance_timeout_ms or REBALANCE_MS for each in members), default=REBALANCE_MS)
+def _max_early_ms(timeline: Timeline, generation_index: int, thresholds: HistoryThresholds) -> int:
+    """Returns how long before its record a rebalance can have effects: a session timeout and a late rejoin."""
+    members = timeline.generations[generation_index - 1].members if generation_index else ()
+    session = max(
+        (member.session_timeout_ms or thresholds.session_ms for member in members), default=thresholds.session_ms
+    )
+    rejoin = max((member.rebalance_timeout_ms or REBALANCE_MS for member in members), default=REBALANCE_MS)
     return session + rejoin
 
 
-def _around(timeline: Timeline, place: int, pieces: dict[Partition, list[Span]]) -> CommitPause:
-    spans = [span for each in pieces.values() for span in each]
-    return _pause(timeline.generations[place].number, spans, len(pieces), place)
+def _rebalance_pause(
+    timeline: Timeline, generation_index: int, spans_by_partition: dict[TopicPartition, list[Span]]
+) -> CommitPause:
+    spans = [span for partition_spans in spans_by_partition.values() for span in partition_spans]
+    generation_id = timeline.generations[generation_index].generation_id
+    return _to_pause(generation_id, spans, len(spans_by_partition), generation_index)
 
 
-def _united(free: Iterable[tuple[Span, Partition]]) -> list[CommitPause]:
-    """Gaps without a rebalance, united where they overlap."""
-    told: list[CommitPause] = []
-    spans: list[Span] = []
-    partitions: set[Partition] = set()
-    until = 0
-    for span, partition in sorted(free):
-        if spans and span[0] >= until:
-            told.append(_pause(None, spans, len(partitions), None))
-            spans, partitions = [], set()
-        until = max(until, span[1]) if spans else span[1]
-        spans.append(span)
+def _merge_overlapping(spans: Iterable[tuple[Span, TopicPartition]]) -> list[CommitPause]:
+    """Returns pauses without a rebalance: gaps merged if they overlap."""
+    pauses: list[CommitPause] = []
+    merged: list[Span] = []
+    partitions: set[TopicPartition] = set()
+    end = 0
+    for span, partition in sorted(spans):
+        if merged and span[0] >= end:
+            pauses.append(_to_pause(None, merged, len(partitions), None))
+            merged = []
+            partitions = set()
+        end = max(end, span[1]) if merged else span[1]
+        merged.append(span)
         partitions.add(partition)
-    return [*told, _pause(None, spans, len(partitions), None)] if spans else told
+    return [*pauses, _to_pause(None, merged, len(partitions), None)] if merged else pauses
 
 
-def _pause(generation: int | None, spans: Sequence[Span], partitions: int, place: int | None) -> CommitPause:
-    lengths = [until - since for since, until in spans]
-    begin, end = min(since for since, _ in spans), max(until for _, until in spans)
-    return CommitPause(generation, begin, end, partitions, sum(lengths), max(lengths), place)
+def _to_pause(
+    generation_id: int | None, spans: Sequence[Span], num_partitions: int, generation_index: int | None
+) -> CommitPause:
+    lengths = [end - start for start, end in spans]
+    first_start, last_end = min(start for start, _ in spans), max(end for _, end in spans)
+    return CommitPause(
+        generation_id, first_start, last_end, num_partitions, sum(lengths), max(lengths), generation_index
+    )

@@ -1,116 +1,291 @@
-"""Records without what need not be kept: the hosts of members, and the metadata of commits.
+"""Redacts records: removes the hosts of members and the metadata of commits.
 
-A record that is changed is read as a whole and written anew, so that nothing is kept that was not understood: of a
-value that cannot be read nothing is left, of a key its type. Commits are the many; those in which there is nothing to
-take out, and nothing else than a commit, are found side by side and stay as they are.
+A changed record is decoded completely and encoded again, so that nothing remains that was not understood: an unreadable
+value becomes empty, and an unreadable key keeps only its type. Most records are commits. Those that have nothing to
+remove, and nothing but the fields of a commit, are found vectorized and remain unchanged.
+
+A host occurs in `clientHost`; in the endpoint of a Streams member; in the metadata of a Connect worker (its URL, that of
+its leader, and, unless configured, its client id, of which its member id is made); and in the user data of clients that
+nobody else can decode, Streams among them. The user data of the assignors of Kafka's own consumers has no hosts, and is
+needed to reproduce their assignments.
 """
 
 from __future__ import annotations
+
+import re
+import struct
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_assign.history.kernel.redact_hosts import without_hosts
-from spark_assign.wire import group_records
-from spark_assign.wire.reader import WireError
+from spark_assign.connect import connect_protocol
+from spark_assign.wire import consumer_protocol, group_records
+from spark_assign.wire.reader import Reader, WireError
 
 _COMMIT, _OLD_COMMIT = 1, 0
 _NEWEST_COMMIT = 4
-_BEHIND = np.zeros(64, np.uint8)
+_PADDING = np.zeros(64, np.uint8)
 
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+_ASSIGNORS_WITHOUT_HOSTS = {"range", "roundrobin", "sticky", "cooperative-sticky"}
+_CONNECT_CLIENT_ID = re.compile(r"\Aconnect-.*:(\d+)", re.DOTALL)
+_NULL_BYTES = struct.pack(">i", -1)
+_EMPTY_STRING = struct.pack(">h", 0)
+
+_Longs = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
 
 
-def without_secrets(records: pa.RecordBatch, *, hosts: bool, metadata: bool) -> pa.RecordBatch:
-    """RECORDS without hosts of members, without metadata of commits. Offset, partition, times stay as they are."""
+def redact_records(records: pa.RecordBatch, *, hosts: bool, metadata: bool) -> pa.RecordBatch:
+    """Returns RECORDS without the hosts of members or the metadata of commits.
+
+    Offset, partition, and timestamp are unchanged.
+
+    Args:
+        records: records with key and value.
+        hosts: whether to remove the hosts of members.
+        metadata: whether to remove the metadata of commits.
+    """
     if not (hosts or metadata) or records.num_rows == 0:
         return records
     columns = {name: records.column(name) for name in records.schema.names}
     keys, values = columns["key"].cast(pa.binary()), columns["value"].cast(pa.binary())
-    changed = np.flatnonzero(~_as_they_are(keys, values, metadata))
+    changed = np.flatnonzero(~_find_plain_commits(keys, values, metadata))
     if len(changed):
-        some = pa.array(changed)
+        rows = pa.array(changed)
         pairs = [
-            _rewritten(*pair, hosts, metadata)
-            for pair in zip(keys.take(some).to_pylist(), values.take(some).to_pylist(), strict=True)
+            _redact_record(key, value, hosts, metadata)
+            for key, value in zip(keys.take(rows).to_pylist(), values.take(rows).to_pylist(), strict=True)
         ]
-        keys = _replaced(keys, changed, [key for key, _ in pairs])
-        values = _replaced(values, changed, [value for _, value in pairs])
+        keys = _replace_rows(keys, changed, [key for key, _ in pairs])
+        values = _replace_rows(values, changed, [value for _, value in pairs])
     columns |= {"key": keys.cast(columns["key"].type), "value": values.cast(columns["value"].type)}
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=records.schema)
 
 
-def _rewritten(
+def _redact_record(
     key: bytes | None, value: bytes | None, hosts: bool, metadata: bool
 ) -> tuple[bytes | None, bytes | None]:
+    """Returns the redacted key and value of a record."""
     try:
-        known = group_records.read_key(key or b"")
-        written = group_records.write_key(known.type, known.fields)
+        record_key = group_records.read_key(key or b"")
+        redacted_key = group_records.write_key(record_key.type, record_key.fields)
     except WireError:
         return (None if key is None else key[:2]), (None if value is None else b"")
     if value is None:
-        return written, None
+        return redacted_key, None
     try:
-        read = group_records.read_value(known.type, value)
-        fields = without_hosts(known.name, read.fields) if hosts else read.fields
-        if metadata and known.name == "OffsetCommit":
+        record_value = group_records.read_value(record_key.type, value)
+        fields = redact_hosts(record_key.name, record_value.fields) if hosts else record_value.fields
+        if metadata and record_key.name == "OffsetCommit":
             fields = fields | {"metadata": ""}
-        return written, group_records.write_value(known.type, fields, read.version)
+        return redacted_key, group_records.write_value(record_key.type, fields, record_value.version)
     except WireError:
-        return written, b""
+        return redacted_key, b""
 
 
-def _replaced(column: pa.Array, at: Longs, by: list[bytes | None]) -> pa.Array:
-    """The column with some of its values exchanged."""
+def _replace_rows(column: pa.Array, rows: _Longs, values: list[bytes | None]) -> pa.Array:
+    """Returns the column with the values of `rows` replaced."""
     order = np.arange(len(column))
-    order[at] = len(column) + np.arange(len(at))
-    return pa.concat_arrays([column, pa.array(by, pa.binary())]).take(pa.array(order))
+    order[rows] = len(column) + np.arange(len(rows))
+    return pa.concat_arrays([column, pa.array(values, pa.binary())]).take(pa.array(order))
 
 
-def _as_they_are(keys: pa.Array, values: pa.Array, metadata: bool) -> Bools:
-    """Commits that are nothing but a commit to their last byte; without metadata, if that is to be left out."""
-    at, size, data = _bytes(keys)
-    group = _int16(data, at + 2)
-    topic = _int16(data, at + 4 + _within(group, size))
-    kind = _int16(data, at)
-    plain = (size >= 10) & ((kind == _COMMIT) | (kind == _OLD_COMMIT)) & (group >= 0) & (topic >= 0)
-    plain &= size == 10 + group + topic
-    at, size, data = _bytes(values)
-    version = _int16(data, at)
-    begins = np.where(version < 3, 10, 14)
+def _find_plain_commits(keys: pa.Array, values: pa.Array, metadata: bool) -> _Bools:
+    """Returns which records are commits without any extra byte and, if `metadata` is set, without metadata."""
+    start, size, data = _byte_ranges(keys)
+    group = _read_int16(data, start + 2)
+    topic = _read_int16(data, start + 4 + _clip(group, size))
+    record_type = _read_int16(data, start)
+    plain_key = (size >= 10) & ((record_type == _COMMIT) | (record_type == _OLD_COMMIT)) & (group >= 0) & (topic >= 0)
+    plain_key &= size == 10 + group + topic
+    start, size, data = _byte_ranges(values)
+    version = _read_int16(data, start)
+    length_start = np.where(version < 3, 10, 14)
     flexible = version == _NEWEST_COMMIT
     length = np.where(
-        flexible, data[at + _within(begins, size)].astype(np.int64) - 1, _int16(data, at + _within(begins, size))
+        flexible,
+        data[start + _clip(length_start, size)].astype(np.int64) - 1,
+        _read_int16(data, start + _clip(length_start, size)),
     )
-    ends = begins + np.where(flexible, 1, 2) + length + 8 + np.where(version == 1, 8, 0)
-    tags = at + _within(ends, size)
-    # Of the tagged fields only the topic's id is known: one field, number 0, of 16 bytes.
+    ends = length_start + np.where(flexible, 1, 2) + length + 8 + np.where(version == 1, 8, 0)
+    tags = start + _clip(ends, size)
+    # The topic id is the only known tagged field: one field, tag 0, 16 bytes.
     with_id = flexible & (data[tags] == 1) & (data[tags + 1] == 0) & (data[tags + 2] == 16)
-    without = flexible & (data[tags] == 0)
-    ends += np.where(with_id, 19, np.where(without, 1, 0))
-    sound = (version >= 0) & (version <= _NEWEST_COMMIT) & (length >= 0) & (size == ends)
-    sound &= ~flexible | ((length < 0x7F) & (with_id | without))
+    without_id = flexible & (data[tags] == 0)
+    ends += np.where(with_id, 19, np.where(without_id, 1, 0))
+    plain_value = (version >= 0) & (version <= _NEWEST_COMMIT) & (length >= 0) & (size == ends)
+    plain_value &= ~flexible | ((length < 0x7F) & (with_id | without_id))
     if metadata:
-        sound &= length == 0
-    gone = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
-    kept: Bools = plain & (sound | gone)
-    return kept
+        plain_value &= length == 0
+    is_tombstone = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+    plain: _Bools = plain_key & (plain_value | is_tombstone)
+    return plain
 
 
-def _bytes(column: pa.Array) -> tuple[Longs, Longs, npt.NDArray[np.uint8]]:
-    """Where each value begins, how long it is, and all bytes, with some behind them."""
+def _byte_ranges(column: pa.Array) -> tuple[_Longs, _Longs, npt.NDArray[np.uint8]]:
+    """Returns the start and the size of each value, and the bytes of all values followed by padding."""
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    held = np.frombuffer(data, np.uint8)[: ends[-1]] if data is not None else _BEHIND[:0]
-    return ends[:-1], np.diff(ends), np.concatenate([held, _BEHIND])
+    values = np.frombuffer(data, np.uint8)[: ends[-1]] if data is not None else _PADDING[:0]
+    return ends[:-1], np.diff(ends), np.concatenate([values, _PADDING])
 
 
-def _within(at: Longs, size: Longs) -> Longs:
-    """Places that are none count as the last one; whoever reads there has found out already."""
-    return np.clip(at, 0, size)
+def _clip(offset: _Longs, size: _Longs) -> _Longs:
+    """Limits offsets to their value. An offset outside is rejected by a check on the size later."""
+    return np.clip(offset, 0, size)
 
 
-def _int16(data: npt.NDArray[np.uint8], at: Longs) -> Longs:
-    return (data[at].astype(np.int64) << 8 | data[at + 1]).astype(np.int16).astype(np.int64)
+def _read_int16(data: npt.NDArray[np.uint8], offset: _Longs) -> _Longs:
+    return (data[offset].astype(np.int64) << 8 | data[offset + 1]).astype(np.int16).astype(np.int64)
+
+
+# --- hosts --------------------------------------------------------------------------------------------------------
+
+
+def redact_hosts(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a value without hosts. Embedded bytes that can't be decoded become empty.
+
+    Args:
+        name: the record type, such as `GroupMetadata`.
+        fields: the fields of the value.
+    """
+    if name == "GroupMetadata":
+        return _redact_group_metadata(fields)
+    if "clientHost" in fields:
+        fields = fields | {"clientHost": ""}
+    if fields.get("userEndpoint") is not None:
+        fields = fields | {"userEndpoint": None}
+    if (classic := fields.get("classicMemberMetadata")) is not None:
+        protocols = [
+            protocol | {"metadata": _redact_bytes(_redact_subscription, protocol["metadata"], protocol["name"])}
+            for protocol in classic["supportedProtocols"]
+        ]
+        fields = fields | {"classicMemberMetadata": classic | {"supportedProtocols": protocols}}
+    return fields
+
+
+def _redact_group_metadata(fields: dict[str, Any]) -> dict[str, Any]:
+    """Redacts the value of a classic group."""
+    protocol_type, protocol = fields["protocolType"], fields["protocol"] or ""
+    connect = protocol_type == "connect"
+    members = []
+    for member in fields["members"]:
+        subscription, assignment = member["subscription"], member["assignment"]
+        if connect:
+            subscription = _redact_bytes(_redact_worker_state, subscription)
+            assignment = _redact_bytes(_redact_worker_assignment, assignment)
+        elif protocol_type == "consumer":
+            subscription = _redact_bytes(_redact_subscription, subscription, protocol)
+            assignment = _redact_bytes(_redact_assignment, assignment, protocol)
+        else:
+            subscription, assignment = b"", b""
+        names = {key: _redact_worker_name(member[key]) for key in ("memberId", "clientId")} if connect else {}
+        members.append(member | names | {"clientHost": "", "subscription": subscription, "assignment": assignment})
+    leader = _redact_worker_name(fields["leader"]) if connect and fields["leader"] is not None else fields["leader"]
+    return fields | {"members": members, "leader": leader}
+
+
+def _redact_worker_name(text: str) -> str:
+    """Removes the host of a default client id, connect-HOST:PORT, with which a worker's member id starts."""
+    return _CONNECT_CLIENT_ID.sub(r"connect-:\1", text)
+
+
+def _redact_bytes(redact: Any, data: bytes, *args: str) -> bytes:
+    """Returns redacted bytes; empty if they can't be decoded."""
+    try:
+        redacted: bytes = redact(data, *args)
+    except WireError:
+        return b""
+    return redacted
+
+
+def _redact_subscription(data: bytes, protocol: str) -> bytes:
+    """Returns the known fields of a subscription, with the user data only of assignors that write no hosts."""
+    if not data:
+        return data
+    consumer_protocol.subscription_as_sent(data)
+    reader = Reader(data)
+    version = reader.int16()
+    for _ in range(reader.array_length(2)):
+        reader.string()
+    return _redact_user_data(data, reader, protocol, _subscription_end_reader(version))
+
+
+def _subscription_end_reader(version: int) -> Any:
+    """Returns a function that reads the fields after the user data: owned partitions, generation, rack."""
+
+    def read(reader: Reader) -> None:
+        if version >= 1 and reader.left:
+            _skip_partitions(reader)
+            if version >= 2:
+                reader.int32()
+            if version >= 3:
+                reader.nullable_string()
+
+    return read
+
+
+def _redact_assignment(data: bytes, protocol: str) -> bytes:
+    if not data:
+        return data
+    consumer_protocol.assignment(data)
+    reader = Reader(data)
+    reader.int16()
+    _skip_partitions(reader)
+    return _redact_user_data(data, reader, protocol, lambda _: None)
+
+
+def _skip_partitions(reader: Reader) -> None:
+    for _ in range(reader.array_length(6)):
+        reader.string()
+        reader.int32s()
+
+
+def _redact_user_data(data: bytes, reader: Reader, protocol: str, read_end: Any) -> bytes:
+    """Returns the bytes read so far, the user data, and the bytes that `read_end` reads, without unknown bytes."""
+    start = len(data) - reader.left
+    reader.nullable_bytes()
+    end = len(data) - reader.left
+    read_end(reader)
+    user_data = data[start:end] if protocol in _ASSIGNORS_WITHOUT_HOSTS else _NULL_BYTES
+    return data[:start] + user_data + data[end : len(data) - reader.left]
+
+
+def _redact_worker_state(data: bytes) -> bytes:
+    if not data:
+        return data
+    connect_protocol.worker_state(data)
+    reader = Reader(data)
+    version = reader.take(2)
+    reader.string()
+    redacted = version + _EMPTY_STRING + reader.take(8)
+    if not reader.left:
+        return redacted
+    running = reader.nullable_bytes()
+    if running is None:
+        return redacted + _NULL_BYTES
+    running = _redact_worker_assignment(running)
+    return redacted + struct.pack(">i", len(running)) + running
+
+
+def _redact_worker_assignment(data: bytes) -> bytes:
+    if not data:
+        return data
+    connect_protocol.assignment(data)
+    reader = Reader(data)
+    header = reader.take(4)
+    leader = _redact_worker_name(reader.string()).encode()
+    reader.string()
+    start = len(data) - reader.left
+    reader.int64()
+    for _ in range(2):  # assigned connectors and tasks, revoked connectors and tasks
+        if reader.left:
+            for _ in range(reader.nullable_array_length(6)):
+                reader.string()
+                reader.int32s()
+    if reader.left:
+        reader.int32()
+    fields = data[start : len(data) - reader.left]
+    return header + struct.pack(">h", len(leader)) + leader + _EMPTY_STRING + fields

@@ -1,4 +1,4 @@
-"""The past of one group as its records tell it: its generations, and who owned what from when to when."""
+"""The past of one group according to its records: its generations, and who owned which partitions at what time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,40 @@ from typing import NamedTuple
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
 
 
+@dataclass(frozen=True)
+class HistoryThresholds:
+    """Thresholds of a history. Each is a setting that the docs explain.
+
+    Attributes:
+        gap_ms: shortest time without a commit that counts as a gap of a partition, in milliseconds. The default is
+            twice the default auto-commit interval of clients (5 s), and no longer than the shortest default session
+            timeout of clients (10 s up to 2.8, 45 s since): a session that times out is never hidden by an interval.
+        together_ms: longest time between two rebalances of one deploy, in milliseconds.
+        flapping_a_day: number of rebalances in 24 hours, outside of deploys, that marks a group as flapping.
+        session_ms: session timeout of members whose record has none, in milliseconds
+            (group.consumer.session.timeout.ms of brokers).
+    """
+
+    gap_ms: int = 10_000
+    together_ms: int = 300_000
+    flapping_a_day: int = 10
+    session_ms: int = 45_000
+
+
 class RecordedMember(NamedTuple):
     """One member in one generation.
 
     Attributes:
-        topics: what it subscribes to, in the order of its record; patterns resolved as far as the record says.
-        subscription: a classic member's subscription as it sent it; it has what the member said it owned.
-        assignment: (role, topic) to partitions, ascending, as the record of this generation gives them to it; of
-            groups of the broker's protocols its target. Roles as in `tables.history.OWNERSHIP`.
-        assigned: a classic member's assignment as its leader wrote it, by which the leader's library is told.
-        position: the member's place in the record of a classic group: so the leader was told of the members.
+        topics: topics that the member subscribes to, in the order of its record. Patterns are resolved as far as the
+            records say.
+        subscription: a classic member's subscription as it sent it, which includes the partitions that it reported as
+            owned.
+        assignment: (role, topic) to partitions, ascending, that the record of this generation assigns to the member; in
+            groups of the broker's protocols, its target assignment. Roles are those of `tables.history.OWNERSHIP`.
+        assignment_bytes: a classic member's assignment as its leader wrote it, by which the leader's library is
+            detected.
+        position: index of the member in the record of a classic group, which is the order in which the leader received
+            the members.
     """
 
     member_id: str
@@ -32,7 +56,7 @@ class RecordedMember(NamedTuple):
     topics: tuple[str, ...] = ()
     subscription: bytes | None = None
     assignment: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType({})
-    assigned: bytes | None = None
+    assignment_bytes: bytes | None = None
     position: int | None = None
 
 
@@ -40,21 +64,24 @@ class RecordedMember(NamedTuple):
 class Generation:
     """One generation of a classic group, or one epoch of a group of the broker's protocols.
 
-    Members can change without a new generation: a static member that came back under a new id takes the place of the
-    old one. That is told as another with the same number, right after it; it is no rebalance (`rebalanced`). A
-    tombstone is one, too: `Dead`, with the last number that is known; numbers start anew after it.
+    Members can change without a new generation: a static member that returns with a new member id replaces the old one.
+    Such a change is a `Generation` with the same id, right after the original, and no rebalance
+    (`Timeline.is_rebalance`). A tombstone is a `Generation`, too: its state is `Dead`, and its id the last known one.
+    Ids restart after it.
 
     Attributes:
-        at_ms: when the coordinator wrote it.
-        settled_ms: when the last member had reached it, of a classic group `at_ms`; None: not on record.
-        state: `Stable`, `Empty`, `Dead` (a tombstone).
-        members: by member id, sorted.
-        partition, offset: the record that says so.
+        generation_id: generation id, or group epoch.
+        at_ms: when the coordinator wrote the generation.
+        stable_ms: when the last member had reached it; `at_ms` for a classic group; None if not on record.
+        state: `Stable`, `Empty`, or `Dead` (a tombstone).
+        members: members sorted by member id.
+        partition: partition of the record.
+        offset: offset of the record.
     """
 
-    number: int
+    generation_id: int
     at_ms: int
-    settled_ms: int | None
+    stable_ms: int | None
     state: str
     assignor: str | None
     leader: str | None
@@ -63,8 +90,8 @@ class Generation:
     offset: int
 
 
-class Owned(NamedTuple):
-    """What one member had of one topic, from when to when; `until_ms` None: still at the end."""
+class OwnershipInterval(NamedTuple):
+    """Partitions of one topic that one member owned from `since_ms` to `until_ms` (None: to the end of the records)."""
 
     member_id: str
     role: str
@@ -76,7 +103,7 @@ class Owned(NamedTuple):
 
 
 class CommitInterval(NamedTuple):
-    """Commits of one partition of which no two are further apart than the threshold."""
+    """Commits of one partition in which consecutive commits are no further apart than the threshold."""
 
     from_ms: int
     until_ms: int
@@ -87,7 +114,7 @@ class CommitInterval(NamedTuple):
 
 @dataclass(frozen=True)
 class UnreadableRecord:
-    """A record that nothing could be made of; codes as in `tables.history.UNREAD`."""
+    """A record that can't be decoded. Codes are those of `tables.history.UNREAD`."""
 
     partition: int
     offset: int
@@ -100,25 +127,27 @@ class UnreadableRecord:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One group.
+    """The past of one group.
 
     Attributes:
-        group_type: `classic`, `consumer`, `share`, `streams`; `simple` where there are commits only.
-        protocol_type: of a classic group: `consumer`, `connect`, or what its clients made up; else None.
-        generations: in their order.
-        owned: by since_ms, member, role, topic.
-        commits: (topic, partition) to its intervals in their order.
+        group_type: `classic`, `consumer`, `share`, `streams`, or `simple` if there are only commits.
+        protocol_type: protocol type of a classic group, `consumer`, `connect`, or what its clients chose; else None.
+        generations: generations in the order of their records.
+        ownership: sorted by since_ms, member, role, topic.
+        commits: (topic, partition) to its intervals, in order of time.
         deleted: (topic, partition) to its number of tombstones.
-        first_ms, last_ms, records: of all records of the group that are on record, commits included.
-        rejected: code and detail of what members sent and nobody can read; the group is told without it.
-        unread: records of the group that nothing could be made of.
-        topic_ids: of topics by name their ids, where records say both.
+        first_ms: time of the first record of the group, commits included.
+        last_ms: time of the last record of the group, commits included.
+        records: number of records of the group, commits included.
+        rejected: code and detail of embedded bytes that can't be decoded. The timeline is built without them.
+        unread: records of the group that can't be decoded.
+        topic_ids: topic name to topic id, if the records say both.
     """
 
     group_type: str
     protocol_type: str | None
     generations: tuple[Generation, ...]
-    owned: tuple[Owned, ...]
+    ownership: tuple[OwnershipInterval, ...]
     commits: Mapping[tuple[str, int], tuple[CommitInterval, ...]]
     deleted: Mapping[tuple[str, int], int]
     first_ms: int
@@ -129,10 +158,11 @@ class Timeline:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def rebalanced(self) -> tuple[bool, ...]:
-        """Of each generation whether it is a new one: not a tombstone, not a change of members within one."""
-        before = (None, *self.generations[:-1])
+    def is_rebalance(self) -> tuple[bool, ...]:
+        """Whether each generation is a new one: neither a tombstone nor a change of members within a generation."""
+        previous = (None, *self.generations[:-1])
         return tuple(
-            now.state != DEAD and (was is None or was.state == DEAD or was.number != now.number)
-            for was, now in zip(before, self.generations, strict=False)
+            generation.state != DEAD
+            and (before is None or before.state == DEAD or before.generation_id != generation.generation_id)
+            for before, generation in zip(previous, self.generations, strict=False)
         )

@@ -1,11 +1,11 @@
-"""Records of one group, read, and cut into steps: what the coordinator wrote at once is one change."""
+"""Parses the records of one group and groups them by write: the records that the coordinator wrote together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from spark_assign.history.kernel.broker_groups import kind_of
+from spark_assign.history.kernel.broker_groups import parse_record_name
 from spark_assign.history.kernel.timeline import UnreadableRecord
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.reader import WireError
@@ -13,86 +13,87 @@ from spark_assign.wire.reader import WireError
 CLASSIC = "classic"
 GROUP_METADATA = "GroupMetadata"
 METADATA = "Metadata"
-"""The record of the epoch of a group of the broker's protocols."""
+"""The record of a group's epoch in the broker's protocols."""
 
-Raw = tuple[int, int, int, bytes | None, bytes | None]
-"""Partition, offset, time, key and value of a record."""
+RawRecord = tuple[int, int, int, bytes | None, bytes | None]
+"""Partition, offset, time, key, and value of a record."""
 
 
 class ParsedRecord(NamedTuple):
-    """A record that has been read; of a tombstone `value` is None."""
+    """A decoded record. `value` is None for a tombstone; `record_type` has no prefix of the group type."""
 
     partition: int
     offset: int
     at_ms: int
     group_type: str
-    kind: str
+    record_type: str
     key: Mapping[str, Any]
     value: Mapping[str, Any] | None
 
     @property
     def is_classic(self) -> bool:
-        """A record of a classic group."""
+        """Whether it is a record of a classic group."""
         return self.group_type == CLASSIC
 
     @property
-    def ends(self) -> bool:
-        """It says that the group is gone, or another type of group from now on."""
-        return self.value is None and (self.is_classic or self.kind == METADATA)
+    def is_group_tombstone(self) -> bool:
+        """Whether it ends the group, which is deleted or converted to another type."""
+        return self.value is None and (self.is_classic or self.record_type == METADATA)
 
 
-def said(records: Iterable[Raw], unread: list[UnreadableRecord]) -> Iterator[ParsedRecord]:
-    """Records about the group itself, each place once; what cannot be read is left out, and noted."""
-    before = None
+def parse_records(records: Iterable[RawRecord], unread: list[UnreadableRecord]) -> Iterator[ParsedRecord]:
+    """Yields the records about the group itself, without duplicates; appends unreadable records to `unread`."""
+    previous = None
     for partition, offset, at_ms, key, value in records:
-        if (partition, offset) == before:
+        if (partition, offset) == previous:
             continue
-        before = partition, offset
+        previous = partition, offset
         try:
-            known = read_key(key or b"")
-            kinds = (CLASSIC, GROUP_METADATA) if known.name == GROUP_METADATA else kind_of(known.name)
-            fields = None if kinds is None or value is None else read_value(known.type, value).fields
+            record_key = read_key(key or b"")
+            is_classic = record_key.name == GROUP_METADATA
+            names = (CLASSIC, GROUP_METADATA) if is_classic else parse_record_name(record_key.name)
+            fields = None if names is None or value is None else read_value(record_key.type, value).fields
         except WireError as error:
             unread.append(UnreadableRecord(partition, offset, at_ms, "corrupt", str(error), key, value))
             continue
-        if kinds is not None:
-            yield ParsedRecord(partition, offset, at_ms, *kinds, known.fields, fields)
+        if names is not None:
+            yield ParsedRecord(partition, offset, at_ms, *names, record_key.fields, fields)
 
 
-def steps(records: Iterable[ParsedRecord]) -> Iterator[list[ParsedRecord]]:
-    """What was written at once: records in their order, with one timestamp.
+def group_by_write(records: Iterable[ParsedRecord]) -> Iterator[list[ParsedRecord]]:
+    """Groups records that were written together: consecutive records with one timestamp.
 
-    Two steps of one millisecond are two where it shows: each generation of a classic group is one, and so is each epoch
-    with what follows from it. That a group becomes one of another type (KIP-848 upgrades and downgrades write the
-    tombstones of one and the records of the other) is one step.
+    Two writes in the same millisecond are told apart if their records show it: each generation of a classic group is
+    one write, and so is each epoch with the records that follow from it. A conversion to another group type (KIP-848
+    upgrades and downgrades write the tombstones of one type and the records of the other) is one write.
     """
-    step: list[ParsedRecord] = []
+    write: list[ParsedRecord] = []
     for record in records:
-        if step and _begins(step, record):
-            yield step
-            step = []
-        step.append(record)
-    if step:
-        yield step
+        if write and _starts_write(write, record):
+            yield write
+            write = []
+        write.append(record)
+    if write:
+        yield write
 
 
-def _begins(step: list[ParsedRecord], now: ParsedRecord) -> bool:
-    """Whether a record is of another step than those before it."""
-    last = step[-1]
-    if now.at_ms != last.at_ms or now.partition != last.partition:
+def _starts_write(write: list[ParsedRecord], record: ParsedRecord) -> bool:
+    """Checks whether a record belongs to another write than the records before it."""
+    last = write[-1]
+    if record.at_ms != last.at_ms or record.partition != last.partition:
         return True
     if last.is_classic:
-        return last.value is not None or now.is_classic
-    if last.ends:
-        return not now.is_classic
-    bumped = any(each.kind == METADATA and each.value is not None for each in step)
-    return bumped and _is_first(now)
+        return last.value is not None or record.is_classic
+    if last.is_group_tombstone:
+        return not record.is_classic
+    has_epoch = any(written.record_type == METADATA and written.value is not None for written in write)
+    return has_epoch and _is_first_in_write(record)
 
 
-def _is_first(now: ParsedRecord) -> bool:
-    """Such records stand first in what the coordinator writes at once, or second to such."""
-    if now.is_classic or now.kind == METADATA:
+def _is_first_in_write(record: ParsedRecord) -> bool:
+    """Checks whether the coordinator writes such a record first, or second to another such record."""
+    if record.is_classic or record.record_type == METADATA:
         return True
-    if now.kind == "MemberMetadata":
-        return now.value is not None
-    return now.kind == "CurrentMemberAssignment" and now.value is None
+    if record.record_type == "MemberMetadata":
+        return record.value is not None
+    return record.record_type == "CurrentMemberAssignment" and record.value is None

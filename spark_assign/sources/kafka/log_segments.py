@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_assign.history.kernel import segments
+from spark_assign.history.kernel import log_segments as segments
 from spark_assign.spark.arrow_batches import forget_zipped_pyspark
 from spark_assign.stores.locations import for_spark
 from spark_assign.tables.errors import SourceError

@@ -1,1 +1,1 @@
-"""The past of groups replayed: every rebalance on record, by other assignors and protocols, static or not."""
+"""Replays every recorded rebalance with other assignors and protocols, static or dynamic members."""

@@ -1,106 +1,158 @@
-"""The past of one group as all replays need it: names are numbers, and of each generation what had changed.
+"""The recorded past of one group as all replays need it, and the variants in which it is replayed.
 
-How many partitions a topic had is what the record shows: an assignor leaves none out. Eager assignors and the broker's
-give all of them to somebody in every generation; of cooperative ones those count as well that somebody had before. A
-topic of which nobody has anything had no metadata.
+The records show how many partitions a topic had, because an assignor leaves none out. Eager assignors and the broker's
+assign all of them in every generation; with cooperative ones, partitions that were assigned before count as well. A topic
+without any assigned partition had no metadata.
 
-Generations that change nothing are of two kinds. What the one before has withheld, as somebody had to give it up first,
-comes in the next one (`FOLLOWS`, KIP-429). All others have a cause that the record does not say (`AGAIN`): a member has
-joined again.
+Generations that change nothing are of two kinds. A partition that the generation before withheld, because its owner had
+to release it first, is assigned in the next one (`FOLLOW_UP`, KIP-429). All others have a cause that isn't on record
+(`REPEATED`): a member has rejoined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
-from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.history.kernel.departures import CRASHED, Departure
-from spark_assign.history.kernel.timeline import Generation, RecordedMember, Timeline
+import pyarrow as pa
+
+from spark_assign.groups.assignors.release_rules import CLIENT_SIDE
+from spark_assign.groups.assignors.server import KAFKAS, SERVER_RANGE, UNIFORM
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE as COOPERATIVE_STICKY
+from spark_assign.groups.kernel.client_libraries import STREAMS
+from spark_assign.history.kernel.build_timelines import build_timelines
+from spark_assign.history.kernel.departures import CRASHED, Departure, find_departures
+from spark_assign.history.kernel.pauses import find_pauses
+from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, RecordedMember, Timeline
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import Topics, code
 
-FOUNDED, CHANGED, AGAIN, FOLLOWS, RESTARTED = "founded", "changed", "again", "follows", "restarted"
-"""What a generation is: the first on record; others are there or topics have changed; as above; a static member is
-back under another id, which is no rebalance."""
+FIRST, CHANGED, REPEATED, FOLLOW_UP, RESTARTED = "first", "changed", "repeated", "follow-up", "restarted"
+"""Kinds of generations: the first one on record; members or topics have changed; the two kinds above; and a static member
+returned with another member id, which is no rebalance."""
 
 PARTITION = "partition"
 """The role of what consumers own."""
 
-SERVED = {None: UNIFORM, "range": SERVER_RANGE}
-"""Names of the broker's assignors here, where the record has others or none."""
+_SERVER_ASSIGNORS = {None: UNIFORM, "range": SERVER_RANGE}
+"""Names of the broker's assignors in this package, if the record has another name or none."""
+
+
+# --- variants -----------------------------------------------------------------------------------------------------
+
+EAGER, COOPERATIVE, CONSUMER = "eager", "cooperative", "consumer"
+"""Rebalance protocols."""
+
+ASSIGNORS = (*CLIENT_SIDE, *KAFKAS)
+"""All assignors that Kafka includes: four of its clients, two of its broker."""
+
+
+@dataclass(frozen=True, order=True)
+class ReplayVariant:
+    """An assignor, and whether all members are static."""
+
+    assignor: str
+    static: bool
+
+    @property
+    def protocol(self) -> str:
+        """The protocol by which groups of the assignor rebalance."""
+        return protocol_of(self.assignor)
+
+
+def protocol_of(assignor: str) -> str:
+    """Returns the protocol of an assignor: the broker's own, cooperative, or, by default, eager.
+
+    Examples:
+        >>> protocol_of("sticky"), protocol_of("cooperative-sticky"), protocol_of("uniform")
+        ('eager', 'cooperative', 'consumer')
+    """
+    if assignor in KAFKAS:
+        return CONSUMER
+    return COOPERATIVE if assignor == COOPERATIVE_STICKY else EAGER
+
+
+# --- history ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPause:
-    """How long partitions were silent around a rebalance, added up, and how many."""
+    """The recorded pause of a rebalance: partition-milliseconds, and the number of paused partitions."""
 
-    stopped_ms: int
+    paused_ms: int
     partitions: int
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedGeneration:
-    """One generation.
+    """One generation, with topics as indexes into `RecordedHistory.topics`, and partitions packed with their topic.
 
     Attributes:
-        members: by id, in the order in which the leader was told of them.
-        topics: of each member those that it subscribes to.
-        partitions: of each topic that somebody subscribes to how many it had; without those that had none.
-        owners: of each partition who got it, by member id.
-        kind: what it is.
-        missing: so many generations before it are not on record.
-        gone: of members that are gone since the one before how they went.
-        measured: what was seen of its pause; null where commits do not show it, and where nobody was there any more:
-            that is in no way.
+        generation_id: generation id, or group epoch.
+        at_ms: when it was written.
+        members: members by id, in the order in which the leader received them.
+        topics: topics that each member subscribes to.
+        partitions: number of partitions of each subscribed topic, without topics that have none.
+        owners: member id of the owner of each partition.
+        generation_kind: one of the constants above.
+        missing: number of generations before it that are not on record.
+        departures: departures of members since the generation before, by member id.
+        measured: recorded pause; None if commits don't show it, or if the group is empty: an empty group pauses in
+            every variant.
     """
 
-    number: int
+    generation_id: int
     at_ms: int
     assignor: str | None
     members: Mapping[str, RecordedMember]
     topics: Mapping[str, frozenset[int]]
     partitions: Mapping[int, int]
     owners: Mapping[int, str]
-    kind: str
+    generation_kind: str
     missing: int = 0
-    gone: Mapping[str, Departure] = field(default_factory=dict)
+    departures: Mapping[str, Departure] = field(default_factory=dict)
     measured: MeasuredPause | None = None
 
     @property
     def crashed(self) -> set[str]:
-        """Those that are gone and were not heard of for their session."""
-        return {each for each, how in self.gone.items() if how.went == CRASHED}
+        """The ids of departed members whose session timed out."""
+        return {member_id for member_id, departure in self.departures.items() if departure.leave_type == CRASHED}
 
 
 @dataclass(frozen=True)
 class RecordedHistory:
-    """One group. `served`: the broker assigns it (KIP-848); `topic_ids`: by name, as far as they are known."""
+    """The past of one group.
+
+    Attributes:
+        is_server_side: whether the broker assigns the group's partitions (KIP-848).
+        topics: names of topics, by index.
+        generations: generations in order.
+        topic_ids: topic name to topic id, as far as the ids are known.
+    """
 
     cluster: str
     group_id: str
-    served: bool
+    is_server_side: bool
     topics: Topics
-    thens: Sequence[RecordedGeneration]
+    generations: Sequence[RecordedGeneration]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def assignor(self) -> str:
-        """The one that most of its rebalances were by; of several the last one."""
-        used = [each.assignor for each in self.thens if each.assignor is not None]
-        return max(reversed(used), key=used.count, default="")
+        """The assignor of most generations; of several, the last one."""
+        assignors = [generation.assignor for generation in self.generations if generation.assignor is not None]
+        return max(reversed(assignors), key=assignors.count, default="")
 
     @property
     def static(self) -> bool:
-        """Whether its members are static, most of them in the end."""
-        members = next((each.members.values() for each in reversed(self.thens) if each.members), ())
-        return 2 * sum(each.group_instance_id is not None for each in members) > len(members)
+        """Whether most members are static in the last generation with members."""
+        members = next((generation.members.values() for generation in reversed(self.generations) if generation.members), ())
+        return 2 * sum(member.group_instance_id is not None for member in members) > len(members)
 
 
 @dataclass(frozen=True)
-class Refused:
-    """A group that has no past to replay, and why."""
+class RejectedHistory:
+    """A group without a past to replay, and the reason."""
 
     cluster: str
     group_id: str
@@ -108,68 +160,119 @@ class Refused:
     detail: str
 
 
-def read_past(
+def read_histories(facts: pa.Table, thresholds: HistoryThresholds) -> Iterator[RecordedHistory | RejectedHistory]:
+    """Yields the past of each group, or why it can't be replayed.
+
+    Args:
+        facts: FACTS of complete groups.
+        thresholds: the thresholds.
+    """
+    for cluster, group_id, timeline in build_timelines(facts, thresholds):
+        rejection = _find_rejection(timeline)
+        if rejection is not None:
+            yield RejectedHistory(cluster, group_id, *rejection)
+            continue
+        measured = {
+            pause.generation_index: MeasuredPause(pause.paused_ms, pause.partitions)
+            for pause in find_pauses(timeline, thresholds).pauses
+            if pause.generation_index is not None
+        }
+        yield read_history(cluster, group_id, timeline, find_departures(timeline, thresholds), measured)
+
+
+def _find_rejection(timeline: Timeline) -> tuple[str, str] | None:
+    """Returns code and detail if a group can't be replayed; None if it can."""
+    group_type = timeline.group_type
+    if group_type == "simple":
+        return "no-rebalances", "Somebody commits for it, and nobody ever joined it on record"
+    if group_type == "classic" and timeline.protocol_type not in (None, "", "consumer"):
+        return "out-of-scope", f"Its members are no consumers: its protocol is {timeline.protocol_type}"
+    if group_type not in ("classic", "consumer"):
+        return "out-of-scope", f"A group of type {group_type} has no assignor of consumers to be replayed"
+    if any(generation.assignor == STREAMS for generation in timeline.generations):
+        return (
+            "out-of-scope",
+            "Its members are of a Kafka Streams application, whose assignor no other can stand in for",
+        )
+    if sum(timeline.is_rebalance) < 2:
+        return "no-rebalances", "Fewer than two generations are on record: there is nothing between them to replay"
+    return None
+
+
+def read_history(
     cluster: str,
     group_id: str,
     timeline: Timeline,
-    gone: Iterable[Departure],
+    departures: Iterable[Departure],
     measured: Mapping[int, MeasuredPause],
 ) -> RecordedHistory:
-    """What a timeline says, of a group of consumers.
+    """Converts the timeline of a group of consumers.
 
     Args:
-        cluster, group_id: of the group.
-        timeline: its records.
-        gone: how members went.
-        measured: by place of a generation in the timeline what was seen of its pause.
+        cluster: the cluster.
+        group_id: the group.
+        timeline: its timeline.
+        departures: its departures.
+        measured: recorded pauses by index of the generation in the timeline.
     """
-    names = {name for each in timeline.generations for member in each.members for name in _names(member)}
+    names = {
+        name for generation in timeline.generations for member in generation.members for name in _topic_names(member)
+    }
     topics = Topics.of(names)
-    number = {name: at for at, name in enumerate(topics.names)}
-    served = timeline.group_type == "consumer"
-    thens: list[RecordedGeneration] = []
-    went = {(each.generation, each.member_id): each for each in gone}
-    for at, generation in enumerate(timeline.generations):
-        before = thens[-1] if thens else None
-        if before is not None and not before.members and not generation.members:
+    topic_index = {name: index for index, name in enumerate(topics.names)}
+    is_server_side = timeline.group_type == "consumer"
+    generations: list[RecordedGeneration] = []
+    departure_by_member = {(departure.generation, departure.member_id): departure for departure in departures}
+    for index, generation in enumerate(timeline.generations):
+        previous = generations[-1] if generations else None
+        if previous is not None and not previous.members and not generation.members:
             continue
-        then = _then(generation, number, before, served, measured.get(at))
-        left = () if before is None else before.members.keys() - then.members.keys()
-        known = {each: went[then.number, each] for each in left if (then.number, each) in went}
-        thens.append(replace(then, gone=known))
-    return RecordedHistory(cluster, group_id, served, topics, thens, timeline.topic_ids)
+        recorded = _to_recorded(generation, topic_index, previous, is_server_side, measured.get(index))
+        departed = () if previous is None else previous.members.keys() - recorded.members.keys()
+        known = {
+            member_id: departure_by_member[recorded.generation_id, member_id]
+            for member_id in departed
+            if (recorded.generation_id, member_id) in departure_by_member
+        }
+        generations.append(replace(recorded, departures=known))
+    return RecordedHistory(cluster, group_id, is_server_side, topics, generations, timeline.topic_ids)
 
 
-def _names(member: RecordedMember) -> Iterable[str]:
+def _topic_names(member: RecordedMember) -> Iterable[str]:
     yield from member.topics
     yield from (topic for role, topic in member.assignment if role == PARTITION)
 
 
-def _then(
+def _to_recorded(
     generation: Generation,
-    number: Mapping[str, int],
-    before: RecordedGeneration | None,
-    served: bool,
+    topic_index: Mapping[str, int],
+    previous: RecordedGeneration | None,
+    is_server_side: bool,
     measured: MeasuredPause | None,
 ) -> RecordedGeneration:
-    listed = sorted(
-        generation.members, key=lambda each: (each.position is None, each.position, java_key(each.member_id))
+    in_order = sorted(
+        generation.members, key=lambda member: (member.position is None, member.position, java_key(member.member_id))
     )
-    members = {each.member_id: each for each in listed}
-    topics = {each.member_id: frozenset(number[name] for name in each.topics) for each in listed}
+    members = {member.member_id: member for member in in_order}
+    topics = {member.member_id: frozenset(topic_index[name] for name in member.topics) for member in in_order}
     owners = {
-        code(number[topic], partition): each.member_id
-        for each in listed
-        for (role, topic), partitions in each.assignment.items()
+        code(topic_index[topic], partition): member.member_id
+        for member in in_order
+        for (role, topic), partitions in member.assignment.items()
         if role == PARTITION
         for partition in partitions
     }
-    assignor = SERVED.get(generation.assignor, generation.assignor) if served else generation.assignor
-    partitions = _partitions(owners, topics.values(), before if assignor == COOPERATIVE else None)
-    kind = FOUNDED if before is None else _kind(generation.number, members, topics, partitions, before)
-    missing = 0 if before is None else max(generation.number - before.number - 1, 0)
+    assignor = generation.assignor
+    if is_server_side:
+        assignor = _SERVER_ASSIGNORS.get(assignor, assignor)
+    partitions = _count_partitions(owners, topics.values(), previous if assignor == COOPERATIVE_STICKY else None)
+    if previous is None:
+        kind, missing = FIRST, 0
+    else:
+        kind = _find_kind(generation.generation_id, members, topics, partitions, previous)
+        missing = max(generation.generation_id - previous.generation_id - 1, 0)
     return RecordedGeneration(
-        generation.number,
+        generation.generation_id,
         generation.at_ms,
         assignor,
         members,
@@ -182,33 +285,33 @@ def _then(
     )
 
 
-def _partitions(
-    owners: Mapping[int, str], topics: Iterable[frozenset[int]], before: RecordedGeneration | None
+def _count_partitions(
+    owners: Mapping[int, str], topics: Iterable[frozenset[int]], previous: RecordedGeneration | None
 ) -> dict[int, int]:
-    """Of each topic that somebody subscribes to how many partitions the record shows."""
-    asked = frozenset[int]().union(*topics)
-    found: dict[int, int] = {}
-    for each in owners:
-        topic, partition = each >> 32, each & 0xFFFFFFFF
-        if topic in asked and partition >= found.get(topic, 0):
-            found[topic] = partition + 1
-    if before is not None:
-        for topic, count in before.partitions.items():
-            if topic in asked and count > found.get(topic, 0):
-                found[topic] = count
-    return found
+    """Returns the number of partitions on record of each subscribed topic."""
+    subscribed = frozenset[int]().union(*topics)
+    counts: dict[int, int] = {}
+    for topic_partition in owners:
+        topic, partition = topic_partition >> 32, topic_partition & 0xFFFFFFFF
+        if topic in subscribed and partition >= counts.get(topic, 0):
+            counts[topic] = partition + 1
+    if previous is not None:
+        for topic, count in previous.partitions.items():
+            if topic in subscribed and count > counts.get(topic, 0):
+                counts[topic] = count
+    return counts
 
 
-def _kind(
-    number: int,
+def _find_kind(
+    generation_id: int,
     members: Mapping[str, RecordedMember],
     topics: Mapping[str, frozenset[int]],
     partitions: Mapping[int, int],
-    before: RecordedGeneration,
+    previous: RecordedGeneration,
 ) -> str:
-    if number == before.number and members and before.members:
+    if generation_id == previous.generation_id and members and previous.members:
         return RESTARTED
-    if topics != before.topics or partitions != before.partitions:
+    if topics != previous.topics or partitions != previous.partitions:
         return CHANGED
-    whole = sum(before.partitions.values()) == len(before.owners)
-    return FOLLOWS if before.assignor == COOPERATIVE and not whole else AGAIN
+    is_complete = sum(previous.partitions.values()) == len(previous.owners)
+    return FOLLOW_UP if previous.assignor == COOPERATIVE_STICKY and not is_complete else REPEATED

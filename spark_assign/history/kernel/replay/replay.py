@@ -1,10 +1,10 @@
-"""Every past rebalance of the groups of a task, by other assignors and protocols, static or not.
+"""Replays every past rebalance of a task's groups with other assignors and protocols, static or dynamic members.
 
-A row of the answer is tagged by its `kind`:
+A row of the result is tagged by its `kind`:
 
-    replayed   a group in one way: how many rebalances there would have been, and what they would have cost
-    replay     one past rebalance in one way
-    rejected   code, detail: a group that nothing can be said of, or a way in which its assignor throws
+    replayed   a group in one variant: how many rebalances there would have been, and what they would have cost
+    replay     one past rebalance in one variant
+    rejected   code, detail: a group that can't be replayed, or a variant in which its assignor throws
 """
 
 from __future__ import annotations
@@ -17,21 +17,28 @@ from typing import Any
 import pyarrow as pa
 
 from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows
-from spark_assign.history.kernel.replay.baseline import as_it_was
-from spark_assign.history.kernel.replay.pause_cost import clock_of
-from spark_assign.history.kernel.replay.recorded_history import RESTARTED, RecordedHistory, Refused
-from spark_assign.history.kernel.replay.replay_group import ReplayError, Row, play
-from spark_assign.history.kernel.replay.replay_steps import course_of
-from spark_assign.history.kernel.replay.replay_variants import ASSIGNORS, ReplayVariant, protocol_of
-from spark_assign.history.kernel.replay.reproduce_recorded import ReproductionResult, find_again
-from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.merge_facts import merge_buckets
+from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, baseline_costs, measure_rounds
+from spark_assign.history.kernel.replay.recorded_history import (
+    ASSIGNORS,
+    RESTARTED,
+    RecordedHistory,
+    RejectedHistory,
+    ReplayVariant,
+    protocol_of,
+    read_histories,
+)
+from spark_assign.history.kernel.replay.replay_group import ReplayError, replay_group
+from spark_assign.history.kernel.replay.replay_steps import replay_steps
+from spark_assign.history.kernel.replay.reproduce_recorded import ReproductionResult, check_reproduced
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.simulation.kernel.simulate_groups import answers
 
-OF_GROUP, OF_REBALANCE, REJECTED = KINDS = ("replayed", "replay", "rejected")
+GROUP, REBALANCE, REJECTED = KINDS = ("replayed", "replay", "rejected")
 
 _TEXT, _LONG, _INT, _BOOL = pa.string(), pa.int64(), pa.int32(), pa.bool_()
-REPLAYED = pa.schema(
+REPLAY_ROWS = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "assignor", "protocol"), _TEXT),
         **dict.fromkeys(("static", "recorded", "happens"), _BOOL),
@@ -41,186 +48,228 @@ REPLAYED = pa.schema(
         **dict.fromkeys(("note", "code", "detail"), _TEXT),
     }
 )
-"""Everything that is said (`tables.history`)."""
+"""One table of tagged rows, of which every table of a replay is a projection (`tables.history`)."""
 
-GROUPS_AT_ONCE = 50
-"""So many groups are replayed side by side; it bounds what a worker holds."""
+GROUP_BATCH_SIZE = 50
+"""Number of groups that are replayed together. It bounds the memory of a worker."""
 
 
 @dataclass(frozen=True)
 class ReplayParams:
-    """What is asked.
+    """The frozen arguments of a replay.
 
     Attributes:
-        assignors: by their names here.
-        static: whether all members are static: yes, no, or both.
-        timing: what groups are set to where the record does not say it.
-        asked: when a partition is silent.
+        assignors: names of assignors.
+        static: whether all members are static: True, False, or both.
+        timing: the timing configuration of groups, for what is not on record.
+        thresholds: the thresholds of the history.
     """
 
     assignors: tuple[str, ...] = ASSIGNORS
     static: tuple[bool, ...] = (False, True)
     timing: Timing = field(default_factory=Timing)
-    asked: HistoryThresholds = field(default_factory=HistoryThresholds)
+    thresholds: HistoryThresholds = field(default_factory=HistoryThresholds)
 
     @property
-    def ways(self) -> list[ReplayVariant]:
-        """All ways."""
+    def variants(self) -> list[ReplayVariant]:
+        """All variants."""
         return [ReplayVariant(assignor, static) for assignor in self.assignors for static in self.static]
 
 
-def replay(told: Iterable[RecordedHistory | Refused], asked: ReplayParams) -> Iterator[pa.Table]:
-    """Answer for these groups, in tables with the columns of `REPLAYED`."""
-    going = iter(told)
-    while some := list(islice(going, GROUPS_AT_ONCE)):
-        groups = [_Group(each, asked) for each in some if isinstance(each, RecordedHistory)]
-        refused = [asdict(each) for each in some if isinstance(each, Refused)]
-        _play([show for each in groups for show in each.shows.values()])
-        for each, found in zip(groups, find_again([each.past for each in groups]), strict=True):
-            each.found = found
-        yield tagged_rows(OF_GROUP, [row for each in groups for row in each.rows()], REPLAYED)
-        yield _replays(groups)
-        yield tagged_rows(REJECTED, [*refused, *(row for each in groups for row in each.faults())], REPLAYED)
+def replay_buckets(rows: pa.Table, params: ReplayParams) -> Iterator[pa.Table]:
+    """Yields REPLAY_ROWS of the groups of a task.
+
+    Args:
+        rows: BUCKETS (`history.kernel.merge_facts`); all rows of each bucket that occurs.
+        params: the arguments of the replay.
+    """
+    for facts in merge_buckets(rows, params.thresholds.gap_ms):
+        yield from replay_histories(read_histories(facts, params.thresholds), params)
 
 
-def _replays(groups: Iterable[_Group]) -> pa.Table:
-    columns: dict[str, list[Any]] = {name: [] for name in _OF_REBALANCE}
-    for each in groups:
-        each.replays(columns)
-    arrays = {name: pa.array(values, REPLAYED.field(name).type) for name, values in columns.items()}
-    return tagged(OF_REBALANCE, arrays, len(columns["at"]), REPLAYED)
+def replay_histories(
+    histories: Iterable[RecordedHistory | RejectedHistory], params: ReplayParams
+) -> Iterator[pa.Table]:
+    """Yields REPLAY_ROWS of groups."""
+    iterator = iter(histories)
+    while batch := list(islice(iterator, GROUP_BATCH_SIZE)):
+        groups = [_GroupReplay(history, params) for history in batch if isinstance(history, RecordedHistory)]
+        rejected = [asdict(history) for history in batch if isinstance(history, RejectedHistory)]
+        _run_in_lockstep([run for group in groups for run in group.runs.values()])
+        reproduced = check_reproduced([group.history for group in groups])
+        for group, results in zip(groups, reproduced, strict=True):
+            group.reproduced = results
+        yield tagged_rows(GROUP, [row for group in groups for row in group.summary_rows()], REPLAY_ROWS)
+        yield _build_rebalance_rows(groups)
+        errors = (row for group in groups for row in group.error_rows())
+        yield tagged_rows(REJECTED, [*rejected, *errors], REPLAY_ROWS)
 
 
-_OF_REBALANCE = (
+def _build_rebalance_rows(groups: Iterable[_GroupReplay]) -> pa.Table:
+    columns: dict[str, list[Any]] = {name: [] for name in _REBALANCE_COLUMNS}
+    for group in groups:
+        group.append_rebalances(columns)
+    arrays = {name: pa.array(values, REPLAY_ROWS.field(name).type) for name, values in columns.items()}
+    return tagged(REBALANCE, arrays, len(columns["at"]), REPLAY_ROWS)
+
+
+_REBALANCE_COLUMNS = (
     *("cluster", "group_id", "generation", "assignor", "static", "at"),
     *("happens", "moved", "revoked", "stopped_ms"),
 )
 
 
-# --- playing ------------------------------------------------------------------------------------------------------
+# --- runs ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Show:
-    """A group in one way. `ask`: what has to be assigned; `rows`: what came of it; `fault`: why nothing did."""
+class _ReplayRun:
+    """A running replay of one group in one variant.
 
-    going: Generator[Any, Any, list[Row]]
-    ask: Any = None
-    rows: list[Row] | None = None
-    fault: str | None = None
+    Attributes:
+        generator: the replay.
+        request: its pending assignment request; None if it has ended.
+        costs: its result; None before its end.
+        error: why it failed; None if it didn't.
+    """
 
-    def go_on(self, answer: Any) -> None:
-        """On to the next assignment."""
+    generator: Generator[Any, Any, list[GenerationCost]]
+    request: Any = None
+    costs: list[GenerationCost] | None = None
+    error: str | None = None
+
+    def resume(self, response: Any) -> None:
+        """Resumes the replay with a response and runs it to its next request."""
         try:
-            self.ask = self.going.send(answer)
+            self.request = self.generator.send(response)
         except StopIteration as end:
-            self.ask, self.rows = None, end.value
+            self.request, self.costs = None, end.value
         except ReplayError as error:
-            self.ask, self.fault = None, str(error)
+            self.request, self.error = None, str(error)
 
 
-def _play(shows: Sequence[_Show]) -> None:
-    """Play them side by side: what all of them ask is answered at once."""
-    for show in shows:
-        show.go_on(None)
-    while going := [show for show in shows if show.ask is not None]:
-        for show, answer in zip(going, answers([show.ask for show in going]), strict=True):
-            show.go_on(answer)
+def _run_in_lockstep(runs: Sequence[_ReplayRun]) -> None:
+    """Runs replays side by side: the pending requests of all of them are solved together."""
+    for run in runs:
+        run.resume(None)
+    while running := [run for run in runs if run.request is not None]:
+        for run, response in zip(running, answers([run.request for run in running]), strict=True):
+            run.resume(response)
 
 
-class _Group:
-    """One group: its past, its ways, and its rows."""
+class _GroupReplay:
+    """One group: its history, its replays, and its rows.
 
-    def __init__(self, past: RecordedHistory, asked: ReplayParams) -> None:
-        self.past = past
-        self.clock = clock_of(past, asked.timing)
-        self.was = ReplayVariant(past.assignor, past.static)
-        self.recorded = as_it_was(past, self.clock, asked.timing)
-        self.found: Mapping[int, ReproductionResult] = {}
-        courses = {
-            static: course_of(past, static=static, session_ms=asked.timing.session_timeout_ms)
-            for static in asked.static
+    Attributes:
+        current: the variant that was in use most.
+        baseline: the costs as recorded.
+        reproduced: whether the assignor in use reproduces each generation, by index.
+        runs: the replays of all other variants.
+    """
+
+    def __init__(self, history: RecordedHistory, params: ReplayParams) -> None:
+        self.history = history
+        durations = measure_rounds(history, params.timing)
+        self.current = ReplayVariant(history.assignor, history.static)
+        self.baseline = baseline_costs(history, durations, params.timing)
+        self.reproduced: Mapping[int, ReproductionResult] = {}
+        steps = {
+            static: replay_steps(history, static=static, session_ms=params.timing.session_timeout_ms)
+            for static in params.static
         }
-        self.shows = {
-            way: _Show(play(past, way, courses[way.static], self.clock)) for way in asked.ways if way != self.was
+        self.runs = {
+            variant: _ReplayRun(replay_group(history, variant, steps[variant.static], durations))
+            for variant in params.variants
+            if variant != self.current
         }
 
-    def _named(self) -> dict[str, Any]:
-        return {"cluster": self.past.cluster, "group_id": self.past.group_id}
+    def _group_key(self) -> dict[str, Any]:
+        return {"cluster": self.history.cluster, "group_id": self.history.group_id}
 
-    def _ways(self) -> Iterator[tuple[ReplayVariant, list[Row]]]:
-        yield self.was, self.recorded
-        for way, show in self.shows.items():
-            if show.rows is not None:
-                yield way, show.rows
+    def _costs_by_variant(self) -> Iterator[tuple[ReplayVariant, list[GenerationCost]]]:
+        yield self.current, self.baseline
+        for variant, run in self.runs.items():
+            if run.costs is not None:
+                yield variant, run.costs
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """The group in each way."""
-        stopped = _stopped(self.recorded)
-        for way, rows in self._ways():
-            recorded = way is self.was
-            yield self._named() | {
-                "assignor": way.assignor,
-                "protocol": protocol_of(way.assignor),
-                "static": way.static,
-                "recorded": recorded,
-                "rebalances": sum(each.rounds for each in rows),
-                "replayed": self._found_again() if recorded else self._rebalances(),
-                "moved": sum(each.moved for each in rows),
-                "stopped_ms": _stopped(rows),
-                "saved_ms": None if recorded else stopped - _stopped(rows),
-                "note": self._note(recorded=recorded),
+    def summary_rows(self) -> Iterator[dict[str, Any]]:
+        """Yields a row of the group per variant."""
+        baseline_ms = _sum_paused_ms(self.baseline)
+        for variant, costs in self._costs_by_variant():
+            is_baseline = variant is self.current
+            paused_ms = _sum_paused_ms(costs)
+            yield self._group_key() | {
+                "assignor": variant.assignor,
+                "protocol": protocol_of(variant.assignor),
+                "static": variant.static,
+                "recorded": is_baseline,
+                "rebalances": sum(cost.rebalances for cost in costs),
+                "replayed": self._count_reproduced() if is_baseline else self._count_rebalances(),
+                "moved": sum(cost.moved for cost in costs),
+                "stopped_ms": paused_ms,
+                "saved_ms": None if is_baseline else baseline_ms - paused_ms,
+                "note": self._format_note(is_baseline=is_baseline),
             }
 
-    def _rebalances(self) -> int:
-        return sum(each.rounds for each in self.recorded)
+    def _count_rebalances(self) -> int:
+        return sum(cost.rebalances for cost in self.baseline)
 
-    def _unlike(self) -> list[tuple[int, str]]:
-        return [(at, each.why) for at, each in sorted(self.found.items()) if at and each.why is not None]
+    def _find_differences(self) -> list[tuple[int, str]]:
+        """Returns index and reason of each generation that is not reproduced."""
+        return [
+            (index, result.reason)
+            for index, result in sorted(self.reproduced.items())
+            if index and result.reason is not None
+        ]
 
-    def _found_again(self) -> int:
-        return self._rebalances() - len(self._unlike())
+    def _count_reproduced(self) -> int:
+        return self._count_rebalances() - len(self._find_differences())
 
-    def _note(self, *, recorded: bool) -> str:
-        missing = sum(each.missing for each in self.past.thens)
-        said = [f"{missing} generations between are not on record"] if missing else []
-        if recorded:
-            unlike = self._unlike()
-            if unlike:
-                at, why = unlike[0]
-                where = f"generation {self.past.thens[at].number}"
-                many = f"{len(unlike)} of {self._rebalances()} rebalances"
-                said.append(f"asked again, its assignor says something else of {many}, first of {where}: {why}")
-            several = {each.assignor for each in self.past.thens if each.assignor}
-            if len(several) > 1:
-                said.append(f"it has run with {', '.join(sorted(several))}")
-        return "; ".join(said)
+    def _format_note(self, *, is_baseline: bool) -> str:
+        generations = self.history.generations
+        missing = sum(generation.missing for generation in generations)
+        notes = [f"{missing} generations between are not on record"] if missing else []
+        if is_baseline:
+            differences = self._find_differences()
+            if differences:
+                index, reason = differences[0]
+                first = f"generation {generations[index].generation_id}"
+                count = f"{len(differences)} of {self._count_rebalances()} rebalances"
+                notes.append(f"asked again, its assignor says something else of {count}, first of {first}: {reason}")
+            assignors = {generation.assignor for generation in generations if generation.assignor}
+            if len(assignors) > 1:
+                notes.append(f"it has run with {', '.join(sorted(assignors))}")
+        return "; ".join(notes)
 
-    def replays(self, columns: dict[str, list[Any]]) -> None:
-        """Each rebalance in each way, added to columns."""
-        thens = self.past.thens
-        for way, rows in self._ways():
-            some = [
-                (then, row)
-                for then, row in zip(thens[1:], rows[1:], strict=True)
-                if then.kind != RESTARTED or row.rounds or row.stopped
+    def append_rebalances(self, columns: dict[str, list[Any]]) -> None:
+        """Appends each rebalance in each variant to columns."""
+        generations = self.history.generations
+        for variant, costs in self._costs_by_variant():
+            rows = [
+                (generation, cost)
+                for generation, cost in zip(generations[1:], costs[1:], strict=True)
+                if generation.generation_kind != RESTARTED or cost.rebalances or cost.paused_ms
             ]
-            for name, value in (*self._named().items(), ("assignor", way.assignor), ("static", way.static)):
-                columns[name] += [value] * len(some)
-            columns["generation"] += [then.number for then, _ in some]
-            columns["at"] += [then.at_ms * 1000 for then, _ in some]
-            columns["happens"] += [row.rounds > 0 for _, row in some]
-            columns["moved"] += [row.moved for _, row in some]
-            columns["revoked"] += [row.revoked for _, row in some]
-            columns["stopped_ms"] += [round(row.stopped) for _, row in some]
+            for name, value in (
+                *self._group_key().items(),
+                ("assignor", variant.assignor),
+                ("static", variant.static),
+            ):
+                columns[name] += [value] * len(rows)
+            columns["generation"] += [generation.generation_id for generation, _ in rows]
+            columns["at"] += [generation.at_ms * 1000 for generation, _ in rows]
+            columns["happens"] += [cost.rebalances > 0 for _, cost in rows]
+            columns["moved"] += [cost.moved for _, cost in rows]
+            columns["revoked"] += [cost.revoked for _, cost in rows]
+            columns["stopped_ms"] += [round(cost.paused_ms) for _, cost in rows]
 
-    def faults(self) -> Iterator[dict[str, Any]]:
-        """Ways in which its assignor throws."""
-        for way, show in self.shows.items():
-            if show.fault is not None:
-                membership = "static" if way.static else "dynamic"
-                yield self._named() | {"code": "kafka-fails", "detail": f"{show.fault} ({membership} members)"}
+    def error_rows(self) -> Iterator[dict[str, Any]]:
+        """Yields a row per variant in which the assignor throws."""
+        for variant, run in self.runs.items():
+            if run.error is not None:
+                membership = "static" if variant.static else "dynamic"
+                yield self._group_key() | {"code": "kafka-fails", "detail": f"{run.error} ({membership} members)"}
 
 
-def _stopped(rows: Iterable[Row]) -> int:
-    return sum(round(each.stopped) for each in rows)
+def _sum_paused_ms(costs: Iterable[GenerationCost]) -> int:
+    return sum(round(cost.paused_ms) for cost in costs)

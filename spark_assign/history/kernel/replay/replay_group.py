@@ -1,13 +1,13 @@
-"""One group's past in one way: each rebalance begins with what this way left after the one before.
+"""Replays the past of one group in one variant: each rebalance starts from what the variant left after the one before.
 
-All ways begin with the first generation on record: an assignor that looks at what is owned is told what was owned then,
-and what it costs to begin is counted for no way. Members tell what today's Java clients tell
-(`migration.kernel.upgrade.reported_subscription`): sticky's what they were assigned last and when, cooperative ones
-what they have. Who comes anew tells nothing.
+All variants start with the first generation on record: an assignor that considers current ownership receives the owners
+of that time, and the cost of the start counts for no variant. Members report what today's Java clients report
+(`migration.kernel.upgrade.reported_subscription`): those of the sticky assignor their last assignment and its generation,
+cooperative ones what they own. A new member reports nothing.
 
-A rebalance is spared where a way has no reason for it: a static member was back in time; what came in the next
-generation, as somebody had to give it up first, comes by rounds of its own, as many as this way needs; and the broker
-of a KIP-848 group does nothing where nothing has changed.
+A rebalance is avoided if a variant has no cause for it: a static member returned in time; partitions that were assigned in
+the next generation, because an owner had to release them first, need as many rounds of their own as the variant takes;
+and the broker of a KIP-848 group does nothing if nothing has changed.
 """
 
 from __future__ import annotations
@@ -16,261 +16,365 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.groups.assignors.server import SERVER_RANGE
+from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
+from spark_assign.groups.assignors.server.hash_iteration import map_capacity, walk
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
-from spark_assign.history.kernel.replay.pause_cost import RoundDurations
-from spark_assign.history.kernel.replay.recorded_history import AGAIN, FOLLOWS, FOUNDED, RESTARTED, RecordedHistory
-from spark_assign.history.kernel.replay.replay_member import Seats
-from spark_assign.history.kernel.replay.replay_steps import ReplayStep
-from spark_assign.history.kernel.replay.replay_variants import COOPERATES, EAGER, SERVED, ReplayVariant
-from spark_assign.history.kernel.replay.target_tracker import TargetTracker
+from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, RoundDurations
+from spark_assign.history.kernel.replay.recorded_history import (
+    CONSUMER,
+    COOPERATIVE,
+    EAGER,
+    FIRST,
+    FOLLOW_UP,
+    REPEATED,
+    RESTARTED,
+    RecordedHistory,
+    ReplayVariant,
+)
+from spark_assign.history.kernel.replay.replay_steps import ReplayMembers, ReplayStep
+from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import (
+    CODE_BITS,
     AssignmentRequest,
     AssignmentResponse,
     JoinedMember,
     Topics,
 )
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts
+from spark_assign.simulation.kernel.target_assignment import (
+    NOTHING,
+    MemberSubscriptionAndAssignment,
+    TargetAssignment,
+    TargetRequest,
+    TargetResponse,
+    fresh,
+)
+from spark_assign.simulation.kernel.topics_image import Topic, TopicsImage, id_walk
 
-MOST_ROUNDS = 16
-"""Cooperative members are followed for so many rounds of one rebalance."""
+MAX_ROUNDS = 16
+"""Maximum number of rounds of a cooperative rebalance that are simulated."""
 
 
 class ReplayError(Exception):
-    """The assignor refuses a generation. Its text says why."""
-
-
-@dataclass(slots=True)
-class Row:
-    """One past generation in one way. `rounds`: rebalances that there would have been, 0 where it is spared."""
-
-    rounds: int = 0
-    moved: int = 0
-    revoked: int = 0
-    stopped: float = 0.0
+    """The assignor rejects a generation. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayAssignment:
-    """Who has what after an assignment.
+    """The owners after a rebalance.
 
     Attributes:
-        owners: of each partition who has it, by member id.
-        kept: partitions that their owner had all the time, of those that living members had.
-        revoked: what living members lost.
-        back: of that, what its owner got back.
-        later: of that, what was given up in rounds after the first two.
-        rounds: how many.
+        owners: member id of the owner of each partition.
+        kept: number of partitions of live members that their owner had without interruption.
+        revoked: number of partitions that live members lost.
+        returned: number of revoked partitions that their owner received again.
+        later: number of revoked partitions that were revoked after the first two rounds.
+        rounds: number of rounds.
     """
 
     owners: dict[int, str]
     kept: int
     revoked: int
-    back: int = 0
+    returned: int = 0
     later: int = 0
     rounds: int = 1
 
 
-def play(
-    past: RecordedHistory,
-    way: ReplayVariant,
+def replay_group(
+    history: RecordedHistory,
+    variant: ReplayVariant,
     steps: Sequence[ReplayStep],
-    clock: RoundDurations,
-    trail: list[Mapping[int, str]] | None = None,
-) -> Generator[Any, Any, list[Row]]:
-    """Replay a group; yields what has to be assigned, and is sent the answers.
+    durations: RoundDurations,
+    owners_log: list[Mapping[int, str]] | None = None,
+) -> Generator[Any, Any, list[GenerationCost]]:
+    """Replays a group. Yields assignment requests, and is sent the responses.
 
     Args:
-        past: the group.
-        way: the way.
-        steps: its course in it.
-        clock: its rounds.
-        trail: gets who has what after each rebalance; null: nobody looks.
+        history: the group.
+        variant: the variant.
+        steps: its steps in the variant.
+        durations: durations of its rounds.
+        owners_log: receives the owners after each rebalance, if given.
 
     Returns:
-        a row for each generation of the past; that of the first one is empty.
+        the cost of each recorded generation; the first one costs nothing.
 
     Raises:
-        Fails: the assignor throws.
+        ReplayError: the assignor throws.
     """
-    rows = [Row() for _ in past.thens]
-    group = _group(past, way)
-    last: dict[int, str] = {}
+    costs = [GenerationCost() for _ in history.generations]
+    group = _create_group(history, variant)
+    last_owners: dict[int, str] = {}
     for step in steps:
-        row = rows[step.of]
-        _wait(row, step, group, clock)
-        if step.kind in (FOLLOWS, RESTARTED) or (step.kind == AGAIN and way.protocol == SERVED):
+        cost = costs[step.source_generation]
+        _add_waits(cost, step, group, durations)
+        kind = step.generation_kind
+        if kind in (FOLLOW_UP, RESTARTED) or (kind == REPEATED and variant.protocol == CONSUMER):
             continue
-        before = {code: each for code, each in group.owners.items() if each in step.seats}
-        people = step.people
-        share = yield from group.rebalance(step, before)
-        now = {code: people[each] for code, each in share.owners.items()}
-        if trail is not None:
-            trail.append(share.owners)
-        if step.kind != FOUNDED:
-            row.rounds += share.rounds
-            row.moved += sum(code in last for code, _ in now.items() - last.items())
-            row.revoked += share.revoked
-            living = len(before.keys() & share.owners.keys())
-            counts = PauseCounts(len(step.seats), len(share.owners), living, share.kept, share.back, share.later)
-            row.stopped += clock.rebalance(step.of, way.protocol, counts)
-        last |= now
-    return rows
+        owned = {partition: owner for partition, owner in group.owners.items() if owner in step.members}
+        identities = step.identities
+        assignment = yield from group.rebalance(step, owned)
+        owners = {partition: identities[owner] for partition, owner in assignment.owners.items()}
+        if owners_log is not None:
+            owners_log.append(assignment.owners)
+        if kind != FIRST:
+            cost.rebalances += assignment.rounds
+            cost.moved += sum(partition in last_owners for partition, _ in owners.items() - last_owners.items())
+            cost.revoked += assignment.revoked
+            counts = PauseCounts(
+                len(step.members),
+                len(assignment.owners),
+                len(owned.keys() & assignment.owners.keys()),
+                assignment.kept,
+                assignment.returned,
+                assignment.later,
+            )
+            cost.paused_ms += durations.rebalance_pause_ms(step.source_generation, variant.protocol, counts)
+        last_owners |= owners
+    return costs
 
 
-def _wait(row: Row, step: ReplayStep, group: _Group, clock: RoundDurations) -> None:
-    """What members have that are waited for."""
-    if not step.waited and not step.away:
+def _add_waits(cost: GenerationCost, step: ReplayStep, group: _ReplayGroup, durations: RoundDurations) -> None:
+    """Adds the pauses of partitions whose owner the group waits for."""
+    if not step.session_wait_ms and not step.downtime_ms:
         return
-    owned: dict[str, int] = {}
+    num_owned: dict[str, int] = {}
     for owner in group.owners.values():
-        owned[owner] = owned.get(owner, 0) + 1
-    row.stopped += sum(owned.get(each, 0) * waited for each, waited in step.waited.items())
-    for each, away in step.away.items():
-        row.stopped += owned.get(each, 0) * (clock.unnoticed(step.of) if away is None else away)
+        num_owned[owner] = num_owned.get(owner, 0) + 1
+    cost.paused_ms += sum(num_owned.get(member_id, 0) * wait for member_id, wait in step.session_wait_ms.items())
+    for member_id, downtime in step.downtime_ms.items():
+        if downtime is None:
+            cost.paused_ms += num_owned.get(member_id, 0) * durations.unnoticed_downtime_ms(step.source_generation)
+        else:
+            cost.paused_ms += num_owned.get(member_id, 0) * downtime
 
 
-class _Group:
-    """A group in one way. `owners`: of each partition who had it after the last rebalance, by member id."""
+class _ReplayGroup:
+    """A group in one variant. `owners`: the owner of each partition after the last rebalance, by member id."""
 
-    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
-        self.topics, self.way = past.topics, way
-        self.owners: dict[int, str] = dict(past.thens[0].owners)
+    def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
+        self.topics, self.variant = history.topics, variant
+        self.owners: dict[int, str] = dict(history.generations[0].owners)
 
-    def rebalance(self, step: ReplayStep, before: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
-        """Share out; `before`: what living members have."""
+    def rebalance(self, step: ReplayStep, owned: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
+        """Assigns all partitions; `owned` is what live members own."""
         raise NotImplementedError
 
 
-class _Served(_Group):
-    """By the broker's protocol."""
-
-    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
-        super().__init__(past, way)
-        self.served = TargetTracker(way.assignor, past.topics)
-        self.served.begin(past.thens[0].owners, past.thens[0].partitions)
-
-    def rebalance(self, step: ReplayStep, before: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
-        """See `_Group`."""
-        self.owners = (yield from self.targets(step)) if step.seats else {}
-        kept = len(before.items() & self.owners.items())
-        return ReplayAssignment(self.owners, kept, len(before) - kept)
-
-    def targets(self, step: ReplayStep) -> Generator[Any, Any, dict[int, str]]:
-        """Who is to have what."""
-        answer = yield self.served.ask(step.seats, step.partitions)
-        self.served.answered(answer)
-        return self.served.owners()
+def _create_group(history: RecordedHistory, variant: ReplayVariant) -> _ReplayGroup:
+    if variant.protocol == CONSUMER:
+        return (_ServerRangeGroup if variant.assignor == SERVER_RANGE else _ConsumerGroup)(history, variant)
+    return (_RangeOrRoundRobinGroup if variant.assignor in WINDOW_ASSIGNORS else _ClassicGroup)(history, variant)
 
 
-class _Classic(_Group):
-    """By an assignor of the clients. `told`: of each member the generation that it was in last."""
+# --- classic groups -----------------------------------------------------------------------------------------------
 
-    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
-        super().__init__(past, way)
+
+class _ClassicGroup(_ReplayGroup):
+    """A group with an assignor of the clients.
+
+    Attributes:
+        generation: current generation id.
+        last_generation: the last generation of each member.
+    """
+
+    def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
+        super().__init__(history, variant)
         self.generation = 1
-        self.told = dict.fromkeys(past.thens[0].members, 1)
+        self.last_generation = dict.fromkeys(history.generations[0].members, 1)
 
-    def rebalance(self, step: ReplayStep, before: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
-        """See `_Group`."""
-        if not step.seats:
-            self.owners, self.told = {}, {}
+    def rebalance(self, step: ReplayStep, owned: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
+        """See `_ReplayGroup`."""
+        if not step.members:
+            self.owners, self.last_generation = {}, {}
             return ReplayAssignment({}, 0, 0)
-        has = yield from self.share_out(step, before)
-        lost = before.items() - has.items()
-        if self.way.protocol == EAGER or not lost:
-            self.owners = has
-            return ReplayAssignment(has, len(before) - len(lost), len(lost))
-        kept, given_up, later, rounds = before.items() - lost, lost, 0, 1
-        while lost and rounds < MOST_ROUNDS:
-            given = yield from self.share_out(step, has)
-            lost = has.items() - given.items()
-            kept, later, rounds, has = kept - lost, later + len(lost), rounds + 1, given
-        self.owners = has
-        back = len(given_up & has.items())
-        return ReplayAssignment(has, len(kept), len(given_up) + later, back, later, rounds)
+        owners = yield from self.assign(step, owned)
+        lost = owned.items() - owners.items()
+        if self.variant.protocol == EAGER or not lost:
+            self.owners = owners
+            return ReplayAssignment(owners, len(owned) - len(lost), len(lost))
+        kept, first_lost, later, rounds = owned.items() - lost, lost, 0, 1
+        while lost and rounds < MAX_ROUNDS:
+            next_owners = yield from self.assign(step, owners)
+            lost = owners.items() - next_owners.items()
+            kept, later, rounds, owners = kept - lost, later + len(lost), rounds + 1, next_owners
+        self.owners = owners
+        returned = len(first_lost & owners.items())
+        return ReplayAssignment(owners, len(kept), len(first_lost) + later, returned, later, rounds)
 
-    def share_out(
-        self, step: ReplayStep, has: Mapping[int, str]
+    def assign(
+        self, step: ReplayStep, owned: Mapping[int, str]
     ) -> Generator[AssignmentRequest, AssignmentResponse, dict[int, str]]:
-        """One round; `has`: what members tell that they have."""
-        ask = _ask(self.way, step.seats, step.partitions, self.topics, has, self.told)
-        answer = yield ask
-        if answer.error is not None:
-            raise ReplayError(f"{self.way.assignor}: {answer.error}")
+        """Runs one round and returns the owners; `owned` is what members report as owned."""
+        request = _build_request(self.variant, step, self.topics, owned, self.last_generation)
+        response = yield request
+        if response.error is not None:
+            raise ReplayError(f"{self.variant.assignor}: {response.error}")
         self.generation += 1
-        self.told = dict.fromkeys(step.seats, self.generation)
-        return {code: each.member_id for each, mine in zip(ask.members, answer.assigned, strict=True) for code in mine}
+        self.last_generation = dict.fromkeys(step.members, self.generation)
+        return {
+            partition: member.member_id
+            for member, partitions in zip(request.members, response.assigned, strict=True)
+            for partition in partitions
+        }
 
 
-class _RangeOrRoundRobinGroup(_Classic):
-    """By range or round robin (`line.Line`)."""
+class _RangeOrRoundRobinGroup(_ClassicGroup):
+    """A group with range or round robin, which compute each assignment once (`replay_steps.AssignmentOrder`)."""
 
-    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
-        super().__init__(past, way)
-        self._places: dict[object, list[list[int]]] = {}
+    def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
+        super().__init__(history, variant)
+        self._positions_by_shape: dict[object, list[list[int]]] = {}
 
-    def share_out(
-        self, step: ReplayStep, has: Mapping[int, str]
+    def assign(
+        self, step: ReplayStep, owned: Mapping[int, str]
     ) -> Generator[AssignmentRequest, AssignmentResponse, dict[int, str]]:
-        """See `_Classic`."""
-        line = step.line
-        if not line.alike:
-            return (yield from super().share_out(step, has))
-        if line.shape not in self._places:
-            given = yield from super().share_out(step, has)
-            self._places[line.shape] = line.places(given)
-        return line.given(self._places[line.shape])
+        """See `_ClassicGroup`."""
+        order = step.assignment_order
+        if not order.homogeneous:
+            return (yield from super().assign(step, owned))
+        if order.shape not in self._positions_by_shape:
+            owners = yield from super().assign(step, owned)
+            self._positions_by_shape[order.shape] = order.to_positions(owners)
+        return order.to_owners(self._positions_by_shape[order.shape])
 
 
-class _DealtByBroker(_Served):
-    """By the broker's range (`line.Line`)."""
-
-    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
-        super().__init__(past, way)
-        self._places: dict[object, list[list[int]]] = {}
-
-    def targets(self, step: ReplayStep) -> Generator[Any, Any, dict[int, str]]:
-        """See `_Served`."""
-        line = step.line
-        if not line.alike or line.shape not in self._places:
-            given = yield from super().targets(step)
-            self._places |= {line.shape: line.places(given)} if line.alike else {}
-            return given
-        return line.given(self._places[line.shape])
-
-
-def _group(past: RecordedHistory, way: ReplayVariant) -> _Group:
-    if way.protocol == SERVED:
-        return (_DealtByBroker if way.assignor == SERVER_RANGE else _Served)(past, way)
-    return (_RangeOrRoundRobinGroup if way.assignor in WINDOW_ASSIGNORS else _Classic)(past, way)
-
-
-def _ask(
-    way: ReplayVariant,
-    seats: Seats,
-    partitions: Mapping[int, int],
+def _build_request(
+    variant: ReplayVariant,
+    step: ReplayStep,
     topics: Topics,
-    has: Mapping[int, str],
-    told: Mapping[str, int],
+    owned: Mapping[int, str],
+    last_generation: Mapping[str, int],
 ) -> AssignmentRequest:
-    """What the leader is asked, with members that tell what they have."""
-    owned: dict[str, list[int]] = {each: [] for each in seats}
-    if way.assignor in ("sticky", "cooperative-sticky"):
-        for code in sorted(has):
-            owned[has[code]].append(code)
-    in_user_data = way.protocol != COOPERATES
+    """Returns the request to the leader, with what members report as owned."""
+    owned_by_member: dict[str, list[int]] = {member_id: [] for member_id in step.members}
+    if variant.assignor in ("sticky", "cooperative-sticky"):
+        for partition in sorted(owned):
+            owned_by_member[owned[partition]].append(partition)
+    has_user_data = variant.protocol != COOPERATIVE
     members = [
         JoinedMember(
-            each,
-            seat.instance,
-            seat.rack,
-            seat.hash,
-            seat.topics,
-            owned[each],
-            told.get(each, -1),
-            told.get(each, -1) if in_user_data else None,
+            member_id,
+            member.instance,
+            member.rack,
+            member.hash,
+            member.topics,
+            owned_by_member[member_id],
+            last_generation.get(member_id, -1),
+            last_generation.get(member_id, -1) if has_user_data else None,
         )
-        for each, seat in seats.items()
+        for member_id, member in step.members.items()
     ]
-    return AssignmentRequest(way.assignor, members, topics, partitions)
+    return AssignmentRequest(variant.assignor, members, topics, step.partitions)
+
+
+# --- consumer groups (KIP-848) ------------------------------------------------------------------------------------
+
+
+class _ConsumerGroup(_ReplayGroup):
+    """A group with the broker's protocol."""
+
+    def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
+        super().__init__(history, variant)
+        self.tracker = TargetTracker(variant.assignor, history.topics)
+        self.tracker.start(history.generations[0].owners, history.generations[0].partitions)
+
+    def rebalance(self, step: ReplayStep, owned: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
+        """See `_ReplayGroup`."""
+        self.owners = (yield from self.assign_targets(step)) if step.members else {}
+        kept = len(owned.items() & self.owners.items())
+        return ReplayAssignment(self.owners, kept, len(owned) - kept)
+
+    def assign_targets(self, step: ReplayStep) -> Generator[Any, Any, dict[int, str]]:
+        """Returns the owners in the target assignment."""
+        response = yield self.tracker.build_request(step.members, step.partitions)
+        self.tracker.apply(response)
+        return self.tracker.owners()
+
+
+class _ServerRangeGroup(_ConsumerGroup):
+    """A group with the broker's range, which computes each assignment once (`replay_steps.AssignmentOrder`)."""
+
+    def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
+        super().__init__(history, variant)
+        self._positions_by_shape: dict[object, list[list[int]]] = {}
+
+    def assign_targets(self, step: ReplayStep) -> Generator[Any, Any, dict[int, str]]:
+        """See `_ConsumerGroup`."""
+        order = step.assignment_order
+        if not order.homogeneous or order.shape not in self._positions_by_shape:
+            owners = yield from super().assign_targets(step)
+            if order.homogeneous:
+                self._positions_by_shape[order.shape] = order.to_positions(owners)
+            return owners
+        return order.to_owners(self._positions_by_shape[order.shape])
+
+
+class TargetTracker:
+    """The target assignments of a group's members, who keep their partitions as the coordinator would.
+
+    Records of classic groups have no topic ids, so these are assigned in the order of the topic names.
+    """
+
+    def __init__(self, assignor: str, topics: Topics) -> None:
+        self.assignor, self.topics = assignor, topics
+        self.metadata = TopicsImage()
+        self.targets: dict[str, TargetAssignment] = {}
+        self._partitions: Mapping[int, int] = {}
+
+    def start(self, owners: Mapping[int, str], partitions: Mapping[int, int]) -> None:
+        """Sets the targets to the owned partitions, in the order of a newly built target."""
+        self._update_metadata(partitions)
+        partitions_by_owner: dict[str, list[int]] = {}
+        for partition in sorted(owners):
+            if partition >> CODE_BITS in partitions:
+                partitions_by_owner.setdefault(owners[partition], []).append(partition)
+        by_number = {topic.number: topic for topic in self.metadata.by_name.values()}
+        for owner, owned in partitions_by_owner.items():
+            topics = sorted({partition >> CODE_BITS for partition in owned})
+            self.targets[owner] = fresh(owned, topics, by_number)
+
+    def _update_metadata(self, partitions: Mapping[int, int]) -> None:
+        names = self.topics.names
+        if partitions != self._partitions:
+            changed = {topic: count for topic, count in partitions.items() if count != self._partitions.get(topic)}
+            self.metadata.put(
+                Topic(topic, names[topic], count, topic, topic) for topic, count in sorted(changed.items())
+            )
+            self._partitions = partitions
+
+    def build_request(self, group_members: ReplayMembers, partitions: Mapping[int, int]) -> TargetRequest:
+        """Returns the request of the coordinator to its assignor for these members."""
+        names, metadata = self.topics.names, self.metadata
+        self._update_metadata(partitions)
+        self.targets = {member_id: target for member_id, target in self.targets.items() if member_id in group_members}
+        subscriptions = {member.topics for member in group_members.values()}
+        topic_names = {topics: frozenset(names[topic] for topic in topics) for topics in subscriptions}
+        ids = list(group_members)
+        hashes = [group_members[member_id].hash for member_id in ids]
+        hash_order = walk(ids, hashes, map_capacity(len(ids)), java_key, map_capacity(0))
+        members = []
+        for member_id in hash_order:
+            member = group_members[member_id]
+            subscribed = topic_names[member.topics]
+            target = self.targets.get(member_id, NOTHING)
+            members.append(
+                MemberSubscriptionAndAssignment(
+                    member_id, member.instance, metadata.written_walk(subscribed), len(subscribed), target
+                )
+            )
+        homogeneous = len(topic_names) == 1
+        if homogeneous and self.assignor == UNIFORM:
+            topics = id_walk(members[0].subscribed, members[0].names)
+        else:
+            topics = list({topic.number: topic for member in members for topic in member.subscribed}.values())
+        assigned = frozenset[int]().union(*(member.target.codes for member in members))
+        return TargetRequest(self.assignor, members, topics, homogeneous, assigned)
+
+    def apply(self, response: TargetResponse) -> None:
+        """Applies the changed targets of a response."""
+        self.targets |= response.changed
+
+    def owners(self) -> dict[int, str]:
+        """Returns the owner of each partition in the target assignment."""
+        return {partition: member_id for member_id, target in self.targets.items() for partition in target.walk}

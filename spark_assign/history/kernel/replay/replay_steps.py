@@ -1,11 +1,11 @@
-"""Who was there at each rebalance, and which rebalances there were, had all members been static, or none of them.
+"""Computes the steps of a replay: the members at each rebalance if all members had been static, or all dynamic.
 
-Dynamic: as the record has it. A static member that came back under another id had left and joined: two rebalances.
+Dynamic: as recorded. A static member that returned with another member id had left and joined: two rebalances.
 
-Static (KIP-345): a member is who it was if it comes back before its session is over, with the instance id that it had,
-or as the same client (client id and host, or a client id that nobody else in the group has). Nobody notices, and what
-it has waits for it. Who does not come back is missed only when the session is over, as a static member does not say
-that it leaves. Who had crashed, or was static already, had been waited for so before the record says that it is gone.
+Static (KIP-345): a member remains the same if it returns before its session times out, with the same instance id, or as
+the same client (client id and host, or a client id that no other member of the group has). The group doesn't notice, and
+its partitions wait for it. A member that doesn't return is removed only when its session times out, because a static
+member doesn't send a LeaveGroup. If it had crashed, or was static already, the record was written after that wait.
 """
 
 from __future__ import annotations
@@ -16,20 +16,81 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from spark_assign.history.kernel.departures import GUESS
-from spark_assign.history.kernel.departures import RESTARTED as RESTARTED_AS
-from spark_assign.history.kernel.replay.assignment_order import AssignmentOrder
+from spark_assign.history.kernel.departures import RESTARTED as RESTARTED_MEMBER
 from spark_assign.history.kernel.replay.recorded_history import (
-    AGAIN,
     CHANGED,
-    FOLLOWS,
-    FOUNDED,
+    FIRST,
+    FOLLOW_UP,
+    REPEATED,
     RESTARTED,
     RecordedGeneration,
     RecordedHistory,
 )
-from spark_assign.history.kernel.replay.replay_member import ReplayMember, Seats
 from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.java.hash_map import string_hash
+from spark_assign.simulation.kernel.assignment_request import java_order
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayMember:
+    """A member at one step.
+
+    Attributes:
+        member_id: its member id; a static member keeps its first one.
+        identity: the same across restarts, static or not.
+        instance: group instance id; None for a dynamic member.
+        rack: rack id.
+        hash: `String.hashCode` of `member_id`.
+        topics: indexes of the topics that it subscribes to.
+    """
+
+    member_id: str
+    identity: str
+    instance: str | None
+    rack: str | None
+    hash: int
+    topics: frozenset[int]
+
+
+ReplayMembers = Mapping[str, ReplayMember]
+"""Members by id, in the order in which a leader receives them."""
+
+
+class AssignmentOrder:
+    """The order in which an assignor that ignores current ownership serves members.
+
+    Range and round robin ignore current ownership. If all members have the same subscription, the assignment depends
+    only on `shape`, so it is computed once per shape.
+
+    Attributes:
+        topics: subscription of the first member.
+        homogeneous: whether all members have the same subscription.
+        ids: member ids in assignment order.
+        shape: number of members, subscription, and partition counts.
+    """
+
+    def __init__(self, members: ReplayMembers, partitions: Mapping[int, int]) -> None:
+        listed = list(members.values())
+        self.topics = listed[0].topics
+        self.homogeneous = all(member.topics == self.topics for member in listed)
+        order = java_order([member.instance or member.member_id for member in listed])
+        self.ids = [listed[index].member_id for index in order]
+        self.shape = len(listed), self.topics, frozenset(partitions.items())
+
+    def to_positions(self, owners: Mapping[int, str]) -> list[list[int]]:
+        """Returns the partitions at each position of the order."""
+        partitions_by_member: dict[str, list[int]] = {member_id: [] for member_id in self.ids}
+        for partition, member_id in owners.items():
+            partitions_by_member[member_id].append(partition)
+        return list(partitions_by_member.values())
+
+    def to_owners(self, positions: list[list[int]]) -> dict[int, str]:
+        """Returns the owner of each partition from the partitions at each position."""
+        return {
+            partition: member_id
+            for member_id, partitions in zip(self.ids, positions, strict=True)
+            for partition in partitions
+        }
 
 
 @dataclass(frozen=True)
@@ -37,197 +98,218 @@ class ReplayStep:
     """What happens to a group at one moment.
 
     Attributes:
-        of: the place in the past of the generation that it belongs to.
-        kind: as of that generation; `CHANGED` where somebody comes or goes.
-        seats: who is there.
-        partitions: of each topic.
-        waited: of members that are gone how long their session was waited for.
-        away: of members that are back before anybody notices how long they were away; null: the record does not say.
+        source_generation: index of the recorded generation that the step belongs to.
+        generation_kind: kind of that generation; `CHANGED` if members join or leave.
+        members: the members.
+        partitions: number of partitions of each topic.
+        session_wait_ms: how long the group waited for the session of each departed member.
+        downtime_ms: how long each member was away that returned before the group noticed; None if not on record.
     """
 
-    of: int
-    kind: str
-    seats: Seats
+    source_generation: int
+    generation_kind: str
+    members: ReplayMembers
     partitions: Mapping[int, int]
-    waited: Mapping[str, int] = field(default_factory=dict)
-    away: Mapping[str, int | None] = field(default_factory=dict)
+    session_wait_ms: Mapping[str, int] = field(default_factory=dict)
+    downtime_ms: Mapping[str, int | None] = field(default_factory=dict)
 
     @cached_property
-    def people(self) -> dict[str, str]:
-        """Of each member who it is."""
-        return {each: seat.person for each, seat in self.seats.items()}
+    def identities(self) -> dict[str, str]:
+        """The identity of each member."""
+        return {member_id: member.identity for member_id, member in self.members.items()}
 
     @cached_property
-    def line(self) -> AssignmentOrder:
-        """The members in the order in which range and round robin serve them."""
-        return AssignmentOrder(self.seats, self.partitions)
+    def assignment_order(self) -> AssignmentOrder:
+        """The order in which range and round robin serve the members."""
+        return AssignmentOrder(self.members, self.partitions)
 
 
-def course_of(past: RecordedHistory, *, static: bool, session_ms: int) -> list[ReplayStep]:
-    """The steps of a group, the first one being its first generation on record.
+def replay_steps(history: RecordedHistory, *, static: bool, session_ms: int) -> list[ReplayStep]:
+    """Returns the steps of a group; the first one is its first generation on record.
 
     Args:
-        past: the group.
-        static: whether all of its members are, or none.
-        session_ms: of members whose session timeout is not on record.
+        history: the group.
+        static: whether all of its members are static, or all dynamic.
+        session_ms: session timeout of members whose session timeout is not on record.
     """
-    people = MemberIdentities(past.thens, session_ms)
-    return list(_static(past, people) if static else _dynamic(past, people))
+    identities = MemberIdentities(history.generations, session_ms)
+    return list(_static_steps(history, identities) if static else _dynamic_steps(history, identities))
 
 
-# --- who is who ---------------------------------------------------------------------------------------------------
+# --- identities ---------------------------------------------------------------------------------------------------
 
 
 class MemberIdentities:
-    """Which members are the same one, before a restart and after it (`history.kernel.departures`).
+    """Which members are the same before and after a restart (`history.kernel.departures`).
 
-    Who came back under a client id that others have too is a guess there; here it is somebody else.
+    A return under a shared client id is a guess there; here it is another member.
 
     Attributes:
-        name: of each place in the past and member id the id that it had first.
-        back: of each place and name of a member that is gone there where it is back before its session is over.
+        names: for each generation, member id to the first id of the same member.
+        return_generation: index of the generation in which a departed member is back before its session times out, by
+            the index of the generation without it and its first id.
+        num_guesses: number of returns that are guesses.
     """
 
-    def __init__(self, thens: Sequence[RecordedGeneration], session_ms: int) -> None:
+    def __init__(self, generations: Sequence[RecordedGeneration], session_ms: int) -> None:
         self.session_ms = session_ms
-        self.name: list[dict[str, str]] = []
-        self.back: dict[tuple[int, str], int] = {}
-        self.guesses = 0
-        gone: dict[str, tuple[int, str, int]] = {}
+        self.names: list[dict[str, str]] = []
+        self.return_generation: dict[tuple[int, str], int] = {}
+        self.num_guesses = 0
+        expected: dict[str, tuple[int, str, int]] = {}
         known: dict[str, str] = {}
-        for at, then in enumerate(thens):
-            for member_id, how in then.gone.items():
-                if how.went == RESTARTED_AS and how.came_back_as is not None:
-                    self.guesses += how.certainty == GUESS
-                    if how.certainty != GUESS:
-                        until = then.at_ms + self.session(thens[at - 1].members[member_id])
-                        gone[how.came_back_as] = at, known[member_id], until
+        for index, generation in enumerate(generations):
+            for member_id, departure in generation.departures.items():
+                new_member_id = departure.new_member_id
+                if departure.leave_type == RESTARTED_MEMBER and new_member_id is not None:
+                    self.num_guesses += departure.certainty == GUESS
+                    if departure.certainty != GUESS:
+                        session = self.session_timeout_ms(generations[index - 1].members[member_id])
+                        expected[new_member_id] = index, known[member_id], generation.at_ms + session
             names = {}
-            for member_id in then.members:
+            for member_id in generation.members:
                 names[member_id] = known.get(member_id, member_id)
-                if member_id not in known and member_id in gone:
-                    since, name, until = gone.pop(member_id)
+                if member_id not in known and member_id in expected:
+                    departed_index, name, session_end_ms = expected.pop(member_id)
                     names[member_id] = name
-                    if then.at_ms <= until:
-                        self.back[since, name] = at
-            self.name.append(names)
+                    if generation.at_ms <= session_end_ms:
+                        self.return_generation[departed_index, name] = index
+            self.names.append(names)
             known = names
 
-    def session(self, member: RecordedMember) -> int:
-        """Its session timeout."""
+    def session_timeout_ms(self, member: RecordedMember) -> int:
+        """Returns the session timeout of a member, in milliseconds."""
         return member.session_timeout_ms or self.session_ms
 
 
-# --- courses ------------------------------------------------------------------------------------------------------
+# --- steps --------------------------------------------------------------------------------------------------------
 
 
 class _Hashes(dict[str, int]):
+    """A cache of `String.hashCode`."""
+
     def __missing__(self, text: str) -> int:
-        self[text] = found = string_hash(text)
-        return found
+        self[text] = hash_code = string_hash(text)
+        return hash_code
 
 
-def _dynamic(past: RecordedHistory, people: MemberIdentities) -> Iterator[ReplayStep]:
+def _dynamic_steps(history: RecordedHistory, identities: MemberIdentities) -> Iterator[ReplayStep]:
     hashes, partitions = _Hashes(), dict[int, int]()
-    before: RecordedGeneration | None = None
-    for at, then in enumerate(past.thens):
-        names = people.name[at]
-        partitions = partitions | dict(then.partitions)
-        seats = {
-            each: ReplayMember(each, names[each], None, member.rack_id, hashes[each], then.topics[each])
-            for each, member in then.members.items()
+    previous: RecordedGeneration | None = None
+    for index, generation in enumerate(history.generations):
+        names = identities.names[index]
+        partitions = partitions | dict(generation.partitions)
+        members = {
+            member_id: ReplayMember(
+                member_id, names[member_id], None, member.rack_id, hashes[member_id], generation.topics[member_id]
+            )
+            for member_id, member in generation.members.items()
         }
-        waited = {} if before is None else _waited(people, before, then, static=False)
-        known = set[str]() if before is None else set(people.name[at - 1].values())
-        back = {
-            each
-            for each, seat in seats.items()
-            if before is not None and each not in before.members and seat.person in known and _is_static(then, each)
+        session_wait_ms = {} if previous is None else _session_waits(identities, previous, generation)
+        previous_names = set[str]() if previous is None else set(identities.names[index - 1].values())
+        rejoined = {
+            member_id
+            for member_id, member in members.items()
+            if previous is not None
+            and member_id not in previous.members
+            and member.identity in previous_names
+            and _is_static(generation, member_id)
         }
-        if back:
-            rest = {each: seat for each, seat in seats.items() if each not in back}
-            yield ReplayStep(at, CHANGED, rest, partitions, waited)
-            waited = {}
-        yield ReplayStep(at, CHANGED if back else then.kind, seats, partitions, waited)
-        before = then
+        if rejoined:
+            remaining = {member_id: member for member_id, member in members.items() if member_id not in rejoined}
+            yield ReplayStep(index, CHANGED, remaining, partitions, session_wait_ms)
+            session_wait_ms = {}
+        kind = CHANGED if rejoined else generation.generation_kind
+        yield ReplayStep(index, kind, members, partitions, session_wait_ms)
+        previous = generation
 
 
-def _is_static(then: RecordedGeneration, member_id: str) -> bool:
-    return then.members[member_id].group_instance_id is not None
+def _is_static(generation: RecordedGeneration, member_id: str) -> bool:
+    return generation.members[member_id].group_instance_id is not None
 
 
-def _waited(
-    people: MemberIdentities, before: RecordedGeneration, then: RecordedGeneration, *, static: bool
+def _session_waits(
+    identities: MemberIdentities, previous: RecordedGeneration, generation: RecordedGeneration
 ) -> dict[str, int]:
-    """Of members that are gone, for which the session was waited before the record says so: how long."""
-    gone = (each for each in before.members if each not in then.members)
+    """Returns the session timeout of each crashed member, for which the group had waited before the generation."""
+    departed = (member_id for member_id in previous.members if member_id not in generation.members)
     return {
-        each: people.session(before.members[each])
-        for each in gone
-        if each in then.crashed or (static and _is_static(before, each))
+        member_id: identities.session_timeout_ms(previous.members[member_id])
+        for member_id in departed
+        if member_id in generation.crashed
     }
 
 
-def _static(past: RecordedHistory, people: MemberIdentities) -> Iterator[ReplayStep]:
+def _static_steps(history: RecordedHistory, identities: MemberIdentities) -> Iterator[ReplayStep]:
+    generations = history.generations
     hashes, partitions = _Hashes(), dict[int, int]()
-    there: dict[str, ReplayMember] = {}
+    current: dict[str, ReplayMember] = {}
     leaving: list[tuple[int, int, str, int]] = []
-    empty = _empty(past.thens)
-    for at, then in enumerate(past.thens):
-        while leaving and leaving[0][0] <= then.at_ms:
-            yield _missed(there, partitions, heappop(leaving))
-        partitions = partitions | dict(then.partitions)
-        before = past.thens[at - 1] if at else None
-        waited: dict[str, int] = {}
-        away: dict[str, int | None] = {}
-        for each in () if before is None else before.members:
-            name = people.name[at - 1][each]
-            back = people.back.get((at, name))
-            if each in then.members or before is None:
+    empty_ms = _empty_times(generations)
+    for index, generation in enumerate(generations):
+        while leaving and leaving[0][0] <= generation.at_ms:
+            yield _expire_session(current, partitions, heappop(leaving))
+        partitions = partitions | dict(generation.partitions)
+        previous = generations[index - 1] if index else None
+        session_wait_ms: dict[str, int] = {}
+        downtime_ms: dict[str, int | None] = {}
+        for member_id in () if previous is None else previous.members:
+            name = identities.names[index - 1][member_id]
+            return_index = identities.return_generation.get((index, name))
+            if member_id in generation.members or previous is None:
                 continue
-            session = people.session(before.members[each])
-            if back is not None:
-                lasts = past.thens[back].at_ms - then.at_ms - sum(empty[at:back])
-                away[name] = lasts if back > at else None
-            elif each in then.crashed or _is_static(before, each):
-                there.pop(name, None)
-                waited[name] = session
+            session = identities.session_timeout_ms(previous.members[member_id])
+            if return_index is not None:
+                elapsed_ms = generations[return_index].at_ms - generation.at_ms - sum(empty_ms[index:return_index])
+                downtime_ms[name] = elapsed_ms if return_index > index else None
+            elif member_id in generation.crashed or _is_static(previous, member_id):
+                current.pop(name, None)
+                session_wait_ms[name] = session
             else:
-                heappush(leaving, (then.at_ms + session, at, name, session))
-        here = set(people.name[at].values())
-        leaving = [each for each in leaving if each[2] not in here]  # Under an id that it had before it is itself.
+                heappush(leaving, (generation.at_ms + session, index, name, session))
+        present = set(identities.names[index].values())
+        leaving = [leave for leave in leaving if leave[2] not in present]  # It returned with an id that it had before.
         heapify(leaving)
-        was = {name: seat.topics for name, seat in there.items()}
-        for each, member in then.members.items():
-            name = people.name[at][each]
-            instance = member.group_instance_id or name
-            there[name] = ReplayMember(name, name, instance, member.rack_id, hashes[name], then.topics[each])
-        changed = bool(waited) or was != {name: seat.topics for name, seat in there.items()}
-        yield ReplayStep(at, _kind(past.thens, at, changed), dict(there), partitions, waited, away)
+        topics_before = {name: member.topics for name, member in current.items()}
+        for member_id, recorded in generation.members.items():
+            name = identities.names[index][member_id]
+            instance = recorded.group_instance_id or name
+            topics = generation.topics[member_id]
+            current[name] = ReplayMember(name, name, instance, recorded.rack_id, hashes[name], topics)
+        topics_after = {name: member.topics for name, member in current.items()}
+        kind = _static_kind(generations, index, bool(session_wait_ms) or topics_before != topics_after)
+        yield ReplayStep(index, kind, dict(current), partitions, session_wait_ms, downtime_ms)
     while leaving:
-        yield _missed(there, partitions, heappop(leaving))
+        yield _expire_session(current, partitions, heappop(leaving))
 
 
-def _kind(thens: Sequence[RecordedGeneration], at: int, changed: bool) -> str:
-    """What a generation is to static members."""
-    kind = thens[at].kind
-    carried = {topic: count for each in thens[:at] for topic, count in each.partitions.items()}
-    grown = any(carried.get(topic) != count for topic, count in thens[at].partitions.items())
-    if kind == FOUNDED or not (changed or grown):
-        return kind if kind in (FOUNDED, AGAIN, FOLLOWS) else RESTARTED
+def _static_kind(generations: Sequence[RecordedGeneration], index: int, is_changed: bool) -> str:
+    """Returns the kind of a generation if all members are static."""
+    kind = generations[index].generation_kind
+    previous_counts = {
+        topic: count for generation in generations[:index] for topic, count in generation.partitions.items()
+    }
+    has_grown = any(
+        previous_counts.get(topic) != count for topic, count in generations[index].partitions.items()
+    )
+    if kind == FIRST or not (is_changed or has_grown):
+        return kind if kind in (FIRST, REPEATED, FOLLOW_UP) else RESTARTED
     return CHANGED
 
 
-def _missed(
-    there: dict[str, ReplayMember], partitions: Mapping[int, int], leaving: tuple[int, int, str, int]
+def _expire_session(
+    current: dict[str, ReplayMember], partitions: Mapping[int, int], leaving: tuple[int, int, str, int]
 ) -> ReplayStep:
-    """A member's session is over."""
-    _, at, name, session = leaving
-    there.pop(name, None)
-    return ReplayStep(at, CHANGED, dict(there), partitions, {name: session})
+    """Returns the step in which a member's session times out."""
+    _, index, name, session = leaving
+    current.pop(name, None)
+    return ReplayStep(index, CHANGED, dict(current), partitions, {name: session})
 
 
-def _empty(thens: Sequence[RecordedGeneration]) -> list[int]:
-    """Of each generation how long nobody was there."""
-    ends = [each.at_ms for each in thens[1:]] + [thens[-1].at_ms]
-    return [0 if each.members else max(end - each.at_ms, 0) for each, end in zip(thens, ends, strict=True)]
+def _empty_times(generations: Sequence[RecordedGeneration]) -> list[int]:
+    """Returns how long the group was empty in each generation, in milliseconds."""
+    ends = [generation.at_ms for generation in generations[1:]] + [generations[-1].at_ms]
+    return [
+        0 if generation.members else max(end - generation.at_ms, 0)
+        for generation, end in zip(generations, ends, strict=True)
+    ]

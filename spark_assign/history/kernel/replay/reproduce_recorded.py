@@ -1,9 +1,9 @@
-"""What was recorded: the way that was in use, as its own rows; and whether its assignor, asked again, says the same.
+"""Checks whether a group's assignor reproduces the recorded assignments.
 
-Asked again means: told what the members themselves told their leader, as the record has it (what they own and since
-when, from the subscription or from sticky's user data, in their order), by the rules of the leader's library and
-release as its bytes tell (`groups.kernel.leader_rules`), by default those of today's Java clients. The broker's
-assignors are told the targets of the epoch before.
+The assignor receives what the members themselves had sent to their leader, according to the record (what they own and
+since which generation, from the subscription or from the sticky assignor's user data, in their order). It follows the
+rules of the leader's library and release, detected from the leader's bytes (`groups.kernel.leader_fingerprint`), by
+default those of today's Java clients. The broker's assignors receive the targets of the epoch before.
 """
 
 from __future__ import annotations
@@ -19,214 +19,220 @@ from spark_assign.groups.assignors.library_assignors import read_library
 from spark_assign.groups.assignors.release_rules import led_by, read_profile
 from spark_assign.groups.assignors.server import KAFKAS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.facts import (
-    FACT_TYPES,
-    GROUP,
-    MEMBER,
-    OWNED_ORDER,
-    OWNED_SLICE,
-    SUBSCRIPTION,
-    index_facts,
-)
+from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, IN_ORDER, MEMBER, OWNED
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.leader_rules import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
-from spark_assign.history.kernel.replay.recorded_history import AGAIN, RESTARTED, RecordedHistory
+from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.leader_fingerprint import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
+from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
 from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
 
-CODE_BITS, MASK = 32, 0xFFFFFFFF
+_PARTITION_BITS, _PARTITION_MASK = 32, 0xFFFFFFFF
+_SUBSCRIPTION_TYPES = {True: "homogeneous", False: "heterogeneous"}
 
 
 @dataclass(frozen=True)
 class ReproductionResult:
-    """Whether a generation was found again. `why`: why not; null where it was. `rules`: by which assignor's rules."""
+    """Whether a generation is reproduced.
+
+    Attributes:
+        rules: the assignor whose rules were followed.
+        reason: why the generation is not reproduced; None if it is.
+    """
 
     rules: str
-    why: str | None
+    reason: str | None
 
 
-def find_again(pasts: Sequence[RecordedHistory]) -> list[dict[int, ReproductionResult]]:
-    """Of each group, by place in its past, whether its generations are found again; all at once.
+def check_reproduced(histories: Sequence[RecordedHistory]) -> list[dict[int, ReproductionResult]]:
+    """Returns, for each group, whether its generations are reproduced, by generation index.
 
-    Generations of nobody, static restarts, and epochs without a target of their own are not asked.
+    Empty generations, static restarts, and epochs without a target of their own are left out.
     """
-    asked = [_RecordedRequest(group, at, past) for group, past in enumerate(pasts) for at in range(len(past.thens))]
-    asked = [each for each in asked if each.then.members and each.then.kind != RESTARTED and not each.waits]
-    found: list[dict[int, ReproductionResult]] = [{} for _ in pasts]
-    sound: list[_RecordedRequest] = []
-    for each in asked:
-        why = each.fault()
-        if why is None:
-            sound.append(each)
+    requests = [
+        _RecordedRequest(group, index, history)
+        for group, history in enumerate(histories)
+        for index in range(len(history.generations))
+    ]
+    requests = [request for request in requests if request.is_assignment]
+    results: list[dict[int, ReproductionResult]] = [{} for _ in histories]
+    solvable: list[_RecordedRequest] = []
+    for request in requests:
+        reason = request.find_fault()
+        if reason is None:
+            solvable.append(request)
         else:
-            found[each.group][each.at] = ReproductionResult(each.rules, why)
-    for each, why in zip(sound, _answers(sound), strict=True):
-        found[each.group][each.at] = ReproductionResult(each.rules, why)
-    return found
+            results[request.group][request.generation_index] = ReproductionResult(request.rules, reason)
+    for request, reason in zip(solvable, _solve_requests(solvable), strict=True):
+        results[request.group][request.generation_index] = ReproductionResult(request.rules, reason)
+    return results
 
 
 class _RecordedRequest:
-    """One generation as its leader was asked."""
+    """The request to assign one recorded generation."""
 
-    def __init__(self, group: int, at: int, past: RecordedHistory) -> None:
-        self.group, self.at, self.past, self.then = group, at, past, past.thens[at]
-        self.said: dict[str, wire.Subscription] = {}
-        self.unread: str | None = None
-        for member_id, member in self.then.members.items():
-            if not past.served and member.subscription is not None:
+    def __init__(self, group: int, generation_index: int, history: RecordedHistory) -> None:
+        self.group, self.generation_index, self.history = group, generation_index, history
+        self.generation = history.generations[generation_index]
+        self.subscriptions: dict[str, wire.Subscription] = {}
+        self.unreadable: str | None = None
+        for member_id, member in self.generation.members.items():
+            if not history.is_server_side and member.subscription is not None:
                 try:
-                    self.said[member_id] = wire.subscription_as_sent(member.subscription)
+                    self.subscriptions[member_id] = wire.subscription_as_sent(member.subscription)
                 except WireError as error:
-                    self.unread = f"the subscription of {member_id}: {error}"
-        self.rules = self._rules()
+                    self.unreadable = f"the subscription of {member_id}: {error}"
+        self.rules = self._find_rules()
 
-    def _rules(self) -> str:
-        """The assignor, as of the leader's release or library."""
-        assignor = self.then.assignor or ""
-        if self.past.served:
+    def _find_rules(self) -> str:
+        """Returns the assignor with the leader's release or library."""
+        assignor = self.generation.assignor or ""
+        if self.history.is_server_side:
             return assignor
-        seen = [
+        member_bytes = [
             MemberBytes(
-                each,
+                member_id,
                 member.client_id,
-                SubscriptionFormat(said.version, said.user_data, said.cut_short),
-                _assigned(member),
+                SubscriptionFormat(subscription.version, subscription.user_data, subscription.cut_short),
+                _read_assignment_format(member),
             )
-            for each, member in self.then.members.items()
-            if (said := self.said.get(each)) is not None
+            for member_id, member in self.generation.members.items()
+            if (subscription := self.subscriptions.get(member_id)) is not None
         ]
-        leader = find_leader(self.past.group_id, assignor, seen)
+        leader = find_leader(self.history.group_id, assignor, member_bytes)
         return led_by(assignor, leader.library, leader.releases) or assignor
 
     @property
-    def waits(self) -> bool:
-        """Whether the broker has not looked for a target in this epoch: it keeps the last one for a while."""
-        if not self.past.served or not self.at or self.then.kind == AGAIN:
+    def is_assignment(self) -> bool:
+        """Whether the generation has an assignment of its own."""
+        return bool(self.generation.members) and self.generation.generation_kind != RESTARTED and not self._is_delayed
+
+    @property
+    def _is_delayed(self) -> bool:
+        """Whether the broker computed no target in this epoch: it keeps the last target for a while."""
+        if (
+            not self.history.is_server_side
+            or not self.generation_index
+            or self.generation.generation_kind == REPEATED
+        ):
             return False
-        before = self.past.thens[self.at - 1]
-        return dict(self.then.owners) == {
-            code: each for code, each in before.owners.items() if each in self.then.members
+        previous = self.history.generations[self.generation_index - 1]
+        return dict(self.generation.owners) == {
+            partition: owner for partition, owner in previous.owners.items() if owner in self.generation.members
         }
 
-    def fault(self) -> str | None:
-        """Why nothing can be asked; null: it can."""
+    def find_fault(self) -> str | None:
+        """Returns why the request can't be solved; None if it can."""
         if self.rules not in KAFKAS and read_profile(self.rules) is None and read_library(self.rules) is None:
             return f"the assignor {self.rules} is none that is known"
-        if self.unread is not None:
-            return self.unread
-        if self.past.served:
-            return "the epoch before is not on record" if not self.at or self.then.missing else None
-        if len(self.said) < len(self.then.members):
+        if self.unreadable is not None:
+            return self.unreadable
+        if self.history.is_server_side:
+            is_missing = not self.generation_index or self.generation.missing
+            return "the epoch before is not on record" if is_missing else None
+        if len(self.subscriptions) < len(self.generation.members):
             return "subscriptions are not on record"
         return None
 
     # --- facts --------------------------------------------------------------------------------------------------
 
-    def facts(self, rows: _Rows, key: str) -> None:
-        """The generation as a group of its own."""
-        names = self.past.topics.names
-        kind = "consumer" if self.past.served else "classic"
-        alike = len(set(self.then.topics.values())) == 1
-        rows.add(key, GROUP, assignor=self.then.assignor, group_type=kind, subscription_type=_TYPES[alike])
-        for place, (member_id, member) in enumerate(self.then.members.items()):
-            said = self.said.get(member_id)
-            rows.add(
+    def add_facts(self, facts: _FactColumns, key: str) -> None:
+        """Adds the generation as a group of its own, with `key` as its id."""
+        generation, names = self.generation, self.history.topics.names
+        is_server_side = self.history.is_server_side
+        facts.add(
+            key,
+            GROUP,
+            assignor=generation.assignor,
+            group_type="consumer" if is_server_side else "classic",
+            subscription_type=_SUBSCRIPTION_TYPES[len(set(generation.topics.values())) == 1],
+        )
+        for member_position, (member_id, member) in enumerate(generation.members.items()):
+            subscription = self.subscriptions.get(member_id)
+            facts.add(
                 key,
                 MEMBER,
                 member_id=member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client_id,
-                position=None if self.past.served else place,
-                user_data=None if said is None else said.user_data,
-                **({} if said is None else self._generations(said)),
+                position=None if is_server_side else member_position,
+                user_data=None if subscription is None else subscription.user_data,
+                **({} if subscription is None else self._generation_ids(subscription)),
             )
-            for topic in sorted(self.then.topics[member_id]):
-                count = self.then.partitions.get(topic)
-                topic_id = self.past.topic_ids.get(names[topic])
-                rows.add(
-                    key, SUBSCRIPTION, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id
-                )
-            for at, (name, mine) in enumerate(self._owned(member_id, said)):
-                count = self._count(name)
-                if not self.past.served:
-                    rows.add(key, OWNED_ORDER, member_id=member_id, topic=name, position=at, at=mine)
-                for first in dict.fromkeys(mine):
-                    rows.add(
-                        key,
-                        OWNED_SLICE,
-                        member_id=member_id,
-                        topic=name,
-                        partitions=count,
-                        first=first,
-                        step=1,
-                        count=1,
+            for topic in sorted(generation.topics[member_id]):
+                count = generation.partitions.get(topic)
+                topic_id = self.history.topic_ids.get(names[topic])
+                facts.add(key, ASKS, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id)
+            for position, (name, partitions) in enumerate(self._find_owned(member_id, subscription)):
+                count = self._count_partitions(name)
+                if not is_server_side:
+                    facts.add(key, IN_ORDER, member_id=member_id, topic=name, position=position, at=partitions)
+                for first in dict.fromkeys(partitions):
+                    facts.add(
+                        key, OWNED, member_id=member_id, topic=name, partitions=count, first=first, step=1, count=1
                     )
 
-    def _count(self, name: str) -> int | None:
-        number = {each: at for at, each in enumerate(self.past.topics.names)}.get(name)
-        return None if number is None else self.then.partitions.get(number)
+    def _count_partitions(self, name: str) -> int | None:
+        topic = {topic_name: index for index, topic_name in enumerate(self.history.topics.names)}.get(name)
+        return None if topic is None else self.generation.partitions.get(topic)
 
-    def _generations(self, said: wire.Subscription) -> dict[str, int | None]:
+    def _generation_ids(self, subscription: wire.Subscription) -> dict[str, int | None]:
         return {
-            "generation_id": said.generation_id,
-            "user_data_generation_id": wire.user_data_generation(said, self.then.assignor or ""),
+            "generation_id": subscription.generation_id,
+            "user_data_generation_id": wire.user_data_generation(subscription, self.generation.assignor or ""),
         }
 
-    def _owned(self, member_id: str, said: wire.Subscription | None) -> Iterable[tuple[str, list[int]]]:
-        """What the assignor hears that a member has, topic after topic in its order."""
-        if self.past.served:
-            before = self.past.thens[self.at - 1]
-            listed: Iterable[tuple[str, int]] = (
-                (self.past.topics.names[code >> CODE_BITS], code & MASK)
-                for code, owner in sorted(before.owners.items())
+    def _find_owned(
+        self, member_id: str, subscription: wire.Subscription | None
+    ) -> Iterable[tuple[str, list[int]]]:
+        """Returns the partitions that the assignor receives as owned by a member, by topic, in their order."""
+        owned: Iterable[tuple[str, int]] = ()
+        if self.history.is_server_side:
+            previous = self.history.generations[self.generation_index - 1]
+            owned = (
+                (self.history.topics.names[partition >> _PARTITION_BITS], partition & _PARTITION_MASK)
+                for partition, owner in sorted(previous.owners.items())
                 if owner == member_id
             )
-        elif said is None:
-            listed = ()
-        elif self.then.assignor == "sticky":
-            listed = wire.sticky_user_data(said.user_data).owned
-        elif self.then.assignor == COOPERATIVE:
-            listed = said.owned
-        else:
-            listed = ()
+        elif subscription is not None and self.generation.assignor == "sticky":
+            owned = wire.sticky_user_data(subscription.user_data).owned
+        elif subscription is not None and self.generation.assignor == COOPERATIVE:
+            owned = subscription.owned
         by_topic: dict[str, list[int]] = {}
-        for name, partition in listed:
+        for name, partition in owned:
             by_topic.setdefault(name, []).append(partition)
         return by_topic.items()
 
 
-_TYPES = {True: "homogeneous", False: "heterogeneous"}
-
-
-def _assigned(member: RecordedMember) -> AssignmentFormat | None:
-    if not member.assigned:
+def _read_assignment_format(member: RecordedMember) -> AssignmentFormat | None:
+    if not member.assignment_bytes:
         return None
     try:
-        given = wire.assignment(member.assigned)
+        assignment = wire.assignment(member.assignment_bytes)
     except WireError:
         return None
-    return AssignmentFormat(given.version, given.user_data)
+    return AssignmentFormat(assignment.version, assignment.user_data)
 
 
-class _Rows:
+class _FactColumns:
     """Facts as columns."""
 
     def __init__(self) -> None:
         self.columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
 
     def add(self, key: str, kind: int, **values: Any) -> None:
-        """A row."""
+        """Adds a row."""
         row = {"cluster": "", "group_id": key, "kind": kind, **values}
         for name, column in self.columns.items():
             column.append(row.get(name))
 
     def table(self) -> pa.Table:
-        """All of them."""
-        return pa.table({name: pa.array(column, FACT_TYPES[name]) for name, column in self.columns.items()})
+        """Returns all rows."""
+        return pa.table({name: pa.array(column, FACTS[name]) for name, column in self.columns.items()})
 
 
 _COLUMNS = (
@@ -237,54 +243,65 @@ _COLUMNS = (
 )
 
 
-def _answers(asked: Sequence[_RecordedRequest]) -> list[str | None]:
-    """Of each generation why it is not found again; null where it is."""
-    if not asked:
+# --- assignments --------------------------------------------------------------------------------------------------
+
+
+def _solve_requests(requests: Sequence[_RecordedRequest]) -> list[str | None]:
+    """Returns why each generation is not reproduced; None if it is."""
+    if not requests:
         return []
-    rows = _Rows()
-    for number, each in enumerate(asked):
-        each.facts(rows, f"{number:09}")
-    told = index_facts(rows.table())
-    faults = find_faults(told)
-    specs = read_group_specs(told, set(faults))
-    of_key = [int(each) for each in specs.group_id.to_pylist()]
-    why: list[str | None] = ["what its members say contradicts itself"] * len(asked)
-    kinds = np.array([asked[each].rules for each in of_key], object)
-    for name in sorted(set(kinds.tolist())):
-        chosen = kinds == name
-        planned = assign_without_spark(specs, name, chosen)
-        given = _by_group(specs, planned.slices if name in KAFKAS else planned.assigned_now)
-        hangs = _by_group(specs, planned.order_dependent)
-        for group in np.flatnonzero(chosen).tolist():
-            number = of_key[group]
-            if group in planned.rejected:
-                why[number] = planned.rejected[group][1]
+    columns = _FactColumns()
+    for request_index, request in enumerate(requests):
+        request.add_facts(columns, f"{request_index:09}")
+    facts = read(columns.table())
+    faults = find_faults(facts)
+    specs = read_group_specs(facts, set(faults))
+    group_request = [int(key) for key in specs.group_id.to_pylist()]
+    reasons: list[str | None] = ["what its members say contradicts itself"] * len(requests)
+    group_rules = np.array([requests[index].rules for index in group_request], object)
+    for rules in sorted(set(group_rules.tolist())):
+        selected = group_rules == rules
+        assignments = assign_without_spark(specs, rules, selected)
+        slices = assignments.slices if rules in KAFKAS else assignments.assigned_now
+        assigned = _owners_by_group(specs, slices)
+        order_dependent = _owners_by_group(specs, assignments.order_dependent)
+        for group in np.flatnonzero(selected).tolist():
+            index = group_request[group]
+            if group in assignments.rejected:
+                reasons[index] = assignments.rejected[group][1]
             else:
-                why[number] = _difference(asked[number], given.get(group, {}), bool(hangs.get(group)))
-    return why
+                is_order_dependent = bool(order_dependent.get(group))
+                reasons[index] = _format_difference(requests[index], assigned.get(group, {}), is_order_dependent)
+    return reasons
 
 
-def _by_group(specs: GroupSpecs, runs: PartitionSlices) -> dict[int, dict[tuple[str, int], str]]:
-    """Of each group who gets each partition, by names."""
-    rows = runs.expand()
+def _owners_by_group(specs: GroupSpecs, slices: PartitionSlices) -> dict[int, dict[tuple[str, int], str]]:
+    """Returns, by group, the owner of each topic name and partition."""
+    rows = slices.expand()
     if not len(rows):
         return {}
     groups = specs.members.group[rows.member].tolist()
-    ids, names = specs.member_id.to_pylist(), specs.topic.to_pylist()
-    found: dict[int, dict[tuple[str, int], str]] = {}
+    member_ids, topics = specs.member_id.to_pylist(), specs.topic.to_pylist()
+    owners: dict[int, dict[tuple[str, int], str]] = {}
     for group, member, topic, partition in zip(
         groups, rows.member.tolist(), rows.topic.tolist(), rows.first.tolist(), strict=True
     ):
-        found.setdefault(group, {})[names[topic], partition] = ids[member]
-    return found
+        owners.setdefault(group, {})[topics[topic], partition] = member_ids[member]
+    return owners
 
 
-def _difference(asked: _RecordedRequest, given: Mapping[tuple[str, int], str], hangs: bool) -> str | None:
-    names = asked.past.topics.names
-    was = {(names[code >> CODE_BITS], code & MASK): owner for code, owner in asked.then.owners.items()}
-    if was == given:
+def _format_difference(
+    request: _RecordedRequest, assigned: Mapping[tuple[str, int], str], is_order_dependent: bool
+) -> str | None:
+    """Returns the first difference to the recorded owners; None if there is none."""
+    names = request.history.topics.names
+    recorded = {
+        (names[partition >> _PARTITION_BITS], partition & _PARTITION_MASK): owner
+        for partition, owner in request.generation.owners.items()
+    }
+    if recorded == assigned:
         return None
-    differing = sorted(each for each in was.keys() | given.keys() if was.get(each) != given.get(each))
+    differing = sorted(key for key in recorded.keys() | assigned.keys() if recorded.get(key) != assigned.get(key))
     topic, partition = differing[0]
-    said = f"{asked.rules} says otherwise of {len(differing)}, the first is {topic}-{partition}"
-    return f"{said} (it hangs on an order that is not on record)" if hangs else said
+    text = f"{request.rules} says otherwise of {len(differing)}, the first is {topic}-{partition}"
+    return f"{text} (it hangs on an order that is not on record)" if is_order_dependent else text

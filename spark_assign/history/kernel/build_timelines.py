@@ -1,0 +1,381 @@
+"""Builds the timeline of each group from its facts: generations, and ownership over time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_assign.history.kernel.broker_groups import BrokerGroupTracker, parse_record_name, read_topic_names
+from spark_assign.history.kernel.embedded_protocol import EmbeddedProtocolReader, RoleAssignment
+from spark_assign.history.kernel.group_chunks import GroupChunk, GroupFacts, iter_chunks
+from spark_assign.history.kernel.timeline import (
+    DEAD,
+    EMPTY,
+    STABLE,
+    Generation,
+    HistoryThresholds,
+    OwnershipInterval,
+    RecordedMember,
+    Timeline,
+    UnreadableRecord,
+)
+from spark_assign.history.kernel.write_batches import (
+    CLASSIC,
+    METADATA,
+    ParsedRecord,
+    group_by_write,
+    parse_records,
+)
+from spark_assign.wire.group_records import NAMES, read_value
+from spark_assign.wire.reader import WireError
+
+SIMPLE = "simple"
+
+_TOPIC_NAME_RECORDS = {
+    number: names[1] for number, name in NAMES.items() if (names := parse_record_name(name)) and "PartitionMetadata" in name
+}
+"""Key type to record type of the records that have topic ids and names together."""
+
+
+def build_timelines(
+    facts: pa.Table, thresholds: HistoryThresholds | None = None
+) -> Iterator[tuple[str, str, Timeline]]:
+    """Yields cluster, group, and timeline of each group, sorted by cluster and group.
+
+    Args:
+        facts: FACTS of complete groups, in any order. `unread` facts are ignored.
+        thresholds: the thresholds; None for the defaults.
+    """
+    for chunk in iter_chunks(facts, (thresholds or HistoryThresholds()).gap_ms):
+        yield from build_chunk_timelines(chunk)
+
+
+def build_chunk_timelines(chunk: GroupChunk) -> Iterator[tuple[str, str, Timeline]]:
+    """Yields cluster, group, and timeline of each group of a chunk."""
+    for group in chunk.groups():
+        yield group.cluster, group.group_id, _build_timeline(group)
+
+
+def _build_timeline(group: GroupFacts) -> Timeline:
+    unread: list[UnreadableRecord] = []
+    topics = {**_read_topic_names(group), **group.topic_ids}
+    tracker = GenerationTracker(topics)
+    for write in group_by_write(parse_records(group.raw_records(), unread)):
+        tracker.apply(write)
+    return Timeline(
+        group_type=_group_type(tracker, has_commits=bool(group.commits or group.deleted)),
+        protocol_type=tracker.protocol_type if tracker.group_type == CLASSIC else None,
+        generations=tracker.generations(),
+        ownership=tracker.ownership.intervals(),
+        commits=group.commits,
+        deleted=group.deleted,
+        first_ms=group.first_ms,
+        last_ms=group.last_ms,
+        records=group.records - len(unread),
+        rejected=tuple(tracker.embedded.rejected()),
+        unread=tuple(unread),
+        topic_ids={topic: topic_id for topic_id, topic in sorted(topics.items())},
+    )
+
+
+def _read_topic_names(group: GroupFacts) -> dict[str, str]:
+    """Returns topic id to name from the group's own records (those of 4.0, and of share groups)."""
+    names: dict[str, str] = {}
+    for key, value in group.raw_records_of_types(list(_TOPIC_NAME_RECORDS)):
+        record_type = int.from_bytes(key[:2], "big")
+        if value is not None:
+            try:
+                fields = read_value(record_type, value).fields
+            except WireError:
+                continue  # `parse_records` reports it.
+            names.update(read_topic_names(_TOPIC_NAME_RECORDS[record_type], fields))
+    return names
+
+
+def _group_type(tracker: GenerationTracker, *, has_commits: bool) -> str:
+    """Returns the type of a group. A tombstone alone is also written for groups that only commit."""
+    return tracker.group_type or (SIMPLE if has_commits else tracker.last_tombstone_type) or SIMPLE
+
+
+# --- generations --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _PendingGeneration:
+    """A generation that later records might complete."""
+
+    group_type: str
+    generation_id: int
+    record: ParsedRecord
+    state: str
+    stable_ms: int | None
+    members: tuple[RecordedMember, ...] = ()
+    assignor: str | None = None
+    leader: str | None = None
+
+    def generation(self) -> Generation:
+        return Generation(
+            self.generation_id,
+            self.record.at_ms,
+            self.stable_ms,
+            self.state,
+            self.assignor,
+            self.leader,
+            self.members,
+            self.record.partition,
+            self.record.offset,
+        )
+
+    @property
+    def member_ids(self) -> tuple[str, ...]:
+        """The ids of the members."""
+        return tuple(member.member_id for member in self.members)
+
+
+class GenerationTracker:
+    """The state of one group while its records are applied in order.
+
+    Attributes:
+        group_type: current or last type of the group; None if there are at most tombstones.
+        last_tombstone_type: group type of the group's last tombstone.
+        protocol_type: protocol type of a classic group.
+    """
+
+    def __init__(self, topics: Mapping[str, str]) -> None:
+        self.group_type: str | None = None
+        self.last_tombstone_type: str | None = None
+        self.protocol_type: str | None = None
+        self.ownership = OwnershipTracker()
+        self.embedded = EmbeddedProtocolReader()
+        self._topics = topics
+        self._live_type: str | None = None
+        self._broker_groups: dict[str, BrokerGroupTracker] = {}
+        self._generations: list[_PendingGeneration] = []
+
+    def generations(self) -> tuple[Generation, ...]:
+        """Returns the generations of all records so far."""
+        return tuple(pending.generation() for pending in self._generations)
+
+    def apply(self, write: list[ParsedRecord]) -> None:
+        """Applies records that were written together."""
+        previous_type = self._live_type
+        for record in write:
+            self._apply_record(record)
+        if self._live_type == CLASSIC:
+            if write[-1].is_classic:
+                self._apply_classic(write[-1])
+        elif self._live_type is not None:
+            self._apply_broker(self._live_type, write, previous_type)
+        else:
+            self._apply_dead(write, previous_type)
+
+    def _apply_record(self, record: ParsedRecord) -> None:
+        """Updates the type of the group and the state of a broker group."""
+        group_type = record.group_type
+        if record.is_group_tombstone:
+            self._broker_groups.pop(group_type, None)
+            if self._live_type == group_type:
+                self._live_type = None
+            self.last_tombstone_type = group_type
+            return
+        if record.is_classic or record.record_type == METADATA:
+            self._live_type = self.group_type = group_type
+        if not record.is_classic:
+            if group_type not in self._broker_groups:
+                self._broker_groups[group_type] = BrokerGroupTracker(group_type, self._topics)
+            if record.value is not None:
+                self.group_type = group_type
+            self._broker_groups[group_type].apply(record.record_type, record.key, record.value)
+
+    def _apply_classic(self, record: ParsedRecord) -> None:
+        value = record.value
+        assert value is not None
+        generation_id, at_ms = value["generation"], record.at_ms
+        self.protocol_type = value["protocolType"] or self.protocol_type
+        members = self.embedded.read_members(value)
+        for member in members:
+            self.ownership.set_owned(member.member_id, member.assignment, generation_id, at_ms)
+        self._drop_all_except({member.member_id for member in members}, at_ms)
+        # The coordinator of 4.x writes a group without a generation when its first member requests a member id.
+        if generation_id or members:
+            state = STABLE if members else EMPTY
+            self._add(
+                _PendingGeneration(
+                    CLASSIC, generation_id, record, state, at_ms, members, value["protocol"], value["leader"]
+                )
+            )
+
+    def _apply_broker(self, group_type: str, write: list[ParsedRecord], previous_type: str | None) -> None:
+        group, at_ms = self._broker_groups[group_type], write[-1].at_ms
+        self._update_ownership(group_type, write)
+        if previous_type != group_type:
+            self._drop_all_except(
+                {member_id for member_id in self.ownership.members() if group.has_current(member_id)}, at_ms
+            )
+        last = self._generations[-1] if self._generations else None
+        record = next((written for written in reversed(write) if written.record_type == METADATA), write[-1])
+        epoch = group.epoch
+        assert epoch is not None
+        is_new = last is None or last.state == DEAD or last.generation_id != epoch
+        if is_new or group.is_changed:
+            members = group.members()
+            state = STABLE if members else EMPTY
+            self._add(_PendingGeneration(group_type, epoch, record, state, None, members, group.assignor))
+        if group.is_stable:
+            self._mark_stable(epoch, at_ms)
+
+    def _apply_dead(self, write: list[ParsedRecord], previous_type: str | None) -> None:
+        """Handles a group that was deleted, or of which only current assignments are known so far."""
+        tombstone = next((record for record in reversed(write) if record.is_group_tombstone), None)
+        if tombstone is None:
+            for group_type in {record.group_type for record in write}:
+                self._update_ownership(group_type, write)
+        elif previous_type is not None or not self._generations:
+            self._drop_all_except((), tombstone.at_ms)
+            generation_id = self._generations[-1].generation_id if self._generations else 0
+            self._generations.append(
+                _PendingGeneration(tombstone.group_type, generation_id, tombstone, DEAD, tombstone.at_ms)
+            )
+
+    def _update_ownership(self, group_type: str, write: list[ParsedRecord]) -> None:
+        """Updates what members own, for those whose current assignment was written."""
+        group = self._broker_groups.get(group_type)
+        at_ms = write[-1].at_ms
+        records = (
+            record
+            for record in write
+            if record.group_type == group_type and record.record_type == "CurrentMemberAssignment"
+        )
+        for member_id in dict.fromkeys(record.key["memberId"] for record in records):
+            if group is not None and group.has_current(member_id):
+                self.ownership.set_owned(member_id, *group.current(member_id), at_ms)
+            else:
+                self.ownership.drop(member_id, at_ms)
+
+    def _drop_all_except(self, member_ids: Iterable[str], at_ms: int) -> None:
+        for member_id in set(self.ownership.members()).difference(member_ids):
+            self.ownership.drop(member_id, at_ms)
+
+    def _add(self, pending: _PendingGeneration) -> None:
+        """Adds a new generation or one with other members, or completes the last one."""
+        last = self._generations[-1] if self._generations else None
+        if (
+            last is None
+            or last.state == DEAD
+            or last.generation_id != pending.generation_id
+            or last.member_ids != pending.member_ids
+        ):
+            self._generations.append(pending)
+        elif last.group_type == pending.group_type:
+            last.members, last.assignor = pending.members, pending.assignor
+
+    def _mark_stable(self, epoch: int, at_ms: int) -> None:
+        """Sets the time at which all members had reached an epoch."""
+        for pending in reversed(self._generations):
+            if pending.generation_id != epoch or pending.stable_ms is not None:
+                return
+            pending.stable_ms = at_ms
+
+
+# --- ownership ----------------------------------------------------------------------------------------------------
+
+_RoleTopic = tuple[str, str]
+
+
+@dataclass
+class _OpenInterval:
+    """Partitions that a member received at the same time and still owns."""
+
+    partitions: tuple[int, ...]
+    generation: int
+    since_ms: int
+
+
+class OwnershipTracker:
+    """What members own, and what they owned before.
+
+    A partition has one interval from when a member receives it to when the member loses it, however often it is
+    written. Another member id is another interval, even for the same static member.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[RoleAssignment, dict[_RoleTopic, list[_OpenInterval]]]] = {}
+        self._closed: list[OwnershipInterval] = []
+
+    def members(self) -> Collection[str]:
+        """Returns the ids of the members whose ownership was set and not dropped."""
+        return self._open.keys()
+
+    def set_owned(self, member_id: str, assignment: RoleAssignment, generation: int, at_ms: int) -> None:
+        """Sets exactly what a member owns from `at_ms` on."""
+        previous, intervals = self._open.get(member_id) or ({}, {})
+        if assignment is previous:
+            return
+        for key in previous.keys() | assignment.keys():
+            before, after = previous.get(key, ()), assignment.get(key, ())
+            if before != after:
+                self._change(member_id, key, intervals, (before, after), (generation, at_ms))
+        self._open[member_id] = assignment, intervals
+
+    def drop(self, member_id: str, at_ms: int) -> None:
+        """Removes a member that left."""
+        self.set_owned(member_id, {}, 0, at_ms)
+        self._open.pop(member_id, None)
+
+    def intervals(self) -> tuple[OwnershipInterval, ...]:
+        """Returns all intervals; those that last to the end have no end."""
+        still_open = [
+            OwnershipInterval(
+                member, *key, interval.partitions, interval.generation, interval.since_ms, None
+            )
+            for member, (_, open_intervals) in self._open.items()
+            for key, intervals in open_intervals.items()
+            for interval in intervals
+        ]
+        return tuple(sorted(self._closed + still_open, key=_sort_key))
+
+    def _change(
+        self,
+        member_id: str,
+        key: _RoleTopic,
+        intervals: dict[_RoleTopic, list[_OpenInterval]],
+        change: tuple[tuple[int, ...], tuple[int, ...]],
+        moment: tuple[int, int],
+    ) -> None:
+        """Closes and opens intervals of one role and topic.
+
+        Args:
+            member_id: the member.
+            key: role and topic.
+            intervals: the open intervals of the member.
+            change: the partitions before and after.
+            moment: generation and time of the change.
+        """
+        generation, at_ms = moment
+        if not change[0]:
+            intervals[key] = [_OpenInterval(change[1], generation, at_ms)]
+            return
+        before, after = map(frozenset, change)
+        still_open: list[_OpenInterval] = []
+        for interval in intervals.pop(key, []):
+            partitions = interval.partitions
+            lost = tuple(partition for partition in partitions if partition not in after) if after else partitions
+            # An interval of length zero is no ownership.
+            if lost and at_ms > interval.since_ms:
+                self._closed.append(
+                    OwnershipInterval(member_id, *key, lost, interval.generation, interval.since_ms, at_ms)
+                )
+            if len(lost) < len(partitions):
+                kept = tuple(partition for partition in partitions if partition in after)
+                still_open.append(_OpenInterval(kept, interval.generation, interval.since_ms))
+        gained = tuple(sorted(after - before))
+        if gained:
+            still_open.append(_OpenInterval(gained, generation, at_ms))
+        if still_open:
+            intervals[key] = still_open
+
+
+def _sort_key(interval: OwnershipInterval) -> tuple[int, str, str, str, tuple[int, ...]]:
+    return interval.since_ms, interval.member_id, interval.role, interval.topic, interval.partitions
