@@ -33,7 +33,7 @@ from spark_assign.cli.options import (
 )
 from spark_assign.cli.result_output import store_fleet, store_run, stored_history
 from spark_assign.history.history import History
-from spark_assign.history.records import records_of, without_secrets
+from spark_assign.history.records import records_of, redact_records
 from spark_assign.history.replay import replay
 from spark_assign.report.text.history import stories, summarize_history
 from spark_assign.report.text.replay import summarize_replay
@@ -197,7 +197,7 @@ def _records(spark: SparkSession, options: Options) -> DataFrame:
         found = records_of(table, options.cluster)
     else:
         found = records_of(spark.table(options.records), options.cluster)
-    return without_secrets(found, without_hosts=options.without_hosts, without_metadata=options.without_metadata)
+    return redact_records(found, without_hosts=options.without_hosts, without_metadata=options.without_metadata)
 
 
 def _segments(spark: SparkSession, options: Options) -> DataFrame:

@@ -1,6 +1,7 @@
-"""What `__consumer_offsets` remembers of a cluster's groups.
+"""The past of a cluster's groups, according to the records in `__consumer_offsets`.
 
-`records` brings whatever has the raw records into one shape (a topic, log segments, a table that somebody keeps),
-`record_facts` makes facts of them batch by batch, and `history` has the tables that one pass over whole groups tells.
-`fleet_as_of` makes a Fleet of any moment, `replay` asks what the past would have cost otherwise.
+`records` brings raw records from any place (a topic, log segments, a stored table) into one schema, `record_facts`
+reduces them to facts batch by batch, and `history` has the tables that one pass over complete groups builds.
+`fleet_as_of` builds the Fleet of any moment, and `replay` computes what past rebalances would have cost in other
+variants.
 """

@@ -1,4 +1,4 @@
-"""Alerts of the past: groups that rebalanced more often, or stopped for longer, than somebody allows."""
+"""Finds alerts in a history: groups that rebalanced more often, or paused for longer, than thresholds allow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS, GROUP_KEY
 
-_DAY_S = 86_400
+_DAY_SECONDS = 86_400
 
 
 def history_alerts(
@@ -22,18 +22,18 @@ def history_alerts(
     max_unread: int | None = None,
     last_ms: int | None = None,
 ) -> DataFrame:
-    """The groups beyond a threshold, a row for each and each threshold (columns: `tables.groups.ALERTS`), lazily.
+    """Returns a row per group and exceeded threshold (columns: `tables.groups.ALERTS`), lazily.
 
     Args:
-        tables: groups, rebalances and unread of `tables.history.HISTORY_TABLES`.
-        max_rebalances_a_day: so many rebalances of a group are allowed in any 24 hours; a tombstone is none.
-        max_pause_ms: so long a partition may stand still around a rebalance.
-        max_unread: so many records may be unreadable; one more, and all groups that have any are alerts. `group_id` is
-            empty where a record does not even say whose it is.
-        last_ms: look only at so much time before the last record of all; null: at everything on record.
+        tables: groups, rebalances, and unread of `tables.history.HISTORY_TABLES`.
+        max_rebalances_a_day: maximum number of rebalances of a group within any 24 hours. A tombstone is no rebalance.
+        max_pause_ms: maximum pause of a partition around a rebalance, in milliseconds.
+        max_unread: maximum number of unreadable records. If there are more, all groups with unreadable records are
+            alerts. `group_id` is empty if a record doesn't even name its group.
+        last_ms: time before the last record of all groups that is considered, in milliseconds; None for all time.
 
     Raises:
-        ConfigError: no threshold is given, or one that makes no sense.
+        ConfigError: no threshold is given, or one is negative.
     """
     limits = {
         "max_rebalances_a_day": max_rebalances_a_day,
@@ -48,64 +48,67 @@ def history_alerts(
     rebalances, unread = tables["rebalances"].where("state <> 'Dead'"), tables["unread"]
     if last_ms is not None:
         ends = F.broadcast(tables["groups"].agg(F.max("until").alias("ends")))
-        rebalances = _since(rebalances, "at", ends, last_ms)
-        unread = _since(unread, "timestamp", ends, last_ms)
-    found = []
+        rebalances = _filter_last(rebalances, "at", ends, last_ms)
+        unread = _filter_last(unread, "timestamp", ends, last_ms)
+    alerts = []
     if max_rebalances_a_day is not None:
-        found.append(_too_often(rebalances, max_rebalances_a_day))
+        alerts.append(_frequent_rebalances(rebalances, max_rebalances_a_day))
     if max_pause_ms is not None:
-        found.append(_too_long(rebalances, max_pause_ms))
+        alerts.append(_long_pauses(rebalances, max_pause_ms))
     if max_unread is not None:
-        found.append(_unread(unread, max_unread))
-    nothing = {name: F.lit(None).cast("double") for name in ("max_over_mean_before", "max_over_mean_after")}
-    return reduce(DataFrame.unionByName, found).withColumns(nothing).select(*ALERTS.fieldNames())
+        alerts.append(_unreadable_records(unread, max_unread))
+    null = F.lit(None).cast("double")
+    balance = dict.fromkeys(("max_over_mean_before", "max_over_mean_after"), null)
+    return reduce(DataFrame.unionByName, alerts).withColumns(balance).select(*ALERTS.fieldNames())
 
 
-def _since(rows: DataFrame, at: str, ends: DataFrame, last_ms: int) -> DataFrame:
-    return rows.crossJoin(ends).where(F.unix_millis(at) >= F.unix_millis("ends") - last_ms).drop("ends")
+def _filter_last(rows: DataFrame, time_column: str, ends: DataFrame, last_ms: int) -> DataFrame:
+    """Returns the rows of the last `last_ms` milliseconds before the end of the records."""
+    in_last = F.unix_millis(time_column) >= F.unix_millis("ends") - last_ms
+    return rows.crossJoin(ends).where(in_last).drop("ends")
 
 
-def _too_often(rebalances: DataFrame, most: int) -> DataFrame:
-    """More than so many in some 24 hours: the worst of them."""
-    day = Window.partitionBy(*GROUP_KEY).orderBy("at_s").rangeBetween(-_DAY_S, 0)
-    many = rebalances.withColumn("at_s", F.unix_seconds("at")).withColumn("many", F.count(F.lit(1)).over(day))
-    worst = many.groupBy(*GROUP_KEY).agg(
+def _frequent_rebalances(rebalances: DataFrame, max_rebalances: int) -> DataFrame:
+    """Returns groups with too many rebalances within 24 hours, with the largest number."""
+    day = Window.partitionBy(*GROUP_KEY).orderBy("at_s").rangeBetween(-_DAY_SECONDS, 0)
+    counts = rebalances.withColumn("at_s", F.unix_seconds("at")).withColumn("many", F.count(F.lit(1)).over(day))
+    worst = counts.groupBy(*GROUP_KEY).agg(
         F.max("many").alias("many"), F.max_by("at", F.struct("many", "at")).alias("at")
     )
-    told = F.format_string(
-        "%d rebalances in the 24 hours until %s UTC, %d are allowed", "many", _told("at"), F.lit(most)
+    detail = F.format_string(
+        "%d rebalances in the 24 hours until %s UTC, %d are allowed", "many", _format_utc("at"), F.lit(max_rebalances)
     )
-    return worst.where(F.col("many") > most).select(*_alert("rebalances"), told.alias("detail"))
+    return worst.where(F.col("many") > max_rebalances).select(*_alert("rebalances"), detail.alias("detail"))
 
 
-def _too_long(rebalances: DataFrame, most_ms: int) -> DataFrame:
-    """The longest stop around a rebalance."""
-    longest = F.struct("longest_ms", "at", "generation")
-    worst = rebalances.where(F.col("longest_ms") > most_ms).groupBy(*GROUP_KEY).agg(F.max(longest).alias("worst"))
-    told = F.format_string(
+def _long_pauses(rebalances: DataFrame, max_pause_ms: int) -> DataFrame:
+    """Returns groups with a pause that is too long, with the longest pause around a rebalance."""
+    pause = F.struct("longest_ms", "at", "generation")
+    worst = rebalances.where(F.col("longest_ms") > max_pause_ms).groupBy(*GROUP_KEY).agg(F.max(pause).alias("worst"))
+    detail = F.format_string(
         "a partition stood still for %.0f s at %s UTC (generation %d), %.0f s are allowed",
         F.col("worst.longest_ms") / 1000,
-        _told("worst.at"),
+        _format_utc("worst.at"),
         F.col("worst.generation"),
-        F.lit(most_ms / 1000),
+        F.lit(max_pause_ms / 1000),
     )
-    return worst.select(*_alert("pause"), told.alias("detail"))
+    return worst.select(*_alert("pause"), detail.alias("detail"))
 
 
-def _unread(unread: DataFrame, most: int) -> DataFrame:
-    """What could not be read, by group and code."""
-    too_many = unread.limit(most + 1).agg((F.count(F.lit(1)) > most).alias("too_many"))
+def _unreadable_records(unread: DataFrame, max_unread: int) -> DataFrame:
+    """Returns the number of unreadable records by group and code, if there are too many in total."""
+    too_many = unread.limit(max_unread + 1).agg((F.count(F.lit(1)) > max_unread).alias("too_many"))
     group = F.coalesce("group_id", F.lit("")).alias("group_id")
     codes = unread.groupBy("cluster", group, "code").count()
-    each = F.format_string("%d %s", "count", "code")
-    told = F.concat_ws(", ", F.array_sort(F.collect_list(each)))
-    found = codes.groupBy(*GROUP_KEY).agg(F.concat(F.lit("records that could not be read: "), told).alias("detail"))
-    return found.crossJoin(F.broadcast(too_many)).where("too_many").select(*_alert("unread"), "detail")
+    counts = F.concat_ws(", ", F.array_sort(F.collect_list(F.format_string("%d %s", "count", "code"))))
+    detail = F.concat(F.lit("records that could not be read: "), counts).alias("detail")
+    alerts = codes.groupBy(*GROUP_KEY).agg(detail)
+    return alerts.crossJoin(F.broadcast(too_many)).where("too_many").select(*_alert("unread"), "detail")
 
 
-def _alert(kind: str) -> list[Column]:
-    return [*(F.col(name) for name in GROUP_KEY), F.lit(kind).alias("alert")]
+def _alert(alert_type: str) -> list[Column]:
+    return [*(F.col(name) for name in GROUP_KEY), F.lit(alert_type).alias("alert")]
 
 
-def _told(at: str) -> Column:
-    return F.date_format(F.to_utc_timestamp(at, F.current_timezone()), "yyyy-MM-dd HH:mm:ss")
+def _format_utc(time_column: str) -> Column:
+    return F.date_format(F.to_utc_timestamp(time_column, F.current_timezone()), "yyyy-MM-dd HH:mm:ss")

@@ -1,4 +1,4 @@
-"""Raw records of `__consumer_offsets`, wherever somebody has them, in the one shape that the history is read from."""
+"""Brings raw records of `__consumer_offsets` from any source into the schema that a history is read from."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 TOPIC = "__consumer_offsets"
 _TABLE = "records"
-_ADD = "Add it as timestamp, or in milliseconds since 1970 as bigint"
+_TIMESTAMP_REMEDY = "Add it as timestamp, or in milliseconds since 1970 as bigint"
 
 
 def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
-    """RECORDS (`tables.history`) of a table with key, value, partition, offset and timestamp of each record.
+    """Returns RECORDS (`tables.history`) of a table with key, value, partition, offset, and timestamp of each record.
 
-    What Spark's Kafka source gives is such a table. Timestamps may be milliseconds since 1970. Rows of other topics are
-    left out where there is a column `topic`; all other columns are not looked at.
+    The output of Spark's Kafka source is such a table. Timestamps can be milliseconds since 1970. If there is a column
+    `topic`, rows of other topics are left out. All other columns are ignored.
 
     Args:
-        table: key and value as binary, partition, offset, timestamp; perhaps cluster and topic.
-        cluster: of all records, where the table has no column `cluster`.
+        table: key and value as binary, partition, offset, timestamp; optionally cluster and topic.
+        cluster: the cluster of all records, if the table has no column `cluster`.
 
     Raises:
-        FleetError: a column is missing or of a wrong type, or the cluster is said twice or not at all. A row in which
-            one of them is null fails the query that reads it, with a word that names the column.
+        FleetError: a column is missing or has a wrong type, or the cluster is given twice or not at all. A row with a
+            null in a required column fails the query that reads it, with a message that names the column.
     """
     present = {field.name: field.dataType for field in table.schema.fields}
     if cluster is not None and "cluster" not in present:
@@ -49,46 +49,48 @@ def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
         if isinstance(present.get(name), NullType):
             table = table.withColumn(name, F.col(name).cast("binary"))
     topic = [StructField("topic", RECORDS["cluster"].dataType)] if "topic" in present else []
-    fitting, faults = conform(_TABLE, table, StructType([*map(_must_be_there, RECORDS.fields), *topic]))
+    checked, faults = conform(_TABLE, table, StructType([*map(_as_required, RECORDS.fields), *topic]))
     if faults:
-        raise FleetError([_as_told(fault) for fault in faults])
+        raise FleetError([_with_remedy(fault) for fault in faults])
     if topic:
-        fitting = fitting.where(F.col("topic") == TOPIC)
-    return fitting.select(*(_there(field) for field in RECORDS.fields))
+        checked = checked.where(F.col("topic") == TOPIC)
+    return checked.select(*(_check_not_null(field) for field in RECORDS.fields))
 
 
-def _must_be_there(field: StructField) -> StructField:
-    """Key and value may be null, but a table without them is none."""
+def _as_required(field: StructField) -> StructField:
+    """Returns a field that must exist. Key and value can be null, but their columns can't be missing."""
     return StructField(field.name, field.dataType, nullable=False)
 
 
-def _as_told(fault: Fault) -> Fault:
+def _with_remedy(fault: Fault) -> Fault:
     if fault.column == "timestamp" and "missing" in fault.problem:
-        return Fault(fault.table, fault.column, fault.problem, _ADD)
+        return Fault(fault.table, fault.column, fault.problem, _TIMESTAMP_REMEDY)
     return fault
 
 
-def _there(field: StructField) -> Column:
+def _check_not_null(field: StructField) -> Column:
+    """Returns a column that fails the query if a required value is null."""
     column = F.col(field.name)
     if field.nullable:
         return column
-    told = f"{_TABLE}.{field.name}: a row has none. Leave such rows out, or say what they are"
-    return F.coalesce(column, F.raise_error(F.lit(told)).cast(field.dataType)).alias(field.name)
+    message = f"{_TABLE}.{field.name}: a row has none. Leave such rows out, or say what they are"
+    return F.coalesce(column, F.raise_error(F.lit(message)).cast(field.dataType)).alias(field.name)
 
 
-def without_secrets(records: DataFrame, *, without_hosts: bool = False, without_metadata: bool = False) -> DataFrame:
-    """RECORDS without hosts of members, without metadata of commits: what is stored of them is no secret then.
+def redact_records(records: DataFrame, *, without_hosts: bool = False, without_metadata: bool = False) -> DataFrame:
+    """Returns RECORDS without the hosts of members, or without the metadata of commits.
 
-    A record that cannot be read, or is of no type that is known, keeps its place and its time, but no bytes but those
-    that say what it was: it may have anything.
+    An unreadable record, and a record of an unknown type, keeps its position and timestamp, but no bytes except those
+    of
+    its type: the other bytes might contain anything.
     """
     if not (without_hosts or without_metadata):
         return records
 
-    def emptied(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from spark_assign.history.kernel import redact
+    def redact(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from spark_assign.history.kernel.redact import redact_records
 
         for batch in batches:
-            yield redact.without_secrets(batch, hosts=without_hosts, metadata=without_metadata)
+            yield redact_records(batch, hosts=without_hosts, metadata=without_metadata)
 
-    return records.mapInArrow(emptied, records.schema)
+    return records.mapInArrow(redact, records.schema)

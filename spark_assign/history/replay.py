@@ -1,6 +1,6 @@
-"""What the past would have cost otherwise: every rebalance on record, by other assignors and protocols.
+"""Replays past rebalances: what each one on record would have cost with other assignors and protocols.
 
-All of it is one pass over the records, in which each group's past is replayed in whole (`history.kernel.replay`).
+A replay is one pass over the records, in which the complete past of each group is replayed (`history.kernel.replay`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from pyspark.sql import DataFrame
 
 from spark_assign.history import record_facts
 from spark_assign.history.kernel.replay import replay as kernel
-from spark_assign.history.kernel.replay.read_history import replay_parts
-from spark_assign.history.kernel.replay.replay_variants import ASSIGNORS
+from spark_assign.history.kernel.replay.recorded_history import ASSIGNORS
 from spark_assign.history.kernel.timeline import HistoryThresholds
-from spark_assign.history.schemas import REPLAY
+from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
@@ -26,17 +25,17 @@ from spark_assign.tables.history import REPLAY_TABLES
 
 @dataclass(frozen=True)
 class Replay(LazyResult):
-    """The past of groups in several ways, as lazy DataFrames (columns: `tables.history.REPLAY_TABLES`).
+    """The past of groups in several variants, as lazy DataFrames (columns: `tables.history.REPLAY_TABLES`).
 
-    Each table is one pass over the records, unless `decided` is stored (`with_tagged_rows`).
+    Each table is one pass over the records, unless the rows are stored (`with_tagged_rows`).
 
     Attributes:
-        told: what the pass over the records says, or, read back, what one has said.
+        rows: the tagged rows of the pass over the records, computed or stored.
 
     Examples:
-        >>> otherwise = replay(records, assignors=["cooperative-sticky"], static=True).replayed
-        >>> spared = otherwise.where("group_id = 'orders-service' and not recorded")
-        >>> spared.select("assignor", "static", "rebalances", "moved").show()
+        >>> replayed = replay(records, assignors=["cooperative-sticky"], static=True).replayed
+        >>> static = replayed.where("group_id = 'orders-service' and not recorded")
+        >>> static.select("assignor", "static", "rebalances", "moved").show()
         +------------------+------+----------+-----+
         |          assignor|static|rebalances|moved|
         +------------------+------+----------+-----+
@@ -46,17 +45,18 @@ class Replay(LazyResult):
 
     @cached_property
     def replayed(self) -> DataFrame:
-        """A row per group and way: how many rebalances, and what they stopped or would have stopped."""
-        return self._rows(kernel.OF_GROUP, REPLAY_TABLES["replayed"])
+        """A row per group and variant: number of rebalances, and how long they paused or would have paused
+        partitions."""
+        return self._rows(kernel.GROUP, REPLAY_TABLES["replayed"])
 
     @cached_property
     def replays(self) -> DataFrame:
-        """A row per past rebalance and way."""
-        return self._rows(kernel.OF_REBALANCE, REPLAY_TABLES["replays"])
+        """A row per past rebalance and variant."""
+        return self._rows(kernel.REBALANCE, REPLAY_TABLES["replays"])
 
     @cached_property
     def rejected(self) -> DataFrame:
-        """Groups that nothing can be said of, and ways in which Kafka's assignor throws."""
+        """A row per group that can't be replayed, and per variant in which Kafka's assignor throws."""
         return self._rows(kernel.REJECTED, REPLAY_TABLES["rejected"])
 
 
@@ -68,43 +68,46 @@ def replay(
     settings: Settings | None = None,
     gap_ms: int = HistoryThresholds.gap_ms,
 ) -> Replay:
-    """What every past rebalance would have cost with other assignors and protocols, with static members or without.
+    """Returns what every past rebalance would have cost with other assignors and protocols, static members or dynamic.
 
-    The way that was in use is told as it was recorded. Every other way begins with the first generation on record, and
-    each of its rebalances with what it had left itself after the one before. Members come, go and subscribe as they
-    did. Eager and cooperative groups decide as Kafka's Java clients of today do, the broker's assignors as Kafka's.
+    The configuration that was in use has its costs as recorded. Every other variant starts with the first generation on
+    record, and each of its rebalances with what the variant itself left after the one before. Members join, leave, and
+    subscribe as recorded. Classic groups are assigned as by Kafka's current Java clients, and groups of the broker's
+    protocol as by Kafka's broker.
 
-    With static members (KIP-345) who went and was back before its session was over is not missed: there is no
-    rebalance, and what it has waits for it. Who left for good is waited for until its session is over.
+    With static members (KIP-345), the group doesn't notice a member that returns before its session times out: there is
+    no rebalance, and its partitions wait for it. If a member leaves for good, they wait until its session times out.
 
-    Where commits show the pause of a rebalance, a partition that stops in another way stops as long as one did then:
-    all of them by the eager protocol, what is given up for each round by the cooperative one, what moves by the
-    broker's. Where they do not, it is what `settings` let expect (`simulation.kernel.pause_estimates`). What waits for
-    a crashed member's session is in every way.
+    If commits show the pause of a rebalance, a partition that pauses in another variant does so for as long as one did
+    then: all partitions with the eager protocol, those revoked in each round with the cooperative one, those that move
+    with the broker's. If commits show nothing, the pause is estimated from `settings`
+    (`simulation.kernel.pause_estimates`). The wait for a crashed member's session is part of every variant.
 
     Args:
-        records: as for `History.read`: of each group all that there are.
+        records: as for `History.read`: all records of each group.
         assignors: any of `range`, `roundrobin`, `sticky`, `cooperative-sticky`, and the broker's `uniform` and
-            `server-range` (KIP-848); by default all of them. The one that was in use is always told.
-        static: whether all members are static, or none; by default both ways.
-        settings: times by which pauses are counted that are not on record; by default those of the simulation. Its
-            tables are not for this.
-        gap_ms: a partition for which nothing is committed for longer is silent.
+            `server-range` (KIP-848). The default is all of them. The one that was in use is always included.
+        static: whether all members are static (True) or dynamic (False). The default is both variants.
+        settings: times for pauses that are not on record. The default is that of the simulation. Settings with tables
+            aren't supported.
+        gap_ms: shortest time without a commit that counts as a pause of a partition, in milliseconds.
 
     Returns:
-        the replay. Its tables are lazy. Every group of consumers with two generations on record is in `replayed`;
-        `replayed.replayed` says of how many rebalances the assignor in use, asked again by the rules of its leader's
-        library, says what was recorded, and `note` what differs. All others are in `rejected`.
+        the replay; its tables are lazy. Every group of consumers with two generations on record is in `replayed`.
+        There, `replayed` is the number of rebalances for which the assignor that was in use, run with the rules of its
+        leader's library, reproduces the record, and `note` describes the first difference. All other groups are in
+        `rejected`.
 
     Raises:
-        FleetError: a column of the records is missing, or of another type.
-        UnknownAssignorError: no such assignor.
-        ConfigError: a threshold that cannot be.
-        ValueError: settings with tables.
+        FleetError: a column of the records is missing, or has another type.
+        UnknownAssignorError: an assignor is unknown.
+        ConfigError: gap_ms is less than 1.
+        ValueError: the settings have tables.
 
     Examples:
-        >>> told = replay(records, assignors=["sticky"]).replayed.where("group_id = 'orders-service'")
-        >>> told.select("assignor", "static", "recorded", "rebalances", "moved").orderBy("assignor", "static").show()
+        >>> replayed = replay(records, assignors=["sticky"]).replayed.where("group_id = 'orders-service'")
+        >>> columns = "assignor", "static", "recorded", "rebalances", "moved"
+        >>> replayed.select(*columns).orderBy("assignor", "static").show()
         +--------+------+--------+----------+-----+
         |assignor|static|recorded|rebalances|moved|
         +--------+------+--------+----------+-----+
@@ -122,7 +125,7 @@ def replay(
     settings = settings or Settings()
     if any(table is not None for table in (settings.groups, settings.members, settings.partitions)):
         raise ValueError("settings: replay takes times that hold for all groups, and no tables; simulate takes those")
-    ways = (False, True) if static is None else (static,)
-    asked = kernel.ReplayParams(names, ways, settings.timing, HistoryThresholds(gap_ms=gap_ms))
-    rows = record_facts.in_whole_groups(records, gap_ms)
-    return Replay(rows.mapInArrow(map_arrow_batches(partial(replay_parts, asked=asked)), REPLAY))
+    variants = (False, True) if static is None else (static,)
+    params = kernel.ReplayParams(names, variants, settings.timing, HistoryThresholds(gap_ms=gap_ms))
+    rows = record_facts.group_facts(records, gap_ms)
+    return Replay(rows.mapInArrow(map_arrow_batches(partial(kernel.replay_buckets, params=params)), REPLAY_ROWS))

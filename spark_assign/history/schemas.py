@@ -1,4 +1,4 @@
-"""The rows of the passes of this room, as Spark's types: `kind` says of which table a row is."""
+"""The rows of the passes of this room as Spark schemas; `kind` says which table a row belongs to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_assign.history.kernel import history_rows
 from spark_assign.history.kernel.replay import replay
 
-TOLD = from_arrow_schema(history_rows.TOLD)
-"""All of it as one table; `kind` says of which table a row is (`history.kernel.history_rows`)."""
+HISTORY_ROWS = from_arrow_schema(history_rows.HISTORY_ROWS)
+"""Rows of all tables of a history (`history.kernel.history_rows`)."""
 
-REPLAY = from_arrow_schema(replay.REPLAYED)
-"""All of it as one table; `kind` says of which table a row is (`history.kernel.replay.replay`)."""
+REPLAY_ROWS = from_arrow_schema(replay.REPLAY_ROWS)
+"""Rows of all tables of a replay (`history.kernel.replay.replay`)."""

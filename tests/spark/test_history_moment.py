@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
 from spark_assign.history.history import History
-from spark_assign.history.schemas import TOLD
+from spark_assign.history.schemas import HISTORY_ROWS
 from spark_assign.tables.errors import ConfigError
 from tests.spark.fleets import tuples
 
@@ -102,8 +102,8 @@ ROWS: list[Row] = [
 @pytest.fixture(scope="module")
 def history(spark: SparkSession) -> History:
     """What is told of eight groups."""
-    rows = [tuple(row.get(name) for name in TOLD.names) for row in ROWS]
-    return History(spark.createDataFrame(rows, TOLD).coalesce(1))
+    rows = [tuple(row.get(name) for name in HISTORY_ROWS.names) for row in ROWS]
+    return History(spark.createDataFrame(rows, HISTORY_ROWS).coalesce(1))
 
 
 def test_the_fleet_of_a_moment(history: History) -> None:

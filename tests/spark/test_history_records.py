@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign.history.records import records_of, without_secrets
+from spark_assign.history.records import records_of, redact_records
 from spark_assign.sources.kafka.follow_records import follow
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import records_in_kafka
@@ -65,12 +65,12 @@ def test_what_is_wrong_is_told_with_its_remedy(spark: SparkSession) -> None:
 
 def test_the_sample_without_hosts(spark: SparkSession) -> None:
     records = records_of(spark.read.parquet(SAMPLE))
-    left = without_secrets(records, without_hosts=True)
+    left = redact_records(records, without_hosts=True)
     hosts = F.contains(F.col("value"), F.lit(b"127.0.0.1"))
     counted = [frame.agg(F.count("*"), F.count_if(hosts)).collect()[0] for frame in (records, left)]
     assert counted[0][0] == counted[1][0] == 9079
     assert counted[0][1] > 0 == counted[1][1]
-    assert without_secrets(records) is records
+    assert redact_records(records) is records
 
 
 def control(offset: int, kind: int, producer_id: int) -> bytes:

@@ -11,10 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from spark_assign.history.kernel import facts
-from spark_assign.history.kernel.build_history import tell
-from spark_assign.history.kernel.timeline import HistoryThresholds
-from spark_assign.history.kernel.timeline import Owned, Timeline
-from spark_assign.history.kernel.build_timelines import timelines
+from spark_assign.history.kernel.build_history import build_tables
+from spark_assign.history.kernel.build_timelines import build_timelines
+from spark_assign.history.kernel.timeline import HistoryThresholds, OwnershipInterval, Timeline
 from spark_assign.wire.group_records import NAMES, write_key, write_value
 
 TYPES = {name: number for number, name in NAMES.items()}
@@ -85,13 +84,16 @@ class Log:
 
     def timeline(self, draw: random.Random | None = None) -> Timeline:
         """Of the one group there is."""
-        ((_, _, timeline),) = timelines(self.facts(draw))
+        ((_, _, timeline),) = build_timelines(self.facts(draw))
         return timeline
 
     def told(self, kind: str, *columns: str) -> list[Any]:
         """Rows of a kind in their order; times in milliseconds."""
         rows = (
-            row for table in tell(self.facts(), HistoryThresholds()) for row in table.to_pylist() if row["kind"] == kind
+            row
+            for table in build_tables(self.facts(), HistoryThresholds())
+            for row in table.to_pylist()
+            if row["kind"] == kind
         )
         return [tuple(_plain(row[name]) for name in columns) for row in rows]
 
@@ -100,7 +102,7 @@ def _plain(value: Any) -> Any:
     return round(value.timestamp() * 1000) if hasattr(value, "timestamp") else value
 
 
-def owners(told: Iterable[Owned], at_ms: int) -> dict[tuple[str, int], set[str]]:
+def owners(told: Iterable[OwnershipInterval], at_ms: int) -> dict[tuple[str, int], set[str]]:
     """Who has what at a moment, by topic and partition; roles are part of the topic but for `partition`."""
     found: dict[tuple[str, int], set[str]] = {}
     for own in told:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from spark_assign.history.kernel.timeline import CommitInterval, Generation, Owned, RecordedMember, Timeline
+from spark_assign.history.kernel.timeline import CommitInterval, Generation, OwnershipInterval, RecordedMember, Timeline
 
 GAP = 10_000
 SESSION, REBALANCE = 45_000, 300_000
@@ -30,7 +30,7 @@ def generation(
         for each, partitions in sorted(has, key=lambda pair: pair[0].member_id)
     )
     given = {
-        "settled_ms": at,
+        "stable_ms": at,
         "state": "Stable" if members else "Empty",
         "assignor": "range" if members else None,
         "leader": members[0].member_id if members else None,
@@ -67,7 +67,7 @@ def past(
         group_type=group_type,
         protocol_type="consumer" if group_type == "classic" else None,
         generations=generations,
-        owned=tuple(owned(generations)),
+        ownership=tuple(owned(generations)),
         commits=told,
         deleted={},
         first_ms=min(moments),
@@ -76,9 +76,9 @@ def past(
     )
 
 
-def owned(generations: Sequence[Generation]) -> list[Owned]:
+def owned(generations: Sequence[Generation]) -> list[OwnershipInterval]:
     """Who had what from when to when."""
-    found: list[Owned] = []
+    found: list[OwnershipInterval] = []
     having: dict[tuple[str, str, str], tuple[tuple[int, ...], int, int]] = {}
     for each in generations:
         now = {
@@ -89,9 +89,11 @@ def owned(generations: Sequence[Generation]) -> list[Owned]:
         }
         for key, (partitions, number, since) in list(having.items()):
             if now.get(key) != partitions:
-                found.append(Owned(*key, partitions, number, since, each.at_ms))
+                found.append(OwnershipInterval(*key, partitions, number, since, each.at_ms))
                 del having[key]
         for key, partitions in now.items():
-            having.setdefault(key, (partitions, each.number, each.at_ms))
-    found += [Owned(*key, partitions, number, since, None) for key, (partitions, number, since) in having.items()]
+            having.setdefault(key, (partitions, each.generation_id, each.at_ms))
+    found += [
+        OwnershipInterval(*key, partitions, number, since, None) for key, (partitions, number, since) in having.items()
+    ]
     return sorted(found, key=lambda own: (own.since_ms, own.member_id, own.role, own.topic))

@@ -108,7 +108,7 @@ def member(
         topics=tuple(names[each] for each in sorted(joined.topics)),
         subscription=subscription(joined, names, assignor),
         assignment={("partition", topic): tuple(partitions) for topic, partitions in mine.items()},
-        assigned=b"\0\3" + _topic_partitions(mine) + struct.pack(">i", -1),
+        assignment_bytes=b"\0\3" + _topic_partitions(mine) + struct.pack(">i", -1),
         position=place,
     )
 

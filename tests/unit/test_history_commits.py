@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.history.kernel.batch_decoder import CORRUPT, UNKNOWN_TYPE, read_commit_values, read_keys
 from spark_assign.history.kernel.commit_intervals import (
     LISTS,
     CommitIntervals,
     flatten_intervals,
+    intervals_from_commits,
     merge_intervals,
-    of_commits,
 )
-from spark_assign.history.kernel.batch_decoder import committed
-from spark_assign.history.kernel.batch_decoder import CORRUPT, UNKNOWN_TYPE, read_keys
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
 from tests.sizes import drawn
@@ -44,11 +43,11 @@ def alone(kind: int, value: bytes) -> object:
 def at_once(kinds: list[int], values: list[bytes], offset: int = 0) -> list[object]:
     """The same of all of them, from a column that begins somewhere in its buffers."""
     column = pa.array([b"before"] * offset + values, pa.binary())[offset:]
-    read = committed(np.array(kinds, np.int64), column)
+    read = read_commit_values(np.array(kinds, np.int64), column)
     names = [read.topic_ids[code] for code in read.topic_id.tolist()]
     columns = (read.offset.tolist(), read.leader_epoch.tolist(), read.commit_ms.tolist(), names)
     rows = list(zip(*columns, strict=True))
-    assert set(read.faults) == set(np.flatnonzero(~read.fine).tolist())
+    assert set(read.faults) == set(np.flatnonzero(~read.is_valid).tolist())
     return [read.faults.get(number, row) for number, row in enumerate(rows)]
 
 
@@ -96,7 +95,7 @@ def test_keys_as_the_reader_of_single_records_reads_them(seed: int) -> None:
     keys.append(b"\0\1\0\5a\xed\xa0\x80b\0\2\xff\xc3\0\0\0\1")
     read = read_keys(pa.array(keys, pa.binary()))
     for row, key in enumerate(keys):
-        kind, group, topic = int(read.kind[row]), int(read.group[row]), int(read.topic[row])
+        kind, group, topic = int(read.record_type[row]), int(read.group[row]), int(read.topic[row])
         found: object = read.faults.get(row)
         if kind >= 0:
             name = read.topics[topic] if topic >= 0 else None
@@ -159,10 +158,10 @@ def test_intervals_of_parts_make_those_of_all(seed: int, span: int) -> None:
 def made(rows: list[tuple[int, int, int, int]], gap: int) -> CommitIntervals:
     """Intervals of rows of topic, partition, time and offset; out of the lists that are given on."""
     topic, partition, at, offset = np.array(rows, np.int64).reshape(-1, 4).T
-    some = of_commits(topic, partition, at, offset, gap)[0]
+    some = intervals_from_commits(topic, partition, at, offset, gap)[0]
     facts = [
         {"topic": topic, name: each}
-        for name, first, lists in some.listed()
+        for name, first, lists in some.to_lists()
         for topic, each in zip(some.topic[first].tolist(), lists.to_pylist(), strict=True)
     ]
     listed = pa.Table.from_pylist(facts, pa.schema({"topic": pa.int64(), **LISTS}))

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_assign.history.kernel.build_history import commit_rows
 from spark_assign.history.kernel.commit_intervals import COMMIT_INTERVAL
-from spark_assign.history.kernel.build_history import committed
 from spark_assign.history.kernel.facts import COMMITS, DELETED, FACTS, RECORD
-from spark_assign.history.kernel.group_chunks import pieces
-from spark_assign.history.kernel.history_rows import TOLD
+from spark_assign.history.kernel.group_chunks import iter_chunks
+from spark_assign.history.kernel.history_rows import HISTORY_ROWS
 
 Place = tuple[str, str, int]
 """Group, topic, partition."""
@@ -38,10 +38,10 @@ def deleted(place: Place, times: int) -> dict[str, Any]:
     return of(place, DELETED, times, 0)
 
 
-def told(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict[str, Any]]:
+def partition_rows(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict[str, Any]]:
     """The rows, without the columns that they do not have."""
-    tables = [committed(piece) for piece in pieces(pa.Table.from_pylist(list(facts), FACTS), gap_ms)]
-    rows = pa.concat_tables([*tables, TOLD.empty_table()]).to_pylist()
+    tables = [commit_rows(chunk) for chunk in iter_chunks(pa.Table.from_pylist(list(facts), FACTS), gap_ms)]
+    rows = pa.concat_tables([*tables, HISTORY_ROWS.empty_table()]).to_pylist()
     known = [{name: value for name, value in row.items() if value is not None} for row in rows]
     listed = [(row, [*map(whole, row.pop("once", ()))], row.pop("again", [])) for row in known]
     assert all(each["commits"] > 1 or each["deleted"] for _, _, again in listed for each in again)
@@ -51,13 +51,18 @@ def told(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict[str, Any]
 def whole(once: dict[str, Any]) -> dict[str, Any]:
     """What it means that a partition was committed once."""
     at_ms, offset = {"since_ms": once["at_ms"]}, {"first_offset": once["offset"]}
-    told = {"partition": once["partition"], "commits": 1, "until_ms": once["at_ms"], "last_offset": once["offset"]}
-    return told | at_ms | offset | dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), 0) | {"rate": None}
+    partition_rows = {
+        "partition": once["partition"],
+        "commits": 1,
+        "until_ms": once["at_ms"],
+        "last_offset": once["offset"],
+    }
+    return partition_rows | at_ms | offset | dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), 0) | {"rate": None}
 
 
 def test_a_row() -> None:
     """Rate by offsets, gaps by the threshold."""
-    (row,) = told(commits(("g", "t", 3), [0, 10_000, 20_001, 30_000, 60_000]), 10_000)
+    (row,) = partition_rows(commits(("g", "t", 3), [0, 10_000, 20_001, 30_000, 60_000]), 10_000)
     assert (row["group_id"], row["kind"], row["topic"], row["partition"], row["commits"]) == ("g", COMMITS, "t", 3, 5)
     assert (row["since_ms"], row["until_ms"]) == (0, 60_000)
     assert (row["first_offset"], row["last_offset"], row["rate"]) == (0, 60_000, 1000.0)
@@ -66,9 +71,9 @@ def test_a_row() -> None:
 
 def test_one_moment_has_no_rate() -> None:
     """Nor has what was only deleted a row."""
-    (row,) = told([*commits(("g", "t", 0), [7]), deleted(("g", "t", 1), 2)], 10_000)
+    (row,) = partition_rows([*commits(("g", "t", 0), [7]), deleted(("g", "t", 1), 2)], 10_000)
     assert row["rate"] is None
-    assert told([deleted(("g", "t", 1), 2)], 10_000) == []
+    assert partition_rows([deleted(("g", "t", 1), 2)], 10_000) == []
 
 
 def test_records_of_a_group_stand_together() -> None:
@@ -77,9 +82,9 @@ def test_records_of_a_group_stand_together() -> None:
     same = {"cluster": "c", "group_id": "g", "kind": RECORD, "at_ms": late, "key": b"\0\2", "value": b""}
     records = [same | {"partition": 0, "offset": offset} for offset in (0, 5, 7)]
     facts = [*records, *commits(("g", "t", 0), [1, 2]), deleted(("g", "t", 1), 2)]
-    (piece,) = pieces(pa.Table.from_pylist(facts, FACTS), 10)
-    (known,) = piece.groups()
-    assert [raw[1] for raw in known.raw()] == [0, 5, 7]
+    (chunk,) = iter_chunks(pa.Table.from_pylist(facts, FACTS), 10)
+    (known,) = chunk.groups()
+    assert [raw[1] for raw in known.raw_records()] == [0, 5, 7]
     assert (known.first_ms, known.last_ms, known.records) == (0, late, 7)
 
 
@@ -94,7 +99,7 @@ def test_rows_are_those_of_all_commits(seed: int, turn: int) -> None:
     facts = [fact for place, some in times.items() for fact in commits(place, some)]
     facts += [deleted(place, number) for place, number in tombstones.items()]
     rng.shuffle(facts)
-    found = {(row["group_id"], row["topic"], row["partition"]): row for row in told(facts, gap)}
+    found = {(row["group_id"], row["topic"], row["partition"]): row for row in partition_rows(facts, gap)}
     assert found.keys() == times.keys()
     for place, row in found.items():
         moments = sorted(times[place])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.history.kernel.departures import Departure, departures
-from spark_assign.history.kernel.timeline import HistoryThresholds
-from spark_assign.history.kernel.timeline import RecordedMember
+from spark_assign.history.kernel.departures import Departure, find_departures
+from spark_assign.history.kernel.timeline import HistoryThresholds, RecordedMember
 from tests.unit.history_pasts import SESSION, generation, member, past
 
 A, B, C = (member(name) for name in "abc")
@@ -23,7 +22,7 @@ def story(
     gone_at: int,
     who: RecordedMember = B,
     then: list[tuple[RecordedMember, list[int]]] | None = None,
-    **told: object,
+    **timeline: object,
 ) -> list[Departure]:
     """A and somebody are there from 0 on; one falls silent, and is gone later; A goes on."""
     first = generation(1, 0, [(A, [0]), (who, [1])])
@@ -32,7 +31,7 @@ def story(
         0: beats(1_000, gone_at + 60_000),
         1: beats(2_000, silent_since) + beats(gone_at + 4_000, gone_at + 60_000),
     }
-    return departures(past(first, second, commits=commits, **told))  # type: ignore[arg-type]
+    return find_departures(past(first, second, commits=commits, **timeline))  # type: ignore[arg-type]
 
 
 def test_who_committed_just_before_has_left() -> None:
@@ -48,26 +47,26 @@ def test_who_was_silent_for_a_session_has_crashed() -> None:
 def test_the_edge_is_the_session_timeout() -> None:
     """A commit is a heartbeat: a millisecond less, and the session still ran."""
     last = 197_000
-    assert [story(last, last + SESSION + by)[0].went for by in (-1, 0)] == ["left", "crashed"]
+    assert [story(last, last + SESSION + by)[0].leave_type for by in (-1, 0)] == ["left", "crashed"]
 
 
 def test_who_has_just_joined_has_left() -> None:
     """Its session began with the generation before, whatever is committed."""
-    told = past(generation(1, 0, [(A, [0]), (B, [1])]), generation(2, 44_999, [(A, [0, 1])]))
-    assert departures(told) == [Departure("b", 2, "left", "likely")]
+    timeline = past(generation(1, 0, [(A, [0]), (B, [1])]), generation(2, 44_999, [(A, [0, 1])]))
+    assert find_departures(timeline) == [Departure("b", 2, "left", "likely")]
 
 
 def test_without_commits_nobody_knows() -> None:
     """Nothing is proven by nothing."""
-    told = past(generation(1, 0, [(A, [0]), (B, [1])]), generation(2, 90_000, [(A, [0, 1])]))
-    assert departures(told) == [Departure("b", 2, "unknown", "guess")]
+    timeline = past(generation(1, 0, [(A, [0]), (B, [1])]), generation(2, 90_000, [(A, [0, 1])]))
+    assert find_departures(timeline) == [Departure("b", 2, "unknown", "guess")]
 
 
 def test_an_idle_partition_tells_nothing() -> None:
     """Committed once a minute, a silence of 50 s is nothing."""
     first, second = generation(1, 0, [(A, [0]), (B, [1])]), generation(2, 290_000, [(A, [0, 1])])
-    told = past(first, second, commits={0: beats(0, 400_000), 1: beats(0, 240_000, 60_000)})
-    assert departures(told) == [Departure("b", 2, "unknown", "guess")]
+    timeline = past(first, second, commits={0: beats(0, 400_000), 1: beats(0, 240_000, 60_000)})
+    assert find_departures(timeline) == [Departure("b", 2, "unknown", "guess")]
 
 
 def test_who_did_not_poll_has_left_by_itself() -> None:
@@ -79,36 +78,36 @@ def test_a_long_rebalance_silences_all() -> None:
     """Those who stayed were as silent: the silence is not its own."""
     first, second = generation(1, 0, [(A, [0]), (B, [1])]), generation(2, 260_000, [(A, [0, 1])])
     commits = {0: [*beats(0, 200_000), 262_000], 1: [*beats(0, 200_000), 262_000]}
-    assert departures(past(first, second, commits=commits)) == [Departure("b", 2, "crashed", "guess")]
+    assert find_departures(past(first, second, commits=commits)) == [Departure("b", 2, "crashed", "guess")]
 
 
 def test_the_last_one_that_leaves_is_sure() -> None:
     """Nobody else is there whom it could have kept waiting."""
-    told = past(generation(1, 0, [(A, [0])]), generation(2, 90_000, []), commits={0: beats(0, 90_000)})
-    assert departures(told) == [Departure("a", 2, "left", "sure")]
+    timeline = past(generation(1, 0, [(A, [0])]), generation(2, 90_000, []), commits={0: beats(0, 90_000)})
+    assert find_departures(timeline) == [Departure("a", 2, "left", "sure")]
 
 
 def test_missing_generations_make_it_a_guess() -> None:
     """It may have gone in any of them."""
     first, fourth = generation(1, 0, [(A, [0]), (B, [1])]), generation(4, 250_000, [(A, [0, 1])])
-    told = past(first, fourth, commits={0: beats(0, 300_000), 1: beats(0, 200_000)})
-    assert departures(told) == [Departure("b", 4, "crashed", "guess")]
+    timeline = past(first, fourth, commits={0: beats(0, 300_000), 1: beats(0, 200_000)})
+    assert find_departures(timeline) == [Departure("b", 4, "crashed", "guess")]
 
 
 def test_a_static_member_is_replaced_in_its_place() -> None:
     """The same instance id under a new member id: the record says it; the number of the generation may stay."""
     old, new = member("b-1", group_instance_id="b"), member("b-2", group_instance_id="b")
     for number in (1, 2):
-        told = past(generation(1, 0, [(A, [0]), (old, [1])]), generation(number, 100_000, [(A, [0]), (new, [1])]))
-        assert departures(told) == [Departure("b-1", number, "restarted", "sure", "b-2")]
+        timeline = past(generation(1, 0, [(A, [0]), (old, [1])]), generation(number, 100_000, [(A, [0]), (new, [1])]))
+        assert find_departures(timeline) == [Departure("b-1", number, "restarted", "sure", "b-2")]
 
 
 def test_a_static_member_that_is_gone_has_timed_out() -> None:
     """It never says that it leaves."""
     static = member("b", group_instance_id="b")
     assert story(200_000, 248_000, static) == [Departure("b", 2, "crashed", "sure")]
-    told = past(generation(1, 0, [(A, [0]), (static, [1])]), generation(2, 90_000, [(A, [0, 1])]))
-    assert departures(told) == [Departure("b", 2, "crashed", "likely")]
+    timeline = past(generation(1, 0, [(A, [0]), (static, [1])]), generation(2, 90_000, [(A, [0, 1])]))
+    assert find_departures(timeline) == [Departure("b", 2, "crashed", "likely")]
 
 
 def test_a_static_member_taken_out_has_left() -> None:
@@ -125,14 +124,14 @@ def test_a_dynamic_member_comes_back_under_another_id(host: str, client: str, ce
     others = member("a", client_id="shared")
     old = member("b-1", client_id=client, client_host="/10.0.0.9")
     new = member("b-2", client_id=client, client_host=host)
-    told = past(
+    timeline = past(
         generation(1, 0, [(others, [0]), (old, [1])]),
         generation(2, 100_000, [(others, [0, 1])]),
         generation(3, 130_000, [(others, [0]), (new, [1])]),
         commits={0: beats(0, 200_000), 1: beats(0, 200_000)},
     )
-    assert departures(told) == [Departure("b-1", 2, "restarted", certainty, "b-2")]
-    assert departures(told, HistoryThresholds(together_ms=29_999)) == [Departure("b-1", 2, "left", "likely")]
+    assert find_departures(timeline) == [Departure("b-1", 2, "restarted", certainty, "b-2")]
+    assert find_departures(timeline, HistoryThresholds(together_ms=29_999)) == [Departure("b-1", 2, "left", "likely")]
 
 
 def test_a_crash_remains_one_when_it_is_back() -> None:
@@ -145,12 +144,12 @@ def test_a_newcomer_is_one_of_those_that_went() -> None:
     """Three threads of one host with one client id; two come back."""
     threads = [member(name, client_id="app", client_host="/h") for name in ("x", "y", "z")]
     new = [member(name, client_id="app", client_host="/h") for name in ("p", "q")]
-    told = past(
+    timeline = past(
         generation(1, 0, [(each, [number]) for number, each in enumerate(threads)]),
         generation(2, 1_000, []),
         generation(3, 9_000, [(each, [number]) for number, each in enumerate(new)]),
     )
-    assert departures(told) == [
+    assert find_departures(timeline) == [
         Departure("x", 2, "restarted", "likely", "p"),
         Departure("y", 2, "restarted", "likely", "q"),
         Departure("z", 2, "left", "likely"),
@@ -160,8 +159,8 @@ def test_a_newcomer_is_one_of_those_that_went() -> None:
 def test_a_consumer_group_by_the_brokers_session() -> None:
     """Not on record: 45 s, and the last heartbeat may be 5 s older than the last commit."""
     unknown = member("b", session_timeout_ms=None)
-    told = [story(197_000, 197_000 + silent, unknown, group_type="consumer") for silent in (39_999, 40_000)]
-    assert [(each.went, each.certainty) for (each,) in told] == [("left", "guess"), ("crashed", "likely")]
+    timeline = [story(197_000, 197_000 + silent, unknown, group_type="consumer") for silent in (39_999, 40_000)]
+    assert [(each.leave_type, each.certainty) for (each,) in timeline] == [("left", "guess"), ("crashed", "likely")]
     assert story(197_000, 201_000, unknown, group_type="consumer") == [Departure("b", 2, "left", "likely")]
 
 
@@ -169,11 +168,11 @@ def test_the_brokers_session_can_be_told() -> None:
     """Where it is configured to another one."""
     old = member("b", session_timeout_ms=None)
     first, second = generation(1, 0, [(A, [0]), (old, [1])]), generation(2, 208_000, [(A, [0, 1])])
-    told = past(
+    timeline = past(
         first, second, commits={0: beats(0, 300_000, 1_000), 1: beats(0, 200_000, 1_000)}, group_type="consumer"
     )
     sessions = (12_000, 15_000, 45_000)
-    assert [departures(told, HistoryThresholds(session_ms=each))[0].went for each in sessions] == [
+    assert [find_departures(timeline, HistoryThresholds(session_ms=each))[0].leave_type for each in sessions] == [
         "crashed",
         "left",
         "left",
@@ -184,16 +183,16 @@ def test_the_newcomer_of_a_crash_may_be_there_before() -> None:
     """A consumer group takes it in at once, while the session of the old one still runs."""
     old = member("b-1", client_id="w", client_host="/h", session_timeout_ms=None)
     new = member("b-2", client_id="w", client_host="/h", session_timeout_ms=None)
-    told = past(
+    timeline = past(
         generation(1, 0, [(A, [0]), (old, [1])]),
         generation(2, 210_000, [(A, [0]), (old, [1]), (new, [])]),
         generation(3, 246_000, [(A, [0]), (new, [1])]),
         commits={0: beats(0, 300_000), 1: beats(0, 200_000) + beats(247_000, 300_000)},
         group_type="consumer",
     )
-    assert departures(told) == [Departure("b-1", 3, "crashed", "likely", "b-2")]
+    assert find_departures(timeline) == [Departure("b-1", 3, "crashed", "likely", "b-2")]
 
 
 def test_who_is_there_has_not_departed() -> None:
     """Nor has anybody in the first generation on record."""
-    assert departures(past(generation(5, 0, [(A, [0])]), generation(6, 9, [(A, [0]), (C, [1])]))) == []
+    assert find_departures(past(generation(5, 0, [(A, [0])]), generation(6, 9, [(A, [0]), (C, [1])]))) == []

@@ -6,12 +6,11 @@ import random
 
 import pytest
 
-from spark_assign.history.kernel.departures import departures
-from spark_assign.history.kernel.deploys import Deploy, deploys, is_flapping, most_in_a_day
-from spark_assign.history.kernel.group_rows import of_group
-from spark_assign.history.kernel.pauses import stops
-from spark_assign.history.kernel.timeline import HistoryThresholds
-from spark_assign.history.kernel.timeline import RecordedMember, Timeline
+from spark_assign.history.kernel.departures import find_departures
+from spark_assign.history.kernel.deploys import Deploy, count_max_per_day, find_deploys, is_flapping
+from spark_assign.history.kernel.group_rows import summarize_group
+from spark_assign.history.kernel.pauses import find_pauses
+from spark_assign.history.kernel.timeline import HistoryThresholds, RecordedMember, Timeline
 from tests.unit.history_pasts import generation, member, past
 
 ASKED = HistoryThresholds()
@@ -23,9 +22,9 @@ def beats(since: int, until: int, every: int = 5_000) -> list[int]:
     return list(range(since, until + 1, every))
 
 
-def told(timeline: Timeline, asked: HistoryThresholds = ASKED) -> list[Deploy]:
+def told(timeline: Timeline, thresholds: HistoryThresholds = ASKED) -> list[Deploy]:
     """The deploys of a past."""
-    return deploys(timeline, departures(timeline, asked), stops(timeline, asked), asked)
+    return find_deploys(timeline, find_departures(timeline, thresholds), find_pauses(timeline, thresholds), thresholds)
 
 
 def worker(number: int, life: int, **fields: object) -> RecordedMember:
@@ -51,14 +50,14 @@ A2, B2, C2 = (worker(number, 2) for number in range(3))
 
 def what(*groups: list[RecordedMember], **fields: int) -> list[str]:
     """What a burst of generations is told as."""
-    return [each.what for each in told(in_turn(*groups, **fields))]
+    return [each.deploy_type for each in told(in_turn(*groups, **fields))]
 
 
 def test_a_rolling_restart() -> None:
     """One leaves and comes back, then the next one."""
     (deploy,) = told(in_turn([A, B, C], [B, C], [A2, B, C], [A2, C], [A2, B2, C], [A2, B2], [A2, B2, C2]))
     assert deploy == Deploy(
-        what="rolling-restart",
+        deploy_type="rolling-restart",
         since_ms=1_000_000,
         until_ms=1_050_000,
         first_generation=2,
@@ -70,7 +69,7 @@ def test_a_rolling_restart() -> None:
         left=0,
         crashed=0,
         restarted=3,
-        stopped_ms=0,
+        paused_ms=0,
         detail="3 of 3 members came back in 6 rebalances",
     )
 
@@ -87,7 +86,12 @@ def test_static_members_restart_without_a_rebalance() -> None:
         )
     )
     (deploy,) = told(timeline)
-    assert (deploy.what, deploy.rebalances, deploy.restarted, deploy.stopped_ms) == ("rolling-restart", 0, 2, None)
+    assert (deploy.deploy_type, deploy.rebalances, deploy.restarted, deploy.paused_ms) == (
+        "rolling-restart",
+        0,
+        2,
+        None,
+    )
     assert deploy.detail == "2 of 2 members came back without a rebalance"
 
 
@@ -138,14 +142,14 @@ def crash(*groups: list[RecordedMember], since: int = 1_050_000, every: int = 60
 def test_crashes() -> None:
     """Gone or back; one after the other and all are back, it is a rolling restart that does not shut down."""
     (gone,) = told(crash([A, B, C], [B, C]))
-    assert (gone.what, gone.crashed, gone.left, gone.stopped_ms) == ("crash", 1, 1, 55_000)
+    assert (gone.deploy_type, gone.crashed, gone.left, gone.paused_ms) == ("crash", 1, 1, 55_000)
     assert gone.detail == "1 member left for good, 1 crashed in 1 rebalance"
     (back,) = told(crash([A, B, C], [B, C], [A2, B, C]))
-    assert (back.what, back.crashed, back.left, back.restarted) == ("crash", 1, 0, 1)
+    assert (back.deploy_type, back.crashed, back.left, back.restarted) == ("crash", 1, 0, 1)
     (rolling,) = told(crash([A, B, C], [A2, B, C], [A2, B2, C], [A2, B2, C2]))
-    assert (rolling.what, rolling.crashed, rolling.restarted) == ("rolling-restart", 3, 3)
+    assert (rolling.deploy_type, rolling.crashed, rolling.restarted) == ("rolling-restart", 3, 3)
     (node,) = told(crash([A, B, C], [C], [A2, B2, C]))
-    assert (node.what, node.crashed, node.restarted) == ("crash", 2, 2)
+    assert (node.deploy_type, node.crashed, node.restarted) == ("crash", 2, 2)
 
 
 def test_nothing_that_anybody_did_is_no_deploy() -> None:
@@ -171,9 +175,9 @@ def test_a_burst_of_too_many_rebalances_flaps() -> None:
     """More than four for each that came and went, and ten in a day."""
     timeline = flaps(5, 30_000)
     (deploy,) = told(timeline)
-    assert (deploy.what, deploy.rebalances, deploy.restarted) == ("flapping", 10, 5)
+    assert (deploy.deploy_type, deploy.rebalances, deploy.restarted) == ("flapping", 10, 5)
     assert is_flapping(timeline, [deploy], ASKED)
-    assert [each.what for each in told(flaps(4, 30_000))] == ["rolling-restart"]
+    assert [each.deploy_type for each in told(flaps(4, 30_000))] == ["rolling-restart"]
 
 
 @pytest.mark.parametrize(("hours", "flapping"), [(1.0, True), (3.0, False)])
@@ -192,28 +196,34 @@ def test_a_deploy_counts_once() -> None:
         groups += [rest, [*rest, worker(number, 2)]]
     timeline = in_turn(*groups)
     deployed = told(timeline)
-    assert [(each.what, each.rebalances) for each in deployed] == [("rolling-restart", 60)]
+    assert [(each.deploy_type, each.rebalances) for each in deployed] == [("rolling-restart", 60)]
     assert not is_flapping(timeline, deployed, ASKED)
 
 
 def test_the_worst_day() -> None:
     """24 hours from any moment on, its end left out."""
     day = 24 * HOUR
-    assert most_in_a_day([]) == 0
-    assert most_in_a_day([0, 1, day - 1, day, day + 1, day + 1]) == 4
+    assert count_max_per_day([]) == 0
+    assert count_max_per_day([0, 1, day - 1, day, day + 1, day + 1]) == 4
 
 
 def test_the_row_of_a_group() -> None:
     """At the end, and as a whole."""
     timeline = crash([A, B, C], [B, C], [A2, B, C])
     deployed = told(timeline)
-    row = of_group(timeline, departures(timeline), stops(timeline, ASKED), deployed, 2, ASKED)
+    row = summarize_group(timeline, find_departures(timeline), find_pauses(timeline, ASKED), deployed, 2, ASKED)
     assert (row.group_type, row.protocol_type, row.assignor, row.state) == ("classic", "consumer", "range", "Stable")
-    assert (row.since_ms, row.until_ms, row.rebalances, row.missing, row.most_in_a_day) == (0, 2_000_000, 3, 2, 3)
+    assert (row.since_ms, row.until_ms, row.rebalances, row.missing, row.max_rebalances_per_day) == (
+        0,
+        2_000_000,
+        3,
+        2,
+        3,
+    )
     assert (row.members, row.partitions, row.deploys, row.crashes, row.flapping) == (3, 3, 1, 1, False)
-    assert (row.stopped_ms, row.longest_ms) == (55_000, 55_000)
+    assert (row.paused_ms, row.longest_pause_ms) == (55_000, 55_000)
     simple = past(commits={0: [1, 2]}, group_type="simple")
-    row = of_group(simple, [], stops(simple, ASKED), [], 0, ASKED)
+    row = summarize_group(simple, [], find_pauses(simple, ASKED), [], 0, ASKED)
     assert (row.state, row.assignor, row.rebalances, row.members, row.partitions) == (None, None, 0, 0, 0)
 
 

@@ -10,13 +10,11 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.history.kernel import facts
-from spark_assign.history.kernel.build_history import tell
-from spark_assign.history.kernel.departures import departures
-from spark_assign.history.kernel.generation_changes import changes
-from spark_assign.history.kernel.group_rows import memberships
-from spark_assign.history.kernel.group_rows import runs_of
-from spark_assign.history.kernel.timeline import HistoryThresholds
-from spark_assign.history.kernel.timeline import Timeline
+from spark_assign.history.kernel.build_history import build_tables
+from spark_assign.history.kernel.departures import find_departures
+from spark_assign.history.kernel.generation_changes import generation_changes
+from spark_assign.history.kernel.group_rows import membership_rows, to_slices
+from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 from tests.sizes import drawn
 from tests.unit.history_log import owners
 from tests.unit.history_simulated import Classic, Consumers, Moment, Simulated
@@ -45,7 +43,7 @@ def test_what_is_told_is_what_happened(stories: Iterator[Simulated]) -> None:
             continue
         timeline = story.log.timeline(story.draw)
         for moment in last_of_each_time(story.moments):
-            assert owners(timeline.owned, moment.at_ms) == moment.owners, moment
+            assert owners(timeline.ownership, moment.at_ms) == moment.owners, moment
             number, members = at(timeline, moment.at_ms)
             assert (number, members) == (moment.number, moment.members), moment
         assert_generations(timeline, story.moments)
@@ -55,19 +53,19 @@ def test_what_is_told_is_what_happened(stories: Iterator[Simulated]) -> None:
 def at(timeline: Timeline, at_ms: int) -> tuple[int | None, tuple[str, ...]]:
     """Number and members at a moment."""
     last = [each for each in timeline.generations if each.at_ms <= at_ms][-1]
-    return None if last.state == "Dead" else last.number, tuple(each.member_id for each in last.members)
+    return None if last.state == "Dead" else last.generation_id, tuple(each.member_id for each in last.members)
 
 
 def assert_generations(timeline: Timeline, moments: list[Moment]) -> None:
     """A generation for each that there was, when it was written, and none besides."""
-    told = [each for each, new in zip(timeline.generations, timeline.rebalanced, strict=True) if new]
+    told = [each for each, new in zip(timeline.generations, timeline.is_rebalance, strict=True) if new]
     was: Moment | None = None
     true: list[tuple[int, int]] = []
     for moment in moments:
         if moment.number is not None and (was is None or was.number != moment.number):
             true.append((moment.number, moment.at_ms))
         was = moment
-    assert [(each.number, each.at_ms) for each in told] == true
+    assert [(each.generation_id, each.at_ms) for each in told] == true
 
 
 def assert_memberships(timeline: Timeline, moments: list[Moment]) -> None:
@@ -79,7 +77,7 @@ def assert_memberships(timeline: Timeline, moments: list[Moment]) -> None:
         for member_id, (since, until) in true.items():
             if until is None and member_id not in moment.members:
                 true[member_id] = since, moment.at_ms
-    rows = memberships(list(changes(timeline, departures(timeline))))
+    rows = membership_rows(list(generation_changes(timeline, find_departures(timeline))))
     told = {row["member_id"]: (row["since"], row["until"]) for row in rows}
     # Who was there for no time may have no row.
     assert {each: span for each, span in true.items() if span[0] != span[1]} == {
@@ -95,10 +93,10 @@ def test_of_a_compacted_log_nothing_wrong_is_told(stories: Iterator[Simulated]) 
             continue
         timeline = log.timeline(story.draw)
         for moment in last_of_each_time(story.moments):
-            for where, members in owners(timeline.owned, moment.at_ms).items():
+            for where, members in owners(timeline.ownership, moment.at_ms).items():
                 assert members == moment.owners.get(where), (moment, where)
         end = story.moments[-1]
-        assert owners(timeline.owned, end.at_ms) == end.owners
+        assert owners(timeline.ownership, end.at_ms) == end.owners
         if end.members:
             assert at(timeline, end.at_ms) == (end.number, end.members)
 
@@ -125,9 +123,11 @@ def _damaged(row: dict[str, Any], draw: random.Random) -> dict[str, Any]:
 def _told_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is told of the group z."""
     table = pa.Table.from_pylist(rows, schema=facts.FACTS)
-    return [row for told in tell(table, HistoryThresholds()) for row in told.to_pylist() if row["group_id"] == "z"]
+    return [
+        row for told in build_tables(table, HistoryThresholds()) for row in told.to_pylist() if row["group_id"] == "z"
+    ]
 
 
 def test_numbers_that_are_no_partitions() -> None:
     """Steps between them are none of a run."""
-    assert list(runs_of([-(2**31), 2**31 - 2, 2**31 - 1])) == [(-(2**31), 1, 1), (2**31 - 2, 1, 2)]
+    assert list(to_slices([-(2**31), 2**31 - 2, 2**31 - 1])) == [(-(2**31), 1, 1), (2**31 - 2, 1, 2)]

@@ -11,8 +11,8 @@ import pytest
 
 from spark_assign.history.kernel import facts
 from spark_assign.history.kernel.commit_intervals import COMMIT_INTERVAL
-from spark_assign.history.kernel.merge_facts import in_parts, of_parts
-from spark_assign.history.kernel.facts import RECORDS, reduced
+from spark_assign.history.kernel.facts import RECORDS, reduce_records
+from spark_assign.history.kernel.merge_facts import bucket_facts, merge_buckets
 from spark_assign.wire.group_records import NAMES, NEWEST, write_key
 from tests.unit import group_record_bytes as random_bytes
 from tests.unit.group_record_bytes import START_MS, Raw, table
@@ -43,8 +43,8 @@ def records(rng: random.Random, many: int = 400) -> list[Raw]:
 
 def whole(chunks: list[list[Raw]], parts: int = 3) -> list[dict[str, Any]]:
     """All facts, by way of parts, as rows in a fixed order."""
-    packed = [*in_parts([table(chunk) for chunk in chunks], GAP_MS, parts)]
-    found = of_parts(pa.concat_tables(packed), GAP_MS)
+    packed = [*bucket_facts([table(chunk) for chunk in chunks], GAP_MS, parts)]
+    found = merge_buckets(pa.concat_tables(packed), GAP_MS)
     return sorted((row for each in found for row in each.to_pylist()), key=repr)
 
 
@@ -52,7 +52,7 @@ def test_every_record_is_in_one_fact(seed: int) -> None:
     """Commits and tombstones by count, others with their place, key and value."""
     rng = random.Random(seed)
     given = records(rng, 2_000)
-    rows = reduced(table(given), GAP_MS).to_pylist()
+    rows = reduce_records(table(given), GAP_MS).to_pylist()
     assert set(rows[0]) == set(facts.FACTS.names)
     counted = sum(each["commits"] for row in rows for each in row["commit_intervals"] or [])
     counted += sum(len(row["once"] or []) for row in rows)
@@ -77,8 +77,8 @@ def test_the_same_facts_however_records_are_split(seed: int) -> None:
         chunks = [given[a:b] for a, b in zip([0, *cuts], [*cuts, len(given)], strict=True)]
         assert whole(chunks, parts) == expected
     homes: dict[tuple[str, str], Counter[int]] = {}
-    for packed in in_parts([table(given)], GAP_MS, 7):
-        for part, rows in zip(packed["part"].to_pylist(), packed["facts"].to_pylist(), strict=True):
+    for packed in bucket_facts([table(given)], GAP_MS, 7):
+        for part, rows in zip(packed["bucket"].to_pylist(), packed["facts"].to_pylist(), strict=True):
             for row in pa.ipc.read_record_batch(pa.py_buffer(rows), facts.FACTS).to_pylist():
                 if row["group_id"] is not None:
                     homes.setdefault((row["cluster"], row["group_id"]), Counter())[part] += 1
@@ -90,9 +90,9 @@ def test_much_is_given_on_before_all_is_read(seed: int, monkeypatch: pytest.Monk
     rng = random.Random(seed)
     given = records(rng)
     expected = whole([given])
-    monkeypatch.setattr("spark_assign.history.kernel.merge_facts._MOST_BYTES", 10_000)
+    monkeypatch.setattr("spark_assign.history.kernel.merge_facts._MAX_BYTES", 10_000)
     chunks = [given[each : each + 40] for each in range(0, len(given), 40)]
-    assert len([*in_parts([table(chunk) for chunk in chunks], GAP_MS, 3)]) > 3
+    assert len([*bucket_facts([table(chunk) for chunk in chunks], GAP_MS, 3)]) > 3
     assert whole(chunks) == expected
 
 
@@ -103,7 +103,7 @@ def test_the_time_of_a_commit() -> None:
     def from_ms(at_ms: int, commit_ms: int) -> int:
         fields = {"offset": 1, "leaderEpoch": 0, "metadata": "", "commitTimestamp": commit_ms}
         raw = Raw("c", 0, 0, at_ms, key, random_bytes.write_value(1, fields, 3))
-        return int(reduced(table([raw]), GAP_MS)["once"][0][0]["at_ms"].as_py())
+        return int(reduce_records(table([raw]), GAP_MS)["once"][0][0]["at_ms"].as_py())
 
     assert from_ms(5, 7) == 5
     assert from_ms(-1, 7) == 7
@@ -120,7 +120,7 @@ def test_topics_by_id_and_offsets_at_one_moment() -> None:
 
     one, two = "B7bwCk5oQxSRAg3-gGRA9A", "3z-oQ0B2TnqvQm5Yb1bLZw"
     given = [raw(0, 10, 5, one), raw(1, 10, 6, one), raw(2, 20, 9, one), raw(3, 20, 8, one), raw(4, 30, 1, two)]
-    rows = reduced(table(given), GAP_MS).to_pylist()
+    rows = reduce_records(table(given), GAP_MS).to_pylist()
     assert [(row["topic_id"], row["once"], row["commit_intervals"]) for row in rows] == [
         (two, [{"partition": 0, "at_ms": 30, "offset": 1}], None),
         (one, None, [dict(zip(COMMIT_INTERVAL.names, (0, 10, 20, 4, 6, 9), strict=True))]),
@@ -131,7 +131,7 @@ def test_versions_that_are_not_known_yet() -> None:
     """Kept as they are, by name."""
     keys = {1: write_key(1, {"group": "g", "topic": "t", "partition": 0}), 2: write_key(2, {"group": "g"})}
     given = [Raw("c", 0, kind, 1, key, (NEWEST[kind] + 1).to_bytes(2) + b"x") for kind, key in keys.items()]
-    rows = reduced(table(given), GAP_MS).to_pylist()
+    rows = reduce_records(table(given), GAP_MS).to_pylist()
     assert [(row["kind"], row["group_id"], row["code"]) for row in rows] == [("unread", "g", "newer-version")] * 2
     assert [row["detail"].split(" in version ")[0] for row in rows] == [NAMES[1], NAMES[2]]
 
@@ -139,4 +139,4 @@ def test_versions_that_are_not_known_yet() -> None:
 def test_nothing_at_all() -> None:
     """No records, no facts."""
     assert whole([[]]) == []
-    assert [*in_parts([], GAP_MS, 3)] == []
+    assert [*bucket_facts([], GAP_MS, 3)] == []

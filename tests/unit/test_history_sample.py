@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_assign.history.kernel.departures import departures
-from spark_assign.history.kernel.deploys import Deploy, deploys, is_flapping
-from spark_assign.history.kernel.pauses import stops
-from spark_assign.history.kernel.facts import RECORDS, reduced
-from spark_assign.history.kernel.timeline import HistoryThresholds
-from spark_assign.history.kernel.timeline import Timeline
-from spark_assign.history.kernel.build_timelines import timelines
+from spark_assign.history.kernel.build_timelines import build_timelines
+from spark_assign.history.kernel.departures import find_departures
+from spark_assign.history.kernel.deploys import Deploy, find_deploys, is_flapping
+from spark_assign.history.kernel.facts import RECORDS, reduce_records
+from spark_assign.history.kernel.pauses import find_pauses
+from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
 ASKED = HistoryThresholds(gap_ms=3_000, together_ms=30_000, session_ms=6_000)
@@ -28,26 +27,29 @@ def sample() -> dict[str, Timeline]:
     records = pq.read_table(SAMPLE)
     at_ms = pc.cast(pc.cast(records["timestamp"], pa.timestamp("ms", tz="UTC")), pa.int64())
     records = records.append_column("at_ms", at_ms).select(RECORDS.names).cast(RECORDS)
-    return {name: timeline for _, name, timeline in timelines(reduced(records, ASKED.gap_ms), ASKED)}
+    return {name: timeline for _, name, timeline in build_timelines(reduce_records(records, ASKED.gap_ms), ASKED)}
 
 
 def told(name: str) -> list[Deploy]:
     """The deploys of a group."""
     timeline = sample()[name]
-    return deploys(timeline, departures(timeline, ASKED), stops(timeline, ASKED), ASKED)
+    return find_deploys(timeline, find_departures(timeline, ASKED), find_pauses(timeline, ASKED), ASKED)
 
 
 def went(name: str) -> list[tuple[str, str, bool]]:
     """How members went, by their client ids, and whether they came back."""
     timeline = sample()[name]
     clients = {each.member_id: each.client_id or "" for one in timeline.generations for each in one.members}
-    return [(clients[each.member_id], each.went, each.came_back_as is not None) for each in departures(timeline, ASKED)]
+    return [
+        (clients[each.member_id], each.leave_type, each.new_member_id is not None)
+        for each in find_departures(timeline, ASKED)
+    ]
 
 
 def test_deploys() -> None:
     """What was done to the groups."""
     names = ["orders-service", "inventory-projector", "payments-ledger", "notifications-push"]
-    assert {name: [each.what for each in told(name)] for name in names} == {
+    assert {name: [each.deploy_type for each in told(name)] for name in names} == {
         "orders-service": ["rolling-restart", "restart"],
         "inventory-projector": ["scale-out", "scale-in"],
         "payments-ledger": ["rolling-restart"],
@@ -64,7 +66,7 @@ def test_crashes_are_told_from_leaves() -> None:
         ("recommendations-features-2", "crashed", False),
         ("recommendations-features-0", "left", False),
     ]
-    assert [each.what for each in told("fraud-detection")] == ["crash", "scale-out"]
+    assert [each.deploy_type for each in told("fraud-detection")] == ["crash", "scale-out"]
 
 
 def test_the_group_that_flaps() -> None:
@@ -78,7 +80,7 @@ def test_nobody_owns_what_another_one_has() -> None:
     for name, timeline in sample().items():
         changes = sorted(
             (at, gets, each.role, each.topic, partition)
-            for each in timeline.owned
+            for each in timeline.ownership
             for at, gets in ((each.since_ms, True), (each.until_ms, False))
             if at is not None
             for partition in each.partitions

@@ -30,7 +30,7 @@ def left_of(pairs: list[Pair], *, hosts: bool = True, metadata: bool = True) -> 
     columns = [["c"] * size, [0] * size, list(range(size)), [0] * size, *zip((b"\0\1", b"x"), *pairs, strict=True)]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=RECORDS).slice(1)
-    left = redact.without_secrets(batch, hosts=hosts, metadata=metadata)
+    left = redact.redact_records(batch, hosts=hosts, metadata=metadata)
     assert left.schema == RECORDS
     assert left.column("offset") == batch.column("offset")
     return list(zip(left.column("key").to_pylist(), left.column("value").to_pylist(), strict=True))
@@ -212,7 +212,7 @@ def test_of_what_cannot_be_read_nothing_is_left() -> None:
 
 def test_no_host_of_the_sample_is_left_and_all_else_is() -> None:
     for batch in pq.read_table(SAMPLE).to_batches():
-        left = redact.without_secrets(batch, hosts=True, metadata=True)
+        left = redact.redact_records(batch, hosts=True, metadata=True)
         assert left.column("key") == batch.column("key")
         before, after = batch.column("value").to_pylist(), left.column("value").to_pylist()
         assert any(b"127.0.0.1" in value for value in before if value)

@@ -8,12 +8,16 @@ from statistics import median
 
 import pytest
 
-from spark_assign.history.kernel.pauses import CommitPause, PauseSummary, pauses, stops
-from spark_assign.history.kernel.timeline import HistoryThresholds
-from spark_assign.history.kernel.timeline import Timeline
+from spark_assign.history.kernel.pauses import CommitPause, PauseSummary, find_pauses
+from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 from tests.unit.history_pasts import generation, member, past
 
 A, B = member("a"), member("b")
+
+
+def all_pauses(timeline: Timeline) -> list[CommitPause]:
+    """Returns the pauses of a group with the default thresholds."""
+    return list(find_pauses(timeline, HistoryThresholds()).pauses)
 
 
 def beats(since: int, until: int, every: int = 5_000) -> list[int]:
@@ -23,50 +27,51 @@ def beats(since: int, until: int, every: int = 5_000) -> list[int]:
 
 def test_a_crash_and_what_it_stopped() -> None:
     """The partition of the one that crashed is silent for its session, the other one is not."""
-    told = past(
+    timeline = past(
         generation(6, 0, [(A, [0]), (B, [1])]),
         generation(7, 246_000, [(A, [0, 1])]),
         commits={0: beats(0, 400_000), 1: beats(0, 200_000) + beats(250_000, 400_000)},
     )
-    assert pauses(told, HistoryThresholds()) == [CommitPause(7, 200_000, 250_000, 1, 50_000, 50_000, place=1)]
-    assert stops(told, HistoryThresholds()).around(0) == (0, 0)
-    assert stops(told, HistoryThresholds()).around(1) == (50_000, 50_000)
+    assert all_pauses(timeline) == [CommitPause(7, 200_000, 250_000, 1, 50_000, 50_000, generation_index=1)]
+    assert find_pauses(timeline, HistoryThresholds()).around(0) == (0, 0)
+    assert find_pauses(timeline, HistoryThresholds()).around(1) == (50_000, 50_000)
 
 
 def test_a_gap_over_several_rebalances_is_divided() -> None:
     """Each has it until the next one; what one partition felt is told as a whole."""
     generations = [generation(number, at, [(A, [0])]) for number, at in ((1, 0), (2, 110_000), (3, 118_000))]
-    told = stops(past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)}), HistoryThresholds())
-    assert told.pauses == (
-        CommitPause(2, 100_000, 118_000, 1, 18_000, 18_000, place=1),
-        CommitPause(3, 118_000, 125_000, 1, 7_000, 7_000, place=2),
+    timeline = past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)})
+    summary = find_pauses(timeline, HistoryThresholds())
+    assert summary.pauses == (
+        CommitPause(2, 100_000, 118_000, 1, 18_000, 18_000, generation_index=1),
+        CommitPause(3, 118_000, 125_000, 1, 7_000, 7_000, generation_index=2),
     )
-    assert (told.stopped_ms, told.longest_ms) == (25_000, 25_000)
+    assert (summary.paused_ms, summary.longest_pause_ms) == (25_000, 25_000)
 
 
 def test_what_hung_long_before_is_without_a_generation() -> None:
     """An hour of silence, and then somebody restarts it."""
-    told = past(
+    timeline = past(
         generation(1, 0, [(A, [0])]),
         generation(2, 3_700_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(3_710_000, 3_800_000)},
     )
-    assert pauses(told, HistoryThresholds()) == [
+    assert all_pauses(timeline) == [
         CommitPause(None, 100_000, 3_700_000, 1, 3_600_000, 3_600_000),
-        CommitPause(2, 3_700_000, 3_710_000, 1, 10_000, 10_000, place=1),
+        CommitPause(2, 3_700_000, 3_710_000, 1, 10_000, 10_000, generation_index=1),
     ]
 
 
 def test_pauses_without_a_rebalance_are_united_where_they_overlap() -> None:
     """A broker is away for two partitions, and later one hangs."""
-    told = past(
+    timeline = past(
         generation(1, 0, [(A, [0, 1])]),
         commits={
             0: beats(1_000, 100_000) + beats(131_000, 400_000),
             1: beats(2_000, 112_000) + beats(142_000, 200_000) + beats(230_000, 400_000),
         },
     )
-    assert pauses(told, HistoryThresholds()) == [
+    assert all_pauses(timeline) == [
         CommitPause(None, 96_000, 142_000, 2, 65_000, 35_000),
         CommitPause(None, 197_000, 230_000, 1, 33_000, 33_000),
     ]
@@ -75,13 +80,13 @@ def test_pauses_without_a_rebalance_are_united_where_they_overlap() -> None:
 def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
     """A batch of every night: what is not there does not stop."""
     day = 86_400_000
-    told = past(
+    timeline = past(
         generation(1, 0, [(A, [0])]),
         generation(2, 112_000, []),
         generation(3, day, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(day + 11_000, day + 100_000)},
     )
-    assert [(each.generation, each.stopped_ms) for each in pauses(told, HistoryThresholds())] == [
+    assert [(each.generation, each.paused_ms) for each in all_pauses(timeline)] == [
         (2, 12_000),
         (3, 11_000),
     ]
@@ -91,7 +96,7 @@ def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
         generation(3, 400_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(411_000, 500_000)},
     )
-    assert [(each.generation, each.stopped_ms) for each in pauses(short, HistoryThresholds())] == [
+    assert [(each.generation, each.paused_ms) for each in all_pauses(short)] == [
         (2, 300_000),
         (3, 11_000),
     ]
@@ -99,7 +104,7 @@ def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
 
 def test_a_member_that_joins_and_leaves_in_one_millisecond_does_not_end_an_absence() -> None:
     """Two generations are written in the same millisecond, the first with a member and the second without."""
-    told = past(
+    timeline = past(
         generation(1, 0, [(A, [0])]),
         generation(2, 112_000, []),
         generation(3, 300_000, [(B, [0])]),
@@ -107,7 +112,7 @@ def test_a_member_that_joins_and_leaves_in_one_millisecond_does_not_end_an_absen
         generation(5, 500_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(511_000, 600_000)},
     )
-    assert [(each.generation, each.stopped_ms) for each in pauses(told, HistoryThresholds())] == [
+    assert [(each.generation, each.paused_ms) for each in all_pauses(timeline)] == [
         (2, 12_000),
         (5, 11_000),
     ]
@@ -115,33 +120,33 @@ def test_a_member_that_joins_and_leaves_in_one_millisecond_does_not_end_an_absen
 
 def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:
     """A rebalance that keeps it from two of them does."""
-    told = past(
+    timeline = past(
         generation(1, 0, [(A, [0])]),
         generation(2, 610_000, [(B, [0])]),
         generation(3, 1_230_000, [(A, [0])]),
         commits={0: beats(0, 1_200_000, 60_000) + beats(1_330_000, 2_000_000, 60_000)},
     )
-    assert pauses(told, HistoryThresholds()) == [CommitPause(3, 1_200_000, 1_330_000, 1, 130_000, 130_000, place=2)]
+    assert all_pauses(timeline) == [CommitPause(3, 1_200_000, 1_330_000, 1, 130_000, 130_000, generation_index=2)]
 
 
 def test_a_group_of_the_broker_pauses_until_it_has_settled() -> None:
     """What is given up is given up a heartbeat after the epoch."""
     first = generation(1, 0, [(A, [0, 1])])
-    second = generation(2, 100_000, [(A, [0]), (B, [1])], settled_ms=108_000)
-    told = past(
+    second = generation(2, 100_000, [(A, [0]), (B, [1])], stable_ms=108_000)
+    timeline = past(
         first,
         second,
         commits={0: beats(0, 200_000), 1: [*beats(0, 100_000), 104_000, *beats(116_000, 200_000)]},
         group_type="consumer",
     )
-    assert pauses(told, HistoryThresholds()) == [CommitPause(2, 104_000, 116_000, 1, 12_000, 12_000, place=1)]
+    assert all_pauses(timeline) == [CommitPause(2, 104_000, 116_000, 1, 12_000, 12_000, generation_index=1)]
 
 
 def test_a_group_that_commits_nothing_has_no_figures() -> None:
     """Null is not 0."""
-    told = stops(past(generation(1, 0, [(A, [0])])), HistoryThresholds())
-    assert told == PauseSummary((), None, None)
-    assert told.around(0) == (None, None)
+    summary = find_pauses(past(generation(1, 0, [(A, [0])])), HistoryThresholds())
+    assert summary == PauseSummary((), None, None)
+    assert summary.around(0) == (None, None)
 
 
 # --- against all commits, one by one --------------------------------------------------------------------
@@ -151,46 +156,48 @@ def test_a_group_that_commits_nothing_has_no_figures() -> None:
 def test_pauses_are_those_of_every_millisecond(seed: int, turn: int) -> None:
     """Every millisecond of every gap is somebody's, once."""
     rng = random.Random(seed)
-    asked = HistoryThresholds(gap_ms=rng.randint(1, 5), together_ms=rng.randint(1, 25))
+    thresholds = HistoryThresholds(gap_ms=rng.randint(1, 5), together_ms=rng.randint(1, 25))
     small = member("a", session_timeout_ms=rng.randint(1, 9), rebalance_timeout_ms=rng.randint(1, 9))
     generations = [
-        generation(number, at, [(small, [0])] if rng.random() < 0.7 else [], settled_ms=at + rng.choice([0, 0, 3, 9]))
+        generation(number, at, [(small, [0])] if rng.random() < 0.7 else [], stable_ms=at + rng.choice([0, 0, 3, 9]))
         for number, at in enumerate(sorted(rng.randint(0, 100) for _ in range(rng.randint(0, 8))))
     ]
     commits = {
         partition: sorted(rng.choices(range(100), k=rng.randint(1, 40))) for partition in range(rng.randint(1, 4))
     }
-    told = past(*generations, commits=commits, gap=asked.gap_ms)
-    found = stops(told, asked)
-    expected = by_millisecond(told, commits, asked)
+    timeline = past(*generations, commits=commits, gap=thresholds.gap_ms)
+    found = find_pauses(timeline, thresholds)
+    expected = by_millisecond(timeline, commits, thresholds)
     got = {
-        each.place: (each.stopped_ms, each.partitions, each.from_ms, each.until_ms)
+        each.generation_index: (each.paused_ms, each.partitions, each.from_ms, each.until_ms)
         for each in found.pauses
-        if each.place is not None
+        if each.generation_index is not None
     }
     assert got == {place: each for place, each in expected.items() if place is not None}
-    free = [each for each in found.pauses if each.place is None]
-    assert sum(each.stopped_ms for each in free) == (expected[None][0] if None in expected else 0)
+    free = [each for each in found.pauses if each.generation_index is None]
+    assert sum(each.paused_ms for each in free) == (expected[None][0] if None in expected else 0)
     assert all(before.until_ms <= after.from_ms for before, after in pairwise(free))
 
 
 def by_millisecond(
-    told: Timeline, commits: dict[int, list[int]], asked: HistoryThresholds
+    timeline: Timeline, commits: dict[int, list[int]], thresholds: HistoryThresholds
 ) -> dict[int | None, tuple[int, int, int, int]]:
     """Whose each millisecond [t, t + 1) of silence is, and how many, of how many partitions, from when to when."""
-    generations = told.generations
-    empty = [not generations[last].members if (last := newest(told, t)) is not None else False for t in range(101)]
+    generations = timeline.generations
+
+    def touching(span: tuple[int, int]) -> list[int]:
+        gap_ms = thresholds.gap_ms
+        return [i for i, g in enumerate(generations) if g.at_ms <= span[1] and g.stable_ms + gap_ms >= span[0]]
+
+    empty = [not generations[last].members if (last := newest(timeline, t)) is not None else False for t in range(101)]
     absent = [False] * 101
     for t in range(101):
         run = [s for s in range(101) if all(empty[min(s, t) : max(s, t) + 1])]
-        absent[t] = empty[t] and until_of(empty, t, told.last_ms) - run[0] > asked.together_ms
+        absent[t] = empty[t] and until_of(empty, t, timeline.last_ms) - run[0] > thresholds.together_ms
     mine: dict[int | None, list[tuple[int, int]]] = {}
     for partition, times in commits.items():
-        gaps = [(a, b) for a, b in pairwise(times) if b - a > asked.gap_ms]
-        touch = {
-            gap: [i for i, g in enumerate(generations) if g.at_ms <= gap[1] and g.settled_ms + asked.gap_ms >= gap[0]]
-            for gap in gaps
-        }
+        gaps = [(a, b) for a, b in pairwise(times) if b - a > thresholds.gap_ms]
+        touch = {gap: touching(gap) for gap in gaps}
         free = [b - a for a, b in gaps if not touch[a, b]]
         silent = sum(b - a for a, b in gaps) - sum(free)
         usual = median(free) if len(free) >= 2 and 4 * sum(free) > times[-1] - times[0] - silent else 0
@@ -198,18 +205,18 @@ def by_millisecond(
             if b - a <= 2 * usual:
                 continue
             for start, end in runs([t for t in range(a, b) if not absent[t]]):
-                near = [i for i, g in enumerate(generations) if g.at_ms <= end and g.settled_ms + asked.gap_ms >= start]
+                near = touching((start, end))
                 for t in range(start, end):
-                    mine.setdefault(whose(told, near, start, t), []).append((t, partition))
+                    mine.setdefault(whose(timeline, near, start, t), []).append((t, partition))
     return {
         place: (len(each), len({p for _, p in each}), min(t for t, _ in each), max(t for t, _ in each) + 1)
         for place, each in mine.items()
     }
 
 
-def newest(told: Timeline, t: int) -> int | None:
+def newest(timeline: Timeline, t: int) -> int | None:
     """The last generation that has begun."""
-    return max((i for i, each in enumerate(told.generations) if each.at_ms <= t), default=None)
+    return max((i for i, each in enumerate(timeline.generations) if each.at_ms <= t), default=None)
 
 
 def until_of(empty: list[bool], t: int, end: int) -> int:
@@ -218,18 +225,18 @@ def until_of(empty: list[bool], t: int, end: int) -> int:
     return following[0] if following else end
 
 
-def whose(told: Timeline, near: list[int], start: int, t: int) -> int | None:
+def whose(timeline: Timeline, near: list[int], start: int, t: int) -> int | None:
     """The newest of the rebalances a gap touches; before the first of them its, if that may have begun by then."""
-    begun = [i for i in near if told.generations[i].at_ms <= t]
+    begun = [i for i in near if timeline.generations[i].at_ms <= t]
     if begun:
         return max(begun)
     if not near:
         return None
     first = near[0]
-    before = told.generations[first - 1].members if first else ()
+    before = timeline.generations[first - 1].members if first else ()
     session = max((each.session_timeout_ms or 0 for each in before), default=45_000)
     rejoin = max((each.rebalance_timeout_ms or 0 for each in before), default=300_000)
-    return first if start >= told.generations[first].at_ms - session - rejoin else None
+    return first if start >= timeline.generations[first].at_ms - session - rejoin else None
 
 
 def runs(moments: list[int]) -> list[tuple[int, int]]:

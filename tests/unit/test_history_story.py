@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from spark_assign.history.kernel.group_rows import runs_of
+from spark_assign.history.kernel.group_rows import to_slices
 from tests.unit.history_connect import told, worker
 from tests.unit.history_log import (
     ID,
@@ -83,7 +83,7 @@ def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
         ("b", 1, 3, 1_000, None),
         ("a-2", 0, 3, 5_000, None),
     ]
-    assert log.timeline().rebalanced == (True, False, True)
+    assert log.timeline().is_rebalance == (True, False, True)
 
 
 def test_a_group_that_was_deleted_begins_again() -> None:
@@ -111,7 +111,7 @@ def test_two_lives_in_one_millisecond_are_two() -> None:
         log.write(at, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
         log.write(at, GROUP, None)
     assert [each.state for each in log.timeline().generations] == ["Stable", "Dead"] * 2
-    assert log.timeline().owned == ()  # For no time.
+    assert log.timeline().ownership == ()  # For no time.
     log = Log()
     for at in (1_000, 1_000):
         join(log, at, 1, "a", {"a": {"t": [0]}}, t=[0])
@@ -270,7 +270,7 @@ def test_clients_with_a_protocol_of_their_own_are_members_only() -> None:
     timeline = log.timeline()
     assert timeline.protocol_type == "leader-election"
     assert [each.members[0].topics for each in timeline.generations] == [()]
-    assert timeline.owned == ()
+    assert timeline.ownership == ()
     assert timeline.rejected == ()
 
 
@@ -419,7 +419,7 @@ def test_members_of_share_groups_share() -> None:
             now = {"memberEpoch": epoch, "previousMemberEpoch": 0, "state": 0, "assignedPartitions": topics({"t": has})}
             log.write(at, "ShareGroupCurrentMemberAssignment", now, memberId=member_id)
     assert log.told("rebalance", "generation", "partitions", "moved") == [(1, 2, 0), (2, 2, 1)]
-    assert owners(log.timeline().owned, 2_500) == {(ID["t"], 0): {"a"}, (ID["t"], 1): {"a", "b"}}
+    assert owners(log.timeline().ownership, 2_500) == {(ID["t"], 0): {"a"}, (ID["t"], 1): {"a", "b"}}
 
 
 def test_who_only_commits_is_a_simple_group() -> None:
@@ -447,12 +447,12 @@ def test_no_order_of_facts_matters(seed: int) -> None:
 def test_runs(seed: int) -> None:
     """First, step and count."""
     rng = random.Random(seed)
-    assert list(runs_of([])) == []
-    assert list(runs_of([4])) == [(4, 1, 1)]
-    assert list(runs_of([0, 2, 4, 5, 6, 9])) == [(0, 2, 3), (5, 1, 2), (9, 1, 1)]
+    assert list(to_slices([])) == []
+    assert list(to_slices([4])) == [(4, 1, 1)]
+    assert list(to_slices([0, 2, 4, 5, 6, 9])) == [(0, 2, 3), (5, 1, 2), (9, 1, 1)]
     for _ in range(20):
         partitions = sorted(rng.sample(range(60), 30))
-        told = [first + step * place for first, step, count in runs_of(partitions) for place in range(count)]
+        told = [first + step * place for first, step, count in to_slices(partitions) for place in range(count)]
         assert told == partitions
 
 

@@ -11,21 +11,20 @@ from typing import Any
 import pytest
 
 from spark_assign.history.kernel.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
-from spark_assign.history.kernel.replay.pause_cost import RoundDurations
+from spark_assign.history.kernel.replay.rebalance_cost import RoundDurations
 from spark_assign.history.kernel.replay.recorded_history import (
-    FOLLOWS,
+    FOLLOW_UP,
     MeasuredPause,
     RecordedGeneration,
     RecordedHistory,
-    Refused,
-    read_past,
+    RejectedHistory,
+    ReplayVariant,
+    read_history,
 )
-from spark_assign.history.kernel.replay.replay import OF_GROUP, OF_REBALANCE, REJECTED, ReplayParams
-from spark_assign.history.kernel.replay.replay import replay as replay_pasts
-from spark_assign.history.kernel.replay.replay_group import play
-from spark_assign.history.kernel.replay.replay_steps import course_of
-from spark_assign.history.kernel.replay.replay_variants import ReplayVariant
-from spark_assign.history.kernel.replay.reproduce_recorded import find_again
+from spark_assign.history.kernel.replay.replay import GROUP, REBALANCE, REJECTED, ReplayParams, replay_histories
+from spark_assign.history.kernel.replay.replay_group import replay_group
+from spark_assign.history.kernel.replay.replay_steps import replay_steps
+from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced
 from spark_assign.history.kernel.timeline import Generation, Timeline
 from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.leader import AssignmentRequest, JoinedMember, Topics, assign
@@ -44,10 +43,10 @@ ROUND_MS = 20_000
 def test_recorded_generations_are_found_again(seed: int, assignor: str) -> None:
     """The assignor in use, asked again with what members had told, says what was recorded: every owner of each."""
     rng = random.Random(seed)
-    pasts = [read_past("c", "g", recorded_pasts.random_story(rng, assignor), (), {}) for _ in range(4)]
-    found = find_again(pasts)
-    assert sum(len(each) for each in found) == sum(len(past.thens) for past in pasts)
-    assert [said.why for each in found for said in each.values() if said.why] == []
+    histories = [read_history("c", "g", recorded_pasts.random_story(rng, assignor), (), {}) for _ in range(4)]
+    found = check_reproduced(histories)
+    assert sum(len(each) for each in found) == sum(len(history.generations) for history in histories)
+    assert [said.reason for each in found for said in each.values() if said.reason] == []
 
 
 @pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)
@@ -56,18 +55,20 @@ def test_a_chain_of_the_assignor_in_use_is_what_was_recorded(seed: int, assignor
     rng = random.Random(seed)
     compared = 0
     for _ in range(8):
-        past = read_past("c", "g", recorded_pasts.random_story(rng, assignor), (), {})
-        if past.static or any(_withholds(now) and then.kind != FOLLOWS for now, then in pairwise(past.thens)):
+        history = read_history("c", "g", recorded_pasts.random_story(rng, assignor), (), {})
+        if history.static or any(
+            _withholds(now) and then.generation_kind != FOLLOW_UP for now, then in pairwise(history.generations)
+        ):
             continue  # Members that restarted in place, or somebody came between two rounds of one rebalance.
-        if _withholds(past.thens[-1]):
+        if _withholds(history.generations[-1]):
             continue
-        compared += len(past.thens)
+        compared += len(history.generations)
         ends = [
             now
-            for now, then in zip(past.thens, [*past.thens[1:], None], strict=True)
-            if then is None or then.kind != FOLLOWS
+            for now, then in zip(history.generations, [*history.generations[1:], None], strict=True)
+            if then is None or then.generation_kind != FOLLOW_UP
         ]
-        assert _chain(past, assignor) == [dict(each.owners) for each in ends]
+        assert _chain(history, assignor) == [dict(each.owners) for each in ends]
     assert compared
 
 
@@ -75,16 +76,18 @@ def _withholds(then: RecordedGeneration) -> bool:
     return sum(then.partitions.values()) > len(then.owners)
 
 
-def _chain(past: RecordedHistory, assignor: str) -> list[dict[int, str]]:
-    steps = course_of(past, static=False, session_ms=45_000)
+def _chain(history: RecordedHistory, assignor: str) -> list[dict[int, str]]:
+    steps = replay_steps(history, static=False, session_ms=45_000)
     trail: list[Mapping[int, str]] = []
-    going = play(past, ReplayVariant(assignor, False), steps, RoundDurations([None] * len(past.thens), TIMING), trail)
-    ask = next(going, None)
-    while ask is not None:
+    going = replay_group(
+        history, ReplayVariant(assignor, False), steps, RoundDurations([None] * len(history.generations), TIMING), trail
+    )
+    request = next(going, None)
+    while request is not None:
         try:
-            ask = going.send(answers([ask])[0])
+            request = going.send(answers([request])[0])
         except StopIteration:
-            ask = None
+            request = None
     return [dict(each) for each in trail]
 
 
@@ -127,9 +130,9 @@ def _story(
             )
             for each in ids
         ]
-        ask = AssignmentRequest(assignor, members, topics, {0: partitions})
-        answer = assign([ask])[0]
-        generations.append(recorded_pasts.generation(ask, answer, number, number * at_ms, number))
+        request = AssignmentRequest(assignor, members, topics, {0: partitions})
+        answer = assign([request])[0]
+        generations.append(recorded_pasts.generation(request, answer, number, number * at_ms, number))
         owned = dict(zip(ids, answer.assigned, strict=True))
     last = generations[-1].at_ms
     return Timeline("classic", "consumer", tuple(generations), (), {}, {}, at_ms, last, len(generations))
@@ -142,14 +145,14 @@ def _since(member: str, owned: Mapping[str, list[int]], number: int) -> int:
 def _tables(
     timeline: Timeline, gone: Iterable[Departure] = (), measured: Mapping[int, MeasuredPause] | None = None
 ) -> dict[str, list[dict[str, Any]]]:
-    past = read_past("c", "g", timeline, gone, measured or {})
-    tables = replay_pasts([past], ReplayParams(timing=TIMING))
+    history = read_history("c", "g", timeline, gone, measured or {})
+    tables = replay_histories([history], ReplayParams(timing=TIMING))
     rows = [row for table in tables for row in table.to_pylist()]
-    return {kind: [row for row in rows if row["kind"] == kind] for kind in (OF_GROUP, OF_REBALANCE, REJECTED)}
+    return {kind: [row for row in rows if row["kind"] == kind] for kind in (GROUP, REBALANCE, REJECTED)}
 
 
 def _replayed(timeline: Timeline, gone: Iterable[Departure] = (), **measured: Any) -> list[dict[str, Any]]:
-    return _tables(timeline, gone, **measured)[OF_GROUP]
+    return _tables(timeline, gone, **measured)[GROUP]
 
 
 def _of(rows: Iterable[dict[str, Any]], assignor: str, *, static: bool) -> dict[str, Any]:
@@ -179,10 +182,10 @@ def test_who_is_back_too_late_is_missed() -> None:
     """The session is over after 45 s, its member back after 60: static members rebalance when it is over, and again."""
     timeline = _story({}, ["ab", "b", "bc"], at_ms=60_000)
     tables = _tables(timeline, [_restart("a", "c", 2)])
-    row = _of(tables[OF_GROUP], "range", static=True)
+    row = _of(tables[GROUP], "range", static=True)
     eager = 2 * 45_000 + _eager_ms(members=1, living=2, partitions=4) + _eager_ms(members=2, living=4, partitions=4)
     assert (row["rebalances"], row["stopped_ms"]) == (2, eager)
-    assert [each["happens"] for each in tables[OF_REBALANCE] if each["assignor"] == "range"] == [True] * 4
+    assert [each["happens"] for each in tables[REBALANCE] if each["assignor"] == "range"] == [True] * 4
 
 
 def _eager_ms(members: int, living: int, partitions: int) -> int:
@@ -203,7 +206,7 @@ def test_who_leaves_for_good_is_waited_for_if_static() -> None:
 def test_cooperative_members_stop_what_moves() -> None:
     """A third member comes: of four partitions one moves, in two rounds; eager ones stop all four."""
     tables = _tables(_story({}, ["ab", "abc"]), measured={1: MeasuredPause(4 * 8_000, 4)})
-    rows = tables[OF_GROUP]
+    rows = tables[GROUP]
     assert {each["assignor"]: each["stopped_ms"] for each in rows if not each["static"]} == {
         "range": 32_000,
         "roundrobin": 32_000,
@@ -237,18 +240,18 @@ def test_nobody_was_there() -> None:
 def test_groups_beside_each_other_change_nothing(seed: int) -> None:
     """Each group is told as if it were alone, in any order; who has no past is rejected."""
     rng = random.Random(seed)
-    pasts: list[RecordedHistory | Refused] = [
-        read_past("c", f"g{at}", recorded_pasts.random_story(rng, each), (), {})
+    histories: list[RecordedHistory | RejectedHistory] = [
+        read_history("c", f"g{at}", recorded_pasts.random_story(rng, each), (), {})
         for at, each in enumerate(recorded_pasts.ASSIGNORS)
     ]
-    question = ReplayParams(timing=TIMING)
+    params = ReplayParams(timing=TIMING)
 
-    def told(some: Iterable[RecordedHistory | Refused]) -> list[dict[str, Any]]:
-        return sorted((row for table in replay_pasts(some, question) for row in table.to_pylist()), key=str)
+    def told(some: Iterable[RecordedHistory | RejectedHistory]) -> list[dict[str, Any]]:
+        return sorted((row for table in replay_histories(some, params) for row in table.to_pylist()), key=str)
 
-    together = told([*reversed(pasts), Refused("c", "x", "out-of-scope", "no")])
+    together = told([*reversed(histories), RejectedHistory("c", "x", "out-of-scope", "no")])
     assert [row for row in together if row["group_id"] != "x"] == sorted(
-        (row for each in pasts for row in told([each])), key=str
+        (row for each in histories for row in told([each])), key=str
     )
     assert [row["code"] for row in together if row["kind"] == REJECTED] == ["out-of-scope"]
 
@@ -270,7 +273,7 @@ def test_a_static_member_that_is_back_in_place_is_two_rebalances_without() -> No
     back = [each._replace(assignment=kept[each.member_id]) for each in back]
     told = replace(
         timeline,
-        generations=(replace(first, members=tuple(named)), replace(second, number=1, members=tuple(back))),
+        generations=(replace(first, members=tuple(named)), replace(second, generation_id=1, members=tuple(back))),
     )
     rows = _replayed(told, [Departure("a", 1, RESTARTED, SURE, "c")])
     was = _of(rows, "range", static=True)

@@ -102,9 +102,7 @@ def _decode_commit_prefixes(
     """
     encoded = pc.binary_slice(keys, 0, -4).dictionary_encode()
     prefixes = BinaryColumn(encoded.dictionary)
-    record_type = np.where(
-        prefixes.end - prefixes.start >= 2, prefixes.read_integers(">i2", prefixes.start), -1
-    )
+    record_type = np.where(prefixes.end - prefixes.start >= 2, prefixes.read_integers(">i2", prefixes.start), -1)
     group_size = prefixes.read_integers(">i2", prefixes.start + 2)
     topic_start = prefixes.start + 4 + group_size
     topic_size = prefixes.read_integers(">i2", topic_start)

@@ -34,7 +34,9 @@ from spark_assign.wire.reader import WireError
 SIMPLE = "simple"
 
 _TOPIC_NAME_RECORDS = {
-    number: names[1] for number, name in NAMES.items() if (names := parse_record_name(name)) and "PartitionMetadata" in name
+    number: names[1]
+    for number, name in NAMES.items()
+    if (names := parse_record_name(name)) and "PartitionMetadata" in name
 }
 """Key type to record type of the records that have topic ids and names together."""
 
@@ -327,9 +329,7 @@ class OwnershipTracker:
     def intervals(self) -> tuple[OwnershipInterval, ...]:
         """Returns all intervals; those that last to the end have no end."""
         still_open = [
-            OwnershipInterval(
-                member, *key, interval.partitions, interval.generation, interval.since_ms, None
-            )
+            OwnershipInterval(member, *key, interval.partitions, interval.generation, interval.since_ms, None)
             for member, (_, open_intervals) in self._open.items()
             for key, intervals in open_intervals.items()
             for interval in intervals

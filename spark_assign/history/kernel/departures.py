@@ -1,8 +1,9 @@
 """Finds out how members departed: they left, their session timed out, or they returned with another member id.
 
 The record of a generation says who its members are, but never why a member is missing. The evidence is commit silence:
-how long nothing had been committed for the member's partitions when the generation without it was written. Kafka's rules
-(coordinator of 4.1, `GroupMetadataManager` and `OffsetMetadataManager`; the older `GroupCoordinator` has the same):
+how long nothing had been committed for the member's partitions when the generation without it was written. Kafka's
+rules (coordinator of 4.1, `GroupMetadataManager` and `OffsetMetadataManager`; the older `GroupCoordinator` has the
+same):
 
 Classic groups
     - A member that leaves is removed at once, and the remaining members rejoin with their next heartbeat (3 s).
@@ -27,8 +28,8 @@ Share and streams groups
 Silence can't prove a crash. The Java client with auto-commit commits all positions at every interval, idle partitions
 included (`SubscriptionState.allConsumed`); librdkafka, franz-go, Sarama, and clients that commit manually commit only
 partitions with progress. So a silence counts only if it is conspicuous: if the member had committed at least twice per
-session before. And it counts only as far as it is the member's own: during a rebalance, the remaining members are silent,
-too.
+session before. And it counts only as far as it is the member's own: during a rebalance, the remaining members are
+silent, too.
 
 Certainty is `sure` if a record proves it, `likely` if it follows from the records and Kafka's defaults, and `guess` if
 another cause fits as well. A member that departed without any such evidence is `unknown`.
@@ -55,8 +56,8 @@ LEFT, CRASHED, RESTARTED, IS_THERE, UNKNOWN = "left", "crashed", "restarted", "i
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
 
 HEARTBEAT_MS = 5_000
-"""Default of group.consumer.heartbeat.interval.ms; classic clients default to 3 s, and a third of a session at most. The
-last heartbeat of a member of a consumer group can be this long before its last commit."""
+"""Default of group.consumer.heartbeat.interval.ms; classic clients default to 3 s, and a third of a session at most.
+The last heartbeat of a member of a consumer group can be this long before its last commit."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +186,7 @@ class _CommitEvidence:
             return CRASHED, GUESS
         return self._judge_long_silence(missing, silence, session)
 
-    def _judge_long_silence(
-        self, missing: _MissingMember, silence: _CommitSilence, session: int
-    ) -> tuple[str, str]:
+    def _judge_long_silence(self, missing: _MissingMember, silence: _CommitSilence, session: int) -> tuple[str, str]:
         """Judges a member that used to commit and was silent for longer than its session."""
         if missing.member.group_instance_id is not None:
             return CRASHED, SURE if missing.member.session_timeout_ms is not None else LIKELY

@@ -90,9 +90,7 @@ def to_facts(kind: str, num_rows: int, columns: Mapping[str, Any]) -> pa.Table:
     columns = {"kind": pa.DictionaryArray.from_arrays(np.zeros(num_rows, np.int8), [kind]), **columns}
     return pa.table(
         [
-            pa.nulls(num_rows, field.type)
-            if field.name not in columns
-            else _cast(columns[field.name], field.type)
+            pa.nulls(num_rows, field.type) if field.name not in columns else _cast(columns[field.name], field.type)
             for field in FACTS
         ],
         schema=FACTS,

@@ -97,9 +97,7 @@ def _find_replaced(
 ) -> dict[str, str]:
     """Returns old to new id of members that were replaced at once. The place of a crashed member had been empty."""
     pairs = (
-        (departure.member_id, departure.new_member_id)
-        for _, departure in departed
-        if departure.leave_type != CRASHED
+        (departure.member_id, departure.new_member_id) for _, departure in departed if departure.leave_type != CRASHED
     )
     return {old_id: new_id for old_id, new_id in pairs if new_id is not None and new_id in rejoined_ids}
 

@@ -200,9 +200,7 @@ def _find_setting_causes(previous: Generation, generation: Generation) -> Iterat
     """Yields changes of subscriptions, of the assignor, and of the leader although the old leader is still a member."""
     previous_members = {member.member_id: member for member in previous.members}
     stayed = [member for member in generation.members if member.member_id in previous_members]
-    changed = [
-        member for member in stayed if set(member.topics) != set(previous_members[member.member_id].topics)
-    ]
+    changed = [member for member in stayed if set(member.topics) != set(previous_members[member.member_id].topics)]
     if changed:
         yield f"{len(changed)} subscribed anew: {_format_members(changed)}"
     assignor, leader = generation.assignor, generation.leader
@@ -225,9 +223,9 @@ def _find_assignment_cause(change: GenerationChange, previous_change: Generation
         return "what had been taken away before is given out"
     before, after = _count_partitions(change.previous), _count_partitions(change.generation)
     changed = [
-        f"{_ROLE_NOUNS.get(role, '{}').format(topic)}: {after.get((role, topic), 0)}, before {before.get((role, topic), 0)}"
-        for role, topic in sorted(before.keys() | after.keys())
-        if before.get((role, topic), 0) != after.get((role, topic), 0)
+        f"{_ROLE_NOUNS.get(key[0], '{}').format(key[1])}: {after.get(key, 0)}, before {before.get(key, 0)}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key, 0) != after.get(key, 0)
     ]
     return _join_names(changed) if changed else "nothing on record says why"
 
@@ -359,7 +357,7 @@ def ownership_rows(timeline: Timeline) -> Iterator[Row]:
 
 
 def to_slices(partitions: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yields first, step, and count of slices. Partitions ascend; a slice of one has step 1, and any two make a slice."""
+    """Yields first, step, and count of slices of ascending partitions. A single partition has step 1."""
     start = 0
     while start < len(partitions):
         end = start + 1

@@ -1,7 +1,7 @@
 """Merges the facts of many batches, and groups them into buckets that Spark shuffles.
 
-A shuffled row isn't a fact but a bucket: all facts of its groups, serialized by Arrow. A million facts are a few hundred
-rows, which Spark shuffles without looking inside.
+A shuffled row isn't a fact but a bucket: all facts of its groups, serialized by Arrow. A million facts are a few
+hundred rows, which Spark shuffles without looking inside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Finds the pauses of a group: times without commits, around rebalances and without one.
 
 A gap is the time between two commits of a partition that are further apart than the threshold
-(`HistoryThresholds.gap_ms`). Facts have intervals, within which no two commits are that far apart, so gaps are exact, and
+(`HistoryThresholds.gap_ms`). Facts have intervals, within which no two commits are that far apart, so gaps are exact,
+and
 shorter silences are invisible: a rebalance that kept no member from committing for longer than the threshold paused
 nothing.
 
@@ -23,7 +24,8 @@ Two kinds of gaps are no pauses:
                            repeatedly and without a rebalance: its group commits once a minute, or there is nothing to
                            read at night. Its gaps count only if they are longer than twice their median.
 
-Example: t0 is committed every 5 s up to 12:00:00 and from 12:00:50 on, and generation 7 is written at 12:00:46. Its pause
+Example: t0 is committed every 5 s up to 12:00:00 and from 12:00:50 on, and generation 7 is written at 12:00:46. Its
+pause
 is 50 s of one partition: 50,000 partition-milliseconds.
 """
 

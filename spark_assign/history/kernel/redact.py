@@ -4,10 +4,10 @@ A changed record is decoded completely and encoded again, so that nothing remain
 value becomes empty, and an unreadable key keeps only its type. Most records are commits. Those that have nothing to
 remove, and nothing but the fields of a commit, are found vectorized and remain unchanged.
 
-A host occurs in `clientHost`; in the endpoint of a Streams member; in the metadata of a Connect worker (its URL, that of
-its leader, and, unless configured, its client id, of which its member id is made); and in the user data of clients that
-nobody else can decode, Streams among them. The user data of the assignors of Kafka's own consumers has no hosts, and is
-needed to reproduce their assignments.
+A host occurs in `clientHost`; in the endpoint of a Streams member; in the metadata of a Connect worker (its URL, that
+of its leader, and, unless configured, its client id, of which its member id is made); and in the user data of clients
+that nobody else can decode, Streams among them. The user data of the assignors of Kafka's own consumers has no hosts,
+and is needed to reproduce their assignments.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.history.kernel.replay.replay_variants import ASSIGNORS
+from spark_assign.history.kernel.replay.recorded_history import ASSIGNORS
 from spark_assign.report.formatting import REJECTED_SHOWN, count, number, rejected_lines
 from spark_assign.report.text.history import name_of, partition_time
 from spark_assign.report.text.text_table import aligned

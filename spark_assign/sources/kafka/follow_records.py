@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from spark_assign.history.records import records_of, without_secrets
+from spark_assign.history.records import records_of, redact_records
 from spark_assign.sources.kafka import offsets_topic
 from spark_assign.stores.locations import for_spark, is_path, join
 from spark_assign.tables.errors import ConfigError
@@ -70,7 +70,7 @@ def follow(
     if most_records is not None:
         asked |= {"maxOffsetsPerTrigger": str(most_records)}
     streamed = records_of(offsets_topic.load(spark, spark.readStream, asked), cluster)
-    kept = without_secrets(streamed, without_hosts=without_hosts, without_metadata=without_metadata)
+    kept = redact_records(streamed, without_hosts=without_hosts, without_metadata=without_metadata)
     writer = kept.writeStream.outputMode("append").queryName(f"history of {cluster}")
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     if folder:

@@ -55,11 +55,11 @@ def log_segments(spark: SparkSession, place: str, cluster: str) -> LogSegments:
     paths = _paths(spark, place)
     files = spark.read.format("binaryFile").load(paths).select("path", "content")
     with_markers = files.withColumn("markers", F.lit(None).cast(f"array<{_MARKERS.simpleString()}>"))
-    copies = [segments.place_of(path) for path in paths]
+    copies = [segments.parse_path(path) for path in paths]
     partitions = {path.rpartition("/")[0] for path in paths}
     if len(copies) > len({partition for partition, _ in copies}):
         with_markers = _with_markers(files)
-    records = with_markers.mapInArrow(_each(partial(segments.records, cluster=cluster)), RECORDS)
+    records = with_markers.mapInArrow(_each(partial(segments.read_records, cluster=cluster)), RECORDS)
     if len(partitions) > len({partition for partition, _ in copies}):
         records = records.dropDuplicates(["partition", "offset"])
     damaged = files.mapInArrow(_each(partial(_damaged, cluster=cluster)), DAMAGED)
@@ -99,7 +99,7 @@ def _with_markers(files: DataFrame) -> DataFrame:
 
 
 def _damaged(batch: pa.RecordBatch, cluster: str) -> list[pa.RecordBatch]:
-    return [segments.damaged(batch, cluster)]
+    return [segments.find_damage(batch, cluster)]
 
 
 def _each(

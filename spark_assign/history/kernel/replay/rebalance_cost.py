@@ -1,8 +1,8 @@
 """Computes how long partitions pause at rebalances, in partition-milliseconds, and the baseline of a replay.
 
-If commits show the pause of the recorded rebalance, a partition that pauses in a variant does so for one such round: the
-recorded pause of all partitions, without the waits for sessions of crashed members, divided by the number of partitions
-that the recorded rebalance pauses (or that paused, if these are more).
+If commits show the pause of the recorded rebalance, a partition that pauses in a variant does so for one such round:
+the recorded pause of all partitions, without the waits for sessions of crashed members, divided by the number of
+partitions that the recorded rebalance pauses (or that paused, if these are more).
 
     eager         all partitions pause for one round
     cooperative   partitions that are revoked pause for one round, each time; so do partitions without a live owner

@@ -1,8 +1,8 @@
 """The recorded past of one group as all replays need it, and the variants in which it is replayed.
 
 The records show how many partitions a topic had, because an assignor leaves none out. Eager assignors and the broker's
-assign all of them in every generation; with cooperative ones, partitions that were assigned before count as well. A topic
-without any assigned partition had no metadata.
+assign all of them in every generation; with cooperative ones, partitions that were assigned before count as well. A
+topic without any assigned partition had no metadata.
 
 Generations that change nothing are of two kinds. A partition that the generation before withheld, because its owner had
 to release it first, is assigned in the next one (`FOLLOW_UP`, KIP-429). All others have a cause that isn't on record
@@ -28,8 +28,8 @@ from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import Topics, code
 
 FIRST, CHANGED, REPEATED, FOLLOW_UP, RESTARTED = "first", "changed", "repeated", "follow-up", "restarted"
-"""Kinds of generations: the first one on record; members or topics have changed; the two kinds above; and a static member
-returned with another member id, which is no rebalance."""
+"""Kinds of generations: the first one on record; members or topics have changed; the two kinds above; and a static
+member returned with another member id, which is no rebalance."""
 
 PARTITION = "partition"
 """The role of what consumers own."""
@@ -146,7 +146,9 @@ class RecordedHistory:
     @property
     def static(self) -> bool:
         """Whether most members are static in the last generation with members."""
-        members = next((generation.members.values() for generation in reversed(self.generations) if generation.members), ())
+        members = next(
+            (generation.members.values() for generation in reversed(self.generations) if generation.members), ()
+        )
         return 2 * sum(member.group_instance_id is not None for member in members) > len(members)
 
 

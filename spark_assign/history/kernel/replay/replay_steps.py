@@ -3,9 +3,10 @@
 Dynamic: as recorded. A static member that returned with another member id had left and joined: two rebalances.
 
 Static (KIP-345): a member remains the same if it returns before its session times out, with the same instance id, or as
-the same client (client id and host, or a client id that no other member of the group has). The group doesn't notice, and
-its partitions wait for it. A member that doesn't return is removed only when its session times out, because a static
-member doesn't send a LeaveGroup. If it had crashed, or was static already, the record was written after that wait.
+the same client (client id and host, or a client id that no other member of the group has). The group doesn't notice,
+and its partitions wait for it. A member that doesn't return is removed only when its session times out, because a
+static member doesn't send a LeaveGroup. If it had crashed, or was static already, the record was written after that
+wait.
 """
 
 from __future__ import annotations
@@ -289,9 +290,7 @@ def _static_kind(generations: Sequence[RecordedGeneration], index: int, is_chang
     previous_counts = {
         topic: count for generation in generations[:index] for topic, count in generation.partitions.items()
     }
-    has_grown = any(
-        previous_counts.get(topic) != count for topic, count in generations[index].partitions.items()
-    )
+    has_grown = any(previous_counts.get(topic) != count for topic, count in generations[index].partitions.items())
     if kind == FIRST or not (is_changed or has_grown):
         return kind if kind in (FIRST, REPEATED, FOLLOW_UP) else RESTARTED
     return CHANGED

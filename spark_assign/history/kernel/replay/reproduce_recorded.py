@@ -2,7 +2,7 @@
 
 The assignor receives what the members themselves had sent to their leader, according to the record (what they own and
 since which generation, from the subscription or from the sticky assignor's user data, in their order). It follows the
-rules of the leader's library and release, detected from the leader's bytes (`groups.kernel.leader_fingerprint`), by
+rules of the leader's library and release, detected from the leader's bytes (`groups.kernel.leader_rules`), by
 default those of today's Java clients. The broker's assignors receive the targets of the epoch before.
 """
 
@@ -19,11 +19,18 @@ from spark_assign.groups.assignors.library_assignors import read_library
 from spark_assign.groups.assignors.release_rules import led_by, read_profile
 from spark_assign.groups.assignors.server import KAFKAS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, IN_ORDER, MEMBER, OWNED
+from spark_assign.groups.kernel.facts import (
+    FACT_TYPES,
+    GROUP,
+    MEMBER,
+    OWNED_ORDER,
+    OWNED_SLICE,
+    SUBSCRIPTION,
+    index_facts,
+)
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.indexed_facts import read
-from spark_assign.groups.kernel.leader_fingerprint import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
+from spark_assign.groups.kernel.leader_rules import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
 from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
@@ -114,11 +121,7 @@ class _RecordedRequest:
     @property
     def _is_delayed(self) -> bool:
         """Whether the broker computed no target in this epoch: it keeps the last target for a while."""
-        if (
-            not self.history.is_server_side
-            or not self.generation_index
-            or self.generation.generation_kind == REPEATED
-        ):
+        if not self.history.is_server_side or not self.generation_index or self.generation.generation_kind == REPEATED:
             return False
         previous = self.history.generations[self.generation_index - 1]
         return dict(self.generation.owners) == {
@@ -166,14 +169,14 @@ class _RecordedRequest:
             for topic in sorted(generation.topics[member_id]):
                 count = generation.partitions.get(topic)
                 topic_id = self.history.topic_ids.get(names[topic])
-                facts.add(key, ASKS, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id)
+                facts.add(key, SUBSCRIPTION, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id)
             for position, (name, partitions) in enumerate(self._find_owned(member_id, subscription)):
                 count = self._count_partitions(name)
                 if not is_server_side:
-                    facts.add(key, IN_ORDER, member_id=member_id, topic=name, position=position, at=partitions)
+                    facts.add(key, OWNED_ORDER, member_id=member_id, topic=name, position=position, at=partitions)
                 for first in dict.fromkeys(partitions):
                     facts.add(
-                        key, OWNED, member_id=member_id, topic=name, partitions=count, first=first, step=1, count=1
+                        key, OWNED_SLICE, member_id=member_id, topic=name, partitions=count, first=first, step=1, count=1
                     )
 
     def _count_partitions(self, name: str) -> int | None:
@@ -186,9 +189,7 @@ class _RecordedRequest:
             "user_data_generation_id": wire.user_data_generation(subscription, self.generation.assignor or ""),
         }
 
-    def _find_owned(
-        self, member_id: str, subscription: wire.Subscription | None
-    ) -> Iterable[tuple[str, list[int]]]:
+    def _find_owned(self, member_id: str, subscription: wire.Subscription | None) -> Iterable[tuple[str, list[int]]]:
         """Returns the partitions that the assignor receives as owned by a member, by topic, in their order."""
         owned: Iterable[tuple[str, int]] = ()
         if self.history.is_server_side:
@@ -232,7 +233,7 @@ class _FactColumns:
 
     def table(self) -> pa.Table:
         """Returns all rows."""
-        return pa.table({name: pa.array(column, FACTS[name]) for name, column in self.columns.items()})
+        return pa.table({name: pa.array(column, FACT_TYPES[name]) for name, column in self.columns.items()})
 
 
 _COLUMNS = (
@@ -253,7 +254,7 @@ def _solve_requests(requests: Sequence[_RecordedRequest]) -> list[str | None]:
     columns = _FactColumns()
     for request_index, request in enumerate(requests):
         request.add_facts(columns, f"{request_index:09}")
-    facts = read(columns.table())
+    facts = index_facts(columns.table())
     faults = find_faults(facts)
     specs = read_group_specs(facts, set(faults))
     group_request = [int(key) for key in specs.group_id.to_pylist()]
