@@ -47,9 +47,11 @@ from spark_assign.simulation.kernel.target_assignment import (
     TargetAssignment,
     TargetRequest,
     TargetResponse,
+    Topic,
+    TopicsImage,
     fresh,
+    id_walk,
 )
-from spark_assign.simulation.kernel.topics_image import Topic, TopicsImage, id_walk
 
 MAX_ROUNDS = 16
 """Maximum number of rounds of a cooperative rebalance that are simulated."""

@@ -169,15 +169,16 @@ class _RecordedRequest:
             for topic in sorted(generation.topics[member_id]):
                 count = generation.partitions.get(topic)
                 topic_id = self.history.topic_ids.get(names[topic])
-                facts.add(key, SUBSCRIPTION, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id)
+                facts.add(
+                    key, SUBSCRIPTION, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id
+                )
             for position, (name, partitions) in enumerate(self._find_owned(member_id, subscription)):
                 count = self._count_partitions(name)
                 if not is_server_side:
                     facts.add(key, OWNED_ORDER, member_id=member_id, topic=name, position=position, at=partitions)
                 for first in dict.fromkeys(partitions):
-                    facts.add(
-                        key, OWNED_SLICE, member_id=member_id, topic=name, partitions=count, first=first, step=1, count=1
-                    )
+                    owned_slice = {"topic": name, "partitions": count, "first": first, "step": 1, "count": 1}
+                    facts.add(key, OWNED_SLICE, member_id=member_id, **owned_slice)
 
     def _count_partitions(self, name: str) -> int | None:
         topic = {topic_name: index for index, topic_name in enumerate(self.history.topics.names)}.get(name)
