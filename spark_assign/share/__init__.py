@@ -1,4 +1,4 @@
-"""Plan share groups (KIP-932): which members have which partitions, of which several may have one."""
+"""Plans share groups (KIP-932), in which several members can share one partition."""
 
 from spark_assign.share.plan import SharePlan, plan_share
 

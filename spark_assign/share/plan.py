@@ -1,7 +1,7 @@
-"""Plan every share group of a fleet exactly as the broker's own assignor would.
+"""Plans the share groups of a fleet exactly as the broker's assignor does.
 
-The decision is a kernel over whole groups (`share.kernel`). The facts of share groups are gathered, all of a group in
-one task; it answers with one table, of which every table of the plan is a projection.
+Spark collects all facts of a group in one task. The kernel (`share.kernel`) returns one tagged table, and each table of
+the plan is a projection of it.
 """
 
 from __future__ import annotations
@@ -10,98 +10,110 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.share.kernel.plan_groups import ASSIGNED, CHANGE, METRICS, REJECTED, decide
-from spark_assign.share.schemas import DECIDED
+from spark_assign.share.kernel.plan_groups import (
+    ASSIGNED,
+    CHANGE,
+    METRICS,
+    REJECTED,
+    SHARE_PLAN_ROWS,
+    plan_share_groups,
+)
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.spark.partition_slices import expand
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, RUNS
 from spark_assign.tables.share import CHANGES, PLAN_TABLES
-from spark_assign.tables.share import METRICS as FIGURES
+from spark_assign.tables.share import METRICS as METRICS_TABLE
 
 SHARE = "share"
 """`group_type` of share groups."""
 
+_PLAN_SCHEMA = from_arrow_schema(SHARE_PLAN_ROWS)
+
 
 @dataclass(frozen=True)
 class SharePlan:
-    """What would be assigned, as lazy DataFrames (columns: `tables.share.PLAN_TABLES`).
+    """The plan of share groups, as lazy DataFrames (columns: `tables.share.PLAN_TABLES`).
 
-    Every share group of the fleet is in `metrics` or in `rejected`.
+    Every share group of the fleet is either in `metrics` or in `rejected`.
 
     Attributes:
-        fleet: what was planned.
-        decided: a row per run, group and refusal (`tables.share.DECIDED`); cached where the session can.
+        fleet: the planned fleet.
+        tagged_rows: a row per slice, group, and rejected group (`share.kernel.plan_groups.SHARE_PLAN_ROWS`); cached if
+            the session allows it.
     """
 
     fleet: Fleet
-    decided: DataFrame
+    tagged_rows: DataFrame
 
     @property
     def assignments(self) -> DataFrame:
-        """Who gets what: cluster, group_id, member_id, topic, partition. A partition may have several members."""
+        """The assignment: cluster, group_id, member_id, topic, partition. Several members can share a partition."""
         return expand(self.runs)
 
     @property
     def runs(self) -> DataFrame:
-        """The same in compact form: who gets partitions first, first + step, … (count of them) of a topic.
+        """The assignment as slices: each row stands for `count` partitions first, first + step, … of a topic.
 
-        A count of 0: the member keeps the topic without a partition, as Kafka does. As `owned_runs` of a fleet they are
-        what the next plan begins with.
+        A `count` of 0 means that the member keeps the topic without partitions, as in Kafka. Use this table as
+        `owned_runs` of a fleet to start the next plan from it.
         """
         return self._rows(ASSIGNED).select(*RUNS.names)
 
     @property
     def changes(self) -> DataFrame:
-        """What members are given, and what is taken from them, with the reason (`tables.share.CHANGES`).
+        """The partitions that members get and lose, with the reason (`tables.share.CHANGES`).
 
-        Share groups know no revocation before an assignment: a member has its new partitions with its next heartbeat.
+        Share groups don't wait for revocations: a member gets its new partitions with its next heartbeat.
         """
         return expand(self._rows(CHANGE)).select(*CHANGES.names)
 
     @property
     def metrics(self) -> DataFrame:
-        """A row per planned group; see `tables.share.METRICS`."""
-        return self._rows(METRICS).select(*FIGURES.names)
+        """Returns a row per planned group; see `tables.share.METRICS`."""
+        return self._rows(METRICS).select(*METRICS_TABLE.names)
 
     @property
     def rejected(self) -> DataFrame:
-        """Share groups that could not be planned: cluster, group_id, code, detail."""
+        """The share groups that can't be planned: cluster, group_id, code, detail."""
         return self._rows(REJECTED).select(*PLAN_TABLES["rejected"].names)
 
     def tables(self) -> dict[str, DataFrame]:
-        """All tables of the plan by name."""
+        """Returns all tables of the plan by name."""
         return {name: getattr(self, name) for name in PLAN_TABLES}
 
     def release(self) -> None:
-        """Give back what is cached in the executors; it is computed anew if needed."""
-        uncached(self.decided)
+        """Removes the plan from the cache of the executors; Spark recomputes it if it is needed again."""
+        uncached(self.tagged_rows)
 
     def _rows(self, kind: str) -> DataFrame:
-        return self.decided.where(F.col("kind") == kind)
+        return self.tagged_rows.where(F.col("kind") == kind)
 
 
 def plan_share(fleet: Fleet) -> SharePlan:
-    """Plan every share group of a fleet (KIP-932): `SimpleAssignor` of Kafka 4.2 to 4.4.
+    """Plans every share group of a fleet (KIP-932) as `SimpleAssignor` of Kafka 4.2 to 4.4 does.
 
-    Share groups are those whose `groups.group_type` is `share`; others are not looked at. What members own now
-    (`owned` or `owned_runs`, in which several may own a partition) is their assignment so far. `initialized` says which
-    partitions the coordinator can assign; without it that is all of them.
+    Share groups are the groups whose `groups.group_type` is `share`; the plan ignores all other groups. The current
+    assignment is `owned` or `owned_runs`, in which several members can own a partition. The table `initialized` lists
+    the partitions that the coordinator can assign; without it, the coordinator can assign all of them.
 
     Returns:
-        the plan. Its tables are lazy, and all come from one pass over the fleet, whose tables are checked at once.
+        The plan. Its tables are lazy, and all come from one pass over the fleet. The fleet's tables are checked at
+        once.
 
     Raises:
-        FleetError: `groups` is missing, or values are there that no plan can be made from.
+        FleetError: The table `groups` is missing, or the fleet contains invalid rows that belong to no group.
     """
     if fleet.groups is None:
         problem = "the table is missing, which says what is a share group"
         raise FleetError([Fault("groups", "group_type", problem, "Give it, with group_type = 'share'")])
-    told = facts.gather_facts(fleet, topic_ids=True, initialized=True, in_order=True)
-    groups = fleet.groups.where(F.col("group_type") == SHARE).select(*GROUP_KEY)
-    mine = told.join(F.broadcast(groups), GROUP_KEY, "left_semi").repartition(facts.num_spark_tasks(fleet), *GROUP_KEY)
-    return SharePlan(fleet, cached(mine.mapInArrow(map_arrow_batches(decide), DECIDED)))
+    share_groups = fleet.groups.where(F.col("group_type") == SHARE).select(*GROUP_KEY)
+    share_facts = facts.gather_facts(fleet, topic_ids=True, initialized=True, in_order=True)
+    share_facts = share_facts.join(F.broadcast(share_groups), GROUP_KEY, "left_semi")
+    share_facts = share_facts.repartition(facts.num_spark_tasks(fleet), *GROUP_KEY)
+    return SharePlan(fleet, cached(share_facts.mapInArrow(map_arrow_batches(plan_share_groups), _PLAN_SCHEMA)))

@@ -17,24 +17,24 @@ from tests.golden.share_rows import Got
 from tests.spark import fleets
 
 NOT_TOLD = 22
-"""Rows whose answer hangs on what a fleet's tables do not say (`share_rows.told_by_a_fleet`)."""
+"""Rows whose assignment a fleet's tables do not determine (`share_rows.is_determined_by_tables`)."""
 
 
 @pytest.mark.once
 def test_the_kernel_plans_what_the_broker_recorded() -> None:
     """Zero differences, empty sets of partitions and what is thrown included; side by side and one by one."""
     rows = share_rows.rows()
-    answered = share_rows.answered(rows)
-    different = [row["case"] for row, got in zip(rows, answered, strict=True) if got != share_rows.expected(row)]
+    assigned = share_rows.assign_rows(rows)
+    different = [row["case"] for row, got in zip(rows, assigned, strict=True) if got != share_rows.expected(row)]
     assert not different, f"{len(different)} cases differ: {different[:20]}"
-    assert answered.count(share_rows.FAILS) == share_rows.FAILING
-    assert [share_rows.answered([row])[0] for row in rows[::7]] == answered[::7]
+    assert assigned.count(share_rows.FAILS) == share_rows.FAILING
+    assert [share_rows.assign_rows([row])[0] for row in rows[::7]] == assigned[::7]
 
 
 def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Callable[[str, int], None]) -> None:
     """The same from the tables of a fleet, in one call; what Kafka throws for is rejected with its words."""
     every = share_rows.rows()
-    rows = [row for row in every if share_rows.told_by_a_fleet(row)]
+    rows = [row for row in every if share_rows.is_determined_by_tables(row)]
     assert len(every) - len(rows) == NOT_TOLD
     planned = plan_share(fleet_of(spark, rows))
     got = planned_sets(planned.runs)
@@ -52,9 +52,9 @@ def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Cal
 
 def fleet_of(spark: SparkSession, rows: list[share_rows.Row]) -> Fleet:
     """Every case a cluster with one group; runs have positions."""
-    told = [share_rows.tables(row) for row in rows]
+    tables = [share_rows.tables(row) for row in rows]
     return Fleet(
-        **{name: fleets.table(spark, name, [line for each in told for line in each[name]]) for name in told[0]}
+        **{name: fleets.table(spark, name, [line for each in tables for line in each[name]]) for name in tables[0]}
     )
 
 

@@ -22,20 +22,22 @@ from spark_assign.groups.kernel.facts import (
 )
 from spark_assign.java.compute_if_absent import ComputedTable, capacities_for, computed_order
 from spark_assign.java.hash_map import spread_hashes
-from spark_assign.share.kernel.plan_groups import decide
-from spark_assign.share.kernel.pool_assignment import quotas
+from spark_assign.share.kernel.plan_groups import plan_share_groups
+from spark_assign.share.kernel.pool_assignment import compute_quotas
 
 Fact = dict[str, Any]
 IDS = {"t": "kYcGx5mSTBWtVzUuEmKbxw", "u": "i_smQ0a4TmmkxNIq7rdHQg"}
 PARTITIONS = {"t": 4, "u": 2}
 
 
-def asks(member: str, *topics: str) -> list[Fact]:
+def subscribes(member: str, *topics: str) -> list[Fact]:
     """A member and its subscriptions."""
-    told = [{"partitions": PARTITIONS.get(topic), "topic_id": IDS.get(topic), "topic": topic} for topic in topics]
+    subscriptions = [
+        {"partitions": PARTITIONS.get(topic), "topic_id": IDS.get(topic), "topic": topic} for topic in topics
+    ]
     return [
         {"kind": MEMBER, "member_id": member},
-        *({"kind": SUBSCRIPTION, "member_id": member} | each for each in told),
+        *({"kind": SUBSCRIPTION, "member_id": member} | each for each in subscriptions),
     ]
 
 
@@ -47,20 +49,20 @@ def owns(member: str, topic: str, *partitions: int, kind: int = OWNED_SLICE) -> 
     return [known | {"first": partition, "count": 1} for partition in partitions]
 
 
-def decided(*facts: list[Fact], group: str = "g") -> dict[str, list[Fact]]:
-    """The answer by kind, without nulls."""
+def plan(*facts: list[Fact], group: str = "g") -> dict[str, list[Fact]]:
+    """The tables by kind, without nulls."""
     lines = [{"cluster": "c", "group_id": group} | fact for each in facts for fact in each]
     lines.append({"cluster": "c", "group_id": group, "kind": GROUP, "group_type": "share"})
-    return answered(lines)
+    return plan_facts(lines)
 
 
-def answered(lines: list[Fact]) -> dict[str, list[Fact]]:
-    """The same of any facts."""
-    answer: dict[str, list[Fact]] = {"assigned": [], "change": [], "metrics": [], "rejected": []}
-    for table in decide(pa.Table.from_pylist(lines, schema=pa.schema(FACT_TYPES))):
+def plan_facts(lines: list[Fact]) -> dict[str, list[Fact]]:
+    """Returns the rows of the plan of any facts by kind, without nulls."""
+    tables: dict[str, list[Fact]] = {"assigned": [], "change": [], "metrics": [], "rejected": []}
+    for table in plan_share_groups(pa.Table.from_pylist(lines, schema=pa.schema(FACT_TYPES))):
         for row in table.to_pylist():
-            answer[row.pop("kind")].append({name: value for name, value in row.items() if value is not None})
-    return answer
+            tables[row.pop("kind")].append({name: value for name, value in row.items() if value is not None})
+    return tables
 
 
 def got(rows: list[Fact]) -> dict[tuple[str, str], list[int]]:
@@ -83,15 +85,15 @@ def changes(rows: list[Fact]) -> set[tuple[str, str, int, str, str]]:
 
 def test_reasons_of_changes() -> None:
     """A topic that is gone, one that is not subscribed to, too much, a member that has left; and what is new."""
-    answer = decided(
-        asks("a", "t"),
-        asks("b", "t"),
+    tables = plan(
+        subscribes("a", "t"),
+        subscribes("b", "t"),
         owns("a", "t", 0, 1, 2),
         owns("a", "gone", 7),
         owns("b", "u", 1),
         owns("z", "t", 3, kind=DEPARTED_SLICE),
     )
-    found = changes(answer["change"])
+    found = changes(tables["change"])
     assert ("a", "gone", 7, "taken", "topic-gone") in found
     assert ("b", "u", 1, "taken", "unsubscribed") in found
     assert ("z", "t", 3, "taken", "member-left") in found
@@ -102,7 +104,7 @@ def test_reasons_of_changes() -> None:
         ("b", "t", 3, "given", "new"),
         ("b", "t", lost, "given", "under-shared"),
     }
-    figures = answer["metrics"][0]
+    figures = tables["metrics"][0]
     assert (figures["given"], figures["taken"], figures["assignments"], figures["partitions"]) == (2, 3, 4, 4)
     assert (figures["min_per_member"], figures["max_per_member"], figures["mean_per_member"]) == (2, 2, 2.0)
     assert (figures["unassigned"], figures["under_shared"]) == (0, 0)
@@ -110,10 +112,10 @@ def test_reasons_of_changes() -> None:
 
 def test_partitions_that_too_many_share() -> None:
     """Two members would do for four partitions; nobody has too many, but one partition has both."""
-    answer = decided(asks("a", "t"), asks("b", "t"), owns("a", "t", 0, 1), owns("b", "t", 1, 2))
-    taken = {each for each in changes(answer["change"]) if each[3] == "taken"}
+    tables = plan(subscribes("a", "t"), subscribes("b", "t"), owns("a", "t", 0, 1), owns("b", "t", 1, 2))
+    taken = {each for each in changes(tables["change"]) if each[3] == "taken"}
     assert {(topic, partition, reason) for _, topic, partition, _, reason in taken} == {("t", 1, "over-shared")}
-    assert Counter(partition for each in got(answer["assigned"]).values() for partition in each) == {
+    assert Counter(partition for each in got(tables["assigned"]).values() for partition in each) == {
         0: 1,
         1: 1,
         2: 1,
@@ -124,44 +126,44 @@ def test_partitions_that_too_many_share() -> None:
 def test_what_is_not_initialised_is_not_given() -> None:
     """But stays with who has it; a count of 0 says that there is nothing of a topic, a group without rows has all."""
     initialized = [{"kind": INITIALIZED, "topic": "t", "first": 0, "step": 2, "count": 2}]
-    answer = decided(asks("a", "t", "u"), initialized, owns("a", "t", 3))
-    (partitions,) = got(answer["assigned"]).values()
+    tables = plan(subscribes("a", "t", "u"), initialized, owns("a", "t", 3))
+    (partitions,) = got(tables["assigned"]).values()
     assert len(partitions) == 2
     assert 3 in partitions
     assert 1 not in partitions
-    assert answer["metrics"][0]["not_assignable"] == 1
+    assert tables["metrics"][0]["not_assignable"] == 1
     none = [{"kind": INITIALIZED, "topic": "t", "first": 0, "step": 1, "count": 0}]
-    answer = decided(asks("a", "t"), none)
-    assert answer["assigned"] == []
-    assert answer["metrics"][0]["partitions"] == 0
-    assert got(decided(asks("a", "t"))["assigned"]) == {("a", "t"): [0, 1, 2, 3]}
+    tables = plan(subscribes("a", "t"), none)
+    assert tables["assigned"] == []
+    assert tables["metrics"][0]["partitions"] == 0
+    assert got(plan(subscribes("a", "t"))["assigned"]) == {("a", "t"): [0, 1, 2, 3]}
 
 
 def test_topics_without_partitions_stay() -> None:
     """As Kafka keeps them: a count of 0, in and out, for as long as the topic is subscribed to."""
-    answer = decided(asks("a", "t", "u"), asks("b", "t", "u"), owns("a", "u"), owns("b", "t", 0, 1, 2, 3))
-    runs = {(row["member_id"], row["topic"]) for row in answer["assigned"] if row["count"] == 0}
+    tables = plan(subscribes("a", "t", "u"), subscribes("b", "t", "u"), owns("a", "u"), owns("b", "t", 0, 1, 2, 3))
+    runs = {(row["member_id"], row["topic"]) for row in tables["assigned"] if row["count"] == 0}
     assert runs <= {("a", "u")}
-    answer = decided(asks("a", "t"), owns("a", "u"))
-    assert {row["topic"] for row in answer["assigned"]} == {"t"}
+    tables = plan(subscribes("a", "t"), owns("a", "u"))
+    assert {row["topic"] for row in tables["assigned"]} == {"t"}
 
 
 def test_subscriptions_to_nothing() -> None:
     """Names that no topic has: nobody gets anything, and what was there is taken; it is no fault."""
-    answer = decided(asks("a", "absent"), owns("a", "t", 0))
-    assert answer["assigned"] == answer["rejected"] == []
-    assert changes(answer["change"]) == {("a", "t", 0, "taken", "unsubscribed")}
-    assert answer["metrics"][0]["unknown_topics"] == 1
-    answer = decided(asks("a", "absent"), asks("b", "absent", "other"), owns("a", "t", 0))
-    assert answer["assigned"] == answer["rejected"] == []
-    assert changes(answer["change"]) == {("a", "t", 0, "taken", "unsubscribed")}
+    tables = plan(subscribes("a", "absent"), owns("a", "t", 0))
+    assert tables["assigned"] == tables["rejected"] == []
+    assert changes(tables["change"]) == {("a", "t", 0, "taken", "unsubscribed")}
+    assert tables["metrics"][0]["unknown_topics"] == 1
+    tables = plan(subscribes("a", "absent"), subscribes("b", "absent", "other"), owns("a", "t", 0))
+    assert tables["assigned"] == tables["rejected"] == []
+    assert changes(tables["change"]) == {("a", "t", 0, "taken", "unsubscribed")}
 
 
 def test_a_topic_of_nobody_stays_where_subscriptions_differ() -> None:
     """A fault of Kafka's: only topics that somebody subscribes to are looked at."""
-    answer = decided(asks("a", "t"), asks("b", "t", "absent"), owns("a", "u", 0, 1))
-    assert got(answer["assigned"])["a", "u"] == [0, 1]
-    assert answer["metrics"][0]["not_assignable"] == 2
+    tables = plan(subscribes("a", "t"), subscribes("b", "t", "absent"), owns("a", "u", 0, 1))
+    assert got(tables["assigned"])["a", "u"] == [0, 1]
+    assert tables["metrics"][0]["not_assignable"] == 2
 
 
 def initialized(topic: str | None, step: int = 1) -> list[Fact]:
@@ -175,54 +177,54 @@ NO_ID = {"kind": SUBSCRIPTION, "member_id": "a", "topic": "t", "partitions": 1, 
 @pytest.mark.parametrize(
     ("facts", "code", "words"),
     [
-        ([*asks("a", "t"), *asks("a")], "duplicate-member", "members: member_id=a"),
-        ([*asks("a", "t"), *owns("x", "t", 0)], "unknown-member", "owned_runs: member_id=x"),
-        ([*asks("a", "t"), *owns("a", "t", 0), *owns("a", "t", 0)], "duplicate-owned", "partition=0"),
-        ([*asks("a", "t"), *initialized("t", step=0)], "bad-partition", "initialized: topic=t"),
-        ([*asks("a", "t"), *initialized(None)], "null-key", "initialized: topic=null"),
-        ([*asks("a"), NO_ID], "bad-topic-id", "'short'"),
+        ([*subscribes("a", "t"), *subscribes("a")], "duplicate-member", "members: member_id=a"),
+        ([*subscribes("a", "t"), *owns("x", "t", 0)], "unknown-member", "owned_runs: member_id=x"),
+        ([*subscribes("a", "t"), *owns("a", "t", 0), *owns("a", "t", 0)], "duplicate-owned", "partition=0"),
+        ([*subscribes("a", "t"), *initialized("t", step=0)], "bad-partition", "initialized: topic=t"),
+        ([*subscribes("a", "t"), *initialized(None)], "null-key", "initialized: topic=null"),
+        ([*subscribes("a"), NO_ID], "bad-topic-id", "'short'"),
     ],
 )
 def test_faults(facts: list[Fact], code: str, words: str) -> None:
     """One group is rejected, and the other one is planned."""
     keys = [{"cluster": "c", "group_id": name} for name in ("bad", "good")]
-    lines = [keys[0] | fact for fact in facts] + [keys[1] | fact for fact in asks("a", "t")]
+    lines = [keys[0] | fact for fact in facts] + [keys[1] | fact for fact in subscribes("a", "t")]
     lines += [key | {"kind": GROUP, "group_type": "share"} for key in keys]
-    answer = answered(lines)
-    ((refused),) = answer["rejected"]
-    assert (refused["group_id"], refused["code"]) == ("bad", code)
-    assert words in refused["detail"]
-    assert {row["group_id"] for row in answer["assigned"]} == {"good"}
-    assert {row["group_id"] for row in answer["metrics"]} == {"good"}
+    tables = plan_facts(lines)
+    ((rejected_row),) = tables["rejected"]
+    assert (rejected_row["group_id"], rejected_row["code"]) == ("bad", code)
+    assert words in rejected_row["detail"]
+    assert {row["group_id"] for row in tables["assigned"]} == {"good"}
+    assert {row["group_id"] for row in tables["metrics"]} == {"good"}
 
 
 def test_groups_without_members_are_not_forgotten() -> None:
     """They have figures, all of them zero."""
-    answer = decided()
-    assert answer["metrics"] == [{"cluster": "c", "group_id": "g"} | dict.fromkeys(_figures(answer), 0)]
+    tables = plan()
+    assert tables["metrics"] == [{"cluster": "c", "group_id": "g"} | dict.fromkeys(_figures(tables), 0)]
 
 
-def _figures(answer: dict[str, list[Fact]]) -> list[str]:
-    return [name for name in answer["metrics"][0] if name not in ("cluster", "group_id")]
+def _figures(tables: dict[str, list[Fact]]) -> list[str]:
+    return [name for name in tables["metrics"][0] if name not in ("cluster", "group_id")]
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
-    """The same rows, shuffled: the same answer."""
+    """The same rows, shuffled: the same tables."""
     draw = Random(7)
     lines = [
         {"cluster": "c", "group_id": f"g{group}"} | fact
         for group in range(20)
         for member in range(draw.randint(1, 9))
         for fact in [
-            *asks(f"m{member}", *draw.sample(["t", "u"], draw.randint(1, 2))),
+            *subscribes(f"m{member}", *draw.sample(["t", "u"], draw.randint(1, 2))),
             *owns(f"m{member}", "t", *draw.sample(range(4), draw.randint(0, 3))),
         ]
     ]
     lines += [{"cluster": "c", "group_id": f"g{group}", "kind": GROUP, "group_type": "share"} for group in range(20)]
-    first = answered(lines)
+    first = plan_facts(lines)
     for _ in range(3):
         draw.shuffle(lines)
-        again = answered(lines)
+        again = plan_facts(lines)
         for kind, rows in first.items():
             assert sorted(map(str, rows)) == sorted(map(str, again[kind]))
     assert first["assigned"]
@@ -234,27 +236,27 @@ def test_the_order_of_rows_does_not_matter() -> None:
 def test_promises_of_a_group_that_begins() -> None:
     """From nothing: everybody has its quota, every partition its members, nobody has a partition twice."""
     for members in (1, 2, 3, 5, 8, 13):
-        answer = decided(*(asks(f"m{member}", "t", "u") for member in range(members)))
-        if answer["rejected"]:
+        tables = plan(*(subscribes(f"m{member}", "t", "u") for member in range(members)))
+        if tables["rejected"]:
             continue
-        figures = answer["metrics"][0]
+        figures = tables["metrics"][0]
         assert figures["max_per_member"] - figures["min_per_member"] <= 1
-        assert figures["assignments"] == sum(map(len, got(answer["assigned"]).values()))
-        assert all(len(set(each)) == len(each) for each in got(answer["assigned"]).values())
+        assert figures["assignments"] == sum(map(len, got(tables["assigned"]).values()))
+        assert all(len(set(each)) == len(each) for each in got(tables["assigned"]).values())
 
 
-def test_what_is_planned_once_stays() -> None:
+def test_a_plan_is_stable() -> None:
     """Beginning with what was planned, nothing changes any more."""
-    first = decided(*(asks(f"m{member}", "t", "u") for member in range(4)))
+    first = plan(*(subscribes(f"m{member}", "t", "u") for member in range(4)))
     had = [owns(member, topic, *at) for (member, topic), at in got(first["assigned"]).items()]
-    again = decided(*(asks(f"m{member}", "t", "u") for member in range(4)), *had)
+    again = plan(*(subscribes(f"m{member}", "t", "u") for member in range(4)), *had)
     assert again["change"] == []
     assert got(again["assigned"]) == got(first["assigned"])
 
 
 def test_quotas() -> None:
     """Three members and four partitions: 2, 1, 1. Five and two: three members a partition, as six assignments."""
-    sharing, quota = quotas(np.array([3, 5, 2]), np.array([4, 2, 0]))
+    sharing, quota = compute_quotas(np.array([3, 5, 2]), np.array([4, 2, 0]))
     assert sharing.tolist() == [1, 3, 0]
     assert quota.tolist() == [2, 1, 1, 2, 1, 1, 1, 1, 0, 0]
 
@@ -266,12 +268,12 @@ def test_keys_that_share_a_hash_cannot_be_foretold() -> None:
         {"kind": SUBSCRIPTION, "member_id": "a", "topic": f"t{n:02}", "partitions": 3, "topic_id": each}
         for n, each in enumerate(ids)
     ]
-    lines = [{"group_id": "bad"} | fact for fact in [*asks("a"), *topics]]
-    lines += [{"group_id": f"good-{n}"} | fact for n in range(4) for fact in asks("a", "t")]
-    answer = answered([{"cluster": "c"} | line for line in lines])
-    assert [(row["group_id"], row["code"]) for row in answer["rejected"]] == [("bad", "identity-order")]
-    assert {row["group_id"] for row in answer["metrics"]} == {f"good-{n}" for n in range(4)}
-    assert len(answer["assigned"]) == 4
+    lines = [{"group_id": "bad"} | fact for fact in [*subscribes("a"), *topics]]
+    lines += [{"group_id": f"good-{n}"} | fact for n in range(4) for fact in subscribes("a", "t")]
+    tables = plan_facts([{"cluster": "c"} | line for line in lines])
+    assert [(row["group_id"], row["code"]) for row in tables["rejected"]] == [("bad", "identity-order")]
+    assert {row["group_id"] for row in tables["metrics"]} == {f"good-{n}" for n in range(4)}
+    assert len(tables["assigned"]) == 4
 
 
 def test_maps_filled_by_computing() -> None:
@@ -298,7 +300,7 @@ def test_maps_filled_by_computing() -> None:
 
 
 def table_of(calls: np.ndarray) -> list[int]:
-    """The walk of a table that was asked for these keys, key by key."""
+    """The walk of a table after `computeIfAbsent` of these keys, key by key."""
     table = ComputedTable(16, int)
     for key in calls.tolist():
         table.put(key, key * 16)

@@ -1,4 +1,1 @@
-"""The assignor of share groups (KIP-932): `org.apache.kafka.coordinator.group.assignor.SimpleAssignor`."""
-
-SIMPLE = "share-simple"
-"""Its name here; Kafka calls it `simple`. There is no other for share groups."""
+"""Kafka's assignor of share groups (KIP-932): `org.apache.kafka.coordinator.group.assignor.SimpleAssignor`."""

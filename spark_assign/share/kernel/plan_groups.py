@@ -1,21 +1,21 @@
-"""One pass over whole share groups: facts in (`groups.kernel.facts`), everything that is decided out, as one table.
+"""Plans complete share groups in one pass: takes facts (`groups.kernel.facts`) and returns one tagged table.
 
-A row of the answer is tagged by its `kind`:
+The `kind` of a row determines the columns that it uses:
 
-    assigned    member_id, topic, first, step, count: a run of the plan; a count of 0: a topic without partitions
-    change      the same of what a member is given or loses: change (given, taken), reason
-    metrics     the figures of a group
-    rejected    code, detail: a group that cannot be planned
+    assigned    member_id, topic, first, step, count: a slice of the plan; a count of 0: a topic without partitions
+    change      the same columns for a slice that a member gets or loses; change (given, taken), reason
+    metrics     the metrics of a group
+    rejected    code, detail: a group that can't be planned
 
-Reasons, the first that fits. What is taken
+Reasons; the first that applies counts. For lost partitions:
     member-left     the member has left the group
-    topic-gone      the topic does not exist (any more)
-    unsubscribed    the member does not subscribe to the topic (any more)
-    over-shared     the partition has more members than it should
-    over-quota      the member has more than its share
-What is given
-    new             no member had it
-    under-shared    it has fewer members than it should
+    topic-gone      the topic doesn't exist
+    unsubscribed    the member doesn't subscribe to the topic
+    over-shared     the partition has more members than it needs
+    over-quota      the member has more partitions than its quota
+For new partitions:
+    new             no member had the partition
+    under-shared    the partition has fewer members than it needs
 """
 
 from __future__ import annotations
@@ -36,109 +36,119 @@ from spark_assign.java.key_index import named
 from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
-from spark_assign.share.kernel.assignment_changes import REASONS, ShareAssignmentChanges
-from spark_assign.share.kernel.group_metrics import FIGURES, measure
-from spark_assign.share.kernel.share_group_input import list_groups
+from spark_assign.share.kernel.assignment_changes import (
+    METRIC_COLUMNS,
+    REASONS,
+    ShareAssignmentChanges,
+    compute_metrics,
+)
+from spark_assign.share.kernel.share_group_input import read_share_group_input
 from spark_assign.share.kernel.simple_assignor import assign_simple
 
 ASSIGNED, CHANGE, METRICS, REJECTED = "assigned", "change", "metrics", "rejected"
-GIVEN, TAKEN = "given", "taken"
+ADDED, REVOKED = "given", "taken"
 
-_TEXT = pa.string()
-DECIDED = pa.schema(
+_STRING = pa.string()
+SHARE_PLAN_ROWS = pa.schema(
     {
-        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "topic"), _TEXT),
+        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "topic"), _STRING),
         **dict.fromkeys(("first", "step", "count"), pa.int32()),
-        **dict.fromkeys(("change", "reason", "code", "detail"), _TEXT),
-        **FIGURES,
+        **dict.fromkeys(("change", "reason", "code", "detail"), _STRING),
+        **METRIC_COLUMNS,
     }
 )
 
-FAILS = (
+ASSIGNOR_FAILS = (
     "kafka-fails",
     "Kafka's SimpleAssignor throws here: java.util.NoSuchElementException. The group keeps the assignment that it has; "
     "a member that joins or leaves, or another number of partitions, may let it go on",
 )
-IDENTITY = (
+IDENTITY_ORDER = (
     "identity-order",
     "More than seven partitions share a bucket of the assignor's HashMap, and two of them a hash code. Their order "
     "hangs on System.identityHashCode, which is another one in every broker",
 )
 
 
-def decide(facts: pa.Table) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts, in tables with the columns of `DECIDED`."""
-    for kind, rows in _answer(facts):
-        yield tagged(kind, {name: rows[name] for name in rows.column_names}, len(rows), DECIDED)
+def plan_share_groups(fact_table: pa.Table) -> Iterator[pa.Table]:
+    """Yields the plan of all groups of the facts, as tables with the columns of `SHARE_PLAN_ROWS`."""
+    for kind, rows in _plan(fact_table):
+        yield tagged(kind, {name: rows[name] for name in rows.column_names}, len(rows), SHARE_PLAN_ROWS)
 
 
-def _answer(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    told = index_facts(facts)
-    faults = find_faults(told, also=("share",))
-    specs = read_group_specs(told, set(faults))
-    found = read_topic_ids_of_specs(specs)
-    ids, refused = found.topic_ids, dict(found.rejected)
-    fine = np.ones(specs.num_groups, bool)
-    fine[list(refused)] = False
-    for outcome in _ask(specs, ids, fine, refused):
-        refused |= dict.fromkeys(np.flatnonzero(outcome.answer.failed).tolist(), FAILS)
-        yield ASSIGNED, _rows(specs, outcome.runs(), specs.member_id)
-        yield from ((CHANGE, rows) for rows in _changes(outcome))
-        figures = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | measure(specs, outcome))
-        yield METRICS, figures.filter(pa.array(outcome.chosen))
-    yield REJECTED, rejected_table(told, faults)
-    groups = sorted(refused)
-    words = {
-        name: pa.array([refused[group][at] for group in groups], _TEXT) for at, name in enumerate(("code", "detail"))
+def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    facts = index_facts(fact_table)
+    faults = find_faults(facts, also=("share",))
+    specs = read_group_specs(facts, set(faults))
+    ids = read_topic_ids_of_specs(specs)
+    rejected = dict(ids.rejected)
+    is_valid = np.ones(specs.num_groups, bool)
+    is_valid[list(rejected)] = False
+    for changes in _assign(specs, ids.topic_ids, is_valid, rejected):
+        rejected |= dict.fromkeys(np.flatnonzero(changes.assignment.failed).tolist(), ASSIGNOR_FAILS)
+        yield ASSIGNED, _slice_rows(specs, changes.slices(), specs.member_id)
+        yield from ((CHANGE, rows) for rows in _change_rows(changes))
+        metrics = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | compute_metrics(changes))
+        yield METRICS, metrics.filter(pa.array(changes.is_planned))
+    yield REJECTED, rejected_table(facts, faults)
+    groups = sorted(rejected)
+    reasons = {
+        name: pa.array([rejected[group][index] for group in groups], _STRING)
+        for index, name in enumerate(("code", "detail"))
     }
-    yield REJECTED, pa.table(group_key_columns(specs, np.array(groups, np.int64)) | words)
-    yield METRICS, _without_members(facts, find_empty_groups(told, set(faults)))
+    yield REJECTED, pa.table(group_key_columns(specs, np.array(groups, np.int64)) | reasons)
+    yield METRICS, _empty_group_metrics(fact_table, find_empty_groups(facts, set(faults)))
 
 
-def _ask(
-    specs: GroupSpecs, ids: TopicIds, chosen: BoolArray, refused: dict[int, tuple[str, str]]
+def _assign(
+    specs: GroupSpecs, ids: TopicIds, selected: BoolArray, rejected: dict[int, tuple[str, str]]
 ) -> Iterator[ShareAssignmentChanges]:
-    """The answer for these groups, all at once; those that cannot be foretold are found by halving, and refused."""
-    listed = list_groups(specs, ids, chosen)
+    """Assigns the selected groups at once. If an order is unknowable, bisects the groups and rejects the affected
+    ones."""
+    group_input = read_share_group_input(specs, ids, selected)
     try:
-        yield ShareAssignmentChanges(specs, listed, assign_simple(listed.groups))
+        yield ShareAssignmentChanges(specs, group_input, assign_simple(group_input.share_specs))
     except IdentityDecides:
-        groups = np.flatnonzero(chosen)
+        groups = np.flatnonzero(selected)
         if len(groups) == 1:
-            refused[int(groups[0])] = IDENTITY
+            rejected[int(groups[0])] = IDENTITY_ORDER
             return
         for half in np.array_split(groups, 2):
-            some = np.zeros_like(chosen)
-            some[half] = True
-            yield from _ask(specs, ids, some, refused)
+            selected_half = np.zeros_like(selected)
+            selected_half[half] = True
+            yield from _assign(specs, ids, selected_half, rejected)
 
 
-# --- the answer ---------------------------------------------------------------------------------------------------
+# --- rows of the result -------------------------------------------------------------------------------------------
 
 
-def _rows(specs: GroupSpecs, runs: PartitionSlices, ids: pa.Array) -> pa.Table:
-    """Runs by name; their members are numbers of these ids."""
-    names = group_key_columns(specs, specs.topics.group[runs.topic])
-    names |= {"member_id": named(ids, runs.member), "topic": named(specs.topic, runs.topic)}
-    return pa.table(names | {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")})
+def _slice_rows(specs: GroupSpecs, slices: PartitionSlices, member_ids: pa.Array) -> pa.Table:
+    """Returns slices with names; their members index into `member_ids`."""
+    names = group_key_columns(specs, specs.topics.group[slices.topic])
+    names |= {"member_id": named(member_ids, slices.member), "topic": named(specs.topic, slices.topic)}
+    return pa.table(names | {name: pa.array(getattr(slices, name)) for name in ("first", "step", "count")})
 
 
-def _changes(outcome: ShareAssignmentChanges) -> Iterator[pa.Table]:
-    specs = outcome.specs
-    left = outcome.left()
-    went = left, np.full(len(left), REASONS.index("member-left"))
-    taken = outcome.compressed(outcome.taken, outcome.why_taken())
-    given = outcome.compressed(outcome.given, outcome.why_given())
-    parts = ((TAKEN, went, specs.facts.member_id), (TAKEN, taken, specs.member_id), (GIVEN, given, specs.member_id))
-    for change, (runs, why), ids in parts:
-        rows = _rows(specs, runs, ids)
-        reason = pa.array(REASONS, _TEXT).take(pa.array(why, pa.int64()))
-        change_of = pa.repeat(pa.scalar(change, _TEXT), len(rows))
-        yield rows.append_column("change", change_of).append_column("reason", reason)
+def _change_rows(changes: ShareAssignmentChanges) -> Iterator[pa.Table]:
+    specs = changes.specs
+    departed = changes.departed()
+    departed_reason = np.full(len(departed), REASONS.index("member-left"))
+    revoked, revoked_reason = changes.compress(changes.revoked, changes.revoked_reasons())
+    added, added_reason = changes.compress(changes.added, changes.added_reasons())
+    for change, slices, reason, member_ids in (
+        (REVOKED, departed, departed_reason, specs.facts.member_id),
+        (REVOKED, revoked, revoked_reason, specs.member_id),
+        (ADDED, added, added_reason, specs.member_id),
+    ):
+        rows = _slice_rows(specs, slices, member_ids)
+        reasons = pa.array(REASONS, _STRING).take(pa.array(reason, pa.int64()))
+        yield rows.append_column("change", pa.repeat(pa.scalar(change, _STRING), len(rows))).append_column(
+            "reason", reasons
+        )
 
 
-def _without_members(facts: pa.Table, rows: IntArray) -> pa.Table:
-    """The figures of groups that nobody is in: nothing to decide, and not forgotten."""
-    at = pa.array(rows, pa.int64())
-    names = {name: column(facts, name).take(at) for name in ("cluster", "group_id")}
-    return pa.table(names | {name: pa.array(np.zeros(len(at)), kind) for name, kind in FIGURES.items()})
+def _empty_group_metrics(fact_table: pa.Table, rows: IntArray) -> pa.Table:
+    """Returns metrics of groups without members: 0 everywhere. `rows` are rows of the facts."""
+    index = pa.array(rows, pa.int64())
+    names = {name: column(fact_table, name).take(index) for name in ("cluster", "group_id")}
+    return pa.table(names | {name: pa.array(np.zeros(len(index)), kind) for name, kind in METRIC_COLUMNS.items()})

@@ -1,33 +1,33 @@
-"""How one pool of partitions is shared among members: the four steps of Kafka's simple assignor.
+"""Assigns one pool of partitions to members: the four steps of Kafka's `SimpleAssignor`.
 
-Principles, in this priority
-    1. Balance: with m members and p partitions, every partition goes to `sharing` members, m / p rounded up; and
-       every member has sharing * p / m of them, rounded up or down (its quota).
-    2. Stickiness: nothing is taken but what is too much.
+Principles, in order of priority
+    1. Balance: with m members and p partitions, each partition goes to `desired_sharing` members, m / p rounded up; and
+       each member gets desired_sharing * p / m partitions, rounded up or down (its quota).
+    2. Stickiness: the assignor revokes only what exceeds a limit.
 
-Example: three members, t0 with 2 partitions. Sharing is 2, the quotas are 2, 1 and 1.
+Example: three members, t0 with 2 partitions. The desired sharing is 2; the quotas are 2, 1, and 1.
     before                    after
     C0: [t0p0 t0p1]           C0: [t0p0 t0p1]
-    C1: [t0p0 t0p1]           C1: [t0p0]         has one too many, and gives up the first of its set, say t0p1
-    C2: []                    C2: [t0p1]         which wants a second member again
+    C1: [t0p0 t0p1]           C1: [t0p0]         exceeds its quota and loses the first partition of its set, say t0p1
+    C2: []                    C2: [t0p1]         t0p1 needs a second member again
 
 Steps
-    1. Quotas.
-    2. Members beyond their quota give up partitions, in the order of their own hash sets.
-    3. Partitions with more than `sharing` members lose some, in the order of the partitions' hash sets of members.
-    4. Partitions with fewer get some: in the order of the hash map of partitions, each from the next of the members
-       below their quota, round and round.
+    1. Compute the quotas.
+    2. Revoke partitions from members that exceed their quota, in the order of the member's hash set of partitions.
+    3. Revoke partitions with more than `desired_sharing` members, in the order of the partition's hash set of members.
+    4. Assign partitions with fewer members: in the order of the hash map of partitions, each to the next of the members
+       below their quota, in turns.
 
-Step 4 has three faults of Kafka's, and so has the answer
-    - a member whose turn it is but that had the partition before loses the turn;
-    - what step 4 gives is not noted with the partition. In the next time round the same member can be given the same
-      partition once more, which then counts as one more of its members;
-    - when a time round has given nothing, this partition gets no more members, and no later one gets any. And when the
-      last member reached its quota with a partition that wants still more, Kafka begins a time round without members:
-      `NoSuchElementException`.
+Step 4 has three defects in Kafka, which this module reproduces
+    - A member whose turn it is, but that already has the partition, loses its turn.
+    - Kafka doesn't record assignments of step 4 with the partition. In the next cycle, the same member can get the same
+      partition a second time, which then counts as a further member of the partition.
+    - If a complete cycle assigns nothing, this partition gets no more members, and no later partition gets any. If the
+      last member reaches its quota with a partition that needs more members, Kafka starts a cycle without members and
+      throws `NoSuchElementException`.
 
-Many pools are looked at side by side. Members stand in hash sets by their number, ascending up to 65,536 of them; a
-broker allows a thousand.
+The module assigns many pools at once. The hash set of members is in ascending order of the member index for up to
+65,536 members; a broker allows a thousand.
 """
 
 from __future__ import annotations
@@ -43,210 +43,225 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges
 from spark_assign.numeric.segmented_arrays import row_numbers as ranks_of
 
-STAYS, UNSUBSCRIBED, OVER_QUOTA, OVER_SHARED = range(4)
-"""Whether a member keeps what it had, and if not, why."""
+KEPT, UNSUBSCRIBED, OVERFILLED, OVERSHARED = range(4)
+"""Whether a member keeps a partition, and if not, the reason."""
 
 
 @dataclass(frozen=True)
 class PartitionPools:
-    """Pools of partitions to be shared.
+    """Pools of partitions and the members that share them.
 
     Attributes:
-        of_taker, member, quota: of each member of a pool, ascending by both, how many partitions it shall have.
-        subscribers: of each pool how many members subscribe to it; others have no quota, but may have had something.
-        sharing: of each pool how many members each of its partitions shall have.
-        of_key, hashes: of each partition of a pool its pool, and its hash code.
-        ranks: of each partition, ascending as `compareTo` has them; null for keys that do not compare.
-        pool_member, key: what members had, ascending by pool_member, in the order of their maps and sets.
-        wanted: the partitions that are to be shared, pool after pool in the order in which Kafka lists them.
+        pool_of_member, member: pool of each member, and its index in the group; sorted by both.
+        quota: desired number of partitions of each member (Kafka: desiredAssignmentCount).
+        num_subscribers: number of subscribers of each pool. Other members have quota 0, but can own partitions.
+        desired_sharing: desired number of members per partition of each pool.
+        pool_of_partition, partition_hash: pool and hash code of each partition.
+        partition_rank: rank of each partition in the order of `compareTo`; None if the map keys aren't `Comparable`.
+        previous_member, previous_partition: previous assignments, as indexes of members and partitions of the pools;
+            ascending by member, in the order of its maps and sets.
+        assignable: the assignable partitions, by pool in the order in which Kafka lists them.
     """
 
     pool_of_member: IntArray
     member: IntArray
     quota: IntArray
-    subscribers: IntArray
-    sharing: IntArray
-    of_key: IntArray
-    hashes: IntArray
-    ranks: IntArray | None
-    pool_member: IntArray
-    key: IntArray
-    wanted: IntArray
+    num_subscribers: IntArray
+    desired_sharing: IntArray
+    pool_of_partition: IntArray
+    partition_hash: IntArray
+    partition_rank: IntArray | None
+    previous_member: IntArray
+    previous_partition: IntArray
+    assignable: IntArray
 
 
 @dataclass(frozen=True)
-class Shares:
-    """Who keeps and gets what.
+class PoolAssignment:
+    """The assignment of pools.
 
     Attributes:
-        reason: of each thing that members had whether it stays.
-        pool_member, key: what is given.
-        failed: pools in which Kafka throws.
+        reason: for each previous assignment, `KEPT` or why it ends.
+        pool_member, partition: the new assignments, as indexes of members and partitions of the pools.
+        failed: pools for which Kafka throws `NoSuchElementException`.
     """
 
     reason: IntArray
     pool_member: IntArray
-    key: IntArray
+    partition: IntArray
     failed: IntArray
 
 
-def quotas(members: IntArray, partitions: IntArray) -> tuple[IntArray, IntArray]:
-    """Step 1, of pools with so many members (at least one) and partitions.
+def compute_quotas(num_members: IntArray, num_partitions: IntArray) -> tuple[IntArray, IntArray]:
+    """Step 1: computes the limits of pools with at least one member each.
 
     Returns:
-        the members that each partition shall have, and, member after member, the partitions that each shall have.
+        The desired number of members per partition of each pool, and the quota of each member, member by member.
     """
-    sharing = np.where(partitions > 0, -(-members // np.maximum(partitions, 1)), 0)
-    precise = (sharing * partitions / members).repeat(members)
-    place = ranks_of(np.arange(len(members)).repeat(members))
-    return sharing, (np.ceil(precise * (place + 1)) - np.ceil(precise * place)).astype(np.int64)
+    desired_sharing = np.where(num_partitions > 0, -(-num_members // np.maximum(num_partitions, 1)), 0)
+    precise = (desired_sharing * num_partitions / num_members).repeat(num_members)
+    position = ranks_of(np.arange(len(num_members)).repeat(num_members))
+    return desired_sharing, (np.ceil(precise * (position + 1)) - np.ceil(precise * position)).astype(np.int64)
 
 
-def share_out(pools: PartitionPools) -> Shares:
-    """Steps 2 to 4.
+def assign_pools(pools: PartitionPools) -> PoolAssignment:
+    """Performs steps 2 to 4.
 
     Raises:
-        IdentityDecides: Java would have to order two partitions that do not compare.
+        IdentityDecides: Java would have to order two partitions that aren't `Comparable`.
     """
-    reason = np.full(len(pools.key), STAYS)
-    _take_from_members(pools, reason)
-    _take_from_partitions(pools, reason)
-    return _give(pools, reason)
+    reason = np.full(len(pools.previous_partition), KEPT)
+    _revoke_overfilled_members(pools, reason)
+    _revoke_overshared_partitions(pools, reason)
+    return _assign_remaining_partitions(pools, reason)
 
 
-def _take_from_members(pools: PartitionPools, reason: IntArray) -> None:
-    """Step 2."""
-    surplus = np.bincount(pools.pool_member, minlength=len(pools.quota)) - pools.quota
-    some = np.flatnonzero(surplus[pools.pool_member] > 0)
-    if not len(some):
-        return
-    key, pool_member = pools.key[some], pools.pool_member[some]
-    ranks = None if pools.ranks is None else pools.ranks[key]
-    walk = some[table_order(pools.hashes[key], ranks, pool_member)]
-    pool_member = pools.pool_member[walk]
-    reason[walk[ranks_of(pool_member) < surplus[pool_member]]] = OVER_QUOTA
-
-
-def _take_from_partitions(pools: PartitionPools, reason: IntArray) -> None:
-    """Step 3."""
-    sharing = pools.sharing[pools.of_key]
-    surplus = np.bincount(pools.key[reason == STAYS], minlength=len(sharing)) - sharing
-    rows = np.flatnonzero(surplus[pools.key] > 0)
+def _revoke_overfilled_members(pools: PartitionPools, reason: IntArray) -> None:
+    """Step 2: marks previous assignments beyond the quota of their member."""
+    surplus = np.bincount(pools.previous_member, minlength=len(pools.quota)) - pools.quota
+    rows = np.flatnonzero(surplus[pools.previous_member] > 0)
     if not len(rows):
         return
-    rows = rows[np.argsort(pools.key[rows], kind="stable")]
-    member, key = pools.member[pools.pool_member[rows]], pools.key[rows]
-    walk = rows[table_order(member, member, key)]
-    for each in treeified_groups(member, key).tolist():
-        begin, end = np.searchsorted(key, [each, each + 1])
-        walk[begin:end] = _walk_of_what_is_left(pools, rows[begin:end], reason)
-    walk = walk[reason[walk] == STAYS]
-    key = pools.key[walk]
-    reason[walk[ranks_of(key) < surplus[key]]] = OVER_SHARED
+    partition, member = pools.previous_partition[rows], pools.previous_member[rows]
+    ranks = None if pools.partition_rank is None else pools.partition_rank[partition]
+    rows = rows[table_order(pools.partition_hash[partition], ranks, member)]
+    member = pools.previous_member[rows]
+    reason[rows[ranks_of(member) < surplus[member]]] = OVERFILLED
 
 
-def _walk_of_what_is_left(pools: PartitionPools, rows: IntArray, reason: IntArray) -> IntArray:
-    """The rows of one partition in the walk of its set of members, those first that step 2 has taken out of it.
+def _revoke_overshared_partitions(pools: PartitionPools, reason: IntArray) -> None:
+    """Step 3: marks previous assignments beyond the desired sharing of their partition."""
+    desired_sharing = pools.desired_sharing[pools.pool_of_partition]
+    surplus = np.bincount(pools.previous_partition[reason == KEPT], minlength=len(desired_sharing)) - desired_sharing
+    rows = np.flatnonzero(surplus[pools.previous_partition] > 0)
+    if not len(rows):
+        return
+    rows = rows[np.argsort(pools.previous_partition[rows], kind="stable")]
+    member, partition = pools.member[pools.previous_member[rows]], pools.previous_partition[rows]
+    set_rows = rows[table_order(member, member, partition)]
+    for treeified in treeified_groups(member, partition).tolist():
+        start, end = np.searchsorted(partition, [treeified, treeified + 1])
+        set_rows[start:end] = _treeified_set_order(pools, rows[start:end], reason)
+    set_rows = set_rows[reason[set_rows] == KEPT]
+    partition = pools.previous_partition[set_rows]
+    reason[set_rows[ranks_of(partition) < surplus[partition]]] = OVERSHARED
 
-    A bucket that is a tree changes its order when something is taken out, which step 2 does in the order of the map of
+
+def _treeified_set_order(pools: PartitionPools, rows: IntArray, reason: IntArray) -> IntArray:
+    """Returns the rows of one partition in the order of its set of members, revoked ones first.
+
+    A treeified bucket changes its order if an element is removed. Step 2 removes members in the order of the map of
     members.
     """
-    pool = pools.of_key[pools.key[rows[0]]]
-    every = pools.member[pools.pool_member[pools.of_key[pools.key] == pool]]
-    one, numbers = np.zeros(len(every), np.int64), np.arange(int(every.max()) + 1)
-    members = computed_order(every, one, numbers, numbers, capacities_for(pools.subscribers[[pool]]))
-    row = dict(zip(pools.member[pools.pool_member[rows]].tolist(), rows.tolist(), strict=True))
+    pool = pools.pool_of_partition[pools.previous_partition[rows[0]]]
+    pool_rows = pools.pool_of_partition[pools.previous_partition] == pool
+    calls = pools.member[pools.previous_member[pool_rows]]
+    indexes = np.arange(int(calls.max()) + 1)
+    capacities = capacities_for(pools.num_subscribers[[pool]])
+    members = computed_order(calls, np.zeros(len(calls), np.int64), indexes, indexes, capacities)
+    member_row = dict(zip(pools.member[pools.previous_member[rows]].tolist(), rows.tolist(), strict=True))
     table: HashTable[int] = HashTable(rank=int)
-    for each in row:
-        table.add(each, each)
-    gone = [each for each in members.tolist() if each in row and reason[row[each]] != STAYS]
-    for each in gone:
-        table.remove(each)
-    return np.array([row[each] for each in (*gone, *table.walk())], np.int64)
+    for member in member_row:
+        table.add(member, member)
+    removed = [member for member in members.tolist() if member in member_row and reason[member_row[member]] != KEPT]
+    for member in removed:
+        table.remove(member)
+    return np.array([member_row[member] for member in (*removed, *table.walk())], np.int64)
 
 
-def _give(pools: PartitionPools, reason: IntArray) -> Shares:
-    """Step 4."""
-    kept = reason == STAYS
-    lacking = pools.quota - np.bincount(pools.pool_member[kept], minlength=len(pools.quota))
-    had = np.bincount(pools.key[kept], minlength=len(pools.of_key))
-    walk = _walk_of_partitions(pools)
-    walk = walk[had[walk] < pools.sharing[pools.of_key[walk]]]
-    holders = _holders(pools, kept, (had > 0) & (had < pools.sharing[pools.of_key]))
-    unfilled = np.flatnonzero(lacking > 0)
-    turns = {
-        int(pools.pool_of_member[unfilled[begin]]): unfilled[begin:end].tolist()
-        for begin, end in key_ranges(pools.pool_of_member[unfilled])
+def _assign_remaining_partitions(pools: PartitionPools, reason: IntArray) -> PoolAssignment:
+    """Step 4: assigns partitions that have too few members."""
+    kept = reason == KEPT
+    unfilled = pools.quota - np.bincount(pools.previous_member[kept], minlength=len(pools.quota))
+    num_kept = np.bincount(pools.previous_partition[kept], minlength=len(pools.pool_of_partition))
+    desired_sharing = pools.desired_sharing[pools.pool_of_partition]
+    partitions = _partition_map_order(pools)
+    partitions = partitions[num_kept[partitions] < desired_sharing[partitions]]
+    owners = _find_owners(pools, kept, (num_kept > 0) & (num_kept < desired_sharing))
+    unfilled_members = np.flatnonzero(unfilled > 0)
+    members_by_pool = {
+        int(pools.pool_of_member[unfilled_members[start]]): unfilled_members[start:end].tolist()
+        for start, end in key_ranges(pools.pool_of_member[unfilled_members])
     }
-    needs = (pools.sharing[pools.of_key[walk]] - had[walk]).tolist()
-    lacks = lacking.tolist()
-    pool_members: list[int] = []
-    keys: list[int] = []
+    missing = (desired_sharing[partitions] - num_kept[partitions]).tolist()
+    remaining_quota = unfilled.tolist()
+    assigned_members: list[int] = []
+    assigned_partitions: list[int] = []
     failed: list[int] = []
-    for begin, end in key_ranges(pools.of_key[walk]):
-        pool = int(pools.of_key[walk[begin]])
-        needy = zip(walk[begin:end].tolist(), needs[begin:end], strict=True)
+    for start, end in key_ranges(pools.pool_of_partition[partitions]):
+        pool = int(pools.pool_of_partition[partitions[start]])
+        undershared = zip(partitions[start:end].tolist(), missing[start:end], strict=True)
         try:
-            for key, pool_member in _deal(needy, holders, turns.get(pool, []), lacks):
-                keys.append(key)
-                pool_members.append(pool_member)
-        except NobodyIsLeft:
+            for partition, pool_member in _assign_in_turns(
+                undershared, owners, members_by_pool.get(pool, []), remaining_quota
+            ):
+                assigned_partitions.append(partition)
+                assigned_members.append(pool_member)
+        except NoSuchElementError:
             failed.append(pool)
-    return Shares(reason, *(np.array(each, np.int64) for each in (pool_members, keys, failed)))
+    columns = (np.array(column, np.int64) for column in (assigned_members, assigned_partitions, failed))
+    return PoolAssignment(reason, *columns)
 
 
-class NobodyIsLeft(Exception):
-    """Kafka asks for the next one of no members."""
+class NoSuchElementError(Exception):
+    """Kafka reads the next of no members (`NoSuchElementException`)."""
 
 
-def _deal(
-    needy: Iterable[tuple[int, int]], holders: dict[int, set[int]], turn: Sequence[int], lacks: list[int]
+def _assign_in_turns(
+    undershared: Iterable[tuple[int, int]],
+    owners: dict[int, set[int]],
+    members: Sequence[int],
+    remaining_quota: list[int],
 ) -> Iterator[tuple[int, int]]:
-    """Step 4 in one pool: partitions and the members that they are given to.
+    """Yields the partitions of one pool and the members that get them.
 
     Args:
-        needy: partitions with how many members each wants, in the order of the map.
-        holders: of partitions that have members already, those.
-        turn: members below their quota, in their order.
-        lacks: how many partitions each member wants; what is given is taken off.
+        undershared: partitions and the number of members that each lacks, in the order of the map.
+        owners: members that already have each partition; partitions without members are absent.
+        members: members below their quota, in their order.
+        remaining_quota: number of partitions that each member lacks; updated.
     """
-    place, given, waiting = 0, False, list[int]()
-    for key, need in needy:
-        holding, new = holders.get(key, ()), set[int]()
-        while need:
-            if place == len(turn):
-                if not given:
+    position, has_assigned, next_cycle = 0, False, list[int]()
+    for partition, num_missing in undershared:
+        previous, new = owners.get(partition, ()), set[int]()
+        while num_missing:
+            if position == len(members):
+                if not has_assigned:
                     break
-                if not waiting:
-                    raise NobodyIsLeft
-                turn, waiting, place, given = waiting, [], 0, False
-            pool_member = turn[place]
-            place += 1
-            if pool_member not in holding:
-                need, given = need - 1, True
+                if not next_cycle:
+                    raise NoSuchElementError
+                members, next_cycle, position, has_assigned = next_cycle, [], 0, False
+            pool_member = members[position]
+            position += 1
+            if pool_member not in previous:
+                num_missing, has_assigned = num_missing - 1, True
                 if pool_member not in new:
                     new.add(pool_member)
-                    lacks[pool_member] -= 1
-                    yield key, pool_member
-            if lacks[pool_member]:
-                waiting.append(pool_member)
-        if place == len(turn) and not waiting:
+                    remaining_quota[pool_member] -= 1
+                    yield partition, pool_member
+            if remaining_quota[pool_member]:
+                next_cycle.append(pool_member)
+        if position == len(members) and not next_cycle:
             return
 
 
-def _walk_of_partitions(pools: PartitionPools) -> IntArray:
-    """The map of partitions: what members had goes in first, then what is to be shared."""
-    calls = np.append(pools.key, pools.wanted)
-    order = np.argsort(pools.of_key[calls], kind="stable")
-    made_for = np.bincount(pools.of_key[pools.wanted], minlength=len(pools.sharing))
-    calls = calls[order]
-    return computed_order(calls, pools.of_key[calls], pools.hashes, pools.ranks, capacities_for(made_for))
+def _partition_map_order(pools: PartitionPools) -> IntArray:
+    """Returns the order of the map of partitions, which gets previous assignments first, then assignable partitions."""
+    calls = np.append(pools.previous_partition, pools.assignable)
+    calls = calls[np.argsort(pools.pool_of_partition[calls], kind="stable")]
+    capacities = capacities_for(
+        np.bincount(pools.pool_of_partition[pools.assignable], minlength=len(pools.desired_sharing))
+    )
+    pool = pools.pool_of_partition[calls]
+    return computed_order(calls, pool, pools.partition_hash, pools.partition_rank, capacities)
 
 
-def _holders(pools: PartitionPools, kept: BoolArray, chosen: BoolArray) -> dict[int, set[int]]:
-    """Who has some of the partitions."""
-    holders: dict[int, set[int]] = {}
-    some = kept & chosen[pools.key]
-    for key, pool_member in zip(pools.key[some].tolist(), pools.pool_member[some].tolist(), strict=True):
-        holders.setdefault(key, set()).add(pool_member)
-    return holders
+def _find_owners(pools: PartitionPools, kept: BoolArray, selected: BoolArray) -> dict[int, set[int]]:
+    """Returns the members that keep each of the selected partitions (a flag per partition)."""
+    owners: dict[int, set[int]] = {}
+    rows = kept & selected[pools.previous_partition]
+    for partition, pool_member in zip(
+        pools.previous_partition[rows].tolist(), pools.previous_member[rows].tolist(), strict=True
+    ):
+        owners.setdefault(partition, set()).add(pool_member)
+    return owners

@@ -1,7 +1,7 @@
-"""Share groups as facts tell of them (`groups.kernel.group_specs`), read for the assignor.
+"""Share groups as `SimpleAssignor` sees them, read from the specs of groups (`groups.kernel.group_specs`).
 
-What members own is taken for their assignment so far. Topics without an id count by name, as for the broker's other
-assignors (`groups.kernel.server_assignors`); members stand where the broker lists them.
+The partitions that members own are their current assignment. Topics without an id are ordered by name, as for the
+broker's other assignors (`groups.kernel.server_assignors`); members are in the order in which the broker lists them.
 """
 
 from __future__ import annotations
@@ -21,120 +21,168 @@ from spark_assign.java.key_index import Places
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import expand_slices
-from spark_assign.share.kernel.simple_assignor import ShareGroupSpecs
 
-_NONE = -1
-"""In place of a partition."""
+_NO_PARTITION = -1
+"""Partition of an owned topic without partitions."""
+
+
+@dataclass(frozen=True)
+class ShareGroupSpecs:
+    """Share groups as the assignor sees them. Groups and topics have the indexes of `GroupSpecs`, members their own.
+
+    Attributes:
+        member_group: group of each member, ascending; members of a group are in the assignor's order.
+        has_subscription: whether each member subscribes to any topic name, existing or not.
+        homogeneous: whether all members of each group subscribe to the same names.
+        topic_group: group of each topic.
+        topic_hash: hash code of the id of each topic.
+        subscriber: member of each subscription to an existing topic, ascending.
+        subscribed_topic: topic of each subscription; the topics of a member are in the order of its set of names.
+        assignable_topic: topic of each assignable partition, ascending.
+        assignable_partition: partition number of each assignable partition, ascending per topic.
+        previous_member: member of each previous assignment, ascending.
+        previous_topic: topic of each previous assignment, in the order of the member's map.
+        previous_partition: partition number of each previous assignment, in the order of the topic's set.
+    """
+
+    member_group: IntArray
+    has_subscription: BoolArray
+    homogeneous: BoolArray
+    topic_group: IntArray
+    topic_hash: IntArray
+    subscriber: IntArray
+    subscribed_topic: IntArray
+    assignable_topic: IntArray
+    assignable_partition: IntArray
+    previous_member: IntArray
+    previous_topic: IntArray
+    previous_partition: IntArray
 
 
 @dataclass(frozen=True)
 class ShareGroupInput:
-    """Share groups as the assignor is told of them, in the numbers of a specs.
+    """The assignor's input and its relation to the specs of the groups.
 
     Attributes:
-        groups: what it is told.
-        members: of each of its members the number in the specs; topics and groups have the specs's numbers.
-        empty_member, empty_topic: members and topics of which they have a set without partitions.
+        share_specs: the assignor's input.
+        members: index in the specs of each of the assignor's members.
+        empty_member: members (indexes in `share_specs`) that own a topic without partitions.
+        empty_topic: the topics that they own without partitions, parallel to `empty_member`.
     """
 
-    groups: ShareGroupSpecs
+    share_specs: ShareGroupSpecs
     members: IntArray
     empty_member: IntArray
     empty_topic: IntArray
 
 
-def list_groups(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray) -> ShareGroupInput:
-    """Some groups of a specs."""
+def read_share_group_input(specs: GroupSpecs, ids: TopicIds, selected: BoolArray) -> ShareGroupInput:
+    """Reads the assignor's input for the selected groups of the specs (a flag per group)."""
     topics, members = specs.topics, coordinator_member_order(specs).index
-    members = members[chosen[specs.members.group[members]]]
-    place = np.full(len(specs.members), -1, np.int64)
-    place[members] = np.arange(len(members))
-    alike = np.ones(specs.num_groups, bool)
-    alike[topics.group[topics.is_subscribed & (topics.subscriber_set != ALL_MEMBERS)]] = False
+    members = members[selected[specs.members.group[members]]]
+    share_index = np.full(len(specs.members), -1, np.int64)
+    share_index[members] = np.arange(len(members))
+    homogeneous = np.ones(specs.num_groups, bool)
+    homogeneous[topics.group[topics.is_subscribed & (topics.subscriber_set != ALL_MEMBERS)]] = False
     member, topic = np.divmod(specs.subscriptions, max(len(topics), 1))
-    mine = (place[member] >= 0) & (topics.partitions[topic] >= 0)
-    asking, asked = place[member[mine]], topic[mine]
-    order = np.lexsort((_walk_of_names(specs)[asked], asking))
-    assignable, partition = _assignable(specs, chosen)
-    had, empty = _previous(specs, place, ids)
-    groups = ShareGroupSpecs(
-        group=specs.members.group[members],
-        names=specs.members.has_subscription[members],
-        alike=alike,
+    existing = (share_index[member] >= 0) & (topics.partitions[topic] >= 0)
+    subscriber, subscribed_topic = share_index[member[existing]], topic[existing]
+    order = np.lexsort((_name_set_order(specs)[subscribed_topic], subscriber))
+    assignable_topic, assignable_partition = _find_assignable(specs, selected)
+    previous, empty = _read_previous(specs, share_index, ids)
+    share_specs = ShareGroupSpecs(
+        member_group=specs.members.group[members],
+        has_subscription=specs.members.has_subscription[members],
+        homogeneous=homogeneous,
         topic_group=topics.group,
         topic_hash=ids.hash,
-        asking=asking[order],
-        asked=asked[order],
-        topic=assignable,
-        partition=partition,
-        member=had.member,
-        had_topic=had.topic,
-        had=had.first,
+        subscriber=subscriber[order],
+        subscribed_topic=subscribed_topic[order],
+        assignable_topic=assignable_topic,
+        assignable_partition=assignable_partition,
+        previous_member=previous.member,
+        previous_topic=previous.topic,
+        previous_partition=previous.first,
     )
-    return ShareGroupInput(groups, members, empty.member, empty.topic)
+    return ShareGroupInput(share_specs, members, empty.member, empty.topic)
 
 
-def _walk_of_names(specs: GroupSpecs) -> IntArray:
-    """Of each topic its place in the hash set of all names that its group subscribes to."""
-    asked = np.flatnonzero(specs.topics.is_subscribed)
-    names = string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name[asked]]
-    walk = np.zeros(len(specs.topics), np.int64)
-    walk[asked[set_order(names, specs.topics.group[asked])]] = np.arange(len(asked))
-    return walk
+def _name_set_order(specs: GroupSpecs) -> IntArray:
+    """Returns the position of each topic in the hash set of all names that its group subscribes to."""
+    subscribed = np.flatnonzero(specs.topics.is_subscribed)
+    hashes = string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name[subscribed]]
+    position = np.zeros(len(specs.topics), np.int64)
+    position[subscribed[set_order(hashes, specs.topics.group[subscribed])]] = np.arange(len(subscribed))
+    return position
 
 
-def _assignable(specs: GroupSpecs, chosen: BoolArray) -> tuple[IntArray, IntArray]:
-    """Topic and number of the partitions that may be assigned, ascending."""
-    topics, told = specs.topics, specs.facts
-    known = np.flatnonzero(topics.is_subscribed & (topics.partitions > 0) & chosen[topics.group])
-    at, partition = expand_slices(np.zeros_like(known), np.ones_like(known), topics.partitions[known])
-    topic = known[at]
-    rows = told.rows_by_kind[INITIALIZED]
+def _find_assignable(specs: GroupSpecs, selected: BoolArray) -> tuple[IntArray, IntArray]:
+    """Returns topic and number of each assignable partition, ascending.
+
+    If facts list initialized partitions of a group, only these are assignable; otherwise, all are.
+    """
+    topics, facts = specs.topics, specs.facts
+    with_metadata = np.flatnonzero(topics.is_subscribed & (topics.partitions > 0) & selected[topics.group])
+    at, partition = expand_slices(
+        np.zeros_like(with_metadata), np.ones_like(with_metadata), topics.partitions[with_metadata]
+    )
+    topic = with_metadata[at]
+    rows = facts.rows_by_kind[INITIALIZED]
     if not len(rows):
         return topic, partition
-    said = np.zeros(told.num_groups, bool)
-    said[told.group_index[rows]] = True
-    size = max(len(told.topic_names), 1)
-    of_row = Places(specs.fact_group_index[topics.group] * size + topics.name).of(
-        told.group_index[rows] * size + told.topic_index[rows]
-    )
-    rows, of_row = rows[of_row >= 0], of_row[of_row >= 0]
-    run, number = expand_slices(*(told.int_column(name, 0)[rows] for name in ("first", "step", "count")))
-    there = np.isin(topic << PARTITION_BITS | partition, of_row[run] << PARTITION_BITS | number)
-    there |= ~said[specs.fact_group_index[topics.group[topic]]]
-    return topic[there], partition[there]
+    lists_initialized = np.zeros(facts.num_groups, bool)
+    lists_initialized[facts.group_index[rows]] = True
+    row_topic = _topic_places(specs).of(_topic_key(specs, rows))
+    rows, row_topic = rows[row_topic >= 0], row_topic[row_topic >= 0]
+    row, number = expand_slices(*(facts.int_column(name, 0)[rows] for name in ("first", "step", "count")))
+    assignable = np.isin(topic << PARTITION_BITS | partition, row_topic[row] << PARTITION_BITS | number)
+    assignable |= ~lists_initialized[specs.fact_group_index[topics.group[topic]]]
+    return topic[assignable], partition[assignable]
 
 
-def _previous(specs: GroupSpecs, place: IntArray, ids: TopicIds) -> tuple[PartitionSlices, PartitionSlices]:
-    """What members own, partition by partition in the walk of their maps and sets; and the topics with none.
+def _read_previous(specs: GroupSpecs, share_index: IntArray, ids: TopicIds) -> tuple[PartitionSlices, PartitionSlices]:
+    """Returns the owned partitions in the iteration order of Kafka's maps and sets, and the owned topics without any.
 
     Args:
-        place: of each member its number for the assignor; -1 for those that it is not asked about.
+        specs: the specs.
+        share_index: the assignor's index of each member of the specs; -1 for members of groups that aren't selected.
+        ids: ids of the topics.
     """
-    one_by_one = specs.owned.expand()
-    none = _without_partitions(specs)
-    had = one_by_one.concat(PartitionSlices(*none, *(np.full(len(none[0]), each) for each in (_NONE, 1, 1))))
-    had = had.take(place[had.member] >= 0)
-    had = PartitionSlices(place[had.member], *had.columns[1:])
-    had = had.take(np.lexsort((had.first, had.topic, had.member)))
-    had, _, _ = coordinator_previous_order(had, ids.hash, ids.rank)
-    told = read_owned_order(specs)
-    told = told.take(place[told.member] >= 0)
-    had = had.take(in_owned_order(had, PartitionSlices(place[told.member], *told.columns[1:]))[0])
-    return had.take(had.first != _NONE), had.take(had.first == _NONE)
+    member, topic = _find_owned_without_partitions(specs)
+    columns = (np.full(len(member), value) for value in (_NO_PARTITION, 1, 1))
+    previous = specs.owned.expand().concat(PartitionSlices(member, topic, *columns))
+    previous = previous.take(share_index[previous.member] >= 0)
+    previous = PartitionSlices(share_index[previous.member], *previous.columns[1:])
+    previous = previous.take(np.lexsort((previous.first, previous.topic, previous.member)))
+    previous, _, _ = coordinator_previous_order(previous, ids.hash, ids.rank)
+    ordered = read_owned_order(specs)
+    ordered = ordered.take(share_index[ordered.member] >= 0)
+    ordered = PartitionSlices(share_index[ordered.member], *ordered.columns[1:])
+    previous = previous.take(in_owned_order(previous, ordered)[0])
+    return previous.take(previous.first != _NO_PARTITION), previous.take(previous.first == _NO_PARTITION)
 
 
-def _without_partitions(specs: GroupSpecs) -> tuple[IntArray, IntArray]:
-    """Members and topics of owned runs that are empty; they count in the member's map of topics."""
-    told = specs.facts
-    sound = np.zeros(told.num_groups, bool)
-    sound[specs.fact_group_index] = True
-    claimed = find_owned(told, sound)
-    rows = np.unique(claimed.row[claimed.count == 0])
-    names, size = max(len(told.member_id), 1), max(len(told.topic_names), 1)
+def _find_owned_without_partitions(specs: GroupSpecs) -> tuple[IntArray, IntArray]:
+    """Returns members and topics of empty owned slices; they take part in the order of the member's map of topics."""
+    facts = specs.facts
+    is_valid = np.zeros(facts.num_groups, bool)
+    is_valid[specs.fact_group_index] = True
+    slices = find_owned(facts, is_valid)
+    rows = np.unique(slices.row[slices.count == 0])
+    num_names = max(len(facts.member_id), 1)
     group = specs.fact_group_index[specs.members.group]
-    members = Places(group * names + told.member_index[specs.members.row]).of(
-        told.group_index[rows] * names + told.member_index[rows]
-    )
-    topics = Places(specs.fact_group_index[specs.topics.group] * size + specs.topics.name)
-    return members, topics.of(told.group_index[rows] * size + told.topic_index[rows])
+    members = Places(group * num_names + facts.member_index[specs.members.row])
+    member = members.of(facts.group_index[rows] * num_names + facts.member_index[rows])
+    return member, _topic_places(specs).of(_topic_key(specs, rows))
+
+
+def _topic_places(specs: GroupSpecs) -> Places:
+    """Returns the lookup from `_topic_key` to topics of the specs."""
+    num_names = max(len(specs.facts.topic_names), 1)
+    return Places(specs.fact_group_index[specs.topics.group] * num_names + specs.topics.name)
+
+
+def _topic_key(specs: GroupSpecs, rows: IntArray) -> IntArray:
+    """Returns group and topic name of rows of the facts as one integer."""
+    num_names = max(len(specs.facts.topic_names), 1)
+    return specs.facts.group_index[rows] * num_names + specs.facts.topic_index[rows]

@@ -1,22 +1,21 @@
-"""Share groups planned as the broker plans them: Kafka's `SimpleAssignor` of 4.2 to 4.4.
+"""Kafka's `SimpleAssignor` of share groups (4.2 to 4.4): divides the groups into pools of partitions.
 
-Principle: several members of a share group may have one partition, and where there are more members than partitions
-they do. How a pool of partitions is shared is the page `sharing`. What is one pool?
+Several members of a share group can have one partition; they do if there are more members than partitions.
+`share.kernel.pool_assignment` describes how the members of a pool share its partitions. The pools are
 
-    everybody subscribes to the same names    all assignable partitions of the group's topics
-                                              (`SimpleHomogeneousAssignmentBuilder`)
-    names differ                              those of each topic for itself, among its subscribers
-                                              (`SimpleHeterogeneousAssignmentBuilder`)
+    all assignable partitions of the group's topics     if all members subscribe to the same names
+                                                        (`SimpleHomogeneousAssignmentBuilder`)
+    the partitions of each topic, for its subscribers   if they don't (`SimpleHeterogeneousAssignmentBuilder`)
 
-Assignable are partitions for which the coordinator has initialised share state. One that is not, or not any more, stays
-with who had it, as long as nobody has too much. Of topics that members have had
-    - what nobody of the group subscribes to any more is dropped if all subscribe to the same, and otherwise stays;
-    - what a member does not subscribe to, but another one does, counts as too much.
-Nobody gets anything where nobody subscribes to any topic that there is; if all subscribe to the same, only where they
-subscribe to no name at all.
+A partition is assignable if the coordinator has initialized its share state. A partition that isn't assignable stays
+with its members as long as no limit is exceeded. For previously assigned topics,
+    - a topic without subscribers in the group is removed in a homogeneous group and stays in a heterogeneous one;
+    - a topic that other members subscribe to, but not this one, counts as exceeding the limit.
+A heterogeneous group in which no member subscribes to an existing topic gets nothing. A homogeneous group gets nothing
+only if its members subscribe to no name at all.
 
-Orders: members as their hash map has them; topics as the hash set of the first member's names has them; what a member
-had as its map of topics and their sets of partitions have it (`groups.assignors.server.coordinator_hash_order`).
+Orders: members as in the broker's hash map of members; topics as in the hash set of the first member's names; previous
+partitions as in the member's map of topics and their sets (`groups.assignors.server.coordinator_hash_order`).
 """
 
 from __future__ import annotations
@@ -28,192 +27,181 @@ import numpy as np
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS
 from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
-from spark_assign.share.kernel.pool_assignment import STAYS, UNSUBSCRIBED, PartitionPools, quotas, share_out
+from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED, PartitionPools, assign_pools, compute_quotas
+from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 
-_MASK = 0xFFFFFFFF
-_LOW = (1 << PARTITION_BITS) - 1
-
-
-@dataclass(frozen=True)
-class ShareGroupSpecs:
-    """Share groups as the assignor is told of them; groups, members and topics are numbers.
-
-    Attributes:
-        group: of each member, ascending; the members of a group in the order in which the assignor sees them.
-        names: of each member whether it subscribes to any name, known or not.
-        alike: of each group whether all of its members subscribe to the same names.
-        topic_group, topic_hash: of each topic its group, and the hash code of its id.
-        asking, asked: member and topic of each subscription to a topic that there is, ascending by member; topics in
-            the order of the member's set of names.
-        topic, partition: what is assignable, ascending by both.
-        member, had_topic, had: what members had, ascending by member, in the order of their maps and sets.
-    """
-
-    group: IntArray
-    names: BoolArray
-    alike: BoolArray
-    topic_group: IntArray
-    topic_hash: IntArray
-    asking: IntArray
-    asked: IntArray
-    topic: IntArray
-    partition: IntArray
-    member: IntArray
-    had_topic: IntArray
-    had: IntArray
+_HASH_MASK = 0xFFFFFFFF
+_PARTITION_MASK = (1 << PARTITION_BITS) - 1
 
 
 @dataclass(frozen=True)
 class ShareAssignment:
-    """What the assignor says.
+    """The assignor's result.
 
     Attributes:
-        reason: of each thing that members had whether it stays, and if not, why (`share.kernel.pool_assignment`).
-        member, topic, partition: what is given.
-        dropped: of each topic whether members lose it as a whole, an empty set of its partitions included.
-        failed: of each group whether Kafka throws `NoSuchElementException`.
-        sharing: of each topic how many members each of its partitions shall have; 0 where nobody subscribes to it.
+        reason: for each previous assignment, `KEPT` or why it ends (`share.kernel.pool_assignment`).
+        member, topic, partition: the new assignments.
+        is_removed: whether members lose each topic completely, including an empty set of its partitions.
+        failed: whether Kafka throws `NoSuchElementException` for each group.
+        desired_sharing: desired number of members per partition of each topic; 0 for a topic without subscribers.
     """
 
     reason: IntArray
     member: IntArray
     topic: IntArray
     partition: IntArray
-    dropped: BoolArray
+    is_removed: BoolArray
     failed: BoolArray
-    sharing: IntArray
+    desired_sharing: IntArray
 
 
-def assign_simple(groups: ShareGroupSpecs) -> ShareAssignment:
-    """The next assignment of each group.
+def assign_simple(specs: ShareGroupSpecs) -> ShareAssignment:
+    """Returns the next assignment of each group.
 
     Raises:
-        IdentityDecides: Java would have to order two partitions that do not compare.
+        IdentityDecides: Java would have to order two partitions that aren't `Comparable`.
     """
-    dropped = _dropped(groups)
-    reason = np.where(dropped[groups.had_topic], UNSUBSCRIBED, STAYS)
-    failed = np.zeros(len(groups.alike), bool)
-    sharing = np.zeros(len(groups.topic_group), np.int64)
-    given = tuple(np.empty(0, np.int64) for _ in range(3))
-    for cut in (_by_group(groups), _by_topic(groups)):
-        shared = _share(groups, cut)
-        reason[shared.rows] = shared.reason
-        failed[cut.group[shared.failed]] = True
-        sharing[cut.topics] = shared.sharing[cut.pool]
-        given = tuple(np.append(*both) for both in zip(given, shared.given, strict=True))
-    member, topic, partition = given
-    return ShareAssignment(reason, member, topic, partition, dropped, failed, sharing)
+    is_removed = _find_removed_topics(specs)
+    reason = np.where(is_removed[specs.previous_topic], UNSUBSCRIBED, KEPT)
+    failed = np.zeros(len(specs.homogeneous), bool)
+    desired_sharing = np.zeros(len(specs.topic_group), np.int64)
+    assigned = tuple(np.empty(0, np.int64) for _ in range(3))
+    for topic_pools in (_pools_by_group(specs), _pools_by_topic(specs)):
+        result = _assign(specs, topic_pools)
+        reason[result.rows] = result.reason
+        failed[topic_pools.pool_group[result.failed]] = True
+        desired_sharing[topic_pools.topic] = result.desired_sharing[topic_pools.topic_pool]
+        assigned = tuple(np.append(*columns) for columns in zip(assigned, result.assigned, strict=True))
+    member, topic, partition = assigned
+    return ShareAssignment(reason, member, topic, partition, is_removed, failed, desired_sharing)
 
 
-def _dropped(groups: ShareGroupSpecs) -> BoolArray:
-    """Of each topic whether it is decided without any pool that nobody has it any more."""
-    subscribed = np.zeros(len(groups.topic_group), bool)
-    subscribed[groups.asked] = True
-    # Of groups whose subscriptions differ topics are dropped only where there is none that anybody subscribes to.
-    drops = np.ones(len(groups.alike), bool)
-    drops[groups.topic_group[groups.asked]] = False
-    return ~subscribed & (groups.alike | drops)[groups.topic_group]
+def _find_removed_topics(specs: ShareGroupSpecs) -> BoolArray:
+    """Returns the topics that all members lose because they are in no pool."""
+    has_subscribers = np.zeros(len(specs.topic_group), bool)
+    has_subscribers[specs.subscribed_topic] = True
+    # A heterogeneous group loses topics only if none of its members subscribes to an existing topic.
+    has_no_topics = np.ones(len(specs.homogeneous), bool)
+    has_no_topics[specs.topic_group[specs.subscribed_topic]] = False
+    return ~has_subscribers & (specs.homogeneous | has_no_topics)[specs.topic_group]
 
 
 # --- pools --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Cut:
-    """Topics cut into pools.
+class _TopicPools:
+    """Topics divided into pools.
 
     Attributes:
-        topics, pool: the topics, in the order in which Kafka lists them, and of each its pool.
-        group: of each pool.
-        subscribed, subscriber: pools and their subscribers, in any order.
-        compare: whether Kafka's keys of partitions have an order.
+        topic, topic_pool: the topics, in the order in which Kafka lists them, and the pool of each.
+        pool_group: group of each pool.
+        subscriber_pool, subscriber: pools and their subscribing members, in any order.
+        is_comparable: whether Kafka's map keys of partitions are `Comparable`.
     """
 
-    topics: IntArray
-    pool: IntArray
-    group: IntArray
-    subscribed: IntArray
+    topic: IntArray
+    topic_pool: IntArray
+    pool_group: IntArray
+    subscriber_pool: IntArray
     subscriber: IntArray
-    compare: bool
+    is_comparable: bool
 
 
-def _by_group(groups: ShareGroupSpecs) -> _Cut:
-    """A pool for each group whose members subscribe to the same names, if to any; its keys are topic and partition."""
-    first = np.flatnonzero(starts_new_key(groups.group))
-    first = first[groups.alike[groups.group[first]] & groups.names[first]]
-    pool = np.full(len(groups.alike), -1, np.int64)
-    pool[groups.group[first]] = np.arange(len(first))
-    topics = groups.asked[np.isin(groups.asking, first)]
-    members = np.flatnonzero(pool[groups.group] >= 0)
-    of_topic = pool[groups.topic_group[topics]]
-    return _Cut(topics, of_topic, groups.group[first], pool[groups.group[members]], members, compare=False)
+def _pools_by_group(specs: ShareGroupSpecs) -> _TopicPools:
+    """Returns a pool per homogeneous group with a subscription; Kafka's map keys are topic and partition."""
+    first_member = np.flatnonzero(starts_new_key(specs.member_group))
+    is_pool = specs.homogeneous[specs.member_group[first_member]] & specs.has_subscription[first_member]
+    first_member = first_member[is_pool]
+    group_pool = np.full(len(specs.homogeneous), -1, np.int64)
+    group_pool[specs.member_group[first_member]] = np.arange(len(first_member))
+    topics = specs.subscribed_topic[np.isin(specs.subscriber, first_member)]
+    members = np.flatnonzero(group_pool[specs.member_group] >= 0)
+    return _TopicPools(
+        topic=topics,
+        topic_pool=group_pool[specs.topic_group[topics]],
+        pool_group=specs.member_group[first_member],
+        subscriber_pool=group_pool[specs.member_group[members]],
+        subscriber=members,
+        is_comparable=False,
+    )
 
 
-def _by_topic(groups: ShareGroupSpecs) -> _Cut:
-    """A pool for each topic that somebody subscribes to in the other groups; its keys are numbers of partitions."""
-    mixed = ~groups.alike[groups.topic_group[groups.asked]]
-    topics, pool = np.unique(groups.asked[mixed], return_inverse=True)
-    every = np.arange(len(topics))
-    return _Cut(topics, every, groups.topic_group[topics], pool, groups.asking[mixed], compare=True)
+def _pools_by_topic(specs: ShareGroupSpecs) -> _TopicPools:
+    """Returns a pool per subscribed topic of each heterogeneous group; Kafka's map keys are partition numbers."""
+    heterogeneous = ~specs.homogeneous[specs.topic_group[specs.subscribed_topic]]
+    topics, pool = np.unique(specs.subscribed_topic[heterogeneous], return_inverse=True)
+    return _TopicPools(
+        topic=topics,
+        topic_pool=np.arange(len(topics)),
+        pool_group=specs.topic_group[topics],
+        subscriber_pool=pool,
+        subscriber=specs.subscriber[heterogeneous],
+        is_comparable=True,
+    )
 
 
 @dataclass(frozen=True)
-class _Shared:
-    """What has become of pools.
+class _PoolResult:
+    """The assignment of all pools, in the indexes of `ShareGroupSpecs`.
 
     Attributes:
-        rows: what members had of them, as places in the columns of `ShareGroupSpecs`.
-        reason: of each whether it stays.
-        given: member, topic and partition.
-        sharing: of each pool.
-        failed: pools in which Kafka throws.
+        rows: indexes of the previous assignments that are in a pool.
+        reason: for each of these rows, `KEPT` or why the assignment ends.
+        assigned: member, topic, and partition of the new assignments.
+        desired_sharing: desired number of members per partition of each pool.
+        failed: pools for which Kafka throws `NoSuchElementException`.
     """
 
     rows: IntArray
     reason: IntArray
-    given: tuple[IntArray, IntArray, IntArray]
-    sharing: IntArray
+    assigned: tuple[IntArray, IntArray, IntArray]
+    desired_sharing: IntArray
     failed: IntArray
 
 
-def _share(groups: ShareGroupSpecs, cut: _Cut) -> _Shared:
-    """Number what is in the pools, and share it."""
-    pool = np.full(len(groups.topic_group), -1, np.int64)
-    pool[cut.topics] = cut.pool
-    rows = np.flatnonzero(pool[groups.had_topic] >= 0)
-    topic, partition = groups.had_topic[rows], groups.had[rows]
-    # Members of pools: subscribers, and who had something.
-    size = max(len(groups.group), 1)
-    subscriber, holder = np.sort(cut.subscribed * size + cut.subscriber), pool[topic] * size + groups.member[rows]
-    pool_members = np.union1d(subscriber, holder)
+def _assign(specs: ShareGroupSpecs, topic_pools: _TopicPools) -> _PoolResult:
+    """Indexes the members and partitions of the pools, and assigns them."""
+    num_pools = len(topic_pools.pool_group)
+    pool = np.full(len(specs.topic_group), -1, np.int64)
+    pool[topic_pools.topic] = topic_pools.topic_pool
+    rows = np.flatnonzero(pool[specs.previous_topic] >= 0)
+    topic, partition = specs.previous_topic[rows], specs.previous_partition[rows]
+    # Members of a pool: its subscribers, and previous owners of its partitions.
+    size = max(len(specs.member_group), 1)
+    subscriber = np.sort(topic_pools.subscriber_pool * size + topic_pools.subscriber)
+    owner = pool[topic] * size + specs.previous_member[rows]
+    pool_members = np.union1d(subscriber, owner)
     pool_of_member, member = np.divmod(pool_members, size)
-    first = np.searchsorted(groups.group, cut.group)
-    # Partitions of pools: those to be shared, and what somebody had.
-    begin, end = (np.searchsorted(groups.topic, cut.topics, side) for side in ("left", "right"))
-    which, at = expand_slices(begin, np.ones_like(begin), end - begin)
-    wanted, held = groups.topic[at] << PARTITION_BITS | groups.partition[at], topic << PARTITION_BITS | partition
-    keys = np.union1d(wanted, held)
-    topic, partition = keys >> PARTITION_BITS, keys & _LOW
-    subscribers, partitions = (
-        np.bincount(each, minlength=len(cut.group)) for each in (cut.subscribed, cut.pool[which])
-    )
-    sharing, wants = quotas(subscribers, partitions)
+    first_member = np.searchsorted(specs.member_group, topic_pools.pool_group)
+    # Partitions of a pool: assignable partitions, and previously assigned ones.
+    start, end = (np.searchsorted(specs.assignable_topic, topic_pools.topic, side) for side in ("left", "right"))
+    topic_row, row = expand_slices(start, np.ones_like(start), end - start)
+    assignable = specs.assignable_topic[row] << PARTITION_BITS | specs.assignable_partition[row]
+    previous = topic << PARTITION_BITS | partition
+    keys = np.union1d(assignable, previous)
+    topic, partition = keys >> PARTITION_BITS, keys & _PARTITION_MASK
+    num_subscribers = np.bincount(topic_pools.subscriber_pool, minlength=num_pools)
+    num_partitions = np.bincount(topic_pools.topic_pool[topic_row], minlength=num_pools)
+    desired_sharing, quotas = compute_quotas(num_subscribers, num_partitions)
     quota = np.zeros(len(pool_members), np.int64)
-    quota[np.searchsorted(pool_members, subscriber)] = wants
-    order = np.argsort(holder, kind="stable")
-    pools = PartitionPools(
-        pool_of_member=pool_of_member,
-        member=member - first[pool_of_member],
-        quota=quota,
-        subscribers=subscribers,
-        sharing=sharing,
-        of_key=pool[topic],
-        hashes=partition if cut.compare else (31 * groups.topic_hash[topic] + partition) & _MASK,
-        ranks=partition if cut.compare else None,
-        pool_member=np.searchsorted(pool_members, holder[order]),
-        key=np.searchsorted(keys, held[order]),
-        wanted=np.searchsorted(keys, wanted),
+    quota[np.searchsorted(pool_members, subscriber)] = quotas
+    order = np.argsort(owner, kind="stable")
+    comparable = topic_pools.is_comparable
+    result = assign_pools(
+        PartitionPools(
+            pool_of_member=pool_of_member,
+            member=member - first_member[pool_of_member],
+            quota=quota,
+            num_subscribers=num_subscribers,
+            desired_sharing=desired_sharing,
+            pool_of_partition=pool[topic],
+            partition_hash=partition if comparable else (31 * specs.topic_hash[topic] + partition) & _HASH_MASK,
+            partition_rank=partition if comparable else None,
+            previous_member=np.searchsorted(pool_members, owner[order]),
+            previous_partition=np.searchsorted(keys, previous[order]),
+            assignable=np.searchsorted(keys, assignable),
+        )
     )
-    shares = share_out(pools)
-    given = member[shares.pool_member], topic[shares.key], partition[shares.key]
-    return _Shared(rows[order], shares.reason, given, sharing, shares.failed)
+    assigned = member[result.pool_member], topic[result.partition], partition[result.partition]
+    return _PoolResult(rows[order], result.reason, assigned, desired_sharing, result.failed)

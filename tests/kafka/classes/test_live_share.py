@@ -22,7 +22,7 @@ def test_the_kernel_plans_what_the_broker_answers_now(kafka_jars: str, seed: int
     given = thrown = 0
     for _ in range(ROUNDS):
         rows = live_assignors.answered([group.row() for group in groups], kafka_jars, program=PROGRAM)
-        ours = share_rows.answered(rows)
+        ours = share_rows.assign_rows(rows)
         different = [row["case"] for row, got in zip(rows, ours, strict=True) if got != share_rows.expected(row)]
         assert not different, f"{len(different)} differ, {different[:20]}"
         given += sum(row["error"] is None and any(row["expect"].values()) for row in rows)
