@@ -20,7 +20,7 @@ from spark_assign.report.openmetrics import write_metrics
 from spark_assign.report.text.alerts import summarize_alerts
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import place_and_run
-from spark_assign.stores.run_store import read_plan
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
 
@@ -56,7 +56,7 @@ def main(options: Options) -> int:
     plan = drifted = past = None
     if options.run:
         place, run_id = place_and_run(options.run)
-        plan = read_plan(spark, place, run_id)
+        plan = read_run(spark, place, run_id)
         limits |= {"max_growth": options.max_growth, "max_rejected": options.max_rejected}
         drifted = _drifted(options, spark)
         found.append(alerts(plan.tables["rejected"], drifted, **limits))
@@ -117,7 +117,7 @@ def _drifted(options: Options, spark: SparkSession) -> DataFrame | None:
     if not options.drift:
         return None
     place, run_id = place_and_run(options.drift)
-    return read_plan(spark, place, run_id, schemas=DRIFT_TABLES).tables["groups"]
+    return read_run(spark, place, run_id, schemas=DRIFT_TABLES).tables["groups"]
 
 
 if __name__ == "__main__":

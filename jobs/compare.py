@@ -18,7 +18,7 @@ from spark_assign.comparison.what_if import Change, read_change
 from spark_assign.report.text.comparison import summarize_comparison
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.caching import cached
-from spark_assign.stores.run_store import read_plan
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.groups import COMPARE_TABLES
 
 ASSIGNORS = "those of a group's own protocol: the clients' four, or uniform,server-range where the broker assigns"
@@ -64,7 +64,7 @@ def _write(options: Options, place: str | None, comparison: DataFrame) -> DataFr
     tables = {"comparison": comparison, "rejected": _rejected(comparison)}
     inputs = {"fleet": place, "assignors": options.assignors, "changes": list(options.change)}
     store_run(options, tables, schemas=COMPARE_TABLES, inputs=inputs, found=options.fail_on)
-    stored = read_plan(comparison.sparkSession, options.output, options.run_id, schemas=COMPARE_TABLES)
+    stored = read_run(comparison.sparkSession, options.output, options.run_id, schemas=COMPARE_TABLES)
     return stored.tables["comparison"]
 
 

@@ -16,7 +16,7 @@ from spark_assign.report.text.drift import summarize_drift
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import place_and_run
-from spark_assign.stores.run_store import check_output, read_plan, run_before
+from spark_assign.stores.run_store import check_output, previous_run, read_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
 
@@ -73,7 +73,7 @@ def _changed(groups: DataFrame, topics: DataFrame) -> bool:
 def _side(options: Options, spark: SparkSession, text: str) -> Fleet | Mapping[str, DataFrame]:
     place, run_id = place_and_run(text)
     if run_id is not None:
-        return read_plan(spark, place, run_id).tables
+        return read_run(spark, place, run_id).tables
     return read_fleet(spark, place, format=options.format, options=options.option)
 
 
@@ -81,7 +81,7 @@ def _previous(options: Options, spark: SparkSession) -> str | None:
     place, run_id = place_and_run(options.after)
     if run_id is None:
         raise ConfigError(f"--from {PREVIOUS}: --to {options.after} is a snapshot; name a run, {options.after}@ID")
-    before = run_before(spark, place, run_id)
+    before = previous_run(spark, place, run_id)
     return None if before is None else f"{place}@{before}"
 
 
@@ -94,7 +94,7 @@ def _write(options: Options, found: Drift) -> Mapping[str, DataFrame]:
         inputs={"from": options.before, "to": options.after},
         found=(lambda read: _changed(read("groups"), read("topics"))) if options.fail_on else None,
     )
-    return read_plan(found.groups.sparkSession, options.output, options.run_id, schemas=DRIFT_TABLES).tables
+    return read_run(found.groups.sparkSession, options.output, options.run_id, schemas=DRIFT_TABLES).tables
 
 
 if __name__ == "__main__":

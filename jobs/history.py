@@ -38,16 +38,15 @@ from spark_assign.history.replay import replay
 from spark_assign.report.text.history import stories, summarize_history
 from spark_assign.report.text.replay import summarize_replay
 from spark_assign.report.text.selected_groups import no_match
-from spark_assign.sources.auth import client_properties, secret_scope
-from spark_assign.sources.files.interpreted_queries import interpreted
-from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.sources.kafka.follow_records import follow, to_its_end
-from spark_assign.sources.kafka.kafka_snapshot import cluster_id
+from spark_assign.sources.auth import properties as client_properties
+from spark_assign.sources.auth import secret as secret_scope
+from spark_assign.sources.files.tables import Shape, interpreted, read_tables
+from spark_assign.sources.kafka.cluster_snapshot import cluster_id
 from spark_assign.sources.kafka.log_segments import log_segments
-from spark_assign.sources.kafka.offsets_topic import records_in_kafka
+from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import for_spark, is_path
-from spark_assign.stores.run_store import check_output, read_plan
+from spark_assign.stores.run_store import check_output, read_run
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAYED_TABLES
@@ -164,7 +163,7 @@ def _run(spark: SparkSession, options: Options, place: str | None) -> int:
     if options.output:
         inputs = {name: getattr(options, name) for name in PLACES if getattr(options, name)} | {"fleet": place} | asked
         store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
-        tables = read_plan(spark, options.output, options.run_id, schemas=schemas).tables
+        tables = read_run(spark, options.output, options.run_id, schemas=schemas).tables
     print(_told(options, found, tables, known), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
@@ -235,7 +234,7 @@ def _follow(spark: SparkSession, options: Options) -> int:
 def _properties(options: Options) -> dict[str, str]:
     if not options.command_config:
         return {}
-    with secret_scope.as_file(options.command_config) as file:
+    with secret_scope.secret_as_file(options.command_config) as file:
         return client_properties.read(file)
 
 

@@ -14,7 +14,7 @@ from spark_assign.cli.result_output import store_run
 from spark_assign.report.text.loads import summarize_loads
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
-from spark_assign.stores.run_store import check_output, read_plan
+from spark_assign.stores.run_store import check_output, read_run
 from spark_assign.tables.advice import LOADS_TABLES
 from spark_assign.tables.errors import ConfigError
 
@@ -38,7 +38,7 @@ def main(options: Options) -> int:
     if options.output:
         inputs = {"before": options.before, "fleet": options.fleet}
         store_run(options, {"loads": found}, schemas=LOADS_TABLES, inputs=inputs)
-        stored = read_plan(spark, options.output, options.run_id, schemas=LOADS_TABLES)
+        stored = read_run(spark, options.output, options.run_id, schemas=LOADS_TABLES)
         found = stored.tables["loads"]
     else:
         found = cached(found)

@@ -17,10 +17,9 @@ from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import named_values, reads, sample_fleet, shipped, top, writes
 from spark_assign.report.openmetrics import write_metrics
 from spark_assign.report.text.summary import summarize
-from spark_assign.sources.files.interpreted_queries import interpreted
-from spark_assign.sources.files.tables import read_fleet
+from spark_assign.sources.files.tables import interpreted, read_fleet
 from spark_assign.stores.locations import time_as_run_id
-from spark_assign.stores.run_store import check_output, stored_plan, write_plan
+from spark_assign.stores.run_store import check_output, stored_run, write_run
 from spark_assign.tables.errors import ConfigError
 
 SETTINGS = shipped(__file__) / "plan.toml"
@@ -102,7 +101,7 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
         found = found.with_clients(led.library, led.version, group_id=led.groups)
     planned = plan(found, settings.choice)
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
-    manifest = write_plan(
+    manifest = write_run(
         planned,
         output.location,
         run_id=settings.run_id or time_as_run_id(),
@@ -114,7 +113,7 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     )
     options.outcome.wrote(manifest, output.location)
     options.outcome.counts = {"groups": manifest.rows["metrics"], "rejected": manifest.rows["rejected"]}
-    stored = stored_plan(spark, output.location, manifest, options=output.options)
+    stored = stored_run(spark, output.location, manifest, options=output.options)
     if options.metrics:
         write_metrics(stored, options.metrics)
     print(summarize(stored, output.location, settings.top), flush=True)

@@ -19,7 +19,7 @@ from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.report.text import replicas as report
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join
-from spark_assign.stores.run_store import check_output, read_plan, write_plan
+from spark_assign.stores.run_store import check_output, read_run, write_run
 from spark_assign.tables.errors import ConfigError, Fault
 from spark_assign.tables.groups import REPLICAS
 from spark_assign.tables.replicas import BROKERS, REQUESTS, SIZES
@@ -166,7 +166,7 @@ def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> 
         for name, table in tables.items()
     }
     schemas = {name: table.schema for name, table in flat.items()}
-    manifest = write_plan(
+    manifest = write_run(
         SimpleNamespace(**flat),
         options.output,
         run_id=options.run_id,
@@ -177,7 +177,7 @@ def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> 
         outcome=options.outcome.of_run(options.fail_on),
     )
     options.outcome.wrote(manifest, options.output)
-    stored = read_plan(spark, options.output, manifest.run_id, schemas=schemas).tables
+    stored = read_run(spark, options.output, manifest.run_id, schemas=schemas).tables
     return {
         name: table.withColumns({each: F.from_json(each, kind) for each, kind in lists.get(name, {}).items()})
         for name, table in stored.items()

@@ -19,7 +19,7 @@ from spark_assign.report.html import report
 from spark_assign.simulation.simulation import COMPARED, COSTS
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import place_and_run
-from spark_assign.stores.run_store import StoredPlan, read_plan
+from spark_assign.stores.run_store import StoredRun, read_run
 from spark_assign.tables import connect, replicas
 from spark_assign.tables import simulation as protocol
 from spark_assign.tables.advice import ADVISE_TABLES
@@ -129,7 +129,7 @@ def main(options: Options) -> int:
     spark = spark_session("report", options)
     started = time.monotonic()
     check_file(options.output)
-    plan = read_plan(spark, *place_and_run(options.run), schemas=PLAN_TABLES) if options.run else None
+    plan = read_run(spark, *place_and_run(options.run), schemas=PLAN_TABLES) if options.run else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
     given = {job: place for job in OF_JOBS if job != "simulation" and (place := getattr(options, job))}
     found = {job: stored(spark, job, place) for job, place in given.items()}
@@ -170,13 +170,13 @@ def check_file(file: Path) -> None:
         raise SourceError(f"--output {file}: there is no folder {file.absolute().parent}; make it first")
 
 
-def stored(spark: SparkSession, job: str, place: str) -> StoredPlan:
+def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
     """What a job wrote there: the run that is named behind an @, or the last one."""
     place, run_id = place_and_run(place)
-    found = read_plan(spark, place, run_id, schemas=_without_lists(OF_JOBS[job]))
+    found = read_run(spark, place, run_id, schemas=_without_lists(OF_JOBS[job]))
     table, others = OTHERWISE.get(job, ("", {}))
     if table in found.manifest.rows:
-        found = read_plan(spark, place, found.manifest.run_id, schemas=_without_lists({**OF_JOBS[job], **others}))
+        found = read_run(spark, place, found.manifest.run_id, schemas=_without_lists({**OF_JOBS[job], **others}))
     if job == "comparison" and "comparison" not in found.tables:
         raise SourceError(f"{place} holds no comparison of assignors but {', '.join(sorted(found.tables))}")
     if job == "advice" and "advice" not in found.tables:
@@ -184,7 +184,7 @@ def stored(spark: SparkSession, job: str, place: str) -> StoredPlan:
     return found
 
 
-def run_of(found: StoredPlan) -> str:
+def run_of(found: StoredRun) -> str:
     """Which run it is, and when it was finished."""
     return f"run {found.manifest.run_id}, finished {found.manifest.finished_at:%Y-%m-%d %H:%M} UTC"
 

@@ -34,7 +34,7 @@ from spark_assign.simulation.scenarios import SCENARIOS, Scenario, play_story
 from spark_assign.simulation.settings import BROKER_RELEASES
 from spark_assign.simulation.simulation import play_fleet, side_by_side
 from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
-from spark_assign.stores.run_store import check_output, read_plan
+from spark_assign.stores.run_store import check_output, read_run
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.simulation import EVENTS, SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS, SETTINGS_OF_PARTITIONS
@@ -210,7 +210,7 @@ def _write(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, Da
     inputs = {"fleet": options.fleet, "events": options.events, "settings": _times(options)}
     store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
     spark = next(iter(tables.values())).sparkSession
-    return read_plan(spark, options.output, options.run_id, schemas=schemas).tables
+    return read_run(spark, options.output, options.run_id, schemas=schemas).tables
 
 
 def _failed(options: Options, rejected: DataFrame) -> int:

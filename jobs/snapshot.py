@@ -13,14 +13,18 @@ import click
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.options import DURATION, one_snapshot_place, patterns, writes_snapshot
 from spark_assign.cli.result_output import store_snapshot
-from spark_assign.sources.auth import client_properties, client_settings, secret_scope
-from spark_assign.sources.connect import connect_cluster_options, connect_group, connect_http_settings
-from spark_assign.sources.connect import connect_snapshot as connect
+from spark_assign.sources.auth import properties as client_properties
+from spark_assign.sources.auth import secret as secret_scope
+from spark_assign.sources.auth import settings as client_settings
+from spark_assign.sources.connect import cluster_snapshot as connect
+from spark_assign.sources.connect import cluster_snapshot as connect_cluster_options
+from spark_assign.sources.connect import group as connect_group
+from spark_assign.sources.connect import http_settings as connect_http_settings
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.sources.kafka import kafka_loads
-from spark_assign.sources.kafka import kafka_snapshot as kafka
-from spark_assign.sources.kafka.kafka_connection import ClusterConnection
+from spark_assign.sources.kafka import cluster_snapshot as kafka
+from spark_assign.sources.kafka import loads as kafka_loads
+from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.tables.errors import ConfigError
 
 log = logging.getLogger("spark_assign.snapshot")
@@ -144,7 +148,7 @@ def _loads(options: Options) -> kafka_loads.LoadReadOptions | None:
 
 
 def _of_connect(options: Options) -> Snapshot:
-    targets = connect_cluster_options.targets(options.connect_url, options.connect_workers, options.connect_group)
+    targets = connect_cluster_options.parse_targets(options.connect_url, options.connect_workers, options.connect_group)
     http = connect_http_settings.HttpSettings(
         options.connect_timeout_s,
         options.connect_attempts,
@@ -180,7 +184,7 @@ def _of_connect(options: Options) -> Snapshot:
 def _properties(options: Options) -> dict[str, str]:
     if not options.command_config:
         return {}
-    with secret_scope.as_file(options.command_config) as file:
+    with secret_scope.secret_as_file(options.command_config) as file:
         return client_properties.read(file)
 
 

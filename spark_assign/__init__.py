@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from spark_assign.history.replay import Replay, replay
     from spark_assign.migration.migrate import Migration, migrate
     from spark_assign.migration.upgrade import Upgrade, upgrade
-    from spark_assign.sources.files.loads_between import loads_between
-    from spark_assign.sources.files.snapshot_offsets import Offsets
+    from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
     from spark_assign.tables.errors import FleetError, SparkAssignError, UnknownAssignorError
 
 __version__ = "0.1.0"
@@ -70,7 +69,6 @@ __all__ = [
 
 _HOMES = {
     "advice.advise": ("Advised", "advise"),
-    "sources.files.loads_between": ("loads_between",),
     "advice.membership": ("Membership", "membership"),
     "advice.size": ("Size", "size"),
     "advice.zones": ("Zones", "zones"),
@@ -88,7 +86,7 @@ _HOMES = {
     "history.replay": ("Replay", "replay"),
     "groups.planning": ("Plan", "plan"),
     "groups.convergence": ("converge", "heartbeats"),
-    "sources.files.snapshot_offsets": ("Offsets",),
+    "sources.files.snapshot_offsets": ("Offsets", "loads_between"),
 }
 
 

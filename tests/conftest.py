@@ -35,7 +35,7 @@ SETTINGS = {
 
 CLASSIC = {
     "spark.sql.adaptive.enabled": "false",  # as in conf/spark/local.conf
-    # As jobs ask small fleets (spark_assign/sources/files/interpreted_queries.py): compiling a query costs more than
+    # As jobs ask small fleets (spark_assign/sources/files/tables.py): compiling a query costs more than
     # its few rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

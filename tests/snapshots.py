@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from spark_assign.sources.connect.connect_tables import ConnectRows
-from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.sources.files.snapshot_tables import SnapshotRows
+from spark_assign.sources.connect.cluster_snapshot import ConnectRows
+from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 
 TAKEN_AT = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -31,7 +31,7 @@ import html
 
 from spark_assign import Fleet, plan
 from spark_assign.report.text.summary import summarize
-from spark_assign.stores.run_store import read_plan
+from spark_assign.stores.run_store import read_run
 
 catalog = dbutils.widgets.get("catalog")
 fleet_place = f"{catalog}.{dbutils.widgets.get('schema')}"
@@ -53,7 +53,7 @@ planned = plan(Fleet.read(spark, fleet_place), assignor)
 
 # The plan is there once its row is in the table manifest; until then nobody sees a part of it.
 manifest = planned.write(plan_place, run_id=run_id, inputs={"fleet": fleet_place, "assignor": assignor})
-stored = read_plan(spark, plan_place, manifest.run_id)
+stored = read_run(spark, plan_place, manifest.run_id)
 planned.fleet.release()
 
 # COMMAND ----------

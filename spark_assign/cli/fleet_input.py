@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, tables_with_loads
 from spark_assign.fleet import Fleet
-from spark_assign.sources.files.interpreted_queries import interpreted
-from spark_assign.sources.files.tables import read_fleet
+from spark_assign.sources.files.tables import interpreted, read_fleet
 from spark_assign.stores.run_store import check_output
 from spark_assign.tables.errors import ConfigError
 

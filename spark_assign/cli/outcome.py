@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_assign.stores.locations import file_system, join
-from spark_assign.stores.manifest_outcome import ManifestOutcome, ReadTable, RowCounts
+from spark_assign.stores.run_store import ManifestOutcome, ReadTable, RowCounts
 
 VERSION = 1
 """Of the form of the file: keys may be added to it, none goes or changes its meaning."""

@@ -46,7 +46,7 @@ class FleetSettings(Table):
 
 
 class OutputSettings(Table):
-    """Where the plan is written; the arguments of `stores.run_store.write_plan`."""
+    """Where the plan is written; the arguments of `stores.run_store.write_run`."""
 
     location: str = Field(default=OUTPUT, description="folder, URI or catalog prefix for the plan")
     format: str | None = Field(default=None, description="parquet, csv, json, or any that Spark writes")

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from spark_assign.fleet import Fleet
     from spark_assign.sources.files.snapshot import Snapshot
-    from spark_assign.stores.manifest_outcome import ReadTable
-    from spark_assign.stores.run_store import StoredPlan
+    from spark_assign.stores.run_store import ReadTable, StoredRun
 
 
 def store_run(
@@ -37,9 +36,9 @@ def store_run(
         inputs: for the manifest.
         found: what ends the job with exit code 1 (`Outcome.of_run`).
     """
-    from spark_assign.stores.run_store import write_plan
+    from spark_assign.stores.run_store import write_run
 
-    manifest = write_plan(
+    manifest = write_run(
         SimpleNamespace(**tables),
         options.output,
         run_id=options.run_id,
@@ -76,28 +75,28 @@ def store_or_keep(
         inputs: for the manifest.
     """
     if options.output:
-        from spark_assign.stores.run_store import read_plan
+        from spark_assign.stores.run_store import read_run
 
         written = {name: getattr(found, name) for name in schemas}
         store_run(options, written, schemas=schemas, inputs=inputs, found=options.fail_on)
-        return read_plan(found.rows.sparkSession, options.output, options.run_id, schemas=schemas).tables
+        return read_run(found.rows.sparkSession, options.output, options.run_id, schemas=schemas).tables
     from spark_assign.spark.caching import cached
 
     kept = found.with_tagged_rows(cached(found.tagged_rows()))
     return {name: getattr(kept, name) for name in schemas}
 
 
-def stored_history(spark: SparkSession, place: str) -> StoredPlan:
+def stored_history(spark: SparkSession, place: str) -> StoredRun:
     """What the job history wrote there: the run that is named behind an @, or the last one.
 
     Raises:
         SourceError: there is none, or something else.
     """
-    from spark_assign.stores.run_store import read_plan
+    from spark_assign.stores.run_store import read_run
     from spark_assign.tables.history import HISTORY_TABLES, REPLAYED_TABLES
 
     place, run_id = place_and_run(place)
-    found = read_plan(spark, place, run_id, schemas={**HISTORY_TABLES, **REPLAYED_TABLES})
+    found = read_run(spark, place, run_id, schemas={**HISTORY_TABLES, **REPLAYED_TABLES})
     if "rebalances" not in found.tables:
         raise SourceError(f"{place} holds no history of groups but {', '.join(sorted(found.tables))}")
     return found

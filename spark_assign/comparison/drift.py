@@ -95,7 +95,7 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
 
     Args:
         before: a fleet (what is owned now), a plan (what is assigned in the end), or the tables of a stored plan
-            (`stores.run_store.read_plan(…).tables`; metrics, rejected, and runs or assignments; with revocations what
+            (`stores.run_store.read_run(…).tables`; metrics, rejected, and runs or assignments; with revocations what
             a cooperative plan withholds at first counts for its next owner). Of a stored plan only members that get
             something are known by name, and topics not at all.
         after: likewise. The two sides need not be of one kind: a plan against the fleet that came of it.

@@ -199,18 +199,18 @@ class Plan:
         Args:
             place: a folder, a URI or a catalog prefix.
             run_id: the run's name; a run of the same name is replaced. By default the time, in UTC.
-            format, tables, options, inputs: as `stores.run_store.write_plan` has them, which this calls.
+            format, tables, options, inputs: as `stores.run_store.write_run` has them, which this calls.
 
         Returns:
-            the manifest of the run: its name, and the rows of each table. `stores.run_store.read_plan` reads it back.
+            the manifest of the run: its name, and the rows of each table. `stores.run_store.read_run` reads it back.
 
         Raises:
             SourceError: an unknown table, or the place cannot be written to.
         """
-        from spark_assign.stores.run_store import write_plan  # the core does not bring sinks along
+        from spark_assign.stores.run_store import write_run  # the core does not bring sinks along
 
         run_id = run_id or time_as_run_id()
-        return write_plan(self, place, run_id=run_id, format=format, tables=tables, inputs=inputs, options=options)
+        return write_run(self, place, run_id=run_id, format=format, tables=tables, inputs=inputs, options=options)
 
     def to_html(self, top: int = 10) -> str:
         """Totals and the `top` groups that hurt most, for a notebook: `displayHTML(p.to_html())`. Computes the plan."""

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.report.text.history import worst_first as worst_of_the_past
 from spark_assign.report.text.worst_groups import nobody_gets, over_share, worst_first
-from spark_assign.stores.run_store import StoredPlan
+from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import SourceError, missing_extra
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -67,7 +67,7 @@ class Figures:
 
 
 def write_metrics(
-    plan: StoredPlan | None, file: Path, drifted: DataFrame | None = None, past: DataFrame | None = None
+    plan: StoredRun | None, file: Path, drifted: DataFrame | None = None, past: DataFrame | None = None
 ) -> int:
     """Write a stored plan's figures, and those of the drift that led to it; how many groups have figures of their own.
 

@@ -1,4 +1,4 @@
-"""A plan's tables in a catalog: `PREFIX.<table>`, every attempt's rows marked by run_id and attempt."""
+"""Stores the tables of a run in a catalog: `PREFIX.<table>`, with run_id and attempt in every row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEYS = ["run_id", "attempt"]
 
 
 class CatalogTarget:
-    """Where `plan_store` writes to, as tables of a schema."""
+    """The target of `run_store` for tables of a catalog schema."""
 
     def __init__(self, spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> None:
         self.spark = spark
@@ -36,33 +36,33 @@ class CatalogTarget:
         format: str | None,
         options: dict[str, str],
     ) -> None:
-        """Append one table of one attempt; the table is made where it is not there."""
+        """Appends one table of one attempt. Creates the catalog table if it doesn't exist."""
         marked = frame.withColumn("run_id", F.lit(run_id)).withColumn("attempt", F.lit(attempt))
         self._append(f"{self.output}.{table}", marked, format, options, _KEYS)
 
     def read(self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]) -> DataFrame:
-        """One table of one attempt, without the columns that mark it."""
+        """Returns one table of one attempt, without the columns run_id and attempt."""
         frame = self.spark.table(f"{self.output}.{table}")
-        mine = frame.where((F.col("run_id") == run_id) & (F.col("attempt") == attempt))
-        return mine.select(*self.schemas[table].fieldNames())
+        attempt_rows = frame.where((F.col("run_id") == run_id) & (F.col("attempt") == attempt))
+        return attempt_rows.select(*self.schemas[table].fieldNames())
 
     def here(self, table: str, run_id: str, attempt: str) -> None:
-        """Where a table's files are is the catalog's affair."""
+        """Returns None: the catalog decides where the files of a table are."""
 
     def append_manifest(self, row: Mapping[str, Any], seen: str) -> None:
-        """Make an attempt the plan."""
+        """Makes an attempt the current run."""
         self._append(f"{self.output}.manifest", one_row(self.spark, row), None, {}, [])
 
     def manifest_rows(self) -> None:
-        """Only Spark reads a catalog."""
+        """Returns None: only Spark can read a catalog."""
 
     def manifest(self) -> DataFrame | None:
-        """All rows of the manifest; None where nothing has been written yet."""
+        """Returns all rows of the manifest, or None if nothing has been written yet."""
         name = f"{self.output}.manifest"
         return self.spark.table(name) if self.spark.catalog.tableExists(name) else None
 
     def remove(self, run_id: str, attempt: str, *, older: bool) -> None:
-        """Remove this attempt, or all of the run that began before it. Never fails; what stays is logged."""
+        """Removes this attempt, or all attempts of the run that started before it. Never fails; logs what remains."""
         for table in self.schemas:
             name = f"{self.output}.{table}"
             try:
@@ -75,6 +75,7 @@ class CatalogTarget:
     def _append(
         self, name: str, frame: DataFrame, format: str | None, options: dict[str, str], partitions: list[str]
     ) -> None:
+        """Appends rows to a table. Raises SourceError if the table has other columns."""
         if not self.spark.catalog.tableExists(name):
             writer = frame.write.options(**options).mode("append")
             writer = writer if format is None else writer.format(format)
@@ -90,15 +91,15 @@ class CatalogTarget:
         frame.select(*columns).write.insertInto(name)
 
     def _delete(self, name: str, run_id: str, attempt: str, older: bool) -> None:
-        """By DELETE where the table can (delta, iceberg), else by its partitions (parquet, orc, csv)."""
+        """Deletes rows by DELETE if the table supports it (Delta, Iceberg), else by partition (parquet, orc, csv)."""
         try:
             compare = "<" if older else "="
             self.spark.sql(f"DELETE FROM {name} WHERE run_id = '{run_id}' AND attempt {compare} '{attempt}'")
         except PySparkException:
-            of_run = self.spark.sql(f"SHOW PARTITIONS {name} PARTITION (run_id = '{run_id}')")
-            found = of_run.collect()  # a row per attempt at this run that has not been removed yet
-            for row in found:
-                other = row[0].rpartition("attempt=")[2]
-                if other < attempt if older else other == attempt:
-                    partition = f"run_id = '{run_id}', attempt = '{other}'"
+            partitions = self.spark.sql(f"SHOW PARTITIONS {name} PARTITION (run_id = '{run_id}')")
+            partition_rows = partitions.collect()  # one row per attempt of this run that hasn't been removed yet
+            for row in partition_rows:
+                other_attempt = row[0].rpartition("attempt=")[2]
+                if other_attempt < attempt if older else other_attempt == attempt:
+                    partition = f"run_id = '{run_id}', attempt = '{other_attempt}'"
                     self.spark.sql(f"ALTER TABLE {name} DROP IF EXISTS PARTITION ({partition})")

@@ -1,12 +1,13 @@
-"""A fleet of many clusters as one folder: `FLEET/cluster=NAME/taken=TIME/`, a folder for each cluster.
+"""Lays out a fleet of many clusters as one folder: `FLEET/cluster=NAME/taken=TIME/`, one folder per cluster.
 
-Whoever takes a snapshot writes a new `taken=…` beside the one before, gives it its name by one rename when it is whole,
-and removes those that are older than the one before. So a snapshot that is killed leaves the one before, several may
-be written at once, and the last one that was finished counts. Tables of Connect clusters are in `connect_cluster=NAME`
-likewise. What is of no cluster, such as the events of a simulation, may stand beside the folders of the clusters.
+Each snapshot is written to a new `taken=…` folder beside the previous one, gets its name by one rename when it is
+complete, and then removes the folders that are older than the previous one. Hence a killed snapshot leaves the
+previous one intact, several can be written at once, and the last one that finished counts. Tables of Connect
+clusters are in `connect_cluster=NAME` in the same way. Files that belong to no cluster, such as the events of a
+simulation, can be beside the folders of the clusters.
 
-Files that lie in `FLEET/cluster=NAME` itself count until there is a `taken=…`, and a folder that has its files in
-itself is a fleet, too: one that was made by hand, or the snapshot of one cluster.
+Files directly in `FLEET/cluster=NAME` count until there is a `taken=…` folder. A folder that directly contains the
+files is a fleet too: one that was made by hand, or the snapshot of one cluster.
 """
 
 from __future__ import annotations
@@ -19,78 +20,83 @@ from urllib.parse import quote, unquote, urlparse
 from pyspark.sql.types import StructType
 
 KEYS = ("cluster", "connect_cluster")
-"""The columns that say of which cluster a row is, one of them in every table; and what folders are called by."""
+"""The columns that name the cluster of a row, one of them in every table. The folders have the same names."""
 
 SUMMARY = "snapshot.json"
-"""The file of every snapshot; what has none was not finished."""
+"""The summary file of a snapshot. A snapshot without it is incomplete."""
 
 TAKEN = "taken="
-"""How the folder of one snapshot begins."""
+"""The prefix of the name of a snapshot's folder."""
 
-_LONGEST = 200
+_MAX_NAME_LENGTH = 200
 
 
 def key_of(schema: StructType) -> str:
-    """Which of KEYS a table has; tables without one are of Kafka clusters."""
+    """Returns the column of KEYS that a table has. Tables without one belong to Kafka clusters."""
     return KEYS[1] if KEYS[1] in schema.names else KEYS[0]
 
 
 def folder_name(key: str, cluster: str) -> str:
-    """The folder of a cluster: `cluster=NAME`, all but letters, digits and `_.-~` as `%XX`.
+    """Returns the folder name of a cluster: `cluster=NAME`, with `%XX` for all characters but letters, digits, and
+    `_.-~`.
 
-    A name that is too long for a file system ends with a part of its hash.
+    A name that is too long for a file system is cut and ends with a part of its hash.
     """
     name = quote(cluster, safe="")
-    if len(name) > _LONGEST:
-        name = f"{name[:_LONGEST]}-{hashlib.sha256(cluster.encode()).hexdigest()[:12]}"
+    if len(name) > _MAX_NAME_LENGTH:
+        name = f"{name[:_MAX_NAME_LENGTH]}-{hashlib.sha256(cluster.encode()).hexdigest()[:12]}"
     return f"{key}={name}"
 
 
 def is_cluster(name: str) -> bool:
-    """Whether a folder of this name holds a cluster of a fleet."""
+    """Checks whether a folder of this name contains a cluster of a fleet."""
     key, equals, _ = name.partition("=")
     return bool(equals) and key in KEYS
 
 
 def name_of(uri: str) -> str:
-    """How a file is called in a message: its name, behind the folder of its cluster where it is in one."""
+    """Returns the name of a file for messages: its name, preceded by the folder of its cluster if it is in one."""
     *folders, name = urlparse(uri).path.split("/")
-    inside = next((folders[at:] for at, folder in enumerate(folders) if is_cluster(folder)), [])
-    return "/".join([*map(unquote, inside), unquote(name)])
+    cluster_path = next((folders[index:] for index, folder in enumerate(folders) if is_cluster(folder)), [])
+    return "/".join([*map(unquote, cluster_path), unquote(name)])
 
 
-def taken_name(at: str) -> str:
-    """The folder of one snapshot, by a text that sorts as time does."""
-    return f"{TAKEN}{at}"
+def taken_name(timestamp: str) -> str:
+    """Returns the folder name of a snapshot, from a text that sorts by time."""
+    return f"{TAKEN}{timestamp}"
 
 
 def newest(names: Sequence[str]) -> str:
-    """Of file names relative to a cluster's folder, where its tables are: `taken=…/` of the last snapshot, or ""."""
-    whole = [
+    """Returns the prefix of the tables of the newest complete snapshot (`taken=…/`), or "" if there is none.
+
+    `names` are file names relative to the folder of a cluster.
+    """
+    complete = [
         folder
         for folder, slash, file in (name.partition("/") for name in names)
         if slash and folder.startswith(TAKEN) and file == SUMMARY
     ]
-    return f"{max(whole)}/" if whole else ""
+    return f"{max(complete)}/" if complete else ""
 
 
-def parts(names: Sequence[str], key: str) -> dict[str, list[str]]:
-    """The files of a fleet's folder by where the tables of each of its clusters are.
+def split_by_cluster(names: Sequence[str], key: str) -> dict[str, list[str]]:
+    """Returns the files of a fleet's folder, grouped by the folder of each cluster's tables.
 
     Args:
-        names: of the files, relative to the folder.
-        key: of KEYS.
+        names: file names relative to the folder.
+        key: one of KEYS.
 
     Returns:
-        by prefix (`cluster=prod/taken=…/`) the names behind it; only "" where there are no folders of clusters.
+        the file names by prefix (`cluster=prod/taken=…/`), relative to the prefix; only "" if there are no folders of
+            clusters.
     """
-    inside: dict[str, list[str]] = defaultdict(list)
+    files_by_folder: dict[str, list[str]] = defaultdict(list)
     for name in names:
-        folder, slash, rest = name.partition("/")
+        folder, slash, file = name.partition("/")
         if slash and folder.startswith(f"{key}="):
-            inside[f"{folder}/"].append(rest)
-    found: dict[str, list[str]] = {}
-    for prefix, mine in (inside or {"": list(names)}).items():
-        taken = newest(mine)
-        found[prefix + taken] = [name.removeprefix(taken) for name in mine if name.startswith(taken)]
-    return dict(sorted(found.items()))
+            files_by_folder[f"{folder}/"].append(file)
+    files_by_prefix: dict[str, list[str]] = {}
+    for prefix, cluster_files in (files_by_folder or {"": list(names)}).items():
+        taken = newest(cluster_files)
+        files_by_prefix[prefix + taken] = [name.removeprefix(taken) for name in cluster_files if name.startswith(taken)]
+    return dict(sorted(files_by_prefix.items()))

@@ -1,6 +1,6 @@
-"""A few rows that the driver holds, stored without Spark where and as `run_store` stores tables as Parquet files.
+"""Stores small tables that the driver holds as rows, without Spark, in the layout of `run_store` with Parquet files.
 
-`plan_store.read_plan` reads them, and a run that is written again replaces the former one, whoever has written it.
+`run_store.read_run` reads them. A run that is written again replaces the previous one, whichever function wrote it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ from pyspark.sql.types import StructType
 
 from spark_assign.stores.folder import remove_attempts
 from spark_assign.stores.local_parquet import append_manifest, manifest_rows
-from spark_assign.stores.manifest_outcome import ManifestOutcome
-from spark_assign.stores.run_store import EPOCH, Manifest, after, new_attempt, safe_run_id, versions
+from spark_assign.stores.run_store import (
+    EPOCH,
+    Manifest,
+    ManifestOutcome,
+    finish_time,
+    new_attempt,
+    safe_run_id,
+    versions,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,43 +41,43 @@ def write_rows(
     schemas: Mapping[str, StructType],
     outcome: ManifestOutcome | None = None,
 ) -> Manifest:
-    """Write small tables, whole or not at all; those of the same run_id, if any, are replaced.
+    """Writes small tables atomically. Replaces the tables of the same run_id, if any.
 
     Args:
         tables: rows by table.
-        folder: of this machine (`FOLDER/<table>/run_id=…/attempt=…/`).
-        run_id: the run's name; see `plan_store.safe_run_id`.
-        inputs: what the tables were made from, for the manifest; must be JSON, must hold no secret.
-        schemas: of the tables.
-        outcome: what the manifest has of how the job ends; it cannot look into the tables.
+        folder: a local folder (`FOLDER/<table>/run_id=…/attempt=…/`).
+        run_id: the name of the run; see `run_store.safe_run_id`.
+        inputs: what the tables were computed from, for the manifest. Must be JSON without secrets.
+        schemas: the schema of each table.
+        outcome: returns the outcome of the job for the manifest. It can't read the tables.
 
     Returns:
-        the manifest row that made them visible.
+        the manifest row that made the tables visible.
 
     Raises:
-        OSError: they cannot be written.
+        OSError: the tables can't be written.
     """
     from pyarrow import parquet
 
     run_id, attempt, started = safe_run_id(run_id), new_attempt(), time.monotonic()
     try:
-        for name, rows in tables.items():
-            place = folder / name / f"run_id={run_id}" / f"attempt={attempt}"
-            place.mkdir(parents=True)
+        for table, rows in tables.items():
+            table_folder = folder / table / f"run_id={run_id}" / f"attempt={attempt}"
+            table_folder.mkdir(parents=True)
             parquet.write_table(
-                pa.Table.from_pylist(list(rows), to_arrow_schema(schemas[name])), place / "rows.parquet"
+                pa.Table.from_pylist(list(rows), to_arrow_schema(schemas[table])), table_folder / "rows.parquet"
             )
-            log.info("wrote %s", name)
-        counts = {name: len(rows) for name, rows in tables.items()}
+            log.info("wrote %s", table)
+        counts = {table: len(rows) for table, rows in tables.items()}
         content: dict[str, Any] = {
             "format": "parquet",
             "inputs": dict(inputs),
-            "tables": {name: {"rows": count} for name, count in counts.items()},
+            "tables": {table: {"rows": count} for table, count in counts.items()},
             "versions": versions(),
         }
         if outcome is not None:
-            content["outcome"] = dict(outcome(counts, _not_here))
-        finished_at = after(max(_finished(folder, run_id), default=EPOCH))
+            content["outcome"] = dict(outcome(counts, _cannot_read))
+        finished_at = finish_time(max(_finished(folder, run_id), default=EPOCH))
         manifest = Manifest(run_id, attempt, finished_at, round(time.monotonic() - started, 3), content)
         row = {**vars(manifest), "content": json.dumps(content, sort_keys=True)}
         append_manifest(folder, row)
@@ -82,9 +89,10 @@ def write_rows(
 
 
 def _finished(folder: Path, run_id: str) -> list[datetime]:
-    """When each attempt of a run was finished."""
+    """Returns the time at which each attempt of a run finished."""
     return [row["finished_at"] for row in manifest_rows(folder) or [] if row["run_id"] == run_id]
 
 
-def _not_here(table: str) -> Any:
+def _cannot_read(table: str) -> Any:
+    """Rejects the request of an outcome to read a table."""
     raise NotImplementedError(f"{table}: rows are written without Spark")

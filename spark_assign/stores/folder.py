@@ -1,4 +1,4 @@
-"""A plan's tables as files: `OUTPUT/<table>/run_id=<id>/attempt=<attempt>/`, on any file system."""
+"""Stores the tables of a run as files: `OUTPUT/<table>/run_id=<id>/attempt=<attempt>/`, on any file system."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIME = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
 class FolderTarget:
-    """Where `plan_store` writes to, as a folder."""
+    """The target of `run_store` for a folder."""
 
     def __init__(self, spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> None:
         self.spark = spark
@@ -41,34 +41,35 @@ class FolderTarget:
         format: str | None,
         options: dict[str, str],
     ) -> None:
-        """Write one table of one attempt; nothing is there before."""
+        """Writes one table of one attempt to a new folder."""
         settings = {**(CSV_WRITE if format == "csv" else {}), **options}
         frame.write.format(format or "parquet").options(**settings).save(self._path(table, run_id, attempt))
 
     def read(self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]) -> DataFrame:
-        """One table of one attempt."""
+        """Returns one table of one attempt."""
         reader = self.spark.read.format(format or "parquet")
         if format in (None, "parquet", "orc", "csv", "json"):
-            reader = reader.schema(self.schemas[table])  # else Spark looks into the files in a job of its own
+            reader = reader.schema(self.schemas[table])  # without a schema, Spark runs a job to infer it
         settings = {**(CSV_READ | {"multiLine": "true"} if format == "csv" else {}), **options}
         return reader.options(**settings).load(self._path(table, run_id, attempt))
 
     def here(self, table: str, run_id: str, attempt: str) -> Path | None:
-        """The folder of one table of one attempt as a path of this machine, if it is seen here.
+        """Returns the local folder of one table of one attempt, or None if this machine doesn't see it.
 
-        An attempt has a name of its own: a folder of that name is the one that Spark has written, wherever Spark runs.
+        The name of an attempt is unique. A local folder of that name is therefore the one that Spark wrote, wherever
+        Spark runs.
         """
-        folder = local_parquet.folder_here(self._path(table, run_id, attempt))
+        folder = local_parquet.local_folder(self._path(table, run_id, attempt))
         return folder if folder is not None and folder.is_dir() else None
 
     def append_manifest(self, row: Mapping[str, Any], seen: str) -> None:
-        """Make an attempt the plan: one file that appears by one rename.
+        """Makes an attempt the current run: one file that appears by one rename.
 
         Args:
-            row: of the manifest.
+            row: the row of the manifest.
             seen: a table that the attempt has written.
         """
-        folder = local_parquet.folder_here(self.output)
+        folder = local_parquet.local_folder(self.output)
         if folder is not None and self.here(seen, row["run_id"], row["attempt"]):
             local_parquet.append_manifest(folder, row)
             return
@@ -76,20 +77,20 @@ class FolderTarget:
         frame.write.mode("append").options(**_TIME).json(join(self.output, "manifest"))
 
     def manifest_rows(self) -> list[dict[str, Any]] | None:
-        """All rows of the manifest, read without Spark; None where that cannot be."""
-        folder = local_parquet.folder_here(self.output)
-        if folder is None or not local_parquet.spark_is_here(self.spark) or not (folder / "manifest").is_dir():
+        """Returns all rows of the manifest, read without Spark, or None if that isn't possible."""
+        folder = local_parquet.local_folder(self.output)
+        if folder is None or not local_parquet.is_local_spark(self.spark) or not (folder / "manifest").is_dir():
             return None
         return local_parquet.manifest_rows(folder)
 
     def manifest(self) -> DataFrame | None:
-        """All rows of the manifest; None where nothing has been written yet."""
+        """Returns all rows of the manifest, or None if nothing has been written yet."""
         local = local_path(self.output)
         if local is not None and not os.path.isdir(join(local, "manifest")):
             return None
         try:
             frame = self.spark.read.schema(MANIFEST).options(**_TIME).json(join(self.output, "manifest"))
-            _ = frame.schema  # Connect finds out only now
+            _ = frame.schema  # Spark Connect opens the files only now
         except AnalysisException as error:
             if "PATH_NOT_FOUND" in str(error):
                 return None
@@ -97,7 +98,7 @@ class FolderTarget:
         return frame
 
     def remove(self, run_id: str, attempt: str, *, older: bool) -> None:
-        """Remove this attempt, or all of the run that began before it. Never fails; what stays is logged."""
+        """Removes this attempt, or all attempts of the run that started before it. Never fails; logs what remains."""
         remove_attempts(self.output, self.schemas, run_id, attempt, older=older)
 
     def _path(self, table: str, run_id: str, attempt: str) -> str:
@@ -105,16 +106,16 @@ class FolderTarget:
 
 
 def one_row(spark: SparkSession, row: Mapping[str, Any]) -> DataFrame:
-    """A row of the manifest as a frame, for which Spark needs neither Python nor a shuffle."""
+    """Returns a row of the manifest as a DataFrame that needs neither a Python worker nor a shuffle."""
     return spark.createDataFrame(pa.Table.from_pylist([dict(row)], to_arrow_schema(MANIFEST)), MANIFEST).coalesce(1)
 
 
 def remove_attempts(output: str, tables: Iterable[str], run_id: str, attempt: str, *, older: bool) -> None:
-    """Remove this attempt of these tables, or all attempts of the run that began before it.
+    """Removes this attempt of these tables, or all attempts of the run that started before it.
 
-    Never fails; what stays is logged.
+    Never fails; logs what remains.
     """
-    # Only pyarrow can delete without the JVM; imported here as a plan is written without it as well.
+    # Only pyarrow can delete without the JVM. Imported here, as writing a plan doesn't need it.
     from pyarrow import fs
 
     try:
@@ -126,9 +127,9 @@ def remove_attempts(output: str, tables: Iterable[str], run_id: str, attempt: st
             files, base = fs.FileSystem.from_uri(uri)
         for table in tables:
             folder = f"{base.rstrip('/')}/{table}/run_id={run_id}"
-            for found in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
-                name = found.base_name.removeprefix("attempt=")
-                if found.base_name != name and (name < attempt if older else name == attempt):
-                    files.delete_dir(found.path)
+            for entry in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+                name = entry.base_name.removeprefix("attempt=")
+                if entry.base_name != name and (name < attempt if older else name == attempt):
+                    files.delete_dir(entry.path)
     except Exception as error:
         log.warning("replaced files under %s stay (they are in no plan): %s", output, error)

@@ -1,6 +1,7 @@
-"""What of a stored plan needs no Spark where its folder is on this machine: the manifest, and a look into its files.
+"""Reads and writes the parts of a stored run that need no Spark if its folder is local: the manifest and Parquet
+footers.
 
-A Spark job for a single line of JSON costs more than the line; everything here is as Spark writes and reads it.
+A Spark job for one line of JSON costs more than the line. The files are the same as Spark's.
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ from pyspark.sql import SparkSession
 from spark_assign.stores.locations import local_path
 
 
-def folder_here(place: str) -> Path | None:
-    """A folder as a path of this machine; None where only Spark knows it (a mounted volume has rules of its own)."""
-    local = None if place.startswith("/Volumes/") else local_path(place)
+def local_folder(location: str) -> Path | None:
+    """Returns a folder as a local path, or None if only Spark can access it. Mounted volumes have their own rules."""
+    local = None if location.startswith("/Volumes/") else local_path(location)
     return None if local is None else Path(local)
 
 
-def spark_is_here(spark: SparkSession) -> bool:
-    """Whether Spark runs in this process and nowhere else, so that a path means the same to both."""
+def is_local_spark(spark: SparkSession) -> bool:
+    """Checks whether Spark runs only in this process, so that a path has the same meaning for both."""
     remote = type(spark).__module__.startswith("pyspark.sql.connect")
     return not remote and (spark.conf.get("spark.master", "") or "").startswith("local")
 
 
 def append_manifest(folder: Path, row: Mapping[str, Any]) -> None:
-    """Add a row (columns: `tables.groups.MANIFEST`) as one file that appears by one rename."""
+    """Appends a row (columns: `tables.groups.MANIFEST`) as one file that appears by one rename."""
     manifest = folder / "manifest"
     manifest.mkdir(parents=True, exist_ok=True)
     finished = row["finished_at"].isoformat(timespec="microseconds")
     line = json.dumps({**row, "finished_at": finished}, separators=(",", ":"))
-    # Spark reads no file whose name begins with a dot; by its name the attempt becomes the run.
-    partial = manifest / f".{row['attempt']}.json"
-    partial.write_text(f"{line}\n", encoding="utf-8")
-    partial.replace(manifest / f"{row['attempt']}.json")
+    # Spark ignores files whose names start with a dot. The rename makes the attempt the current run.
+    temporary = manifest / f".{row['attempt']}.json"
+    temporary.write_text(f"{line}\n", encoding="utf-8")
+    temporary.replace(manifest / f"{row['attempt']}.json")
 
 
 def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
-    """All rows of the manifest; None where something is in it that Spark had better read."""
+    """Returns all rows of the manifest, or None if it contains files that only Spark can read."""
     files = [file for file in (folder / "manifest").glob("*") if file.name[0] not in "._"]
     if not all(file.suffix == ".json" for file in files):
         return None
@@ -53,7 +54,7 @@ def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
 
 
 def count_rows(table: Path) -> int | None:
-    """How many rows the Parquet files of a table have, by their footers; None where pyarrow cannot tell."""
+    """Returns the number of rows of a table from its Parquet footers, or None if pyarrow can't read them."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -64,22 +65,22 @@ def count_rows(table: Path) -> int | None:
 
 
 def read_rows(table: Path, columns: Sequence[str]) -> list[dict[str, Any]] | None:
-    """The rows of a small table of Parquet files; None where pyarrow cannot read them."""
+    """Returns the rows of a small table of Parquet files, or None if pyarrow can't read them."""
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        read = [parquet.ParquetFile(file).read(columns=list(columns)) for file in _parquet_files(table)]
+        tables = [parquet.ParquetFile(file).read(columns=list(columns)) for file in _parquet_files(table)]
     except (OSError, pa.ArrowException):
         return None
-    return [row for part in read for row in part.to_pylist()]
+    return [row for batch in tables for row in batch.to_pylist()]
 
 
 def _parquet_files(table: Path) -> list[Path]:
-    """The files that Spark would read; a table without any is for Spark to judge.
+    """Returns the files that Spark would read. Spark handles a table without files.
 
     Raises:
-        OSError: there is none.
+        OSError: there is no file.
     """
     files = [file for file in sorted(table.iterdir()) if file.name[0] not in "._"]
     if not files:

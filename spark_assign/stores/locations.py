@@ -1,8 +1,8 @@
-"""Where tables are: a folder of any file system, or a catalog.
+"""Distinguishes the locations of tables: a folder of any file system, or a catalog prefix.
 
-A *place* is what a user writes: `./fleet`, `/data/fleet`, `s3a://bucket/fleet` are folders; `main.kafka` or
-`kafka` are catalog prefixes. Spark opens both; this module only tells them apart, so it works where the
-files are out of the driver's sight (Spark Connect, an object store).
+A *location* is what a user writes: `./fleet`, `/data/fleet`, and `s3a://bucket/fleet` are folders; `main.kafka` and
+`kafka` are catalog prefixes. Spark opens both. This module only distinguishes them, so that it works if the driver
+can't access the files (Spark Connect, an object store).
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def is_path(place: str) -> bool:
-    """Whether a place is a folder or file: a slash or a scheme in it, or a folder here. Else a catalog."""
+    """Checks whether a location is a folder or file: it has a slash or a scheme, or is an existing folder. Else it
+    is a catalog prefix.
+    """
     return "/" in place or place in (".", "..") or bool(_SCHEME.match(place)) or os.path.isdir(place)
 
 
 def local_path(place: str) -> str | None:
-    """The place as an absolute path of this machine; None where its scheme is not `file:`.
+    """Returns the location as an absolute local path, or None if its scheme isn't `file:`.
 
-    A path without a scheme may also mean the cluster's default file system. Whoever uses the local path has
-    to see for himself that it is the same folder.
+    A path without a scheme can also mean the cluster's default file system. The caller must ensure that the local
+    path is the same folder.
     """
     if place.startswith("file:"):
         return "/" + place.removeprefix("file:").lstrip("/")
@@ -37,13 +39,13 @@ def local_path(place: str) -> str | None:
 
 
 def file_system(place: str) -> tuple[fs.FileSystem, str]:
-    """Where a small file is written without Spark: the file system, and the place in it.
+    """Returns the file system for writing a small file without Spark, and the path in it.
 
     Args:
-        place: of this machine, or a URI that pyarrow knows (`s3a://` is its `s3://`).
+        place: a local path, or a URI that pyarrow knows (`s3a://` is read as `s3://`).
 
     Raises:
-        pyarrow.ArrowException: it knows no such file system.
+        pyarrow.ArrowException: pyarrow doesn't know the file system.
     """
     from pyarrow import fs
 
@@ -54,9 +56,9 @@ def file_system(place: str) -> tuple[fs.FileSystem, str]:
 
 
 def for_spark(place: str) -> str:
-    """The place as Spark should open it: a folder that exists on this machine gets its `file:` scheme.
+    """Returns the location in the form that Spark must open: an existing local folder gets the scheme `file:`.
 
-    A volume of Databricks is mounted on the driver too, but there Spark knows it by its bare path.
+    A Databricks volume is mounted on the driver too, but Spark knows it by its bare path.
     """
     if place.startswith("/Volumes/"):
         return place
@@ -65,23 +67,25 @@ def for_spark(place: str) -> str:
 
 
 def join(place: str, *names: str) -> str:
-    """A place inside a folder."""
+    """Returns a location inside a folder."""
     return "/".join([place.rstrip("/"), *names])
 
 
 def resolve(place: str, folder: str) -> str:
-    """A relative path made relative to `folder`; anything else is as it was."""
+    """Returns a relative path relative to `folder`. Returns any other location unchanged."""
     if not is_path(place) or _SCHEME.match(place):
         return place
     return os.path.normpath(os.path.join(folder, os.path.expanduser(place)))
 
 
 def place_and_run(text: str) -> tuple[str, str | None]:
-    """`PLACE@RUN` taken apart; no run is None. What has a slash behind the @ is none (`abfss://box@host/plans`)."""
+    """Splits `LOCATION@RUN_ID`. The run is None if absent, or if the part after the @ has a slash
+    (`abfss://box@host/plans`).
+    """
     place, at, run_id = text.rpartition("@")
     return (place, run_id) if at and run_id and "/" not in run_id else (text, None)
 
 
 def time_as_run_id() -> str:
-    """What a run is called that nobody has named: the time of now in UTC; such names sort by time."""
+    """Returns the run_id of an unnamed run: the current time in UTC, so that names sort by time."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

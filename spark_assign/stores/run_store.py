@@ -1,16 +1,15 @@
-"""Plans on disk or in a catalog, whole or not at all.
+"""Stores runs in a folder or a catalog, atomically.
 
-Every write is an *attempt* with an id of its own; what it writes is nobody's plan until a row of the
-manifest, the last thing written, names it. So
+Every write is an *attempt* with a unique ID. Its tables are visible only after a row of the manifest, which is
+written last, names it. Hence:
 
-- a reader who goes through the manifest (`read_plan`) sees a whole plan or none;
-- a job killed in the middle leaves the plan that was there;
-- a second run of one `run_id` replaces the first at the moment its manifest row is there, and then removes
-  it.
+- A reader that goes through the manifest (`read_run`) sees a complete run or none.
+- A job that is killed leaves the previous run in place.
+- A second run with the same run_id replaces the first when its manifest row appears, and then removes the first.
 
-Where the newest two attempts of a run_id race, the one that finishes last is the run. Spark writes and reads the
-tables, so any file system and Spark Connect work; in a folder that this machine sees, the manifest and the counting
-need no Spark (`local_parquet`). Removing what was replaced is best effort, and said in the log where it fails.
+If two attempts of a run_id race, the one that finishes last is the run. Spark writes and reads the tables, so that
+any file system and Spark Connect work. In a local folder, the manifest and the counts need no Spark
+(`local_parquet`). Removal of replaced tables is best effort, and failures are logged.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ import platform
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -40,26 +39,38 @@ from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import FolderTarget
 from spark_assign.stores.locations import is_path, local_path
-from spark_assign.stores.manifest_outcome import ManifestOutcome
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import MANIFEST, PLAN_TABLES
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+RowCounts = Mapping[str, int]
+"""The number of rows of each table that was written."""
+ReadTable = Callable[[str], "DataFrame"]
+"""Reads a table of the run, as it was written."""
+ManifestOutcome = Callable[[RowCounts, ReadTable], Mapping[str, Any]]
+"""Returns the entries of the manifest that say how the job ends."""
+
+
 KAFKA_RULES = "4.1 to 4.4"
-"""The Kafka releases whose behaviour plans follow."""
+"""The Kafka releases whose behavior plans follow."""
 
-_DECIDED = "decided"
-"""Of a `Plan` written first: computed once, then read back for every table, each of which is a projection of it."""
+_PLAN_ROWS_TABLE = "decided"
+"""The table of a plan that is written first: computed once, then read back for all tables, which are projections of
+it.
+"""
 
-_ALWAYS = ("metrics", "rejected")
+_REQUIRED_TABLES = ("metrics", "rejected")
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """One finished attempt, as the manifest has it.
+    """One finished attempt, a row of the manifest.
 
-    `content` holds format, inputs, tables (rows of each) and versions; `duration_s` is the time from the
+    `content` has format, inputs, tables (with their row counts), and versions. `duration_s` is the time from the
     start of the first table to the end of the last, in seconds.
     """
 
@@ -71,15 +82,15 @@ class Manifest:
 
     @property
     def rows(self) -> dict[str, int]:
-        """Rows written per table."""
+        """Returns the number of rows written per table."""
         return {name: int(table["rows"]) for name, table in self.content["tables"].items()}
 
 
 @dataclass(frozen=True)
-class StoredPlan:
-    """A whole plan read back: its manifest, and its tables by name (those that were written).
+class StoredRun:
+    """A complete run read back: its manifest, and its tables by name (those that were written).
 
-    `folders` has those tables that are Parquet files on this machine, for whoever needs no Spark to look into them.
+    `folders` has the tables that are local Parquet files, for readers that need no Spark.
     """
 
     manifest: Manifest
@@ -88,10 +99,11 @@ class StoredPlan:
 
 
 def safe_run_id(run_id: str) -> str:
-    """The run_id as it is stored: letters, digits, `.`, `_` and `-` stay, the rest becomes `_`.
+    """Returns the run_id in its stored form: letters, digits, `.`, `_`, and `-` stay, all other characters become
+    `_`.
 
-    An id that had to change ends with six characters of its hash, so that different ids stay different:
-    `manual__2026-11-21T00:00:00+00:00` is `manual__2026-11-21T00_00_00_00_00-c755f2` whenever it comes.
+    An ID that changes ends with six characters of its hash, so that different IDs stay different:
+    `manual__2026-11-21T00:00:00+00:00` is always `manual__2026-11-21T00_00_00_00_00-c755f2`.
     """
     if not run_id.strip():
         raise SourceError("run_id is empty; give a name such as nightly or 2026-11-21")
@@ -100,15 +112,15 @@ def safe_run_id(run_id: str) -> str:
 
 
 def new_attempt() -> str:
-    """The id of an attempt that begins now; those that began later sort behind it."""
+    """Returns the ID of an attempt that starts now. IDs sort by start time."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}"
 
 
 def check_output(output: str) -> None:
-    """Whether a plan can be written there, as far as can be told before anything is computed.
+    """Checks whether a run can be written to a location, as far as possible before the computation.
 
     Raises:
-        SourceError: a file of this machine stands where a folder is meant.
+        SourceError: a local file is where the folder must be.
     """
     local = local_path(output) if is_path(output) else None
     if local is not None:
@@ -117,7 +129,7 @@ def check_output(output: str) -> None:
                 raise SourceError(f"cannot write to {output}: {place} is not a folder")
 
 
-def write_plan(
+def write_run(
     plan: Any,
     output: str,
     *,
@@ -129,49 +141,60 @@ def write_plan(
     schemas: Mapping[str, StructType] = PLAN_TABLES,
     outcome: ManifestOutcome | None = None,
 ) -> Manifest:
-    """Compute a plan and write it; the plan of the same run_id, if any, is replaced.
+    """Computes the tables of a run and writes them. Replaces the run of the same run_id, if any.
 
     Args:
-        plan: what to write: a `Plan`, or whatever has the tables of `schemas` as attributes.
+        plan: what to write: a `Plan`, or any object that has the tables of `schemas` as attributes.
         output: a folder of any file system (`OUTPUT/<table>/run_id=…/attempt=…/`) or a catalog prefix (tables
-            `PREFIX.<table>` with the columns run_id and attempt besides their own).
-        run_id: the run's name; see `safe_run_id`.
-        format: parquet, csv, json or any other that Spark writes. None: parquet in a folder, in a catalog
-            what the table has or the catalog's default.
-        tables: which of `schemas`, all if null; metrics and rejected are written in any case.
-        inputs: what the plan was made from, for the manifest; must be JSON, must hold no secret.
+            `PREFIX.<table>` with the additional columns run_id and attempt).
+        run_id: the name of the run; see `safe_run_id`.
+        format: parquet, csv, json, or any other format that Spark writes. If None: parquet in a folder, and in a
+            catalog the table's format or the catalog's default.
+        tables: names from `schemas`, all if None; metrics and rejected are always written.
+        inputs: what the plan was computed from, for the manifest. Must be JSON without secrets.
         options: Spark's writer options.
-        schemas: the tables that there are, with their columns.
-        outcome: what the manifest has of how the job ends, from the tables that are written (`Outcome.of_run`).
+        schemas: the available tables with their columns.
+        outcome: returns the outcome of the job for the manifest, from the written tables (`Outcome.of_run`).
 
     Returns:
-        the manifest row that made the plan visible.
+        the manifest row that made the run visible.
 
     Raises:
-        SourceError: unknown table, or the output cannot be written.
+        SourceError: unknown table, or the output can't be written.
     """
-    wanted = {*(schemas if tables is None else tables), *(name for name in _ALWAYS if name in schemas)}
-    if unknown := sorted(wanted - set(schemas)):
+    requested = {*(schemas if tables is None else tables), *(name for name in _REQUIRED_TABLES if name in schemas)}
+    if unknown := sorted(requested - set(schemas)):
         raise SourceError(f"no such table: {', '.join(unknown)}. A plan has {', '.join(schemas)}")
-    names = sorted(wanted, key=list(schemas).index)
-    decided = plan.tagged_rows(names) if hasattr(plan, "with_tagged_rows") else None
-    spark = (getattr(plan, names[0]) if decided is None else decided).sparkSession
+    names = sorted(requested, key=list(schemas).index)
+    tagged_rows = plan.tagged_rows(names) if hasattr(plan, "with_tagged_rows") else None
+    spark = (getattr(plan, names[0]) if tagged_rows is None else tagged_rows).sparkSession
     run_id = safe_run_id(run_id)
     attempt = new_attempt()
-    target = _target(spark, output, schemas if decided is None else {**schemas, _DECIDED: decided.schema})
+    target = _target(
+        spark, output, schemas if tagged_rows is None else {**schemas, _PLAN_ROWS_TABLE: tagged_rows.schema}
+    )
     if format is None and isinstance(target, FolderTarget):
         format = "parquet"
     started = time.monotonic()
     try:
-        with progress("tables written", len(names) + (decided is not None)) as step:
-            if decided is not None:
+        with progress("tables written", len(names) + (tagged_rows is not None)) as step:
+            if tagged_rows is not None:
                 since = time.monotonic()
-                whole = format if format != "csv" else "parquet"
-                step(0, _DECIDED)
-                target.write(_DECIDED, decided, run_id, attempt, whole, dict(options or {}) if whole == format else {})
+                rows_format = format if format != "csv" else "parquet"
+                step(0, _PLAN_ROWS_TABLE)
+                target.write(
+                    _PLAN_ROWS_TABLE,
+                    tagged_rows,
+                    run_id,
+                    attempt,
+                    rows_format,
+                    dict(options or {}) if rows_format == format else {},
+                )
                 step()
                 log.info("decided in %.1f s", time.monotonic() - since)
-                plan = plan.with_tagged_rows(target.read(_DECIDED, run_id, attempt, whole, dict(options or {})))
+                plan = plan.with_tagged_rows(
+                    target.read(_PLAN_ROWS_TABLE, run_id, attempt, rows_format, dict(options or {}))
+                )
             for name in names:
                 since = time.monotonic()
                 step(0, name)
@@ -179,15 +202,15 @@ def write_plan(
                 target.write(name, frame, run_id, attempt, format, dict(options or {}))
                 step()
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)
-        # Counted from what is there, not from the plan: no second computation, and proof that it can be read.
+        # Counted from the stored tables, not from the plan: no second computation, and proof that they can be read.
         rows = _count(target, names, run_id, attempt, format, dict(options or {}))
-        ends = None
+        outcome_values = None
         if outcome is not None:
-            ends = outcome(rows, lambda name: target.read(name, run_id, attempt, format, dict(options or {})))
+            outcome_values = outcome(rows, lambda name: target.read(name, run_id, attempt, format, dict(options or {})))
         manifest = Manifest(
             run_id=run_id,
             attempt=attempt,
-            finished_at=after(_finished(target, run_id)),
+            finished_at=finish_time(_last_finished(target, run_id)),
             duration_s=round(time.monotonic() - started, 3),
             content={
                 "format": format,
@@ -195,7 +218,7 @@ def write_plan(
                 "tables": {name: {"rows": rows[name]} for name in names},
                 "versions": versions() | {"spark": spark.version},
             }
-            | ({} if ends is None else {"outcome": dict(ends)}),
+            | ({} if outcome_values is None else {"outcome": dict(outcome_values)}),
         )
         content = json.dumps(manifest.content, sort_keys=True)
         values = (run_id, attempt, manifest.finished_at, manifest.duration_s, content)
@@ -210,27 +233,27 @@ def write_plan(
     return manifest
 
 
-def read_plan(
+def read_run(
     spark: SparkSession,
     output: str,
     run_id: str | None = None,
     *,
     options: Mapping[str, str] | None = None,
     schemas: Mapping[str, StructType] = PLAN_TABLES,
-) -> StoredPlan:
-    """The newest finished plan of a run_id, or of all.
+) -> StoredRun:
+    """Reads the newest finished run of a run_id, or of all runs.
 
-    A plan that is replaced while its tables are being read fails in the reader (its files are gone) and never mixes
-    with the new one; read again.
+    If a run is replaced while its tables are being read, the reader fails (its files are removed) and never mixes
+    two runs. Read again.
 
     Args:
-        output: as it was given to `write_plan`.
+        output: the location that was passed to `write_run`.
         run_id: the run; None for the run that finished last.
-        options: Spark's reader options, where the plan was written with options that reading needs.
-        schemas: as they were given to `write_plan`.
+        options: Spark's reader options, if the run was written with options that reading needs.
+        schemas: the schemas that were passed to `write_run`.
 
     Raises:
-        SourceError: there is no finished plan.
+        SourceError: there is no finished run.
     """
     target = _target(spark, output, schemas)
     wanted = None if run_id is None else safe_run_id(run_id)
@@ -248,68 +271,75 @@ def read_plan(
     raise SourceError(f"there is no {which} in {output}")
 
 
-def stored_plan(
+def stored_run(
     spark: SparkSession,
     output: str,
     manifest: Manifest,
     *,
     options: Mapping[str, str] | None = None,
     schemas: Mapping[str, StructType] = PLAN_TABLES,
-) -> StoredPlan:
-    """The plan of a manifest that `write_plan` has returned, without another look at what else is there."""
+) -> StoredRun:
+    """Returns the run of a manifest that `write_run` returned, without reading the manifest table again."""
     return _stored(_target(spark, output, schemas), manifest, dict(options or {}))
 
 
-def run_before(
+def previous_run(
     spark: SparkSession, output: str, run_id: str, *, schemas: Mapping[str, StructType] = PLAN_TABLES
 ) -> str | None:
-    """The finished run whose name comes before `run_id`, None where it is the first.
+    """Returns the finished run whose name precedes `run_id`, or None if it is the first.
 
-    By name and not by the clock: of runs that are named by date (`20261121T050000Z`) it is that of the date before,
-    also where an old date is planned again.
+    Runs are ordered by name, not by time: for runs named by date (`20261121T050000Z`), it is the run of the previous
+    date, even if an old date is planned again.
     """
-    target, own = _target(spark, output, schemas), safe_run_id(run_id)
+    target, safe_id = _target(spark, output, schemas), safe_run_id(run_id)
     rows = target.manifest_rows()
     if rows is not None:
-        return max((row["run_id"] for row in rows if row["run_id"] < own), default=None)
+        return max((row["run_id"] for row in rows if row["run_id"] < safe_id), default=None)
     frame = target.manifest()
     if frame is None:
         return None
-    earlier = frame.where(F.col("run_id") < own).agg(F.max("run_id").alias("run_id"))
-    found: str | None = earlier.collect()[0]["run_id"]  # one row
-    return found
+    earlier = frame.where(F.col("run_id") < safe_id).agg(F.max("run_id").alias("run_id"))
+    newest_run_id: str | None = earlier.collect()[0]["run_id"]  # one row
+    return newest_run_id
 
 
-def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: dict[str, str]) -> StoredPlan:
-    written, which = manifest.content["format"], (manifest.run_id, manifest.attempt)
-    tables = {name: target.read(name, *which, written, options) for name in manifest.rows}
+def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: dict[str, str]) -> StoredRun:
+    """Returns the run of a manifest."""
+    stored_format, run_and_attempt = manifest.content["format"], (manifest.run_id, manifest.attempt)
+    tables = {name: target.read(name, *run_and_attempt, stored_format, options) for name in manifest.rows}
     for table in tables.values():
-        _ = table.schema  # Connect opens the files only now
-    found = {name: target.here(name, *which) for name in tables} if written == "parquet" and not options else {}
-    return StoredPlan(manifest, tables, {name: folder for name, folder in found.items() if folder is not None})
+        _ = table.schema  # Spark Connect opens the files only now
+    folders = (
+        {name: target.here(name, *run_and_attempt) for name in tables}
+        if stored_format == "parquet" and not options
+        else {}
+    )
+    return StoredRun(manifest, tables, {name: folder for name, folder in folders.items() if folder is not None})
 
 
 def _target(spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> FolderTarget | CatalogTarget:
+    """Returns the folder or catalog target of a location."""
     return (FolderTarget if is_path(output) else CatalogTarget)(spark, output, schemas)
 
 
 def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifest | None:
-    """What finished last, of a run or of all; None where nothing has."""
+    """Returns the manifest of the attempt that finished last, of one run or of all, or None."""
     rows = target.manifest_rows()
     if rows is not None:
         finished = [_manifest(row, row["finished_at"]) for row in rows if run_id in (None, row["run_id"])]
-        return max(finished, key=lambda each: (each.finished_at, each.attempt), default=None)
+        return max(finished, key=lambda manifest: (manifest.finished_at, manifest.attempt), default=None)
     frame = target.manifest()
     if frame is None:
         return None
     frame = frame if run_id is None else frame.where(F.col("run_id") == run_id)
-    # Time comes as a number: Python would shift it to its zone.
+    # The time is read as a number, as Python would convert it to the local time zone.
     newest = frame.withColumn("micros", F.unix_micros("finished_at")).drop("finished_at")
-    found = newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row at most
-    return _manifest(found[0], EPOCH + timedelta(microseconds=found[0]["micros"])) if found else None
+    newest_rows = newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row at most
+    return _manifest(newest_rows[0], EPOCH + timedelta(microseconds=newest_rows[0]["micros"])) if newest_rows else None
 
 
 def _manifest(row: Any, finished_at: datetime) -> Manifest:
+    """Returns a Manifest from a row."""
     return Manifest(
         run_id=row["run_id"],
         attempt=row["attempt"],
@@ -322,13 +352,14 @@ def _manifest(row: Any, finished_at: datetime) -> Manifest:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _finished(target: FolderTarget | CatalogTarget, run_id: str) -> datetime:
+def _last_finished(target: FolderTarget | CatalogTarget, run_id: str) -> datetime:
+    """Returns the time at which a run last finished, or EPOCH."""
     newest = _newest(target, run_id)
     return EPOCH if newest is None else newest.finished_at
 
 
-def after(previous: datetime) -> datetime:
-    """Now, but never before what this run replaces: the clocks of two drivers may differ."""
+def finish_time(previous: datetime) -> datetime:
+    """Returns the current time, but never a time before the replaced run: the clocks of two drivers can differ."""
     return max(datetime.now(UTC), previous + timedelta(microseconds=1))
 
 
@@ -340,26 +371,28 @@ def _count(
     format: str | None,
     options: dict[str, str],
 ) -> dict[str, int]:
-    """Rows of each table: those of Parquet files on this machine by their footers, all others in one query."""
+    """Returns the number of rows of each table: from the footers of local Parquet files, and for all other tables in
+    one query.
+    """
     counts: dict[str, int] = {}
     for name in names:
         folder = target.here(name, run_id, attempt) if format == "parquet" else None
-        known = None if folder is None else local_parquet.count_rows(folder)
-        if known is not None:
-            counts[name] = known
-    if unknown := [name for name in names if name not in counts]:
+        num_rows = None if folder is None else local_parquet.count_rows(folder)
+        if num_rows is not None:
+            counts[name] = num_rows
+    if uncounted := [name for name in names if name not in counts]:
         tables = [
-            target.read(name, run_id, attempt, format, options).select(F.lit(name).alias("of")) for name in unknown
+            target.read(name, run_id, attempt, format, options).select(F.lit(name).alias("of")) for name in uncounted
         ]
-        sums = [F.count_if(F.col("of") == name).alias(name) for name in unknown]
+        sums = [F.count_if(F.col("of") == name).alias(name) for name in uncounted]
         counts |= reduce(DataFrame.union, tables).agg(*sums).collect()[0].asDict()  # one row
     return counts
 
 
 def versions() -> dict[str, str]:
-    """What a plan is made with, for its manifest."""
+    """Returns the versions that computed a plan, for its manifest."""
     try:
-        own = metadata.version("spark_assign")
+        package_version = metadata.version("spark_assign")
     except metadata.PackageNotFoundError:
-        own = "from source"
-    return {"spark_assign": own, "python": platform.python_version(), "kafka_rules": KAFKA_RULES}
+        package_version = "from source"
+    return {"spark_assign": package_version, "python": platform.python_version(), "kafka_rules": KAFKA_RULES}

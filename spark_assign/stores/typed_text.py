@@ -1,14 +1,20 @@
-"""Tables from csv and json lines, typed by `schemas.py` and strictly so.
+"""Reads csv and JSON lines strictly, with the column types that `tables` declares.
 
-Spark turns a value that does not parse into null, silently. A partition that became null would be a wrong
-plan, so each reader also gives a `Check`: the rows that did not parse. `verify` runs the checks of a whole
-fleet in one job.
+Spark silently turns a value that doesn't parse into null. A partition that became null would make a wrong plan, so
+each reader also returns a `Check` with the rows that didn't parse. `verify` runs the checks of a complete fleet in
+one job.
+
+A query for values that don't parse costs seconds in a JVM that has just started, but a small local file is read in
+milliseconds. If every value of such a file is plain (`is_plain`), it has no check. Values that aren't plain can
+still be valid; only Spark decides about them.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -30,21 +36,21 @@ from pyspark.sql.types import (
 
 from spark_assign.stores.cluster_folders import name_of
 from spark_assign.stores.locations import local_path
-from spark_assign.stores.plain_csv import is_plain
 from spark_assign.tables.errors import SourceError
 
 _MALFORMED = "_malformed_record"
-_SHOWN = 5
-# What Spark takes for an empty field. Its default is the empty string, and then `""` would be null too.
-_NO_VALUE = "\x00"
+_MAX_DISPLAYED = 5
+# The text that Spark reads as null. With the default, the empty string, `""` would be null too.
+_NULL_TEXT = "\x00"
 CSV_WRITE = {"header": "true", "quote": '"', "escape": '"'}
-CSV_READ = {**CSV_WRITE, "nullValue": _NO_VALUE}
-"""Csv as this package has it: a header, quotes inside quotes doubled (RFC 4180), empty is null."""
+CSV_READ = {**CSV_WRITE, "nullValue": _NULL_TEXT}
+"""The csv dialect of this package: a header, quotes inside quotes are doubled (RFC 4180), and empty fields are null.
+"""
 
 
 @dataclass(frozen=True)
 class Check:
-    """The rows of one table that did not parse: columns file, problem?, record."""
+    """The rows of one table that didn't parse: columns file, problem (nullable), record."""
 
     table: str
     schema: StructType
@@ -54,10 +60,10 @@ class Check:
 def read_csv(
     spark: SparkSession, table: str, schema: StructType, paths: Sequence[str], options: Mapping[str, str]
 ) -> tuple[DataFrame, Check | None]:
-    """Csv files or folders with a header; quotes inside quotes are doubled (RFC 4180).
+    """Reads csv files or folders with a header. Quotes inside quotes are doubled (RFC 4180).
 
-    Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, `""` an empty
-    string. There is no check where everything is known to parse.
+    Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, and `""` is an empty
+    string. There is no check if all values are known to parse.
     """
     settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
     local = [local_path(path) if not options else None for path in paths]
@@ -102,16 +108,21 @@ def read_csv(
 def _several_headers(
     spark: SparkSession, table: str, schema: StructType, headers: Mapping[str, str]
 ) -> tuple[DataFrame, Check | None]:
-    """Csv files of this machine, by path the header of each, as one table; columns that some do not have are null."""
-    alike = [[path for path in headers if headers[path] == header] for header in dict.fromkeys(headers.values())]
-    frames, checks = zip(*(read_csv(spark, table, schema, paths, {}) for paths in alike), strict=True)
+    """Reads local csv files with different headers as one table. Columns that a file lacks are null.
+
+    `headers` has the header of each file by path.
+    """
+    paths_by_header = [
+        [path for path in headers if headers[path] == header] for header in dict.fromkeys(headers.values())
+    ]
+    frames, checks = zip(*(read_csv(spark, table, schema, paths, {}) for paths in paths_by_header), strict=True)
     rows = [check.rows for check in checks if check is not None]
-    whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    return whole, Check(table, schema, reduce(DataFrame.union, rows)) if rows else None
+    combined = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
+    return combined, Check(table, schema, reduce(DataFrame.union, rows)) if rows else None
 
 
 def _local_header(local: str | None) -> list[str] | None:
-    """The header of a csv file on this machine, which takes no Spark job; null where Spark had better look itself."""
+    """Returns the header of a local csv file without a Spark job, or None if Spark must read it."""
     if local is None or not local.endswith(".csv"):
         return None
     try:
@@ -126,7 +137,7 @@ def _local_header(local: str | None) -> list[str] | None:
 def read_json(
     spark: SparkSession, table: str, schema: StructType, paths: Sequence[str], options: Mapping[str, str]
 ) -> tuple[DataFrame, Check]:
-    """Files or folders of json lines, one object a row; fields that the schema does not know are ignored."""
+    """Reads files or folders of JSON lines, one object per row. Ignores fields that the schema doesn't have."""
     columns = [StructField(field.name, field.dataType) for field in schema.fields]
     names = [field.name for field in columns]
     raw = (
@@ -144,20 +155,22 @@ def read_json(
 
 
 def verify(checks: Sequence[Check]) -> None:
-    """Run all checks in one query, and another to show what it has found.
+    """Runs all checks in one query, and a second query for the details of failed ones.
 
     Raises:
-        SourceError: values that do not parse; names table, column, value, row and file of the first few.
+        SourceError: values that don't parse; names the table, column, value, row, and file of the first few.
     """
     if not checks:
         return
     try:
-        faulty = _faulty(checks)
-        if not faulty:
+        failed = _faulty(checks)
+        if not failed:
             return
         columns = ["file", "problem", "record"]
-        found = [check.rows.select(F.lit(check.table).alias("table"), *columns).limit(_SHOWN + 1) for check in faulty]
-        rows = reduce(DataFrame.unionByName, found).collect()  # a few of each check
+        problem_rows = [
+            check.rows.select(F.lit(check.table).alias("table"), *columns).limit(_MAX_DISPLAYED + 1) for check in failed
+        ]
+        rows = reduce(DataFrame.unionByName, problem_rows).collect()  # a few of each check
     except PySparkException as error:
         tables = ", ".join(check.table for check in checks)
         raise SourceError(f"{tables}: a file cannot be read: {str(error).strip().splitlines()[0]}") from error
@@ -166,23 +179,25 @@ def verify(checks: Sequence[Check]) -> None:
     for row in rows:
         problem = row["problem"] or _problem_of_json(row["table"], schemas[row["table"]], row["record"])
         lines.append(f"  - {problem}, in {name_of(row['file'])}: {row['record']}")
-    more = "\n  - … and more" if len(rows) > _SHOWN else ""
-    raise SourceError("values that do not parse:\n" + "\n".join(lines[: _SHOWN * len(checks)]) + more)
+    suffix = "\n  - … and more" if len(rows) > _MAX_DISPLAYED else ""
+    raise SourceError("values that do not parse:\n" + "\n".join(lines[: _MAX_DISPLAYED * len(checks)]) + suffix)
 
 
 def _faulty(checks: Sequence[Check]) -> list[Check]:
-    """Those that find something. The record is asked for as well, as Spark parses only columns that are."""
+    """Returns the checks that find rows. The query includes the record, as Spark only parses columns that are used."""
     rows = [check.rows.select(F.lit(check.table).alias("table"), F.length("record").alias("size")) for check in checks]
-    every = reduce(DataFrame.union, rows)
-    [found] = every.agg(F.collect_set("table").alias("tables"), F.max("size")).collect()  # one row
-    return [check for check in checks if check.table in found["tables"]]
+    all_rows = reduce(DataFrame.union, rows)
+    [result] = all_rows.agg(F.collect_set("table").alias("tables"), F.max("size")).collect()  # one row
+    return [check for check in checks if check.table in result["tables"]]
 
 
 def _text(name: str) -> Column:
+    """Returns a column by its exact name."""
     return F.col(f"`{name}`")
 
 
 def _parsed(name: str, kind: DataType) -> Column:
+    """Returns a text column cast to a type; null if the value doesn't parse."""
     if isinstance(kind, StringType):
         return _text(name)
     if isinstance(kind, ArrayType):
@@ -195,19 +210,21 @@ def _parsed(name: str, kind: DataType) -> Column:
 
 
 def _is_bad(name: str, kind: DataType) -> Column:
+    """Checks whether a nonempty value doesn't parse."""
     parsed = _parsed(name, kind)
-    wrong = F.exists(parsed, lambda item: item.isNull()) if isinstance(kind, ArrayType) else parsed.isNull()
-    return (F.trim(_text(name)) != "") & wrong
+    fails = F.exists(parsed, lambda item: item.isNull()) if isinstance(kind, ArrayType) else parsed.isNull()
+    return (F.trim(_text(name)) != "") & fails
 
 
 def _noun(kind: DataType) -> str:
+    """Returns the description of a type for messages."""
     if kind == ArrayType(IntegerType()):
         return "a list of ints (1,2,3)"
     return f"a valid {kind.simpleString()}"
 
 
 def _problem_of_json(table: str, schema: StructType, record: str) -> str:
-    """Which column of a malformed json record is wrong, found outside Spark as it does not say."""
+    """Returns a description of the column of a malformed JSON record that doesn't parse. Spark doesn't report it."""
     try:
         row = json.loads(record)
     except ValueError:
@@ -221,6 +238,7 @@ def _problem_of_json(table: str, schema: StructType, record: str) -> str:
 
 
 def _json_fits(value: Any, kind: DataType) -> bool:
+    """Checks whether a JSON value has a type."""
     if value is None:
         return True
     if isinstance(kind, ArrayType):
@@ -233,3 +251,47 @@ def _json_fits(value: Any, kind: DataType) -> bool:
         return isinstance(value, bool)
     bits = 63 if isinstance(kind, LongType) else 31
     return isinstance(value, int) and not isinstance(value, bool) and -(2**bits) <= value < 2**bits
+
+
+_MAX_PLAIN_BYTES = 4 * 1024 * 1024
+_TEXT_PATTERN = r'(?:"[^"\r\0]*"|[^",\r\0]*)'
+_LIST_PATTERN = r'(?:"\[?[0-9]{1,9}(?:, ?[0-9]{1,9})*\]?"|[0-9]{0,9}|"")'
+_VALUE_PATTERNS: dict[type[DataType], str] = {
+    IntegerType: "-?[0-9]{1,9}",
+    LongType: "-?[0-9]{1,18}",
+    BooleanType: "true|false",
+}
+
+
+def is_plain(path: str, kinds: Sequence[DataType]) -> bool:
+    """Checks without Spark whether every field of a small local csv file is empty or a plain value of its column's
+    type.
+
+    Never raises: files that can't be read, or are large, aren't plain.
+
+    Args:
+        path: a csv file in the dialect of `CSV_READ`.
+        kinds: the types of its columns, in order.
+    """
+    fields = [_plain_field_pattern(kind) for kind in kinds]
+    try:
+        if os.path.getsize(path) > _MAX_PLAIN_BYTES:
+            return False
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = file.read().split("\n")
+    except (OSError, UnicodeDecodeError):
+        return False
+    # No field matches a quote that is still open at the end of a line, or a carriage return.
+    plain = re.compile(",".join(field for field in fields if field is not None))
+    rows = lines[1:-1] if lines[-1] == "" else lines[1:]
+    return None not in fields and all(map(plain.fullmatch, rows))
+
+
+def _plain_field_pattern(kind: DataType) -> str | None:
+    """Returns the regular expression of a plain field of a type, or None if there is none."""
+    if isinstance(kind, StringType):
+        return _TEXT_PATTERN
+    if kind == ArrayType(IntegerType()):
+        return _LIST_PATTERN
+    value = _VALUE_PATTERNS.get(type(kind))
+    return None if value is None else f'(?:(?:{value})?|"(?:{value})?")'

@@ -1,32 +1,33 @@
-"""ConsumerProtocol: what a classic group's member says (subscription) and is told (assignment), in bytes.
+"""Reads the bytes of ConsumerProtocol: a classic member's subscription and assignment.
 
-The broker keeps both as opaque bytes and hands them out in DescribeGroups. Versions above 3 are read as 3 and
-bytes at the end are ignored, as Kafka's `ConsumerProtocol` does. kafka-python brings a decoder too, but it
-differs from Kafka on damaged bytes (invalid UTF-8 fails, negative lengths pass) and knows nothing of the
-sticky assignors' user data, in which an eager sticky group carries ownership and generation; hence this one.
+The broker stores both as opaque bytes and returns them in DescribeGroups. Versions above 3 are read as version 3, and
+trailing bytes are ignored, as in Kafka's `ConsumerProtocol`. kafka-python has a decoder too, but it differs from
+Kafka on damaged bytes (it rejects invalid UTF-8 and accepts negative lengths). It also doesn't decode the user data
+of the sticky assignors, in which an eager sticky group carries ownership and generation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct, unpack_from
-from struct import error as too_short
+from struct import error as StructError
 
 from spark_assign.wire.reader import Reader, WireError
 
 TopicPartitions = tuple[tuple[str, int], ...]
-"""(topic, partition) in the order of the wire."""
+"""Pairs (topic, partition), in the order of the bytes."""
 
 _NEWEST = 3
-_LONGEST, _HEAD_SIZE = 0x7FFF, 6
+_MAX_STRING_BYTES, _HEAD_SIZE = 0x7FFF, 6
 _HEAD, _INT = Struct(">hi").unpack_from, Struct(">i").unpack_from
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a member sent with its JoinGroup.
+    """The subscription that a member sent with JoinGroup.
 
-    `generation_id` is None where absent or negative, `rack_id` where absent or empty. `version` is that of the bytes.
+    `generation_id` is None if it is absent or negative, `rack_id` if it is absent or empty. `version` is the version
+    of the bytes.
     """
 
     topics: tuple[str, ...]
@@ -36,12 +37,14 @@ class Subscription:
     rack_id: str | None
     version: int = _NEWEST
     cut_short: bool = False
-    """It ends before the list of what is owned, which its version has (`subscription_as_sent`)."""
+    """Whether the bytes end before the list of owned partitions, which their version requires
+    (`subscription_as_sent`).
+    """
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What the leader gave a member. `version` is that of the bytes."""
+    """The assignment that the leader sent to a member. `version` is the version of the bytes."""
 
     partitions: TopicPartitions
     user_data: bytes | None
@@ -50,14 +53,16 @@ class Assignment:
 
 @dataclass(frozen=True)
 class StickyData:
-    """What an eager StickyAssignor remembers of its last round; `generation_id` None: without generation."""
+    """The state that an eager StickyAssignor stores in its user data. `generation_id` is None if there is no
+    generation.
+    """
 
     owned: TopicPartitions
     generation_id: int | None
 
 
 def subscription(data: bytes) -> Subscription:
-    """ConsumerProtocol.deserializeSubscription. Raises WireError."""
+    """Decodes a subscription (ConsumerProtocol.deserializeSubscription). Raises WireError."""
     reader = Reader(data)
     version = _version(reader)
     topics = tuple(reader.string() for _ in range(reader.array_length(2)))
@@ -69,9 +74,10 @@ def subscription(data: bytes) -> Subscription:
 
 
 def subscription_as_sent(data: bytes) -> Subscription:
-    """The same; segmentio's kafka-go says version 1 and ends where version 0 does, which Kafka's class refuses.
+    """Decodes a subscription and accepts the truncated version 1 of segmentio's kafka-go.
 
-    The broker does not look at these bytes, so that such groups are there. Raises WireError for all else.
+    That client declares version 1 but ends the bytes where version 0 ends. Kafka's class rejects this, but the broker
+    doesn't decode these bytes, so that such groups exist. Raises WireError for any other malformed bytes.
     """
     try:
         return subscription(data)
@@ -87,48 +93,52 @@ def subscription_as_sent(data: bytes) -> Subscription:
 
 
 def assignment(data: bytes) -> Assignment:
-    """ConsumerProtocol.deserializeAssignment. Raises WireError."""
+    """Decodes an assignment (ConsumerProtocol.deserializeAssignment). Raises WireError."""
     reader = Reader(data)
     version = _version(reader)
     return Assignment(_topic_partitions(reader), reader.nullable_bytes(), version)
 
 
 def assigned(data: bytes) -> list[tuple[str, tuple[int, ...]]]:
-    """The partitions of the same, topic by topic as they come. Raises WireError."""
-    found = _at_once(data)
-    if found is not None:
-        return found
+    """Returns the partitions of an assignment by topic, in the order of the bytes. Raises WireError."""
+    partitions_by_topic = _read_regular(data)
+    if partitions_by_topic is not None:
+        return partitions_by_topic
     reader = Reader(data)
     _version(reader)
-    found = _by_topic(reader)
+    partitions_by_topic = _by_topic(reader)
     reader.nullable_bytes()
-    return found
+    return partitions_by_topic
 
 
-def _at_once(data: bytes) -> list[tuple[str, tuple[int, ...]]] | None:
-    """What is laid out as it should be, several times as fast as field by field; None: something about it is not."""
-    found = []
+def _read_regular(data: bytes) -> list[tuple[str, tuple[int, ...]]] | None:
+    """Decodes regular bytes several times as fast as field by field. Returns None if anything about them is
+    irregular.
+    """
+    partitions_by_topic = []
     try:
         version, topics = _HEAD(data)
-        at = _HEAD_SIZE
+        position = _HEAD_SIZE
         for _ in range(topics):
-            size = data[at] << 8 | data[at + 1]
-            name = data[at + 2 : at + 2 + size].decode()
-            at += 2 + size
-            count = _INT(data, at)[0]
-            at += 4
-            if size > _LONGEST or count < 0:
+            size = data[position] << 8 | data[position + 1]
+            name = data[position + 2 : position + 2 + size].decode()
+            position += 2 + size
+            count = _INT(data, position)[0]
+            position += 4
+            if size > _MAX_STRING_BYTES or count < 0:
                 return None
-            found.append((name, unpack_from(f">{count}i", data, at)))
-            at += 4 * count
-        user_data = _INT(data, at)[0]
-    except (IndexError, UnicodeDecodeError, too_short):
+            partitions_by_topic.append((name, unpack_from(f">{count}i", data, position)))
+            position += 4 * count
+        user_data = _INT(data, position)[0]
+    except (IndexError, UnicodeDecodeError, StructError):
         return None
-    return found if version >= 0 and topics >= 0 and at + 4 + user_data <= len(data) else None
+    return partitions_by_topic if version >= 0 and topics >= 0 and position + 4 + user_data <= len(data) else None
 
 
 def sticky_user_data(data: bytes | None) -> StickyData:
-    """StickyAssignor.memberData. Never fails: what cannot be read is nothing owned in generation -1."""
+    """Decodes the user data of StickyAssignor (memberData). Never fails: unreadable data means no partitions in
+    generation -1.
+    """
     if not data:
         return StickyData((), None)
     reader = Reader(data)
@@ -143,37 +153,41 @@ def sticky_user_data(data: bytes | None) -> StickyData:
 
 
 def cooperative_user_data(data: bytes | None) -> int | None:
-    """The generation in a CooperativeStickyAssignor's user data; -1 if unreadable, None if there is none."""
+    """Returns the generation in the user data of CooperativeStickyAssignor: -1 if unreadable, None without user
+    data."""
     if data is None:
         return None
     return Reader(data).int32() if len(data) >= 4 else -1
 
 
-def user_data_generation(said: Subscription, assignor: str) -> int | None:
-    """The generation inside a sticky assignor's user data where it differs from the subscription's own.
+def user_data_generation(subscription: Subscription, assignor: str) -> int | None:
+    """Returns the generation in a sticky assignor's user data if it differs from that of the subscription.
 
-    -1: user data without a generation. None: the same, or no user data.
+    Returns -1 if the user data has no generation, and None if both are equal or there is no user data.
     """
-    if said.user_data is None:
+    if subscription.user_data is None:
         return None
     if assignor == "sticky":
-        generation = sticky_user_data(said.user_data).generation_id
+        generation = sticky_user_data(subscription.user_data).generation_id
     elif assignor == "cooperative-sticky":
-        generation = cooperative_user_data(said.user_data)
+        generation = cooperative_user_data(subscription.user_data)
     else:
         return None
-    return None if generation == said.generation_id else -1 if generation is None else generation
+    return None if generation == subscription.generation_id else -1 if generation is None else generation
 
 
 def _topic_partitions(reader: Reader) -> TopicPartitions:
+    """Reads the pairs of topic and partition."""
     return tuple((topic, partition) for topic, partitions in _by_topic(reader) for partition in partitions)
 
 
 def _by_topic(reader: Reader) -> list[tuple[str, tuple[int, ...]]]:
+    """Reads the partitions of each topic."""
     return [(reader.string(), reader.int32s()) for _ in range(reader.array_length(6))]
 
 
 def _version(reader: Reader) -> int:
+    """Reads the version, and caps it at the newest known one. Raises WireError if it is negative."""
     version = reader.int16()
     if version < 0:
         raise WireError(f"version {version}: expected 0 or more")

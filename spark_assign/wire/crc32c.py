@@ -1,7 +1,8 @@
-"""CRC-32C (Castagnoli) of many stretches of bytes at once, in NumPy: what record batches of Kafka are held against.
+"""Computes the CRC-32C (Castagnoli) checksums of many byte ranges at once with NumPy. Record batches carry this
+checksum.
 
-A checksum goes through bytes one after the other, but is linear: the stretches are cut into blocks of one size, all
-blocks are walked through side by side, and those of a stretch are put together again.
+A checksum processes bytes in sequence, but it is linear. Each range is cut into blocks of one size, all blocks are
+processed side by side, and the checksums of the blocks of a range are then combined.
 """
 
 from __future__ import annotations
@@ -13,62 +14,78 @@ import numpy as np
 import numpy.typing as npt
 
 _BLOCK = 64
-_AT_ONCE = 1 << 23
-"""Bytes in one go."""
+_BATCH_BYTES = 1 << 23
+"""Bytes that one NumPy pass processes; bounds the memory."""
 _POLYNOMIAL = 0x82F63B78
 _ONES = 0xFFFFFFFF
 
 Checksums = npt.NDArray[np.uint32]
 
 
-def crc32c(data: npt.NDArray[np.uint8], begins: Sequence[int], ends: Sequence[int]) -> Checksums:
-    """The checksum of data[begin:end] for each pair; every stretch has four bytes or more."""
-    first, last = np.asarray(begins, np.int64), np.asarray(ends, np.int64)
-    found = np.zeros(len(first), np.uint32)
-    at = 0
-    upto = np.cumsum(last - first)
-    while at < len(first):
-        before = upto[at - 1] if at else 0
-        until = max(at + 1, int(np.searchsorted(upto, before + _AT_ONCE)))
-        found[at:until] = _some(data, first[at:until], last[at:until])
-        at = until
-    return found
+def crc32c(data: npt.NDArray[np.uint8], starts: Sequence[int], ends: Sequence[int]) -> Checksums:
+    """Returns the checksum of `data[start:end]` for each pair of `starts` and `ends`. Every range has at least four
+    bytes.
+    """
+    first, last = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
+    checksums = np.zeros(len(first), np.uint32)
+    index = 0
+    end_bytes = np.cumsum(last - first)
+    while index < len(first):
+        done_bytes = end_bytes[index - 1] if index else 0
+        end_index = max(index + 1, int(np.searchsorted(end_bytes, done_bytes + _BATCH_BYTES)))
+        checksums[index:end_index] = _checksums_of_batch(data, first[index:end_index], last[index:end_index])
+        index = end_index
+    return checksums
 
 
-def _some(data: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Checksums:
-    """Zeros in front change nothing as long as the checksum is zero, so blocks are filled up there; that it begins with
-    ones instead is the same as its first four bytes turned over."""
-    sizes = ends - begins
-    blocks = -(-sizes // _BLOCK)
-    until = np.cumsum(blocks)
-    padded = np.zeros(int(until[-1]) * _BLOCK, np.uint8)
-    to = until * _BLOCK - sizes
-    source = np.arange(int(sizes.sum())) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
-    padded[source + np.repeat(to - begins, sizes)] = data[source]
-    padded[(to[:, None] + np.arange(4)).ravel()] ^= 0xFF
+def _checksums_of_batch(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> Checksums:
+    """Returns the checksums of ranges that are processed in one pass.
+
+    Leading zeros don't change a checksum as long as it is zero, so blocks are padded in front. Starting from ones
+    instead of zeros is equivalent to inverting the first four bytes of a range.
+    """
+    sizes = ends - starts
+    num_blocks = -(-sizes // _BLOCK)
+    end_index = np.cumsum(num_blocks)
+    padded = np.zeros(int(end_index[-1]) * _BLOCK, np.uint8)
+    offset = end_index * _BLOCK - sizes
+    source = np.arange(int(sizes.sum())) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    padded[source + np.repeat(offset - starts, sizes)] = data[source]
+    padded[(offset[:, None] + np.arange(4)).ravel()] ^= 0xFF
     table = _table()
-    of_block = np.zeros(len(padded) // _BLOCK, np.uint32)
+    block_checksums = np.zeros(len(padded) // _BLOCK, np.uint32)
     for column in np.ascontiguousarray(padded.reshape(-1, _BLOCK).T):
-        of_block = table[(of_block ^ column) & 0xFF] ^ (of_block >> 8)
-    return _together(of_block, until - blocks, blocks) ^ np.uint32(_ONES)
+        block_checksums = table[(block_checksums ^ column) & 0xFF] ^ (block_checksums >> 8)
+    return _combine_blocks(block_checksums, end_index - num_blocks, num_blocks) ^ np.uint32(_ONES)
 
 
-def _together(of_block: Checksums, first: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64]) -> Checksums:
-    """One block after the other, of all stretches that have so many."""
-    found = of_block[first]
-    on = _on()
-    order = np.argsort(-blocks, kind="stable")
-    most_first = blocks[order]
-    for number in range(1, int(most_first[0])):
-        longer = order[: int(np.searchsorted(-most_first, -number, side="left"))]
-        had = found[longer]
-        moved = on[0][had & 0xFF] ^ on[1][(had >> 8) & 0xFF] ^ on[2][(had >> 16) & 0xFF] ^ on[3][had >> 24]
-        found[longer] = moved ^ of_block[first[longer] + number]
-    return found
+def _combine_blocks(
+    block_checksums: Checksums, first: npt.NDArray[np.int64], num_blocks: npt.NDArray[np.int64]
+) -> Checksums:
+    """Combines the checksums of blocks into one per range: block by block, for all ranges that have that many
+    blocks."""
+    checksums = block_checksums[first]
+    shift = _shift_tables()
+    order = np.argsort(-num_blocks, kind="stable")
+    num_blocks_sorted = num_blocks[order]
+    for block_index in range(1, int(num_blocks_sorted[0])):
+        longer = order[: int(np.searchsorted(-num_blocks_sorted, -block_index, side="left"))]
+        previous = checksums[longer]
+        shifted = (
+            shift[0][previous & 0xFF]
+            ^ shift[1][(previous >> 8) & 0xFF]
+            ^ shift[2][(previous >> 16) & 0xFF]
+            ^ shift[3][previous >> 24]
+        )
+        checksums[longer] = shifted ^ block_checksums[first[longer] + block_index]
+    return checksums
 
 
 @cache
 def _table() -> Checksums:
+    """Returns the lookup table of the checksum for one byte. Shape: (256,)."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = np.where(table & 1, np.uint32(_POLYNOMIAL) ^ (table >> 1), table >> 1)
@@ -76,10 +93,10 @@ def _table() -> Checksums:
 
 
 @cache
-def _on() -> Checksums:
-    """For each byte of a checksum what it is after a block of zeros."""
+def _shift_tables() -> Checksums:
+    """Returns what each byte of a checksum becomes after a block of zeros. Shape: (4, 256)."""
     table = _table()
-    each = np.arange(256, dtype=np.uint32)[None, :] << (8 * np.arange(4, dtype=np.uint32))[:, None]
+    tables = np.arange(256, dtype=np.uint32)[None, :] << (8 * np.arange(4, dtype=np.uint32))[:, None]
     for _ in range(_BLOCK):
-        each = table[each & 0xFF] ^ (each >> 8)
-    return each
+        tables = table[tables & 0xFF] ^ (tables >> 8)
+    return tables

@@ -1,7 +1,8 @@
-"""What Kafka Streams puts into the user data of ConsumerProtocol: SubscriptionInfo and AssignmentInfo.
+"""Reads SubscriptionInfo and AssignmentInfo, which Kafka Streams puts into the user data of ConsumerProtocol.
 
-Its classic groups have the protocol type `consumer` and the protocol `stream`. What a client says is told, and what it
-is given itself; which host has what is read and left out. Versions 1 to 11, which is all up to Kafka 4.3.
+Classic Streams groups have the protocol type `consumer` and the protocol `stream`. The client's own subscription and
+assignment are decoded; the partitions of other hosts are read and discarded. Covers versions 1 to 11, which is all up
+to Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from spark_assign.wire.group_records.record_schema import Field, int32, int64, m
 from spark_assign.wire.reader import Reader, WireError, as_text
 
 PROTOCOL = "stream"
-"""The name of the protocol (assignor) of such groups."""
+"""The protocol (assignor) name of Streams groups."""
 
 _NEWEST = 11
-_ALL_DONE = -2
-"""The offset sum of a task that the client runs as active one."""
-_NEVER = (1 << 63) - 1
+_ACTIVE_OFFSET_SUM = -2
+"""The offset sum of a task that the client runs as active."""
+_NO_REBALANCE = (1 << 63) - 1
 _MODIFIED_UTF8 = re.compile(rb"(?:[\x00-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2})*", re.DOTALL)
 
 
-class Task(NamedTuple):
-    """One task; `topology` only in the hands of those who name their topologies."""
+class TaskId(NamedTuple):
+    """A task. `topology` is set only for applications with named topologies."""
 
     subtopology: int
     partition: int
@@ -41,33 +42,34 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a client says when it joins.
+    """The subscription of a Streams client.
 
-    Of a `version` newer than 11 there is nothing else but `newest_version`, the newest that it could speak (-1 before
-    version 3). `active` and `standby` are the tasks that it has state of, sorted.
+    For a `version` newer than 11, only `newest_version` is set: the newest version that the client supports (-1
+    before version 3). `active` and `standby` are the tasks of which the client has state, sorted.
     """
 
     version: int
     newest_version: int
     process_id: str | None = None
     user_end_point: str | None = None
-    active: tuple[Task, ...] = ()
-    standby: tuple[Task, ...] = ()
+    active: tuple[TaskId, ...] = ()
+    standby: tuple[TaskId, ...] = ()
     client_tags: tuple[tuple[str, str], ...] = ()
     error: int = 0
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What the leader gives a client: `active` in the order of its partitions, `standby` sorted.
+    """The assignment of a client: `active` in the order of its partitions, `standby` sorted.
 
-    `next_rebalance_ms`: it is to ask for another rebalance then; None: it is not, or its version cannot say so.
+    `next_rebalance_ms` is the time at which the client must request another rebalance; None if there is none, or if
+    the version has no such field.
     """
 
     version: int
     newest_version: int
-    active: tuple[Task, ...]
-    standby: tuple[Task, ...]
+    active: tuple[TaskId, ...]
+    standby: tuple[TaskId, ...]
     error: int = 0
     next_rebalance_ms: int | None = None
 
@@ -98,48 +100,52 @@ _SUBSCRIPTION = struct(
 
 
 def subscription(data: bytes) -> Subscription:
-    """SubscriptionInfo.decode. Raises WireError."""
+    """Decodes SubscriptionInfo (`SubscriptionInfo.decode`). Raises WireError."""
     version = Reader(data).int32()
     if version > _NEWEST:
-        ahead = Reader(data[4:])
-        return _checked(Subscription(version, ahead.int32()))
-    said = _layout(max(version, 0)).read(Reader(data))
-    sums = {}
-    for each in said["taskOffsetSums"]:
+        version_reader = Reader(data[4:])
+        return _checked(Subscription(version, version_reader.int32()))
+    fields = _layout(max(version, 0)).read(Reader(data))
+    offset_sums = {}
+    for task_fields in fields["taskOffsetSums"]:
         if version >= 10:
-            sums[_task(each["topicGroupId"], each["partition"], each["namedTopology"])] = each["offsetSum"]
-        for of in each["partitionToOffsetSum"]:
-            sums[_task(each["topicGroupId"], of["partition"])] = of["offsetSum"]
-    active = [task for task, offsets in sums.items() if offsets == _ALL_DONE]
-    standby = [task for task, offsets in sums.items() if offsets != _ALL_DONE]
+            offset_sums[_task(task_fields["topicGroupId"], task_fields["partition"], task_fields["namedTopology"])] = (
+                task_fields["offsetSum"]
+            )
+        for partition_fields in task_fields["partitionToOffsetSum"]:
+            offset_sums[_task(task_fields["topicGroupId"], partition_fields["partition"])] = partition_fields[
+                "offsetSum"
+            ]
+    active = [task for task, offsets in offset_sums.items() if offsets == _ACTIVE_OFFSET_SUM]
+    standby = [task for task, offsets in offset_sums.items() if offsets != _ACTIVE_OFFSET_SUM]
     return _checked(
         Subscription(
             version,
-            said["latestSupportedVersion"],
-            str(UUID(bytes=urlsafe_b64decode(said["processId"] + "=="))),
-            as_text(said["userEndPoint"]) or None,
-            _sorted(active + [_task(**each) for each in said["prevTasks"]]),
-            _sorted(standby + [_task(**each) for each in said["standbyTasks"]]),
-            tuple((as_text(tag["key"]), as_text(tag["value"])) for tag in said["clientTags"]),
-            said["errorCode"],
+            fields["latestSupportedVersion"],
+            str(UUID(bytes=urlsafe_b64decode(fields["processId"] + "=="))),
+            as_text(fields["userEndPoint"]) or None,
+            _sorted(active + [_task(**task_fields) for task_fields in fields["prevTasks"]]),
+            _sorted(standby + [_task(**task_fields) for task_fields in fields["standbyTasks"]]),
+            tuple((as_text(tag["key"]), as_text(tag["value"])) for tag in fields["clientTags"]),
+            fields["errorCode"],
         )
     )
 
 
 def assignment(data: bytes) -> Assignment:
-    """AssignmentInfo.decode. Raises WireError."""
+    """Decodes AssignmentInfo (`AssignmentInfo.decode`). Raises WireError."""
     reader = Reader(data)
     version = reader.int32()
     if not 1 <= version <= _NEWEST:
         raise WireError(f"version {version}: expected 1 to {_NEWEST}")
-    newest = reader.int32() if version >= 3 else -1
+    newest_version = reader.int32() if version >= 3 else -1
     active = tuple(_task_id(reader, version) for _ in range(_count(reader, 8)))
     standby = []
     for _ in range(_count(reader, 12)):
         standby.append(_task_id(reader, version))
         _partitions(reader)
     if version >= 5:
-        # From here on topics are numbers. Who has what is said of active tasks, since version 6 of standby ones, too.
+        # From version 5 on, topics are indexes into this list. The hosts of standby tasks follow since version 6.
         for _ in range(_count(reader, 6)):
             reader.int32()
             _modified_utf8(reader)
@@ -149,40 +155,58 @@ def assignment(data: bytes) -> Assignment:
             reader.int32()
             _partitions(reader, numbered=version >= 5)
     error = reader.int32() if version >= 4 else 0
-    at_ms = reader.int64() if version >= 7 else _NEVER
-    return Assignment(version, newest, active, _sorted(standby), error, None if at_ms == _NEVER else at_ms)
+    next_rebalance_ms = reader.int64() if version >= 7 else _NO_REBALANCE
+    return Assignment(
+        version,
+        newest_version,
+        active,
+        _sorted(standby),
+        error,
+        None if next_rebalance_ms == _NO_REBALANCE else next_rebalance_ms,
+    )
 
 
 @cache
 def _layout(version: int) -> StructDecoder:
+    """Returns the decoder of a version."""
     return StructDecoder(_SUBSCRIPTION, version, _NEWEST, flexible=False)
 
 
-def _checked(said: Subscription) -> Subscription:
-    known = said.newest_version
-    if said.version < 1 or (known == -1 and said.version > 2) or (known != -1 and said.version > known):
-        raise WireError(f"version {said.version}, newest {known}: no client says so")
-    return said
+def _checked(subscription: Subscription) -> Subscription:
+    """Returns the subscription if its versions are plausible. Raises WireError otherwise."""
+    newest_version = subscription.newest_version
+    if (
+        subscription.version < 1
+        or (newest_version == -1 and subscription.version > 2)
+        or (newest_version != -1 and subscription.version > newest_version)
+    ):
+        raise WireError(f"version {subscription.version}, newest {newest_version}: no client says so")
+    return subscription
 
 
-def _task(topicGroupId: int, partition: int, namedTopology: str | None = None) -> Task:
-    return Task(topicGroupId, partition, namedTopology or None)
+def _task(topicGroupId: int, partition: int, namedTopology: str | None = None) -> TaskId:
+    """Returns a task from the fields of its JSON schema."""
+    return TaskId(topicGroupId, partition, namedTopology or None)
 
 
-def _sorted(tasks: Iterable[Task]) -> tuple[Task, ...]:
+def _sorted(tasks: Iterable[TaskId]) -> tuple[TaskId, ...]:
+    """Returns the distinct tasks, sorted by topology, subtopology, and partition."""
     return tuple(sorted(set(tasks), key=lambda task: (task.topology or "", task.subtopology, task.partition)))
 
 
-def _task_id(reader: Reader, version: int) -> Task:
-    """ConsumerProtocolUtils.readTaskIdFrom: the name of a topology in UTF-16, a negative length is none."""
+def _task_id(reader: Reader, version: int) -> TaskId:
+    """Reads a task ID (ConsumerProtocolUtils.readTaskIdFrom). A topology name is UTF-16; a negative length means no
+    name.
+    """
     subtopology, partition = reader.int32(), reader.int32()
     if version < 10:
-        return Task(subtopology, partition)
+        return TaskId(subtopology, partition)
     name = reader.take(2 * max(reader.int32(), 0)).decode("utf-16-be", errors="surrogatepass")
-    return Task(subtopology, partition, name or None)
+    return TaskId(subtopology, partition, name or None)
 
 
 def _partitions(reader: Reader, *, numbered: bool = False) -> None:
+    """Skips the partitions of a host. With `numbered`, topics are indexes into the list of names."""
     for _ in range(_count(reader, 8 if numbered else 6)):
         if numbered:
             reader.int32()
@@ -191,16 +215,18 @@ def _partitions(reader: Reader, *, numbered: bool = False) -> None:
         reader.int32()
 
 
-def _count(reader: Reader, smallest: int) -> int:
-    """How many follow; Kafka's limit is what would fit into all of the bytes."""
+def _count(reader: Reader, min_element_bytes: int) -> int:
+    """Reads a count. As in Kafka, it must fit into the size of all bytes."""
     count = reader.int32()
-    if not 0 <= count <= reader.size // smallest:
+    if not 0 <= count <= reader.size // min_element_bytes:
         raise WireError(f"{count} elements announced in {reader.size} bytes")
     return count
 
 
 def _modified_utf8(reader: Reader) -> None:
-    """DataInput.readUTF, which refuses what is none: characters of one, two and three bytes."""
+    """Skips a string of DataInput.readUTF. Raises WireError unless it consists of valid characters of one to three
+    bytes.
+    """
     data = reader.take(reader.uint16())
     if not data.isascii() and not _MODIFIED_UTF8.fullmatch(data):
         raise WireError("a text that is no modified UTF-8")

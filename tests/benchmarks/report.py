@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.report.html import report
-from spark_assign.stores.run_store import read_plan, write_plan
+from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.groups import PLAN_TABLES
 from tests.benchmarks.bench import Bench, Result
 
@@ -22,11 +22,11 @@ def page(bench: Bench) -> None:
     groups = bench.size(5_000, 50)
     place = str(bench.folder / f"report-{groups}")
     tables = Ready(**{name: table.select(*PLAN_TABLES[name].names) for name, table in _tables(bench.spark, groups)})
-    write_plan(tables, place, run_id="report", schemas=PLAN_TABLES)
+    write_run(tables, place, run_id="report", schemas=PLAN_TABLES)
     made = SimpleNamespace(text="")
 
     def make() -> None:
-        made.text = report(read_plan(bench.spark, place))
+        made.text = report(read_run(bench.spark, place))
 
     took = bench.in_turns(report=make)["report"]
     shape = f"{groups:,} groups x {MEMBERS} members x {PARTITIONS}"

@@ -17,7 +17,7 @@ from spark_assign import Fleet, plan
 from spark_assign.history.records import records_of
 from spark_assign.simulation.scenarios import SCENARIOS
 from spark_assign.sources.files.tables import read_fleet
-from spark_assign.stores.run_store import read_plan
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
 from spark_assign.tables.groups import INPUT_TABLES
@@ -337,7 +337,7 @@ def _what_if(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
 
 
 def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
-    return {"planned": plan(fleet), "stored": read_plan(spark, "output/plan")}
+    return {"planned": plan(fleet), "stored": read_run(spark, "output/plan")}
 
 
 _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {

@@ -36,7 +36,7 @@ PYTHON
 def names(fleet: Path) -> dict[str, str]:
     """Which snapshot of each cluster counts."""
     files = [str(file.relative_to(fleet)) for file in fleet.rglob("*") if file.is_file()]
-    return {part.split("/")[0]: part.split("/")[1] for part in cluster_folders.parts(files, "cluster")}
+    return {part.split("/")[0]: part.split("/")[1] for part in cluster_folders.split_by_cluster(files, "cluster")}
 
 
 def test_the_loop(tmp_path: Path) -> None:

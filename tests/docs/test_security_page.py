@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.sources.auth import client_properties, client_settings, client_tls
-from spark_assign.sources.connect import connect_http_settings
-from spark_assign.sources.connect.connect_http_settings import HttpSettings
-from spark_assign.sources.kafka import kafka_permissions
+from spark_assign.sources.auth import properties as client_properties
+from spark_assign.sources.auth import settings as client_settings
+from spark_assign.sources.auth import tls as client_tls
+from spark_assign.sources.connect import http_settings as connect_http_settings
+from spark_assign.sources.connect.http_settings import HttpSettings
+from spark_assign.sources.kafka import connection as kafka_permissions
 from tests.docs.pages import ROOT, Block, others
 
 PAGE = "docs/security.md"
@@ -89,4 +91,4 @@ def test_the_messages() -> None:
         if message not in ("Authentication failed", "CERTIFICATE_VERIFY_FAILED"):  # of the broker, of OpenSSL
             words = re.split(r"ssl\.keystore|401|…", message)
             assert all(word.strip("?). ") in text for word in words), message
-    assert kafka_permissions.unseen(["a"]).partition(":")[0] in page
+    assert kafka_permissions.unseen_topics_text(["a"]).partition(":")[0] in page

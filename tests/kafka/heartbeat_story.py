@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import HeldUpError, expirations, repeated

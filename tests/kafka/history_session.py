@@ -26,10 +26,9 @@ from spark_assign.fleet import Fleet
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of
 from spark_assign.history.replay import replay
-from spark_assign.sources.auth import client_properties
-from spark_assign.sources.kafka.follow_records import follow, to_its_end
+from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.kafka.log_segments import log_segments
-from spark_assign.sources.kafka.offsets_topic import records_in_kafka
+from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
 from spark_assign.tables.history import HISTORY_TABLES
 from tests import conftest
 from tests.kafka import maven

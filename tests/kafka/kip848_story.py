@@ -17,11 +17,11 @@ from kafka.admin import NewPartitions, NewTopic
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
 from spark_assign.java.hash_map import spread_hashes
-from spark_assign.sources.kafka import kafka_groups
-from spark_assign.sources.kafka.kafka_connection import ClusterConnection
-from spark_assign.sources.kafka.kafka_groups import DESCRIBE_BATCH
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
-from spark_assign.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+from spark_assign.sources.kafka import groups as kafka_groups
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
+from spark_assign.sources.kafka.connection import ClusterConnection
+from spark_assign.sources.kafka.groups import DESCRIBE_BATCH
+from spark_assign.wire.describe_groups import ConsumerGroupDescribeRequest
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer

@@ -13,7 +13,7 @@ from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import dataframe
 from tests.kafka.broker import Cluster

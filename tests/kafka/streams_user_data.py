@@ -142,4 +142,4 @@ def _told(kind: str, data: bytes) -> Row:
 
 
 def _name(task: TaskOfJson) -> str:
-    return str(streams_protocol.Task(*task))
+    return str(streams_protocol.TaskId(*task))

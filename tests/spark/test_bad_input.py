@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from jobs import connect, plan, replicas, simulate
 from spark_assign import Fleet, FleetError
 from spark_assign.sources.files.tables import read_fleet
-from spark_assign.stores.run_store import read_plan
+from spark_assign.stores.run_store import read_run
 from tests.spark.fleets import tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
@@ -122,7 +122,7 @@ def test_groups_without_members(spark: SparkSession, tmp_path: Path, capsys: pyt
     arguments = ["--output", str(tmp_path / "out"), "--assignor", "configured", "--output-tables", "runs"]
     assert plan.main(["--fleet", str(fleet), *arguments]) == 0
     assert "2 groups planned, 0 rejected, 2 members, 4 partitions assigned" in capsys.readouterr().out
-    metrics = read_plan(spark, str(tmp_path / "out")).tables["metrics"]
+    metrics = read_run(spark, str(tmp_path / "out")).tables["metrics"]
     assert tuples(metrics, "group_id", "members", "partitions") == [("g", 2, 4), ("nobody", 0, 0)]
 
 

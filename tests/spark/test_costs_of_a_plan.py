@@ -15,7 +15,7 @@ from spark_assign import compare, drift, plan
 from spark_assign.comparison.what_if import read_change
 from spark_assign.report.text.summary import summarize
 from spark_assign.sources.files.tables import read_fleet
-from spark_assign.stores.run_store import stored_plan, write_plan
+from spark_assign.stores.run_store import stored_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
@@ -71,8 +71,8 @@ def test_the_sample_is_planned_in_few_jobs(
 
     def work() -> None:
         planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
-        manifest = write_plan(planned, str(tmp_path), run_id="counted")
-        assert "19 groups planned, 0 rejected" in summarize(stored_plan(spark, str(tmp_path), manifest), "there")
+        manifest = write_run(planned, str(tmp_path), run_id="counted")
+        assert "19 groups planned, 0 rejected" in summarize(stored_run(spark, str(tmp_path), manifest), "there")
 
     done = counted(work)
     print(done)
@@ -117,7 +117,7 @@ def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], 
         drift(before, after).groups.collect()
 
     def write() -> None:
-        write_plan(drift(before, after), str(tmp_path), run_id="counted", schemas=DRIFT_TABLES)
+        write_run(drift(before, after), str(tmp_path), run_id="counted", schemas=DRIFT_TABLES)
 
     done = counted(look)
     print(done)

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_assign import __version__
-from spark_assign.stores.run_store import StoredPlan, read_plan
+from spark_assign.stores.run_store import StoredRun, read_run
 from tests.spark.fleets import fleet, tuples
 
 pytestmark = pytest.mark.spark
@@ -81,7 +81,7 @@ class Ran:
     """A run of the notebook, and its plan as read back."""
 
     shown: list[str]
-    stored: StoredPlan
+    stored: StoredRun
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def ran(spark: SparkSession) -> Ran:
             for name in ("persist", "unpersist"):
                 patch.setattr(frame, name, refuse(name))
         _, shown = run(spark, catalog=CATALOG, schema=SCHEMA, output_schema=OUTPUT, run_id="r")
-    return Ran(shown, read_plan(spark, f"{CATALOG}.{OUTPUT}", "r"))
+    return Ran(shown, read_run(spark, f"{CATALOG}.{OUTPUT}", "r"))
 
 
 def refuse(name: str) -> Callable[..., NoReturn]:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.spark.partition_slices import compress, expand
-from spark_assign.stores.run_store import read_plan
+from spark_assign.stores.run_store import read_run
 from tests.spark.fleets import fleet, group, kept, table, tuples
 
 pytestmark = pytest.mark.spark
@@ -182,4 +182,4 @@ def test_read_plan_and_write(spark: SparkSession, tmp_path: Path) -> None:
     timed = planned.write(str(tmp_path / "plans"), tables=[], inputs={"fleet": "here"})
     assert re.fullmatch(r"\d{8}T\d{6}Z", timed.run_id)
     assert timed.content["inputs"] == {"fleet": "here"}
-    assert tuples(read_plan(spark, str(tmp_path / "plans"), "r").tables["metrics"], "assignor") == [("roundrobin",)]
+    assert tuples(read_run(spark, str(tmp_path / "plans"), "r").tables["metrics"], "assignor") == [("roundrobin",)]

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs import check, report
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.text.history import stories, summarize_history
-from spark_assign.stores.run_store import write_plan
+from spark_assign.stores.run_store import write_run
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import HISTORY_TABLES
 from tests.frames import dataframe
@@ -38,7 +38,7 @@ def tables(spark: SparkSession) -> Tables:
 def place(tables: Tables, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The same, stored."""
     place = str(tmp_path_factory.mktemp("history"))
-    write_plan(SimpleNamespace(**tables), place, run_id="r", schemas=HISTORY_TABLES)
+    write_run(SimpleNamespace(**tables), place, run_id="r", schemas=HISTORY_TABLES)
     return place
 
 

@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.history.records import records_of, redact_records
-from spark_assign.sources.kafka.follow_records import follow
 from spark_assign.sources.kafka.log_segments import log_segments
-from spark_assign.sources.kafka.offsets_topic import records_in_kafka
+from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka
 from spark_assign.tables.errors import ConfigError, FleetError, SourceError
 from spark_assign.tables.history import RECORDS
 from spark_assign.wire.log_segment import Record

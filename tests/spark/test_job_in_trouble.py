@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import plan
-from spark_assign.stores.run_store import Manifest, read_plan
+from spark_assign.stores.run_store import Manifest, read_run
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -59,7 +59,7 @@ def trouble(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tr
     disk.mkdir()
     arguments = ["--fleet", fleet(folder / "small", 4), "--output", str(output), *RUN]
     assert plan.main(arguments) == 0
-    first = read_plan(spark, str(output), "r").manifest
+    first = read_run(spark, str(output), "r").manifest
     before = attempts(output)
     command = [
         sys.executable,
@@ -103,11 +103,11 @@ def test_a_killed_job_leaves_the_plan_that_was_there(spark: SparkSession, troubl
     """And what it has written is in no plan; the next run of the same run_id is whole, and clears up."""
     output = str(trouble.output)
     assert len(attempts(trouble.output)) == 2
-    stored = read_plan(spark, output, "r")
+    stored = read_run(spark, output, "r")
     assert stored.manifest == trouble.first
     assert stored.tables["assignments"].count() == 4
     again = ["--fleet", fleet(tmp_path / "again", 6), "--output", output, *RUN]
     assert plan.main(again) == 0
-    stored = read_plan(spark, output, "r")
+    stored = read_run(spark, output, "r")
     assert stored.tables["assignments"].count() == 6
     assert attempts(trouble.output) == {f"attempt={stored.manifest.attempt}"}

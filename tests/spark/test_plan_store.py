@@ -17,7 +17,7 @@ from spark_assign.report.text.summary import summarize
 from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import FolderTarget
-from spark_assign.stores.run_store import check_output, read_plan, run_before, safe_run_id, write_plan
+from spark_assign.stores.run_store import check_output, previous_run, read_run, safe_run_id, write_run
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import PLAN_TABLES
 
@@ -80,8 +80,8 @@ def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, forma
     planned = small_plan(spark)
     output = str(tmp_path / "a plan")
     told = Outcome("plan").of_run(lambda read: read("metrics").count() == 0)
-    written = write_plan(planned, output, run_id="first", format=format, inputs={"fleet": "here"}, outcome=told)
-    stored = read_plan(spark, output)
+    written = write_run(planned, output, run_id="first", format=format, inputs={"fleet": "here"}, outcome=told)
+    stored = read_run(spark, output)
     assert stored.manifest == written
     ended = written.content["outcome"]
     assert (ended["job"], ended["exit_code"], ended["rows"]) == ("plan", 0, written.rows)
@@ -102,10 +102,10 @@ def test_a_rerun_replaces_the_run_and_no_other(spark: SparkSession, tmp_path: Pa
     """Same run_id: the new plan, and only its files. Another run_id stays."""
     output = str(tmp_path)
     for run_id, orders in (("nightly", 3), ("other", 4), ("nightly", 5)):
-        write_plan(small_plan(spark, orders), output, run_id=run_id, tables=["assignments"])
-    assert read_plan(spark, output, "nightly").manifest.rows == {"assignments": 5, "metrics": 1, "rejected": 1}
-    assert read_plan(spark, output, "other").tables["assignments"].count() == 4
-    assert read_plan(spark, output).manifest.run_id == "nightly"
+        write_run(small_plan(spark, orders), output, run_id=run_id, tables=["assignments"])
+    assert read_run(spark, output, "nightly").manifest.rows == {"assignments": 5, "metrics": 1, "rejected": 1}
+    assert read_run(spark, output, "other").tables["assignments"].count() == 4
+    assert read_run(spark, output).manifest.run_id == "nightly"
     assert len(attempts(tmp_path)) == 2
     assert spark.read.parquet(str(tmp_path / "assignments")).where("run_id = 'nightly'").count() == 5
 
@@ -120,15 +120,15 @@ def test_a_folder_that_only_spark_sees(
     for run_id, orders, hidden in (("r", 3, False), ("r", 4, True), ("s", 2, True), ("s", 6, False)):
         with monkeypatch.context() as patch:
             if hidden:
-                patch.setattr(local_parquet, "folder_here", lambda _: None)
-            written = write_plan(small_plan(spark, orders), output, run_id=run_id, format=format)
+                patch.setattr(local_parquet, "local_folder", lambda _: None)
+            written = write_run(small_plan(spark, orders), output, run_id=run_id, format=format)
         counted = dict.fromkeys(PLAN_TABLES, 1) | {"assignments": orders, "revocations": 0}
         assert written.rows == counted
-        here, earlier = read_plan(spark, output, run_id), run_before(spark, output, "t")
+        here, earlier = read_run(spark, output, run_id), previous_run(spark, output, "t")
         with monkeypatch.context() as patch:
-            patch.setattr(local_parquet, "folder_here", lambda _: None)
-            there = read_plan(spark, output, run_id)
-            assert run_before(spark, output, "t") == earlier == run_id
+            patch.setattr(local_parquet, "local_folder", lambda _: None)
+            there = read_run(spark, output, run_id)
+            assert previous_run(spark, output, "t") == earlier == run_id
         assert here.manifest == there.manifest == written
         assert here.tables["assignments"].count() == orders
         assert set(here.folders) == (set(PLAN_TABLES) if format == "parquet" else set())
@@ -141,12 +141,12 @@ def test_a_folder_that_only_spark_sees(
 @pytest.mark.once
 def test_a_manifest_that_python_cannot_read_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     """Files that somebody has compressed."""
-    written = write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
+    written = write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
     [file] = (tmp_path / "manifest").glob("*.json")
     with gzip.open(f"{file}.gz", "wb") as packed:
         packed.write(file.read_bytes())
     file.unlink()
-    assert read_plan(spark, str(tmp_path)).manifest == written
+    assert read_run(spark, str(tmp_path)).manifest == written
 
 
 @pytest.mark.once
@@ -156,7 +156,7 @@ def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
 ) -> None:
     """Killed before, between and after the tables: the earlier plan, whole; the next run clears up."""
     output = str(tmp_path)
-    first = write_plan(small_plan(spark, 3), output, run_id="r")
+    first = write_run(small_plan(spark, 3), output, run_id="r")
 
     def die(*_: object) -> None:
         raise Killed
@@ -172,14 +172,14 @@ def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
                 lambda self, name, *rest: die() if name == table else write(self, name, *rest),
             )
         with pytest.raises(Killed):
-            write_plan(small_plan(spark, 7), output, run_id="r")
-    assert read_plan(spark, output, "r").manifest == first
-    assert read_plan(spark, output).tables["assignments"].count() == 3
+            write_run(small_plan(spark, 7), output, run_id="r")
+    assert read_run(spark, output, "r").manifest == first
+    assert read_run(spark, output).tables["assignments"].count() == 3
     assert len(attempts(tmp_path)) == (1 if table == "assignments" else 2)
 
-    last = write_plan(small_plan(spark, 5), output, run_id="r")
+    last = write_run(small_plan(spark, 5), output, run_id="r")
     assert attempts(tmp_path) == [f"attempt={last.attempt}"]
-    assert read_plan(spark, output).tables["assignments"].count() == 5
+    assert read_run(spark, output).tables["assignments"].count() == 5
 
 
 @pytest.mark.once
@@ -193,23 +193,23 @@ def test_a_failed_job_removes_what_it_wrote(
 
     monkeypatch.setattr(FolderTarget, "append_manifest", fail)
     with pytest.raises(OSError, match="disk full"):
-        write_plan(small_plan(spark), str(tmp_path), run_id="r")
+        write_run(small_plan(spark), str(tmp_path), run_id="r")
     assert attempts(tmp_path) == []
     with pytest.raises(SourceError, match="no finished plan with run_id r in"):
-        read_plan(spark, str(tmp_path), "r")
+        read_run(spark, str(tmp_path), "r")
 
 
 @pytest.mark.once
 def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path: Path) -> None:
     """While one run is written again and again, what is read is one of the plans and never a mixture."""
     output = str(tmp_path)
-    write_plan(small_plan(spark, 1), output, run_id="r", tables=["runs", "assignments"])
+    write_run(small_plan(spark, 1), output, run_id="r", tables=["runs", "assignments"])
     failed: list[BaseException] = []
 
     def keep_writing() -> None:
         try:
             for orders in (2, 3, 4):
-                write_plan(small_plan(spark, orders), output, run_id="r", tables=["runs", "assignments"])
+                write_run(small_plan(spark, orders), output, run_id="r", tables=["runs", "assignments"])
         except BaseException as error:
             failed.append(error)
 
@@ -218,7 +218,7 @@ def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path
     seen = set()
     while writer.is_alive():
         try:
-            stored = read_plan(spark, output, "r")
+            stored = read_run(spark, output, "r")
             found = (
                 stored.tables["assignments"].count(),
                 stored.tables["runs"].selectExpr("sum(count) as n").collect()[0]["n"],
@@ -234,29 +234,29 @@ def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path
     writer.join()
     assert not failed
     assert seen
-    assert read_plan(spark, output, "r").tables["assignments"].count() == 4
+    assert read_run(spark, output, "r").tables["assignments"].count() == 4
 
 
 def test_catalog_tables(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same in a catalog: made on first use, appended to, replaced rows dropped with their partitions."""
     spark.sql("create database if not exists plans")
     for run_id, orders in (("r", 3), ("s", 2), ("r", 4)):
-        write_plan(small_plan(spark, orders), "plans", run_id=run_id)
-    stored = read_plan(spark, "plans", "r")
+        write_run(small_plan(spark, orders), "plans", run_id=run_id)
+    stored = read_run(spark, "plans", "r")
     assert stored.tables["assignments"].count() == 4
     assert stored.tables["metrics"].columns == PLAN_TABLES["metrics"].fieldNames()
-    assert read_plan(spark, "plans").manifest.run_id == "r"
+    assert read_run(spark, "plans").manifest.run_id == "r"
     everything = spark.table("plans.assignments").groupBy("run_id").count().collect()
     assert {row["run_id"]: row["count"] for row in everything} == {"r": 4, "s": 2}
     monkeypatch.setattr(CatalogTarget, "remove", lambda *_, **__: None)
-    write_plan(small_plan(spark, 5), "plans", run_id="r", tables=["assignments"])
-    assert read_plan(spark, "plans", "r").tables["assignments"].count() == 5, "rows of one attempt only"
+    write_run(small_plan(spark, 5), "plans", run_id="r", tables=["assignments"])
+    assert read_run(spark, "plans", "r").tables["assignments"].count() == 5, "rows of one attempt only"
 
 
 def test_a_schema_that_is_not_there_is_said_plainly(spark: SparkSession) -> None:
     """A folder's name without a slash is a catalog's: the message says so."""
     with pytest.raises(SourceError, match=r"no catalog schema nowhere.*for a folder write \./nowhere"):
-        write_plan(small_plan(spark), "nowhere", run_id="r")
+        write_run(small_plan(spark), "nowhere", run_id="r")
 
 
 @pytest.mark.once
@@ -264,14 +264,14 @@ def test_what_cannot_be_removed_is_logged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A file system that only Spark knows: the plan is switched all the same."""
-    write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
+    write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
 
     def unreachable(*_: object, **__: object) -> None:
         raise OSError("no such file system")
 
     monkeypatch.setattr("pyarrow.fs.FileSelector", unreachable)
     with caplog.at_level(logging.WARNING):
-        write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
+        write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
     assert "stay (they are in no plan): no such file system" in caplog.text
     assert len(attempts(tmp_path, "runs")) == 2
 
@@ -299,4 +299,4 @@ def test_a_file_in_the_way_is_found_at_once(tmp_path: Path) -> None:
 def test_an_unknown_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Before anything is computed."""
     with pytest.raises(SourceError, match="no such table: moved"):
-        write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["moved"])
+        write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["moved"])

@@ -23,7 +23,7 @@ from spark_assign.report.html.collect_comparison import compare_rows, drift_rows
 from spark_assign.report.html.collect_plan import plan_rows
 from spark_assign.report.html.collect_simulation import drawn_ownership, simulation_rows
 from spark_assign.simulation.simulation import side_by_side, simulate_protocols
-from spark_assign.stores.run_store import StoredPlan, read_plan, write_plan
+from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS
@@ -70,24 +70,24 @@ def planned(spark: SparkSession) -> Plan:
 def place(planned: Plan, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Where it is stored, as the run `whole`."""
     folder = str(tmp_path_factory.mktemp("plans"))
-    write_plan(planned, folder, run_id="whole", tables=("runs", "moves", "revocations"))
+    write_run(planned, folder, run_id="whole", tables=("runs", "moves", "revocations"))
     return folder
 
 
 @pytest.fixture(scope="module")
-def stored(spark: SparkSession, place: str) -> StoredPlan:
+def stored(spark: SparkSession, place: str) -> StoredRun:
     """Read back: its tables are computed once."""
-    return read_plan(spark, place, "whole")
+    return read_run(spark, place, "whole")
 
 
 @pytest.fixture(scope="module")
-def rows(stored: StoredPlan) -> PlanRows:
+def rows(stored: StoredRun) -> PlanRows:
     """What the page is made from."""
     return plan_rows(stored)
 
 
 @pytest.mark.once
-def test_members_before_and_after(stored: StoredPlan, rows: PlanRows) -> None:
+def test_members_before_and_after(stored: StoredRun, rows: PlanRows) -> None:
     """What follows from the tables of a plan is what the fleet says is owned, and what the plan assigns."""
     before = {(group, member): len(owned) for group, of_group in OWNED.items() for member, owned in of_group.items()}
     after: Counter[tuple[str, str]] = Counter()
@@ -107,7 +107,7 @@ def test_members_before_and_after(stored: StoredPlan, rows: PlanRows) -> None:
 
 
 @pytest.mark.once
-def test_totals_and_classes(stored: StoredPlan, rows: PlanRows) -> None:
+def test_totals_and_classes(stored: StoredRun, rows: PlanRows) -> None:
     """Spark adds up groups as Python does; every group is listed once, the worst first; refusals are there."""
     key = lambda row: (row["cluster"], row["assignor"], row["imbalance"], row["even"])  # noqa: E731
     assert sorted(rows.classes, key=key) == sorted(classes_of(rows.groups), key=key)
@@ -123,7 +123,7 @@ def test_totals_and_classes(stored: StoredPlan, rows: PlanRows) -> None:
 
 
 @pytest.mark.once
-def test_partitions_without_traffic(spark: SparkSession, stored: StoredPlan, rows: PlanRows) -> None:
+def test_partitions_without_traffic(spark: SparkSession, stored: StoredRun, rows: PlanRows) -> None:
     """Those whose end offset is 0, of groups and of their members; without offsets nothing is known."""
     ends = [("c", "joined", "t", partition, None, 0 if partition < 4 else 9, None) for partition in range(6)]
     ends += [("c", "claimed", "t", 0, None, None, None), ("other", "joined", "t", 5, None, 0, None)]
@@ -159,7 +159,7 @@ def test_a_plan_that_is_not_stored(spark: SparkSession) -> None:
 
 @pytest.mark.once
 def test_the_job_on_stored_plans(
-    spark: SparkSession, stored: StoredPlan, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, stored: StoredRun, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A whole plan, one without members and movements, the exit code, and what is missing."""
     file = tmp_path / "out.html"
@@ -170,7 +170,7 @@ def test_the_job_on_stored_plans(
     assert "duplicate-member" in text
     assert "Partitions of each member, before and after" in text
     short = SimpleNamespace(**{name: stored.tables[name] for name in ("metrics", "rejected")})
-    write_plan(short, place, run_id="short", tables=[])
+    write_run(short, place, run_id="short", tables=[])
     assert job.main([*arguments, place]) == 0
     assert "Members are not shown: the plan was stored without the tables runs and assignments." in file.read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]

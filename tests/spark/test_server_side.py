@@ -12,7 +12,7 @@ from spark_assign.comparison.what_if import AS_IS, members_joined, members_left
 from spark_assign.report.html import report
 from spark_assign.report.text.comparison import summarize_comparison
 from spark_assign.spark.caching import cached
-from spark_assign.stores.run_store import read_plan
+from spark_assign.stores.run_store import read_run
 from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
@@ -203,7 +203,7 @@ def test_carried_out_nothing_moves_any_more(groups: Fleet, tmp_path: Path) -> No
     """Stored, read back, held against what came of it; and the way there had two steps."""
     over = kept(plan(groups, "uniform"))
     over.write(str(tmp_path), run_id="over", tables=("runs", "revocations", "metrics"))
-    stored = read_plan(groups.members.sparkSession, str(tmp_path), "over")
+    stored = read_run(groups.members.sparkSession, str(tmp_path), "over")
     assert stored.tables["metrics"].where("order_dependent is null").count() == 0
     after = Fleet(
         topics=groups.topics,

@@ -22,7 +22,7 @@ from spark_assign.simulation import Settings, facts
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, crash, play_story, rolling_deployment, textbook_join
 from spark_assign.simulation.simulation import play_fleet
 from spark_assign.stores.driver_rows import write_rows
-from spark_assign.stores.run_store import read_plan
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.connect import SIMULATION_TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
@@ -143,14 +143,14 @@ def test_rows_are_read_as_a_plan_is(spark: SparkSession, tmp_path: Path) -> None
     assert connect.main([*words, "parquet"]) == 0
     assert connect.main([*words, "json"]) == 0
     assert connect.main([*words, "parquet"]) == 0
-    stored = read_plan(spark, str(tmp_path), schemas=SIMULATION_TABLES)
+    stored = read_run(spark, str(tmp_path), schemas=SIMULATION_TABLES)
     assert stored.manifest.content["inputs"] == {"scenario": "90x10", **TIMES}
     assert stored.manifest.rows == {"rounds": 741, "costs": 3, "rejected": 0}
     assert {name: table.count() for name, table in stored.tables.items()} == stored.manifest.rows
     story = play_connect_story(ninety_by_ten(), **TIMES)
     assert collected(stored.tables["rounds"]) == told(story.rounds)
     write_rows(tables, tmp_path, run_id="a run", inputs={}, schemas=schemas)
-    stored = read_plan(spark, str(tmp_path), "a run", schemas=schemas)
+    stored = read_run(spark, str(tmp_path), "a run", schemas=schemas)
     assert collected(stored.tables["costs"]) == told(tables["costs"])
     assert len(list(tmp_path.glob("costs/run_id=*/attempt=*"))) == 1
     assert len(list(tmp_path.glob("manifest/*.json"))) == 4

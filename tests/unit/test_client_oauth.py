@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from spark_assign.sources.auth import client_oauth, client_properties, client_settings
-from spark_assign.sources.auth.client_jaas import Login, login
-from spark_assign.sources.auth.client_oauth import TokenEndpoint, Tokens
+from spark_assign.sources.auth import oauth as client_oauth
+from spark_assign.sources.auth import properties as client_properties
+from spark_assign.sources.auth import settings as client_settings
+from spark_assign.sources.auth.oauth import TokenEndpoint, Tokens
+from spark_assign.sources.auth.properties import Login, parse_login
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit.connect_stub import serving
@@ -107,7 +109,7 @@ def test_a_file(tmp_path: Path) -> None:
 def test_the_settings() -> None:
     """Kafka 4.1's go before the login module's options; extensions are those of the module, or librdkafka's."""
     url = {client_oauth.URL: "https://idp/token"}
-    module = login('x.M required clientId="i" clientSecret="s" scope="c" extension_logicalCluster="lkc-1";')
+    module = parse_login('x.M required clientId="i" clientSecret="s" scope="c" extension_logicalCluster="lkc-1";')
     old = client_oauth.endpoint(url, module)
     assert (old.client_id, old.client_secret, old.scope, old.extensions) == ("i", "s", "c", {"logicalCluster": "lkc-1"})
     names = "sasl.oauthbearer.client.credentials.client"

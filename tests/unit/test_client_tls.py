@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.sources.auth import client_tls
+from spark_assign.sources.auth import tls as client_tls
 from spark_assign.tables.errors import ConfigError
 
 pytest.importorskip("cryptography")

@@ -11,9 +11,10 @@ import pytest
 from jobs import snapshot as job
 from spark_assign.sources.auth import http_session
 from spark_assign.sources.auth.secret import Secret
-from spark_assign.sources.connect import connect_http
-from spark_assign.sources.connect.connect_http import ConnectHttp
-from spark_assign.sources.connect.connect_http_settings import HttpSettings, configured
+from spark_assign.sources.connect import http_settings
+from spark_assign.sources.connect import rest as connect_http
+from spark_assign.sources.connect.http_settings import HttpSettings, configured
+from spark_assign.sources.connect.rest import ConnectHttp
 from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit import connect_stub, tls_stub
 from tests.unit.connect_stub import ROOT, serving
@@ -28,7 +29,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv("no_proxy", "")
-    monkeypatch.delenv(connect_http.CREDENTIALS_VARIABLE, raising=False)
+    monkeypatch.delenv(http_settings.CREDENTIALS_VARIABLE, raising=False)
     return made
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from kafka.errors import GroupAuthorizationFailedError
 
-from spark_assign.sources.connect import connect_group, connect_http
-from spark_assign.sources.connect import connect_snapshot as connect
-from spark_assign.sources.connect.connect_cluster_options import targets
-from spark_assign.sources.connect.connect_group import ConnectGroup, ConnectGroups
+from spark_assign.sources.connect import cluster_snapshot as connect
+from spark_assign.sources.connect import group as connect_group
+from spark_assign.sources.connect import rest as connect_http
+from spark_assign.sources.connect.cluster_snapshot import parse_targets
+from spark_assign.sources.connect.group import ConnectGroup, ConnectGroups
 from spark_assign.sources.files import snapshot_files
-from spark_assign.sources.kafka.kafka_groups import UnsettledError
+from spark_assign.sources.kafka.groups import UnsettledError
 from spark_assign.tables.errors import SourceError
 from spark_assign.wire.reader import WireError
 from tests.unit import connect_stub
@@ -68,7 +69,7 @@ def _groups(*groups: Any, faults: dict[str, str] | None = None) -> ConnectGroups
 
 def _taken(groups: ConnectGroups, *options: Any) -> dict[str, Any]:
     with serving(connect_stub.cluster(LISTING)) as stub:
-        return connect.snapshot(targets([f"prod={stub.url}"], *options), groups=groups).tables
+        return connect.snapshot(parse_targets([f"prod={stub.url}"], *options), groups=groups).tables
 
 
 def test_workers_by_member_id_with_idle_ones() -> None:
@@ -158,7 +159,7 @@ def test_a_new_cluster_is_found_by_its_url() -> None:
     """REST names no worker where nothing runs."""
     with serving(connect_stub.cluster({})) as stub:
         group = _group(_member(A, assignment([]), url=f"{stub.url}/"), _member(B, assignment([])))
-        tables = connect.snapshot(targets([stub.url]), groups=_groups(group)).tables
+        tables = connect.snapshot(parse_targets([stub.url]), groups=_groups(group)).tables
     assert tables["workers"]["worker_id"].to_pylist() == [worker.member_id for worker in _described(group).workers]
     assert (tables["reported"].num_rows, tables["state"].num_rows) == (0, 1)
 
@@ -173,7 +174,7 @@ def test_another_kafka_cluster() -> None:
 def test_as_files(format: str, tmp_path: Path) -> None:
     """A file for every table in every format; lists of structs are JSON in csv."""
     with serving(connect_stub.cluster(LISTING)) as stub:
-        taken = connect.snapshot(targets([f"prod={stub.url}"]), groups=_groups(_settled()))
+        taken = connect.snapshot(parse_targets([f"prod={stub.url}"]), groups=_groups(_settled()))
     snapshot_files.write_folder(taken, tmp_path / "out", format)
     [folder] = tmp_path.glob("out/connect_cluster=prod/taken=*")
     assert {file.stem for file in folder.iterdir()} == {*taken.tables, "snapshot"}

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from jobs import snapshot as job
-from spark_assign.sources.connect import connect_http, connect_rest
-from spark_assign.sources.connect import connect_snapshot as connect
-from spark_assign.sources.connect.connect_cluster_options import ConnectTarget, targets
-from spark_assign.sources.connect.connect_http import ConnectHttp, HttpSettings
+from spark_assign.sources.connect import cluster_snapshot as connect
+from spark_assign.sources.connect import http_settings
+from spark_assign.sources.connect import rest as connect_http
+from spark_assign.sources.connect import rest as connect_rest
+from spark_assign.sources.connect.cluster_snapshot import ConnectTarget, parse_targets
+from spark_assign.sources.connect.http_settings import HttpSettings
+from spark_assign.sources.connect.rest import ConnectHttp
 from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit import connect_stub, tls_stub
 from tests.unit.connect_stub import EXPANDED, ROOT, Stub, serving
@@ -29,7 +32,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     made: list[float] = []
     monkeypatch.setattr(connect_http, "wait", made.append)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.delenv(connect_http.CREDENTIALS_VARIABLE, raising=False)
+    monkeypatch.delenv(http_settings.CREDENTIALS_VARIABLE, raising=False)
     return made
 
 
@@ -45,7 +48,7 @@ def _rows(tables: dict[str, Any], table: str, *columns: str) -> list[Any]:
 def test_tables() -> None:
     """FAILED, PAUSED and STOPPED ones belong to their workers, UNASSIGNED ones to nobody; each with its state."""
     with serving(connect_stub.cluster({"files": FILES, "to s3/eu": SINK})) as stub:
-        tables = connect.snapshot(targets([f"prod={stub.url}"], ["w2:8083,w3:8083"]), max_delay_ms=5).tables
+        tables = connect.snapshot(parse_targets([f"prod={stub.url}"], ["w2:8083,w3:8083"]), max_delay_ms=5).tables
     assert _rows(tables, "connectors", "connect_cluster", "connector", "type", "state") == [
         ("prod", "files", "source", "RUNNING"),
         ("prod", "to s3/eu", "sink", "STOPPED"),
@@ -173,21 +176,21 @@ def test_basic_auth_from_file_or_environment(tmp_path: Path, monkeypatch: pytest
     """The header is sent and shown nowhere."""
     file = tmp_path / "auth"
     file.write_text("reader:pä:ss 4711\n")
-    monkeypatch.setenv(connect_http.CREDENTIALS_VARIABLE, "env:pw")
-    secret = connect_http.credentials(str(file))
+    monkeypatch.setenv(http_settings.CREDENTIALS_VARIABLE, "env:pw")
+    secret = http_settings.credentials(str(file))
     with serving(connect_stub.cluster({})) as stub:
         http = ConnectHttp([stub.url], HttpSettings(credentials=secret))
         connect_rest.read(http)
         assert {headers["Authorization"] for headers in stub.headers} == {"Basic cmVhZGVyOnDDpDpzcyA0NzEx"}
     assert "4711" not in repr((secret, HttpSettings(credentials=secret), vars(http)))
-    assert connect_http.credentials(None) == "env:pw"
-    monkeypatch.delenv(connect_http.CREDENTIALS_VARIABLE)
-    assert connect_http.credentials(None) is None
+    assert http_settings.credentials(None) == "env:pw"
+    monkeypatch.delenv(http_settings.CREDENTIALS_VARIABLE)
+    assert http_settings.credentials(None) is None
     with pytest.raises(ConfigError, match="readable file"):
-        connect_http.credentials(str(tmp_path / "none"))
+        http_settings.credentials(str(tmp_path / "none"))
     file.write_text("no colon")
     with pytest.raises(ConfigError, match="expected user:password"):
-        connect_http.credentials(str(file))
+        http_settings.credentials(str(file))
 
 
 def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
@@ -202,12 +205,12 @@ def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
 
 def test_targets() -> None:
     """Names, several workers of a cluster, what belongs to which."""
-    found = targets(["https://a:1/,http://b:2", "eu=http://c:3/connect"], ["a:1=w:1,w:2"], ["eu=connect-eu"])
+    found = parse_targets(["https://a:1/,http://b:2", "eu=http://c:3/connect"], ["a:1=w:1,w:2"], ["eu=connect-eu"])
     assert found == [
         ConnectTarget("a:1", ("https://a:1/", "http://b:2"), ("w:1", "w:2")),
         ConnectTarget("eu", ("http://c:3/connect",), (), "connect-eu"),
     ]
-    assert targets(["http://a:1"], ["w:1"], ["g"]) == [ConnectTarget("a:1", ("http://a:1",), ("w:1",), "g")]
+    assert parse_targets(["http://a:1"], ["w:1"], ["g"]) == [ConnectTarget("a:1", ("http://a:1",), ("w:1",), "g")]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +229,7 @@ def test_targets() -> None:
 def test_targets_that_make_no_sense(urls: list[str], workers: list[str], said: str) -> None:
     """Named with the option; a password is not repeated."""
     with pytest.raises(ConfigError, match=said) as error:
-        targets(urls, workers)
+        parse_targets(urls, workers)
     assert "4711" not in str(error.value)
 
 
@@ -262,9 +265,9 @@ def test_the_same_cluster_twice(tmp_path: Path) -> None:
     answers = connect_stub.cluster({"files": FILES})
     with serving(answers) as one, serving(answers) as other:
         with pytest.raises(SourceError, match="same Connect cluster"):
-            connect.snapshot(targets([one.url, other.url]))
+            connect.snapshot(parse_targets([one.url, other.url]))
         with serving(answers | {"/": ROOT | {"kafka_cluster_id": "kafka-2"}}) as elsewhere:
-            assert connect.snapshot(targets([one.url, elsewhere.url])).rows()["clusters"] == 2
+            assert connect.snapshot(parse_targets([one.url, elsewhere.url])).rows()["clusters"] == 2
 
 
 @pytest.mark.parametrize(

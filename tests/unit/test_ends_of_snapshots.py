@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from jobs import ingest, snapshot
-from spark_assign.sources.kafka import kafka_connection
-from spark_assign.sources.kafka import kafka_snapshot as kafka
+from spark_assign.sources.kafka import cluster_snapshot as kafka
+from spark_assign.sources.kafka import connection as kafka_connection
 
 ROOT = Path(__file__).parents[2]
 TOPICS = "Topic: orders\tTopicId: x\tPartitionCount: 3\tReplicationFactor: 1\tConfigs:\n" + "".join(

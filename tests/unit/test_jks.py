@@ -15,7 +15,8 @@ pytest.importorskip("cryptography")
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from spark_assign.sources.auth import client_tls, jks
+from spark_assign.sources.auth import jks
+from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.jks import DamagedStoreError, JavaKeyStore, WrongPasswordError
 from spark_assign.tables.errors import ConfigError
 

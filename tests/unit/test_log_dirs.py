@@ -9,11 +9,14 @@ import pytest
 from kafka import errors
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
-from spark_assign.sources.kafka import kafka_groups, kafka_loads, kafka_log_dirs, kafka_offsets
-from spark_assign.sources.kafka.kafka_connection import ClusterConnection
-from spark_assign.sources.kafka.kafka_groups import ListedGroup
-from spark_assign.sources.kafka.kafka_loads import LoadTargets, OffsetReading
-from spark_assign.sources.kafka.kafka_offsets import LeaderOffset
+from spark_assign.sources.kafka import groups as kafka_groups
+from spark_assign.sources.kafka import loads as kafka_loads
+from spark_assign.sources.kafka import loads as kafka_log_dirs
+from spark_assign.sources.kafka import offsets as kafka_offsets
+from spark_assign.sources.kafka.connection import ClusterConnection
+from spark_assign.sources.kafka.groups import ListedGroup
+from spark_assign.sources.kafka.loads import LoadTargets, OffsetReading
+from spark_assign.sources.kafka.offsets import LeaderOffset
 
 LEADERS = {("t", 0): 1, ("t", 1): 2, ("u", 0): 1, ("u", 1): -1}
 
@@ -57,7 +60,7 @@ def answer(sizes: dict[tuple[str, int], int], *, code: int = 0, future: bool = F
 def read(brokers: Brokers) -> tuple[dict[Any, int], list[str]]:
     """Sizes, and what was said."""
     said: list[str] = []
-    found = kafka_log_dirs.sizes(cast(ClusterConnection, brokers), LEADERS, said.append)
+    found = kafka_log_dirs.read_sizes(cast(ClusterConnection, brokers), LEADERS, said.append)
     return {key: each.offset for key, each in found.items()}, said
 
 
@@ -133,7 +136,7 @@ def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_offsets, "committed", committed)
     monkeypatch.setattr(kafka_groups, "read_starts", starts)
     monkeypatch.setattr(kafka_offsets, "offsets_at", ends)
-    monkeypatch.setattr(kafka_log_dirs, "sizes", sizes)
+    monkeypatch.setattr(kafka_log_dirs, "read_sizes", sizes)
     groups = {name: ListedGroup(name, 1, kind, None) for name, kind in (("g", "classic"), ("s", "share"))}
     watched = LoadTargets(cast(ClusterConnection, SimpleNamespace()), groups, LEADERS, {}, lambda _: None)
     found = watched.read(first)

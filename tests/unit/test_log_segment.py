@@ -14,7 +14,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from spark_assign.wire import log_segment
-from spark_assign.wire.compression import NAMES, decompressed
+from spark_assign.wire.compression import NAMES, decompress
 from spark_assign.wire.crc32c import crc32c
 from spark_assign.wire.log_segment import Batch, Damaged, Record
 from spark_assign.wire.reader import WireError
@@ -158,7 +158,7 @@ def test_who_wrote_in_a_transaction_is_known_and_how_it_ended() -> None:
 def test_what_is_not_compressed_is_refused(codec: int) -> None:
     for data in (b"no", b"\x82SNAPPY\x00" + b"\xff" * 30, b"\xff" * 20):
         with pytest.raises(WireError):
-            decompressed(codec, data)
+            decompress(codec, data)
 
 
 def test_no_mutation_is_fatal(seed: int) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from random import Random
 
-from spark_assign.sources.files.snapshot_tables import SnapshotRows, runs_in_order
-from spark_assign.sources.kafka.kafka_groups import _as_told
+from spark_assign.sources.files.snapshot import SnapshotRows, to_slices_in_order
+from spark_assign.sources.kafka.groups import _as_told
 
 
 def test_runs_keep_the_order() -> None:
     """A run ends where partitions go down, or by other steps; put together again they are what they were."""
-    assert runs_in_order([0, 2, 4, 5, 1, 1]) == [(0, 2, 3), (5, 1, 1), (1, 1, 1), (1, 1, 1)]
+    assert to_slices_in_order([0, 2, 4, 5, 1, 1]) == [(0, 2, 3), (5, 1, 1), (1, 1, 1), (1, 1, 1)]
     random = Random(5)
     for _ in range(200):
         partitions = random.sample(range(12), random.randint(0, 12))
-        found = runs_in_order(partitions)
+        found = to_slices_in_order(partitions)
         assert [first + step * nth for first, step, count in found for nth in range(count)] == partitions
         assert all(step > 0 and count > 0 for _, step, count in found)
 

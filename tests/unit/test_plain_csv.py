@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, IntegerType, LongType, StringType
 
-from spark_assign.stores.plain_csv import is_plain
+from spark_assign.stores.typed_text import is_plain
 from spark_assign.tables.groups import INPUT_TABLES
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-fleet"

@@ -13,10 +13,12 @@ import pytest
 
 from jobs import snapshot
 from spark_assign.sources.files import snapshot_files
-from spark_assign.sources.files.snapshot_tables import SnapshotRows
-from spark_assign.sources.kafka import kafka_connection, kafka_loads, kafka_offsets
-from spark_assign.sources.kafka.kafka_loads import LoadReadOptions, LoadTargets, OffsetReading
-from spark_assign.sources.kafka.kafka_offsets import LeaderOffset
+from spark_assign.sources.files.snapshot import SnapshotRows
+from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import loads as kafka_loads
+from spark_assign.sources.kafka import offsets as kafka_offsets
+from spark_assign.sources.kafka.loads import LoadReadOptions, LoadTargets, OffsetReading
+from spark_assign.sources.kafka.offsets import LeaderOffset
 from spark_assign.tables.errors import SourceError
 from tests import snapshots
 

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_assign.sources.auth import secret_scope
+from spark_assign.sources.auth import secret as secret_scope
 from spark_assign.tables.errors import ConfigError
 
 
 def test_a_path_stays_as_it_is() -> None:
     """Whatever is there."""
-    with secret_scope.as_file("/etc/kafka/client.properties") as file:
+    with secret_scope.secret_as_file("/etc/kafka/client.properties") as file:
         assert file == "/etc/kafka/client.properties"
 
 
@@ -25,12 +25,12 @@ def test_a_secret_is_a_file_for_as_long_as_it_is_read(monkeypatch: pytest.Monkey
     asked = []
     get = lambda scope, key: asked.append((scope, key)) or text  # noqa: E731
     monkeypatch.setattr(secret_scope, "_secrets", lambda: SimpleNamespace(get=get))
-    with secret_scope.as_file("secret://kafka/client.properties") as file:
+    with secret_scope.secret_as_file("secret://kafka/client.properties") as file:
         assert Path(file).read_text() == text
         assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
     assert asked == [("kafka", "client.properties")]
     assert not Path(file).exists()
-    with pytest.raises(ValueError, match="odd"), secret_scope.as_file("secret://kafka/k") as file:
+    with pytest.raises(ValueError, match="odd"), secret_scope.secret_as_file("secret://kafka/k") as file:
         raise ValueError("odd")
     assert not Path(file).exists()
 
@@ -38,7 +38,7 @@ def test_a_secret_is_a_file_for_as_long_as_it_is_read(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("place", ["secret://", "secret://kafka", "secret:///key", "secret://a/b/c"])
 def test_a_name_that_is_none(place: str) -> None:
     """Said with an example."""
-    with pytest.raises(ConfigError, match="expected secret://SCOPE/KEY"), secret_scope.as_file(place):
+    with pytest.raises(ConfigError, match="expected secret://SCOPE/KEY"), secret_scope.secret_as_file(place):
         pass
 
 
@@ -46,7 +46,7 @@ def test_elsewhere_than_on_databricks() -> None:
     """There is nothing to ask."""
     with (
         pytest.raises(ConfigError, match="on Databricks only; elsewhere give a file"),
-        secret_scope.as_file("secret://a/b"),
+        secret_scope.secret_as_file("secret://a/b"),
     ):
         pass
 
@@ -60,6 +60,6 @@ def test_a_secret_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret_scope, "_secrets", lambda: SimpleNamespace(get=get))
     with (
         pytest.raises(ConfigError, match=r"does not exist .*\. It needs databricks secrets put-secret a b"),
-        secret_scope.as_file("secret://a/b"),
+        secret_scope.secret_as_file("secret://a/b"),
     ):
         pass

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from pyspark.errors import PySparkException
 
-from spark_assign.sources.files import interpreted_queries
+from spark_assign.sources.files import tables as interpreted_queries
 
 NAMES = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from spark_assign.sources.files import snapshot_files, snapshot_tables
-from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.sources.files.snapshot_tables import SnapshotRows
+from spark_assign.sources.files import snapshot as snapshot_tables
+from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.stores import cluster_folders
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import SNAPSHOT_TABLES
@@ -32,7 +32,9 @@ def _snapshot(topics: int = 1) -> Snapshot:
 def _tables(fleet: Path, cluster: str = "cluster=prod") -> Path:
     """Where the tables of a cluster are that count."""
     [folder] = [
-        fleet / part for part in cluster_folders.parts(_names(fleet), "cluster") if part.startswith(f"{cluster}/")
+        fleet / part
+        for part in cluster_folders.split_by_cluster(_names(fleet), "cluster")
+        if part.startswith(f"{cluster}/")
     ]
     return folder
 
@@ -184,12 +186,14 @@ def test_odd_names(tmp_path: Path, name: str) -> None:
 )
 def test_runs(partitions: list[int], runs: list[tuple[int, int, int]]) -> None:
     """Any order in, evenly spaced runs out."""
-    assert snapshot_tables.runs(partitions) == runs
+    assert snapshot_tables.to_slices(partitions) == runs
 
 
 def test_runs_lose_nothing() -> None:
     """Whatever the set, its runs expand to it."""
     for bits in range(1 << 9):
         partitions = [number for number in range(9) if bits >> number & 1]
-        expanded = [first + k * step for first, step, count in snapshot_tables.runs(partitions) for k in range(count)]
+        expanded = [
+            first + k * step for first, step, count in snapshot_tables.to_slices(partitions) for k in range(count)
+        ]
         assert sorted(expanded) == partitions

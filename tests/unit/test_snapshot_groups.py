@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from kafka.errors import GroupAuthorizationFailedError, NotCoordinatorError
 
-from spark_assign.sources.kafka import kafka_connection, kafka_groups
-from spark_assign.sources.kafka.kafka_groups import ListedGroup, UnsettledError
+from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import groups as kafka_groups
+from spark_assign.sources.kafka.groups import ListedGroup, UnsettledError
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.consumer_protocol import Subscription
 

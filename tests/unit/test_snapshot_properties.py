@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from spark_assign import sources
-from spark_assign.sources.auth import client_jaas, client_properties, client_settings, client_tls
-from spark_assign.sources.auth.client_jaas import Login
-from spark_assign.sources.auth.client_tls import Store, Tls
+from spark_assign.sources.auth import properties as client_jaas
+from spark_assign.sources.auth import properties as client_properties
+from spark_assign.sources.auth import settings as client_settings
+from spark_assign.sources.auth import tls as client_tls
+from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret, hidden
+from spark_assign.sources.auth.tls import Store, Tls
 from spark_assign.tables.errors import ConfigError
 
 SCRAM = """
@@ -107,7 +110,7 @@ def test_half_a_surrogate_pair_is_sent_as_java_sends_it() -> None:
 )
 def test_login_modules(config: str, options: dict[str, str]) -> None:
     """As Java's StreamTokenizer reads them: either quotation mark, escapes, comments."""
-    assert client_jaas.login(config) == Login("M", {name: Secret(text) for name, text in options.items()})
+    assert client_jaas.parse_login(config) == Login("M", {name: Secret(text) for name, text in options.items()})
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,7 @@ def test_login_modules(config: str, options: dict[str, str]) -> None:
 def test_login_modules_that_make_no_sense(config: str, message: str) -> None:
     """Nothing of them is repeated."""
     with pytest.raises(ConfigError, match=message) as raised:
-        client_jaas.login(config)
+        client_jaas.parse_login(config)
     assert "hush" not in str(raised.value)
 
 

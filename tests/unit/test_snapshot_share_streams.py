@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from spark_assign.sources.files.snapshot_tables import SnapshotRows
-from spark_assign.sources.kafka import kafka_connection, kafka_groups
-from spark_assign.sources.kafka.kafka_groups import ListedGroup
-from spark_assign.wire.describe_share_group_offsets import (
+from spark_assign.sources.files.snapshot import SnapshotRows
+from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import groups as kafka_groups
+from spark_assign.sources.kafka.groups import ListedGroup
+from spark_assign.wire.describe_groups import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
 )
-from spark_assign.wire.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
-from spark_assign.wire.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 
 
 def _bytes(text: str) -> bytes:

@@ -33,7 +33,7 @@ from spark_assign.simulation.simulation import Simulation
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.spark.partition_slices import expand
 from spark_assign.spark.progress import progress
-from spark_assign.stores.run_store import StoredPlan
+from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 Tables = Mapping[str, DataFrame]
@@ -43,12 +43,12 @@ _PARTITION = [*GROUP_KEY, "topic", "partition"]
 
 @progress("gathering the report", 1)
 def report(
-    plan: Plan | StoredPlan | None = None,
+    plan: Plan | StoredRun | None = None,
     comparison: DataFrame | None = None,
     simulation: Simulation | Mapping[str, Tables] | None = None,
     connect: Any = None,
     replicas: Tables | None = None,
-    drift: Tables | StoredPlan | None = None,
+    drift: Tables | StoredRun | None = None,
     advice: DataFrame | None = None,
     history: Tables | None = None,
     *,
@@ -99,16 +99,16 @@ def report(
     )
 
 
-def _drift_rows(drift: Tables | StoredPlan) -> DriftRows:
-    if not isinstance(drift, StoredPlan):
+def _drift_rows(drift: Tables | StoredRun) -> DriftRows:
+    if not isinstance(drift, StoredRun):
         return drift_rows(drift)
     inputs = drift.manifest.content["inputs"]
     return drift_rows(drift.tables, {side: str(inputs[side]) for side in ("from", "to") if inputs.get(side)})
 
 
-def plan_rows(plan: Plan | StoredPlan, offsets: DataFrame | None = None) -> PlanRows:
+def plan_rows(plan: Plan | StoredRun, offsets: DataFrame | None = None) -> PlanRows:
     """What the page shows of a plan; offsets as for `report`."""
-    if isinstance(plan, StoredPlan):
+    if isinstance(plan, StoredRun):
         manifest = plan.manifest
         about = {
             "Run": manifest.run_id,

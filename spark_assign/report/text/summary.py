@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign.groups.kernel.leader_rules import count_rules, format_rule_sources
 from spark_assign.report.formatting import duration, ratio
 from spark_assign.stores.local_parquet import read_rows
-from spark_assign.stores.run_store import StoredPlan
+from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.groups import METRICS, REJECTED
 
 _REJECTED_SHOWN = 10
@@ -22,7 +22,7 @@ _SMALL = 10_000
 """Rows that Python goes through faster than Spark begins a query."""
 
 
-def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
+def summarize(stored: StoredRun, place: str, top: int = 10) -> str:
     """The text. Reads only metrics and rejected, of each at most a screenful of rows.
 
     Args:
@@ -76,7 +76,7 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
     return "\n".join(lines)
 
 
-def _read_here(stored: StoredPlan, sums: Sequence[str], top: int) -> tuple[list[dict[str, Any]], ...] | None:
+def _read_here(stored: StoredRun, sums: Sequence[str], top: int) -> tuple[list[dict[str, Any]], ...] | None:
     """What `_read` reads, of small tables that are files on this machine; null where they are not."""
     if _READ - set(stored.folders) or sum(stored.manifest.rows[name] for name in _READ) > _SMALL:
         return None

@@ -1,1 +1,1 @@
-"""Client settings, secrets and TLS for connections to Kafka and Kafka Connect."""
+"""Client settings, secrets, and TLS for connections to Kafka and Kafka Connect."""

@@ -1,4 +1,4 @@
-"""HTTP by `requests`: TLS by our own context, proxies of the environment, no cookies, no .netrc."""
+"""HTTP sessions by `requests`: our own TLS context, proxies from the environment, no cookies, and no .netrc."""
 
 from __future__ import annotations
 
@@ -14,42 +14,46 @@ from urllib3 import Retry
 from spark_assign.sources.auth.secret import Secret
 
 LARGEST_ANSWER = 512 << 20
-"""Bytes; a Connect cluster with 10,000 connectors answers with some 100 MB."""
+"""Maximum size of a response in bytes. A Connect cluster with 10,000 connectors responds with about 100 MB."""
 
-LONGEST_PAUSE_S = 8.0
-LONGEST_RETRY_AFTER_S = 60
+MAX_PAUSE_S = 8.0
+MAX_RETRY_AFTER_S = 60
 PASSING = frozenset({408, 409, 429, 500, 502, 503, 504})
-"""Worth asking again. Of Connect, 409: a rebalance is going on; 500: a request that timed out behind one."""
+"""Status codes that are retried. Connect returns 409 during a rebalance, and 500 if a request times out behind one."""
 
 
 class TooLargeError(Exception):
-    """An answer of more than `LARGEST_ANSWER` bytes."""
+    """Raised for a response of more than `LARGEST_ANSWER` bytes."""
 
 
 class Patience(Retry):
-    """Pauses of 0.5, 1, 2, … s, or what Retry-After asks for: urllib3 itself asks at once for a second time."""
+    """Retries after 0.5, 1, 2, … s, or after the time of Retry-After. urllib3's own policy doesn't wait before the
+    first retry.
+    """
 
     def get_backoff_time(self) -> float:
-        """Seconds before the next attempt, by the number of those before it."""
+        """Returns the seconds before the next attempt, from the number of previous attempts."""
         return float(min(self.backoff_max, self.backoff_factor * 2 ** (len(self.history) - 1)))
 
 
 def patience(attempts: int, method: str) -> Patience:
-    """So many attempts, the first one included. Redirects are not followed, and answers are never raised."""
+    """Returns the retry policy for a number of attempts, including the first. Redirects aren't followed; responses
+    never raise.
+    """
     return Patience(
         attempts - 1,
         redirect=False,
         allowed_methods={method},
         status_forcelist=PASSING,
         backoff_factor=0.5,
-        backoff_max=LONGEST_PAUSE_S,
+        backoff_max=MAX_PAUSE_S,
         raise_on_status=False,
-        retry_after_max=LONGEST_RETRY_AFTER_S,
+        retry_after_max=MAX_RETRY_AFTER_S,
     )
 
 
 class Authorization(AuthBase):
-    """The header, if there is one. With none, requests would look into ~/.netrc."""
+    """Sets the Authorization header, if any. Without an auth object, requests would read ~/.netrc."""
 
     def __init__(self, header: Secret | None) -> None:
         self._header = header
@@ -61,7 +65,7 @@ class Authorization(AuthBase):
 
 
 class _OwnTls(HTTPAdapter):
-    """requests would add its own list of authorities to what the context trusts."""
+    """Uses our TLS context alone. requests would add its own list of certificate authorities."""
 
     def __init__(self, context: ssl.SSLContext, retries: Retry | int) -> None:
         self._context = context
@@ -81,34 +85,34 @@ class _OwnTls(HTTPAdapter):
 
 
 def session(context: ssl.SSLContext, header: Secret | None = None, retries: Retry | int = 0) -> requests.Session:
-    """A session that sends `Authorization: header`; `retries` is 0 where the caller asks again himself."""
-    made = requests.Session()
-    made.auth = Authorization(header)
-    made.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
+    """Returns a session that sends `Authorization: header`. `retries` is 0 if the caller retries."""
+    http = requests.Session()
+    http.auth = Authorization(header)
+    http.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
     for scheme in ("http://", "https://"):
-        made.mount(scheme, _OwnTls(context, retries))
-    return made
+        http.mount(scheme, _OwnTls(context, retries))
+    return http
 
 
-def body(answer: requests.Response) -> bytes:
-    """All of an answer that was asked for with stream=True. Raises TooLargeError."""
-    parts = []
+def body(response: requests.Response) -> bytes:
+    """Returns the content of a response that was requested with stream=True. Raises TooLargeError."""
+    chunks = []
     length = 0
-    for part in answer.iter_content(1 << 20):
-        length += len(part)
+    for chunk in response.iter_content(1 << 20):
+        length += len(chunk)
         if length > LARGEST_ANSWER:
             raise TooLargeError
-        parts.append(part)
-    return b"".join(parts)
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def cause(error: BaseException) -> BaseException:
-    """What lies at the bottom of an error of requests: the one of the socket, or of TLS."""
+    """Returns the root cause of an error of requests: the error of the socket or of TLS."""
     while True:
-        inner = getattr(error, "reason", None)
-        below = inner if isinstance(inner, BaseException) else error.__cause__ or error.__context__
-        if below is None and error.args and isinstance(error.args[0], BaseException):
-            below = error.args[0]
-        if below is None:
+        reason = getattr(error, "reason", None)
+        deeper = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
+        if deeper is None and error.args and isinstance(error.args[0], BaseException):
+            deeper = error.args[0]
+        if deeper is None:
             return error
-        error = below
+        error = deeper

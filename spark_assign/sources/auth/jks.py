@@ -31,16 +31,16 @@ _PROTECTION = bytes.fromhex("060a2b060104012a02110101 0500")
 
 
 class DamagedStoreError(Exception):
-    """The store or its key is not JKS, or not all of it; the message says what is wrong."""
+    """Raised if the store or its key isn't complete JKS. The message says what is wrong."""
 
 
 class WrongPasswordError(Exception):
-    """A digest differs: the password is wrong, or bytes were changed."""
+    """Raised if a digest differs: the password is wrong, or bytes were changed."""
 
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """A private key that is still protected, and its certificates in DER, its own first."""
+    """A protected private key and its certificates in DER, the key's own first."""
 
     protected: bytes
     chain: tuple[bytes, ...]
@@ -48,50 +48,50 @@ class PrivateKey:
 
 @dataclass(frozen=True)
 class JavaKeyStore:
-    """The entries of a store, each kind in the order of the file; certificates in DER."""
+    """The entries of a store in the order of the file, keys and certificates separately. Certificates are in DER."""
 
     keys: tuple[PrivateKey, ...]
     certificates: tuple[bytes, ...]
 
 
 class _Reader:
-    """Reads bytes from the front of a store."""
+    """Reads a store from the front."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.position = content, 0
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Returns the next `size` bytes."""
         start, self.position = self.position, self.position + size
         if self.position > len(self.content):
             raise DamagedStoreError("the store ends too early")
         return self.content[start : self.position]
 
     def number(self, size: int) -> int:
-        """The next `size` bytes as a number."""
+        """Returns the next `size` bytes as a big-endian number."""
         return int.from_bytes(self.take(size))
 
     def certificate(self) -> bytes:
-        """The DER of the next certificate, whose type Kafka's clients know to be X.509."""
+        """Returns the DER of the next certificate. Its type is skipped: Kafka's clients use X.509 only."""
         self.take(self.number(2))
         return self.take(self.number(4))
 
     def der(self, tag: int) -> _Reader:
-        """The content of the next DER element, which must have this tag."""
-        found, size = self.number(1), self.number(1)
+        """Returns a reader of the content of the next DER element, which must have this tag."""
+        actual_tag, size = self.number(1), self.number(1)
         if size >= 0x80:
             size = self.number(size - 0x80)
-        if found != tag:
+        if actual_tag != tag:
             raise DamagedStoreError("expected a protected key in DER")
         return _Reader(self.take(size))
 
 
 def read(content: bytes, password: str | None) -> JavaKeyStore:
-    """Reads a store. Without a password its digest is not checked, as in Java.
+    """Reads a store. Without a password, its digest isn't checked, as in Java.
 
     Raises:
-        DamagedStoreError: the store ends too early, or has an unknown version or kind of entry.
-        WrongPasswordError: the digest is not that of this password and these bytes.
+        DamagedStoreError: the store ends too early, or has an unknown version or entry kind.
+        WrongPasswordError: the digest doesn't match the password and the bytes.
     """
     reader = _Reader(content)
     if reader.take(4) != MAGIC or reader.number(4) != _VERSION:
@@ -116,11 +116,11 @@ def read(content: bytes, password: str | None) -> JavaKeyStore:
 
 
 def unprotect(protected: bytes, password: str) -> bytes:
-    """Returns the private key, PKCS #8 in DER.
+    """Returns the private key as PKCS #8 in DER.
 
     Raises:
-        DamagedStoreError: the key is protected by another algorithm, or is not in DER.
-        WrongPasswordError: the key's digest is not that of this password and this key.
+        DamagedStoreError: the key is protected by another algorithm, or isn't in DER.
+        WrongPasswordError: the key's digest doesn't match the password and the key.
     """
     info = _Reader(protected).der(_SEQUENCE)
     if info.der(_SEQUENCE).content != _PROTECTION:
@@ -139,5 +139,6 @@ def unprotect(protected: bytes, password: str) -> bytes:
 
 
 def _check(digest: bytes, content: bytes) -> None:
+    """Raises WrongPasswordError unless the digest is the SHA-1 of the content."""
     if not hmac.compare_digest(digest, sha1(content).digest()):
         raise WrongPasswordError

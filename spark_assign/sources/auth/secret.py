@@ -1,12 +1,19 @@
-"""Text that must not show: its `repr` shows nothing, and `hidden` takes it out of any other text."""
+"""Keeps secrets out of texts and logs, and reads Databricks secrets as temporary files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spark_assign.tables.errors import ConfigError
 
 
 class Secret(str):
-    """Text that `repr` (and with it every printed dict, dataclass or traceback of locals) does not show."""
+    """A string whose `repr` is hidden, and thereby also in every printed dict, dataclass, or traceback of locals."""
 
     __slots__ = ()
 
@@ -15,13 +22,61 @@ class Secret(str):
 
 
 def hidden(text: str, secrets: Iterable[object]) -> str:
-    """The text with every Secret among `secrets`, also of tuples among them, replaced by [hidden]; longest first."""
-    found = {str.__str__(each) for each in _flat(secrets) if isinstance(each, Secret)}
-    for secret in sorted(found - {""}, key=len, reverse=True):
+    """Returns the text with every Secret in `secrets`, also inside tuples, replaced by [hidden]; the longest first."""
+    secret_texts = {str.__str__(value) for value in _flat(secrets) if isinstance(value, Secret)}
+    for secret in sorted(secret_texts - {""}, key=len, reverse=True):
         text = text.replace(secret, "[hidden]")
     return text
 
 
 def _flat(values: Iterable[object]) -> Iterable[object]:
+    """Yields the values, with tuples expanded."""
     for value in values:
         yield from value if isinstance(value, tuple) else (value,)
+
+
+SECRET_PREFIX = "secret://"
+
+
+@contextmanager
+def secret_as_file(place: str) -> Iterator[str]:
+    """Yields the file that a location names. A Databricks secret is a temporary file that only this user can read.
+
+    Args:
+        place: a path, which is returned; or `secret://SCOPE/KEY`.
+
+    Raises:
+        ConfigError: not a valid secret name, not on Databricks, or the secret can't be read.
+    """
+    if not place.startswith(SECRET_PREFIX):
+        yield place
+        return
+    descriptor, file = tempfile.mkstemp(prefix="spark-assign-")  # mode 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+            opened.write(_read(place))
+        yield file
+    finally:
+        Path(file).unlink(missing_ok=True)
+
+
+def _read(place: str) -> str:
+    """Returns the text of a Databricks secret. Raises ConfigError."""
+    scope, _, key = place.removeprefix(SECRET_PREFIX).partition("/")
+    if not scope or not key or "/" in key:
+        raise ConfigError(f"{place}: expected {SECRET_PREFIX}SCOPE/KEY, such as {SECRET_PREFIX}kafka/client.properties")
+    try:
+        secret_text: str = _secrets().get(scope=scope, key=key)
+    except ImportError:
+        raise ConfigError(f"{place}: secrets are read on Databricks only; elsewhere give a file") from None
+    except Exception as error:  # raised by py4j or by the Databricks SDK
+        remedy = f"databricks secrets put-secret {scope} {key}, and READ on the scope for who runs the job"
+        raise ConfigError(f"{place}: cannot be read: {str(error).splitlines()[0]}. It needs {remedy}") from None
+    return secret_text
+
+
+def _secrets() -> Any:
+    """Returns `dbutils.secrets`, as a wheel gets it in every Databricks runtime."""
+    from databricks.sdk.runtime import dbutils  # type: ignore
+
+    return dbutils.secrets

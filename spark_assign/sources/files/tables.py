@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -21,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.stores import typed_text
-from spark_assign.stores.cluster_folders import is_cluster, key_of, parts
+from spark_assign.stores.cluster_folders import is_cluster, key_of, split_by_cluster
 from spark_assign.stores.locations import for_spark, is_path, join, local_path
 from spark_assign.tables.errors import SourceError, reason
 from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
@@ -181,7 +183,7 @@ def _in_folder(
 ) -> dict[str, list[_Place]]:
     """Every table that the folder has, or that the folders of its clusters have: the files of a format together."""
     files = _files(spark, location)
-    of_key = {key: parts(files, key) for key in sorted(set(map(key_of, schemas.values())))}
+    of_key = {key: split_by_cluster(files, key) for key in sorted(set(map(key_of, schemas.values())))}
     found: dict[str, list[_Place]] = {}
     for table, schema in schemas.items():
         inside = of_key[key_of(schema)]
@@ -301,3 +303,47 @@ def _hint(location: str) -> str:
     if is_path(location):
         return "Relative paths start from where the job was called; those in a settings file, from that file."
     return f"A name without a slash is a catalog's; for a folder write ./{location}"
+
+
+_SMALL = 4 * 1024 * 1024
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+@contextmanager
+def interpreted(spark: SparkSession, places: Iterable[str | None]) -> Iterator[None]:
+    """Let a local session interpret its queries for a while, where all that it is to read is small.
+
+    Compiling the queries of a plan takes a JVM that has just begun seconds, in which a small fleet is long planned.
+
+    Args:
+        spark: whose settings are as they were afterwards.
+        places: what is read; where a place is none of this machine, nothing is changed.
+    """
+    try:
+        small = str(spark.conf.get("spark.master", "")).startswith("local") and _bytes(places) <= _SMALL
+        before = {name: spark.conf.get(name, None) for name in _INTERPRETED} if small else {}
+    except (OSError, PySparkException):
+        before = {}
+    for name in before:
+        spark.conf.set(name, _INTERPRETED[name])
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value) if value is not None else spark.conf.unset(name)
+
+
+def _bytes(places: Iterable[str | None]) -> int:
+    """Of all files in these places together.
+
+    Raises:
+        OSError: a place is none of this machine.
+    """
+    size = 0
+    for place in places:
+        path = None if place is None else local_path(place)
+        if path is None or not os.path.exists(path):
+            raise FileNotFoundError(place)
+        files = Path(path).rglob("*") if os.path.isdir(path) else [Path(path)]
+        size += sum(file.stat().st_size for file in files if file.is_file())
+    return size

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.sources.files.snapshot_tables import SnapshotRows
+from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.tables.errors import SourceError
 
 Line = tuple[str, int, str]

@@ -1,12 +1,12 @@
-"""The records of `__consumer_offsets`, of Kafka 2.x to 4.4, read and written as `GroupCoordinatorRecordSerde` does.
+"""Reads and writes the records of `__consumer_offsets` of Kafka 2.x to 4.4, as `GroupCoordinatorRecordSerde` does.
 
-The tables `classic`, `consumer`, `share` and `streams` declare them; `decoder` and `encoder` go by the tables. Fields
-are named as in Kafka's JSON form, bytes are bytes, uuids text. Extra bytes at the end are ignored. Tagged fields of
-newer releases are kept where they belong to the value itself, and left out of what stands inside of it.
+`record_types` declares the record types; `decoder` and `encoder` follow the declarations. Fields have the names of
+Kafka's JSON form, bytes are `bytes`, and UUIDs are text. Trailing bytes are ignored. Unknown tagged fields of newer
+releases are kept if they belong to the value itself, and dropped if they belong to a nested struct.
 
-A value of a version that is not known is read in the newest layout, below 0 in the first one, and fails where the bytes
-do not fit: so do Kafka's message classes. Their serde refuses it before that since 4.0; who wants that, too, holds
-`Value.version` against `NEWEST`.
+A value of an unknown version is read in the newest layout (a negative version in the first one), and fails if the
+bytes don't fit, as in Kafka's message classes. Since 4.0, Kafka's serde rejects such a version first. To do the same,
+compare `Value.version` with `NEWEST`.
 """
 
 from __future__ import annotations
@@ -16,27 +16,22 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from spark_assign.wire.group_records.classic import RECORDS as _OF_CLASSIC
-from spark_assign.wire.group_records.consumer import RECORDS as _OF_CONSUMER
 from spark_assign.wire.group_records.decoder import StructDecoder
 from spark_assign.wire.group_records.encoder import write
 from spark_assign.wire.group_records.group_metadata_fast_path import GROUP_METADATA, read_generation
 from spark_assign.wire.group_records.record_schema import Record, Struct
-from spark_assign.wire.group_records.share import RECORDS as _OF_SHARE
-from spark_assign.wire.group_records.streams import RECORDS as _OF_STREAMS
+from spark_assign.wire.group_records.record_types import RECORDS as _RECORD_TYPES
 from spark_assign.wire.reader import Reader, WireError
 
-RECORDS: dict[int, Record] = {
-    each.type: each for family in (_OF_CLASSIC, _OF_CONSUMER, _OF_SHARE, _OF_STREAMS) for each in family
-}
+RECORDS: dict[int, Record] = {record.type: record for record in _RECORD_TYPES}
 NAMES: dict[int, str] = {each.type: each.name for each in RECORDS.values()}
-"""Kafka's names, by type."""
+"""Kafka's record names by type."""
 NEWEST: dict[int, int] = {each.type: each.newest for each in RECORDS.values()}
-"""The newest known version of values, by type."""
+"""The newest known version of the values by type."""
 
 
 class UnknownType(WireError):
-    """A key of a type that no release up to 4.4 writes."""
+    """Raised for a key of a type that no release up to 4.4 writes."""
 
 
 @dataclass(frozen=True)
@@ -50,23 +45,23 @@ class Key:
 
 @dataclass(frozen=True)
 class Value:
-    """The value of a record: all fields of its newest version; those that `version` lacks have Kafka's defaults."""
+    """The value of a record: all fields of its newest version. Fields that `version` lacks have Kafka's defaults."""
 
     version: int
     fields: dict[str, Any]
     unknown: tuple[tuple[int, bytes], ...] = ()
-    """Tagged fields (number, bytes) of newer releases."""
+    """Tagged fields (tag, bytes) of newer releases."""
 
 
 def read_key(data: bytes) -> Key:
-    """Type and fields of a key. Raises UnknownType, or WireError."""
+    """Returns the type and the fields of a key. Raises UnknownType or WireError."""
     reader = Reader(data)
     record = _record(reader.int16())
     return Key(record.type, record.name, _key_layout(record.type).read(reader))
 
 
 def read_value(type: int, data: bytes) -> Value:
-    """A value by the type of its key; a tombstone has none. Raises UnknownType, or WireError."""
+    """Returns the value for a key of `type`. Tombstones have no value. Raises UnknownType or WireError."""
     record = _record(type)
     if type == GROUP_METADATA and (generation := read_generation(data)) is not None:
         return Value(data[1], generation)
@@ -74,20 +69,21 @@ def read_value(type: int, data: bytes) -> Value:
 
 
 def _by_tables(record: Record, data: bytes) -> Value:
+    """Reads a value with the decoder of its type and version."""
     reader = Reader(data)
     version = reader.int16()
-    fields, unknown = _layout(record.type, min(max(version, 0), record.newest + 1)).read_all(reader)
+    fields, unknown = _value_layout(record.type, min(max(version, 0), record.newest + 1)).read_all(reader)
     return Value(version, fields, tuple(unknown))
 
 
 def write_key(type: int, fields: Mapping[str, Any]) -> bytes:
-    """The bytes of a key. Raises UnknownType, or WireError where Kafka has no such key."""
+    """Returns the bytes of a key. Raises UnknownType, or WireError if Kafka has no such key."""
     record = _record(type)
     return _int16(type) + write(record.key, fields, 0, flexible=False)
 
 
 def write_value(type: int, fields: Mapping[str, Any], version: int, unknown: Sequence[tuple[int, bytes]] = ()) -> bytes:
-    """The bytes of a value; what its version lacks is left out. Raises UnknownType, or WireError."""
+    """Returns the bytes of a value without the fields that its version lacks. Raises UnknownType or WireError."""
     record = _record(type)
     if not 0 <= version <= record.newest:
         raise WireError(f"version {version} of {record.name}: expected 0 to {record.newest}")
@@ -96,6 +92,7 @@ def write_value(type: int, fields: Mapping[str, Any], version: int, unknown: Seq
 
 
 def _record(type: int) -> Record:
+    """Returns the declaration of a type. Raises UnknownType."""
     if type not in RECORDS:
         raise UnknownType(f"records of type {type} are not known")
     return RECORDS[type]
@@ -103,14 +100,17 @@ def _record(type: int) -> Record:
 
 @cache
 def _key_layout(type: int) -> StructDecoder:
+    """Returns the decoder of the keys of a type."""
     return StructDecoder(Struct(RECORDS[type].key), 0, 0, flexible=False)
 
 
 @cache
-def _layout(type: int, version: int) -> StructDecoder:
+def _value_layout(type: int, version: int) -> StructDecoder:
+    """Returns the decoder of the values of a type in a version."""
     record = RECORDS[type]
     return StructDecoder(Struct(record.value), version, record.newest, flexible=record.is_flexible(version))
 
 
-def _int16(number: int) -> bytes:
-    return number.to_bytes(2, signed=True)
+def _int16(value: int) -> bytes:
+    """Returns the two bytes of a number."""
+    return value.to_bytes(2, signed=True)

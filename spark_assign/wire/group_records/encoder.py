@@ -1,4 +1,4 @@
-"""Writes by the same declarations that `decoder.py` reads by."""
+"""Writes records from the declarations that `decoder.py` reads them with."""
 
 from __future__ import annotations
 
@@ -19,63 +19,65 @@ _PLAIN: dict[str, tuple[Callable[[Writer, Any], None], Callable[[Writer, Any], N
     "int64": (Writer.int64, Writer.int64),
     "uint16": (Writer.uint16, Writer.uint16),
 }
-"""How it is written, and how in flexible versions."""
+"""The methods that write a type in classic and in flexible versions."""
 
 
 def write(
     fields: Sequence[Field],
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     version: int,
     *,
     flexible: bool,
     unknown: Sequence[tuple[int, bytes]] = (),
 ) -> bytes:
-    """A struct; a field that is not given has its default. Raises WireError for one that is not known."""
-    if strangers := given.keys() - {field.name for field in fields}:
-        raise WireError(f"unknown: {', '.join(sorted(strangers))}")
+    """Returns the bytes of a struct. Omitted fields have their defaults. Raises WireError for an unknown field."""
+    if unknown_names := values.keys() - {field.name for field in fields}:
+        raise WireError(f"unknown: {', '.join(sorted(unknown_names))}")
     writer = Writer()
     tagged = list(unknown)
     for field in fields:
-        value = given.get(field.name, field.default)
+        value = values.get(field.name, field.default)
         if not field.there(version):
             continue
         if value is None and not field.nullable:
             raise WireError(f"{field.name}: null, but it must not be")
         if field.tag is None:
-            writer.data += _written(field, value, version, flexible=flexible)
+            writer.data += _field_bytes(field, value, version, flexible=flexible)
         elif value != field.default:
-            tagged.append((field.tag, _written(field, value, version, flexible=flexible)))
+            tagged.append((field.tag, _field_bytes(field, value, version, flexible=flexible)))
     if flexible:
         writer.uvarint(len(tagged))
-        for tag, data in sorted(tagged, key=lambda each: each[0]):
+        for tag, data in sorted(tagged, key=lambda entry: entry[0]):
             writer.uvarint(tag)
             writer.uvarint(len(data))
             writer.data += data
     return bytes(writer.data)
 
 
-def _written(field: Field, value: Any, version: int, *, flexible: bool) -> bytes:
+def _field_bytes(field: Field, value: Any, version: int, *, flexible: bool) -> bytes:
+    """Returns the bytes of one field."""
     writer = Writer()
     if not isinstance(field.kind, str | Many) and field.nullable:
-        # Whether it is there: one byte, of a tagged field a varint.
+        # Whether the struct is present: one byte, or a varint in a tagged field.
         if field.tag is None:
             writer.int8(-1 if value is None else 1)
         else:
             writer.uvarint(value is not None)
         if value is None:
             return bytes(writer.data)
-    _add(writer, field.kind, value, version, flexible=flexible)
+    _append(writer, field.kind, value, version, flexible=flexible)
     return bytes(writer.data)
 
 
-def _add(writer: Writer, kind: Kind, value: Any, version: int, *, flexible: bool) -> None:
+def _append(writer: Writer, kind: Kind, value: Any, version: int, *, flexible: bool) -> None:
+    """Appends a value of a type."""
     if isinstance(kind, Many):
         if flexible:
             writer.compact_length(value)
         else:
             writer.int32(-1 if value is None else len(value))
-        for each in value or ():
-            _add(writer, kind.of, each, version, flexible=flexible)
+        for element in value or ():
+            _append(writer, kind.of, element, version, flexible=flexible)
     elif isinstance(kind, str):
         _PLAIN[kind][flexible](writer, value)
     else:

@@ -1,4 +1,4 @@
-"""The words in which records are declared: fields with their versions, structs, lists of them."""
+"""Declares record types: fields with their versions, structs, and lists."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _EMPTY: dict[str, Any] = {"string": "", "bytes": b"", "uuid": "A" * 22}
 
 @dataclass(frozen=True)
 class Struct:
-    """Fields in the order of the wire.
+    """Fields in the order of the bytes.
 
-    `strict` ones refuse versions newer than the newest known: Kafka's do where they are declared in the midst of a
-    message, those declared by a name of their own do not.
+    `strict` structs reject versions newer than the newest known one. In Kafka, structs that a message declares inline
+    do this, and structs with a name in `commonStructs` don't.
     """
 
     fields: tuple[Field, ...]
@@ -24,7 +24,7 @@ class Struct:
 
 @dataclass(frozen=True)
 class Many:
-    """A list."""
+    """A list of elements."""
 
     of: Plain | Struct
 
@@ -34,9 +34,9 @@ Kind = Plain | Struct | Many
 
 @dataclass(frozen=True)
 class Field:
-    """A field. It is there `since` a version, `until` one if that is given.
+    """A field that exists from version `since` to version `until`, if set.
 
-    `tag`: it is written behind the others, after its number, where it differs from its default (KIP-482).
+    A field with a `tag` is written after the other fields, with its tag, if it differs from its default (KIP-482).
     """
 
     name: str
@@ -49,9 +49,9 @@ class Field:
 
     @property
     def default(self) -> Any:
-        """What it is where it is not there: of lists and structs a new one each time.
+        """Returns the value of the field in versions without it. Lists and structs are new objects each time.
 
-        As in Kafka null only where it says so: a list is empty, a struct has the defaults of its fields.
+        As in Kafka, it is null only if declared so: a list is empty, and a struct has the defaults of its fields.
         """
         if self.otherwise is not ...:
             return self.otherwise
@@ -62,13 +62,13 @@ class Field:
         return _EMPTY.get(self.kind, 0)
 
     def there(self, version: int) -> bool:
-        """Whether this version has it."""
+        """Checks whether a version has the field."""
         return self.since <= version and (self.until is None or version <= self.until)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One type of record: its key, which has one version, and its value in all of its, `flexible` since one of them."""
+    """A record type: its key, which has one version, and its value, whose versions are flexible from `flexible` on."""
 
     type: int
     name: str
@@ -78,43 +78,43 @@ class Record:
     flexible: int = 0
 
     def is_flexible(self, version: int) -> bool:
-        """Whether values of this version are."""
+        """Checks whether values of a version are flexible."""
         return version >= self.flexible
 
 
 def struct(*fields: Field) -> Struct:
-    """A struct that Kafka declares by a name of its own."""
+    """Returns a struct that Kafka declares by name."""
     return Struct(fields)
 
 
 def inner(*fields: Field) -> Struct:
-    """A struct that Kafka declares where it is used."""
+    """Returns a struct that Kafka declares inline."""
     return Struct(fields, strict=True)
 
 
-def text(name: str, **more: Any) -> Field:
-    """A string."""
-    return Field(name, "string", **more)
+def text(name: str, **options: Any) -> Field:
+    """Returns a string field."""
+    return Field(name, "string", **options)
 
 
 def texts(name: str) -> Field:
-    """A list of strings."""
+    """Returns a field with a list of strings."""
     return Field(name, Many("string"))
 
 
-def int32(name: str, **more: Any) -> Field:
-    """A number of 32 bits."""
-    return Field(name, "int32", **more)
+def int32(name: str, **options: Any) -> Field:
+    """Returns an int32 field."""
+    return Field(name, "int32", **options)
 
 
-def int64(name: str, **more: Any) -> Field:
-    """A number of 64 bits."""
-    return Field(name, "int64", **more)
+def int64(name: str, **options: Any) -> Field:
+    """Returns an int64 field."""
+    return Field(name, "int64", **options)
 
 
-def many(name: str, of: Plain | Struct, **more: Any) -> Field:
-    """A list."""
-    return Field(name, Many(of), **more)
+def many(name: str, of: Plain | Struct, **options: Any) -> Field:
+    """Returns a list field."""
+    return Field(name, Many(of), **options)
 
 
 GROUP = (text("groupId"),)

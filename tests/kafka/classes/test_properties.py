@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from spark_assign.sources.auth import client_jaas, client_properties
+from spark_assign.sources.auth import properties as client_jaas
+from spark_assign.sources.auth import properties as client_properties
 from spark_assign.tables.errors import ConfigError
 from tests.kafka import java_programs
 
@@ -145,7 +146,7 @@ def test_login_modules_are_those_of_kafka(kafka_jars: str, seed: int) -> None:
 
 def _login(text: str) -> tuple[str, dict[str, str]] | None:
     try:
-        login = client_jaas.login(text)
+        login = client_jaas.parse_login(text)
     except ConfigError:
         return None
     return login.module, {_hexadecimal(name): _hexadecimal(value) for name, value in login.options.items()}

@@ -19,7 +19,7 @@ from spark_assign.advice.kernel.membership.membership import ABOUT, OF_OPTION, m
 from spark_assign.advice.kernel.membership.params import MembershipParams
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.settings import Timing
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import generations

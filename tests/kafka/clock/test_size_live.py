@@ -23,8 +23,8 @@ from pyspark.sql import SparkSession
 from spark_assign import Fleet, plan, size
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.sources.kafka.kafka_loads import LoadReadOptions
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
+from spark_assign.sources.kafka.loads import LoadReadOptions
 from tests.kafka.broker import Cluster
 
 pytestmark = pytest.mark.kafka

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs import snapshot as snapshot_job
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.java import hash_map as java_hash
-from spark_assign.sources.connect.connect_tables import TABLES
+from spark_assign.sources.connect.cluster_snapshot import TABLES
 from spark_assign.tables.connect import INPUT_TABLES
 from tests.docs.pages import Step
 from tests.kafka import connect_workers, documented, maven

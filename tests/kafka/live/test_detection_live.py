@@ -18,7 +18,7 @@ from kafka.admin import NewTopic
 
 from spark_assign.groups.kernel.client_libraries import LIBRARIES as KNOWN
 from spark_assign.groups.kernel.leader_rules import LIKELY, SURE, UNKNOWN
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.kafka import client_libraries, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.client_libraries import OF_GO_AND_NODE, Running

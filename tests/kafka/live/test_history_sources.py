@@ -27,7 +27,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 
-from spark_assign.sources.kafka.follow_records import CHECKPOINT
+from spark_assign.sources.kafka.offsets_topic import CHECKPOINT
 from spark_assign.wire import log_segment
 from spark_assign.wire.compression import NAMES
 from spark_assign.wire.group_records import read_key, read_value

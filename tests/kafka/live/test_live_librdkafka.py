@@ -11,7 +11,7 @@ import pytest
 from kafka.admin import NewTopic
 
 from spark_assign.groups.assignors.release_rules import led_by
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members

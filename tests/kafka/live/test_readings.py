@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 from spark_assign import Fleet, Offsets, SparkAssignError, loads_between
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.sources.kafka import kafka_log_dirs
-from spark_assign.sources.kafka.kafka_loads import LoadReadOptions
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka import loads as kafka_log_dirs
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
+from spark_assign.sources.kafka.loads import LoadReadOptions
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
 

@@ -11,7 +11,7 @@ from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_assign.replicas import Change, Reassignment, ReplicaFleet, check, reassign, tool_files, write_tool_files
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
 

@@ -13,8 +13,8 @@ from kafka.admin import UserScramCredentialUpsertion
 from kafka.net.transport import KafkaSSLTransport
 
 from jobs import snapshot as snapshot_job
-from spark_assign.sources.auth import client_properties
-from spark_assign.sources.kafka import kafka_snapshot as kafka
+from spark_assign.sources.auth import properties as client_properties
+from spark_assign.sources.kafka import cluster_snapshot as kafka
 from tests.kafka import secure_listener
 from tests.kafka.broker import Cluster
 

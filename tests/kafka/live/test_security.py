@@ -23,9 +23,9 @@ from kafka.admin import (
 from kafka.structs import OffsetAndMetadata
 
 from jobs import snapshot as snapshot_job
-from spark_assign.sources.auth import client_properties
-from spark_assign.sources.kafka import kafka_permissions
-from spark_assign.sources.kafka import kafka_snapshot as kafka
+from spark_assign.sources.auth import properties as client_properties
+from spark_assign.sources.kafka import cluster_snapshot as kafka
+from spark_assign.sources.kafka import connection as kafka_permissions
 from tests.docs.pages import ROOT
 from tests.kafka import broker as kafka_broker
 from tests.kafka import documented, guarded_cluster

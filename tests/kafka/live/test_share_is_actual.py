@@ -16,7 +16,7 @@ from spark_assign import Fleet, plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.sources.files.tables import read_fleet
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.tables.groups import MEMBER_KEY
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster

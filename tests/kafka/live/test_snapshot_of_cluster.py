@@ -15,9 +15,9 @@ from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.sources.kafka import kafka_groups
-from spark_assign.sources.kafka.kafka_connection import ClusterConnection
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka import groups as kafka_groups
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
+from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import SNAPSHOT_TABLES
 from tests.docs import pages

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.tables import read_fleet
-from spark_assign.sources.kafka import kafka_snapshot as kafka
+from spark_assign.sources.kafka import cluster_snapshot as kafka
 from tests.kafka import broker as kafka_broker
 from tests.kafka.broker import Cluster
 

@@ -20,7 +20,7 @@ from spark_assign.migration.kernel.upgrade import rolling_upgrade as kernel
 from spark_assign.migration.kernel.upgrade.group_membership import GroupMembership
 from spark_assign.migration.kernel.upgrade.rolling_upgrade import play
 from spark_assign.migration.kernel.upgrade.upgrade_path import ClientConfig, UpgradePath
-from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members, java_programs, maven
 from tests.kafka.broker import Cluster

@@ -1,7 +1,8 @@
-"""SASL OAUTHBEARER: tokens from an OAuth 2 token endpoint (client credentials), or from a file that something renews.
+"""SASL OAUTHBEARER: tokens from an OAuth 2 token endpoint (client credentials), or from a file that another process
+renews.
 
-What Kafka's OAuthBearerLoginCallbackHandler does (KIP-768, KIP-1139), with its settings: `sasl.oauthbearer.…`, or
-options of the login module, as before Kafka 4.1.
+Follows Kafka's OAuthBearerLoginCallbackHandler (KIP-768, KIP-1139) with its settings: `sasl.oauthbearer.…`, or
+options of the login module as before Kafka 4.1.
 """
 
 from __future__ import annotations
@@ -16,34 +17,35 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, unquote, urlsplit
 
-from spark_assign.sources.auth import client_tls
-from spark_assign.sources.auth.client_jaas import Login
-from spark_assign.sources.auth.client_tls import Tls
+from spark_assign.sources.auth import tls as client_tls
+from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret, hidden
+from spark_assign.sources.auth.tls import Tls
 from spark_assign.tables.errors import ConfigError, SourceError, missing_extra
 
 URL = "sasl.oauthbearer.token.endpoint.url"
 _CREDENTIALS = "sasl.oauthbearer.client.credentials.client"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-"""RFC 6750."""
+"""The form of a bearer token (RFC 6750)."""
 _EXTENSION = "extension_"
-_RENEWED_AT = 0.8
-"""Of a token's life, as sasl.login.refresh.window.factor is in Kafka."""
+_REFRESH_FACTOR = 0.8
+"""Fraction of a token's lifetime after which it is renewed; the default of Kafka's sasl.login.refresh.window.factor.
+"""
 _UNKNOWN_LIFE_S = 60
-_NONE = Secret("")
+_EMPTY_SECRET = Secret("")
 
 
 @dataclass(frozen=True)
 class TokenEndpoint:
-    """Where tokens come from, and what is said there."""
+    """The token endpoint and the parameters of a token request."""
 
     url: str
     client_id: str = ""
-    client_secret: Secret = _NONE
+    client_secret: Secret = _EMPTY_SECRET
     scope: str = ""
     extensions: dict[str, Secret] = field(default_factory=dict)
     url_encoded: bool = False
-    """sasl.oauthbearer.header.urlencode: id and secret are URL-encoded in the header, as RFC 6749 has it."""
+    """sasl.oauthbearer.header.urlencode: ID and secret are URL-encoded in the header, as RFC 6749 requires."""
     connect_s: float = 10
     read_s: float = 10
     attempts: int = 5
@@ -51,7 +53,9 @@ class TokenEndpoint:
 
 
 def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
-    """The token endpoint that the properties name. Raises ConfigError for what is missing, and repeats no value."""
+    """Returns the token endpoint that the properties name. Raises ConfigError for missing settings, and repeats no
+    value.
+    """
     url = properties.get(URL, "").strip()
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https", "file"):
@@ -69,8 +73,10 @@ def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
             f"OAUTHBEARER needs {_CREDENTIALS}.id and {_CREDENTIALS}.secret, or in sasl.jaas.config "
             'OAuthBearerLoginModule required clientId="…" clientSecret="…";'
         )
-    options = login.options
-    extensions = {name.removeprefix(_EXTENSION): text for name, text in options.items() if name.startswith(_EXTENSION)}
+    login_options = login.options
+    extensions = {
+        name.removeprefix(_EXTENSION): text for name, text in login_options.items() if name.startswith(_EXTENSION)
+    }
     for pair in filter(None, properties.get("sasl.oauthbearer.extensions", "").split(",")):  # librdkafka
         name, _, value = pair.partition("=")
         extensions[name.strip()] = Secret(value.strip())
@@ -78,16 +84,17 @@ def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
         url,
         str.__str__(client_id),
         Secret(secret),
-        str.__str__(first("sasl.oauthbearer.scope") or options.get("scope", "")),
+        str.__str__(first("sasl.oauthbearer.scope") or login_options.get("scope", "")),
         extensions,
         properties.get("sasl.oauthbearer.header.urlencode", "false").strip().lower() == "true",
         _seconds(properties, "sasl.login.connect.timeout.ms"),
         _seconds(properties, "sasl.login.read.timeout.ms"),
-        tls=client_tls.tls({**options}),
+        tls=client_tls.tls({**login_options}),
     )
 
 
 def _seconds(properties: Mapping[str, str], key: str) -> float:
+    """Returns a time-out in seconds from a property in milliseconds."""
     text = properties.get(key, "10000").strip()
     if not text.isdigit():
         raise ConfigError(f"{key}: expected a number of milliseconds")
@@ -95,7 +102,7 @@ def _seconds(properties: Mapping[str, str], key: str) -> float:
 
 
 class Tokens:
-    """Hands out a token that is valid, and asks for the next one when most of its life is over."""
+    """Provides a valid token, and requests the next one after most of its lifetime."""
 
     def __init__(self, endpoint: TokenEndpoint) -> None:
         self._endpoint = endpoint
@@ -104,20 +111,25 @@ class Tokens:
         self._context = None if endpoint.url.startswith("file:") else client_tls.context(endpoint.tls)
 
     def token(self) -> str:
-        """The token. Raises SourceError: no endpoint there, a refusal, or an answer without a token."""
+        """Returns the token. Raises SourceError if the endpoint is unreachable, denies the request, or returns no
+        token.
+        """
         if time.monotonic() >= self._until:
             file = self._endpoint.url.startswith("file:")
-            token, life_s = (self._in_file(), 0.0) if file else self._fetched()
+            token, life_s = (self._read_file(), 0.0) if file else self._fetch()
             if not _TOKEN.fullmatch(token):
                 raise SourceError(f"{self._endpoint.url}: what it gives is no bearer token. Is it the right one?")
-            self._token, self._until = Secret(token), time.monotonic() + life_s * _RENEWED_AT
+            self._token, self._until = Secret(token), time.monotonic() + life_s * _REFRESH_FACTOR
         return self._token
 
     def extensions(self) -> dict[str, str]:
-        """What goes along with the token: logicalCluster and identityPoolId of Confluent Cloud."""
+        """Returns the SASL extensions that accompany the token: logicalCluster and identityPoolId of Confluent
+        Cloud.
+        """
         return {name: str.__str__(value) for name, value in self._endpoint.extensions.items()}
 
-    def _in_file(self) -> str:
+    def _read_file(self) -> str:
+        """Returns the token in a file. Raises ConfigError if the file can't be read."""
         file = unquote(urlsplit(self._endpoint.url).path)
         try:
             return Path(file).read_text(encoding="utf-8").strip()
@@ -125,65 +137,67 @@ class Tokens:
             reason = getattr(error, "strerror", None) or "no text"
             raise ConfigError(f"{URL} {self._endpoint.url}: {reason}. Give a readable file with a token.") from None
 
-    def _fetched(self) -> tuple[str, float]:
-        """The token and its life in seconds, by POST with client credentials (RFC 6749, 4.4)."""
+    def _fetch(self) -> tuple[str, float]:
+        """Requests a token with client credentials (RFC 6749, section 4.4). Returns it and its lifetime in seconds."""
         try:
             import requests
 
             from spark_assign.sources.auth import http_session
         except ImportError as error:
             raise missing_extra("OAUTHBEARER needs requests", "kafka") from error
-        asked = self._endpoint
-        form = {"grant_type": "client_credentials"} | ({"scope": asked.scope} if asked.scope else {})
+        endpoint = self._endpoint
+        form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
         assert self._context is not None
-        retries = http_session.patience(asked.attempts, "POST")
+        retries = http_session.patience(endpoint.attempts, "POST")
         try:
             with (
-                http_session.session(self._context, _basic(asked), retries) as session,
+                http_session.session(self._context, _basic(endpoint), retries) as session,
                 session.post(
-                    asked.url,
+                    endpoint.url,
                     form,
                     headers={"Accept": "application/json"},
-                    timeout=(asked.connect_s, asked.read_s),
+                    timeout=(endpoint.connect_s, endpoint.read_s),
                     allow_redirects=False,
                     stream=True,
-                ) as answer,
+                ) as response,
             ):
-                content = http_session.body(answer)
+                content = http_session.body(response)
         except http_session.TooLargeError:
-            raise SourceError(f"{asked.url}: the answer is too large. Is it a token endpoint?") from None
+            raise SourceError(f"{endpoint.url}: the answer is too large. Is it a token endpoint?") from None
         except (requests.RequestException, OSError) as error:
-            said = str(http_session.cause(error)) or type(error).__name__
+            error_text = hidden(str(http_session.cause(error)) or type(error).__name__, [endpoint.client_secret])
             raise SourceError(
-                f"{asked.url}: no token ({hidden(said, [asked.client_secret])}). Check {URL}, proxies, and for its "
+                f"{endpoint.url}: no token ({error_text}). Check {URL}, proxies, and for its "
                 "certificate the options ssl.truststore.… of sasl.jaas.config."
             ) from None
-        return self._read(answer, content)
+        return self._parse_response(response, content)
 
-    def _read(self, answer: Any, content: bytes) -> tuple[str, float]:
-        asked = self._endpoint
+    def _parse_response(self, response: Any, content: bytes) -> tuple[str, float]:
+        """Returns the token of a response and its lifetime in seconds. Raises SourceError."""
+        endpoint = self._endpoint
         try:
-            said = json.loads(content)
+            fields = json.loads(content)
         except ValueError:
-            said = {}
-        said = said if isinstance(said, dict) else {}
-        if answer.status_code != 200:
-            why = " ".join(str(said[key]) for key in ("error", "error_description") if said.get(key))
-            text = f"{answer.status_code} {answer.reason}" + (f", {why}" if why else "")
+            fields = {}
+        fields = fields if isinstance(fields, dict) else {}
+        if response.status_code != 200:
+            error_text = " ".join(str(fields[key]) for key in ("error", "error_description") if fields.get(key))
+            text = f"{response.status_code} {response.reason}" + (f", {error_text}" if error_text else "")
             raise SourceError(
-                f"{asked.url}: no token ({hidden(text, [asked.client_secret])}). "
+                f"{endpoint.url}: no token ({hidden(text, [endpoint.client_secret])}). "
                 "Check the client's id, its secret and the scope."
             )
         # Kafka takes id_token where there is no access_token (JwtResponseParser).
-        token = said.get("access_token") or said.get("id_token")
+        token = fields.get("access_token") or fields.get("id_token")
         if not isinstance(token, str):
-            raise SourceError(f"{asked.url}: the answer has no access_token. Is it a token endpoint?")
-        life = said.get("expires_in")
+            raise SourceError(f"{endpoint.url}: the answer has no access_token. Is it a token endpoint?")
+        life = fields.get("expires_in")
         return token, float(life) if isinstance(life, int | float) and life > 0 else _UNKNOWN_LIFE_S
 
 
-def _basic(asked: TokenEndpoint) -> Secret:
-    parts = [asked.client_id, str.__str__(asked.client_secret)]
-    if asked.url_encoded:
+def _basic(endpoint: TokenEndpoint) -> Secret:
+    """Returns the Authorization header of the client."""
+    parts = [endpoint.client_id, str.__str__(endpoint.client_secret)]
+    if endpoint.url_encoded:
         parts = [quote_plus(part) for part in parts]
     return Secret("Basic " + base64.b64encode(":".join(parts).encode()).decode())

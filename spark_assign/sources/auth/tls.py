@@ -1,7 +1,7 @@
-"""TLS as a Java client's `ssl.` properties describe it: PEM (files or inline), PKCS12 and JKS, as one SSLContext.
+"""TLS from a Java client's `ssl.` properties: PEM (files or inline), PKCS12, and JKS, as one SSLContext.
 
-What Kafka's DefaultSslEngineFactory does. A store's type counts for PEM only: PKCS12 and JKS are told apart by their
-first bytes, as Java's own key stores do.
+Follows Kafka's DefaultSslEngineFactory. The type of a store matters only for PEM: PKCS12 and JKS are distinguished
+by their first bytes, as in Java's key stores.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOT
 
 @dataclass(frozen=True)
 class Store:
-    """Where certificates or a key come from. `place` is what its keys begin with: ssl.truststore or ssl.keystore."""
+    """The source of certificates or a key. `place` is the prefix of its properties: ssl.truststore or ssl.keystore."""
 
     place: str
     type: str
     location: str | None = None
     password: Secret | None = None
     inline: Secret | None = None
-    """PEM text in place of a file: certificates, and the key of a key store."""
+    """PEM text instead of a file: certificates, and the key of a key store."""
     key_location: str | None = None
-    """Where the key has a file of its own, as in librdkafka."""
+    """The file of the key if it is separate, as in librdkafka."""
 
 
 @dataclass(frozen=True)
 class Tls:
-    """What the properties say of TLS; nothing is opened before `context`."""
+    """The TLS settings of the properties. Stores are opened by `context`."""
 
     trust: Store | None = None
-    """None trusts what the system trusts."""
+    """None trusts the system's authorities."""
     key: Store | None = None
     key_password: Secret | None = None
     check_host_name: bool = True
@@ -58,7 +58,7 @@ class Tls:
 
 
 def tls(properties: Mapping[str, str]) -> Tls:
-    """The settings of Java's names, and librdkafka's. Raises ConfigError for what cannot be honoured."""
+    """Returns the TLS settings by Java's and librdkafka's names. Raises ConfigError for unsupported settings."""
     return Tls(
         _trust_store(properties),
         _key_store(properties),
@@ -69,33 +69,35 @@ def tls(properties: Mapping[str, str]) -> Tls:
 
 
 def context(settings: Tls, authority: str | None = None) -> ssl.SSLContext:
-    """Opens the stores. Raises ConfigError that names the store's keys: no file, a wrong password, nothing in it.
+    """Opens the stores and returns a TLS context.
 
-    `authority` is a further PEM file with certificates to trust, in place of a trust store.
+    Raises ConfigError that names the property of the store: no file, a wrong password, or an empty store.
+    `authority` is a PEM file with certificates to trust instead of a trust store.
     """
     if settings.trust is not None or settings.key is not None:
         try:
             import cryptography  # noqa: F401
         except ImportError as error:
             raise missing_extra("certificates need cryptography", "kafka") from error
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.check_hostname = settings.check_host_name
-    made.minimum_version = min(_VERSIONS[version] for version in settings.versions)
-    made.maximum_version = max(_VERSIONS[version] for version in settings.versions)
-    # Java takes every certificate of a trust store for an anchor, those of other authorities and of servers too.
-    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls_context.check_hostname = settings.check_host_name
+    tls_context.minimum_version = min(_VERSIONS[version] for version in settings.versions)
+    tls_context.maximum_version = max(_VERSIONS[version] for version in settings.versions)
+    # In Java every certificate of a trust store is an anchor, including intermediate and server certificates.
+    tls_context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if authority is not None:
-        made.load_verify_locations(authority)
+        tls_context.load_verify_locations(authority)
     elif settings.trust is not None:
-        made.load_verify_locations(cadata=_pem(*_trusted(settings.trust)))
+        tls_context.load_verify_locations(cadata=_pem(*_trusted(settings.trust)))
     else:
-        made.load_default_certs()
+        tls_context.load_default_certs()
     if settings.key is not None:
-        _load(made, *_own(settings.key, settings.key_password))
-    return made
+        _load(tls_context, *_key_and_chain(settings.key, settings.key_password))
+    return tls_context
 
 
 def _trust_store(properties: Mapping[str, str]) -> Store | None:
+    """Returns the trust store that the properties name."""
     place = "ssl.truststore"
     for pem in ("ssl.ca.location", "ssl.ca.pem"):
         if properties.get(pem):
@@ -105,6 +107,7 @@ def _trust_store(properties: Mapping[str, str]) -> Store | None:
 
 
 def _key_store(properties: Mapping[str, str]) -> Store | None:
+    """Returns the key store that the properties name."""
     place = "ssl.keystore"
     files = [properties.get(f"ssl.{part}.location", "").strip() for part in ("key", "certificate")]
     texts = [properties.get(f"ssl.{part}.pem", "") for part in ("key", "certificate")]
@@ -122,6 +125,7 @@ def _key_store(properties: Mapping[str, str]) -> Store | None:
 
 
 def _store(properties: Mapping[str, str], place: str, inline: Secret | None, inline_key: str) -> Store | None:
+    """Returns a store of Java's properties, or None. Raises ConfigError for contradictory properties."""
     location = properties.get(f"{place}.location", "").strip() or None
     if location is None and inline is None:
         return None
@@ -142,19 +146,22 @@ def _store(properties: Mapping[str, str], place: str, inline: Secret | None, inl
 
 
 def _secret(properties: Mapping[str, str], key: str) -> Secret | None:
+    """Returns a nonempty property as a Secret, or None."""
     value = properties.get(key)
     return Secret(value) if value else None
 
 
 def _versions(properties: Mapping[str, str]) -> tuple[str, ...]:
-    asked = properties.get("ssl.enabled.protocols", "").replace(" ", "")
-    versions = tuple(version for version in asked.split(",") if version in _VERSIONS)
-    if asked and not versions:
+    """Returns the enabled TLS versions."""
+    enabled = properties.get("ssl.enabled.protocols", "").replace(" ", "")
+    versions = tuple(version for version in enabled.split(",") if version in _VERSIONS)
+    if enabled and not versions:
         raise ConfigError(f"ssl.enabled.protocols: expected some of {', '.join(_VERSIONS)}")
     return versions or tuple(_VERSIONS)
 
 
 def _read(place: str, file: str) -> bytes:
+    """Returns the bytes of a store's file. Raises ConfigError."""
     try:
         return Path(file).read_bytes()
     except OSError as error:
@@ -162,6 +169,7 @@ def _read(place: str, file: str) -> bytes:
 
 
 def _content(store: Store) -> bytes:
+    """Returns the bytes of a store, inline or from its files."""
     if store.inline is not None:
         return store.inline.encode()
     key = _read("ssl.key", store.key_location) + b"\n" if store.key_location else b""
@@ -169,29 +177,30 @@ def _content(store: Store) -> bytes:
 
 
 def _name(store: Store) -> str:
+    """Returns the name of a store for messages."""
     return f"{store.place}.location {store.location}" if store.location else f"{store.place}, inline"
 
 
 def _trusted(store: Store) -> list[Certificate]:
-    """The certificates of a trust store, those of its keys too."""
+    """Returns the certificates of a trust store, including those of its keys."""
     content = _content(store)
     if store.type == "PEM":
-        found = _certificates(content, store)
+        certificates = _certificates(content, store)
     elif content.startswith(jks.MAGIC):
         entries = _open_jks(content, store)
-        own = [key.chain[0] for key in entries.keys if key.chain]
+        key_certificates = [key.chain[0] for key in entries.keys if key.chain]
         with _opening(store, "expected X.509 certificates"):
-            found = [_certificate(der) for der in (*entries.certificates, *own)]
+            certificates = [_certificate(der) for der in (*entries.certificates, *key_certificates)]
     else:
         opened = _open_pkcs12(content, store)
-        found = [each.certificate for each in (opened.cert, *opened.additional_certs) if each is not None]
-    if not found:
+        certificates = [entry.certificate for entry in (opened.cert, *opened.additional_certs) if entry is not None]
+    if not certificates:
         raise ConfigError(f"{_name(store)}: no certificate in it")
-    return found
+    return certificates
 
 
-def _own(store: Store, key_password: Secret | None) -> tuple[Any, list[Certificate]]:
-    """A key store's key, opened, and its certificates, its own first."""
+def _key_and_chain(store: Store, key_password: Secret | None) -> tuple[Any, list[Certificate]]:
+    """Returns the decrypted key of a key store and its certificates, the key's own first."""
     content = _content(store)
     if store.type == "PEM":
         key, chain = _pem_key(content, store, key_password), _certificates(content, store)
@@ -200,34 +209,38 @@ def _own(store: Store, key_password: Secret | None) -> tuple[Any, list[Certifica
     else:
         opened = _open_pkcs12(content, store)
         key = opened.key
-        chain = [each.certificate for each in (opened.cert, *opened.additional_certs) if each is not None]
+        chain = [entry.certificate for entry in (opened.cert, *opened.additional_certs) if entry is not None]
     if key is None or not chain:
         raise ConfigError(f"{_name(store)}: expected a private key and its certificates, found no such entry")
     return key, chain
 
 
 def _certificate(der: bytes) -> Certificate:
+    """Returns a certificate from DER."""
     from cryptography import x509
 
     return x509.load_der_x509_certificate(der)
 
 
 def _blocks(content: bytes) -> list[tuple[str, str, str]]:
-    """(label, what is between the lines, all of it) of each PEM block."""
+    """Returns the PEM blocks: label, body between the lines, and complete text."""
     text = content.decode("latin-1")
     return [(match[1], match[2], match[0]) for match in _BLOCK.finditer(text)]
 
 
 def _certificates(content: bytes, store: Store) -> list[Certificate]:
+    """Returns the certificates of a PEM text."""
     with _opening(store, "expected certificates in PEM"):
         return [_certificate(_der(body)) for label, body, _ in _blocks(content) if label.endswith("CERTIFICATE")]
 
 
 def _der(body: str) -> bytes:
+    """Returns the bytes of the body of a PEM block."""
     return base64.b64decode("".join(body.split()), validate=True)
 
 
 def _pem_key(content: bytes, store: Store, password: Secret | None) -> Any:
+    """Returns the decrypted private key of a PEM text, or None."""
     from cryptography.hazmat.primitives import serialization
 
     for label, body, block in _blocks(content):
@@ -238,13 +251,14 @@ def _pem_key(content: bytes, store: Store, password: Secret | None) -> Any:
             raise ConfigError(f"{_name(store)}: the key is encrypted. Give its password in ssl.key.password")
         opener = password.encode() if encrypted and password is not None else None
         with _opening(store, "ssl.key.password does not open it, or it is no key in PEM"):
-            if "ENCRYPTED" in body:  # openssl's own form, with headers
+            if "ENCRYPTED" in body:  # OpenSSL's traditional format with headers
                 return serialization.load_pem_private_key(block.encode("latin-1"), opener)
             return serialization.load_der_private_key(_der(body), opener)
     return None
 
 
 def _open_pkcs12(content: bytes, store: Store) -> Any:
+    """Returns the content of a PKCS12 store. Raises ConfigError."""
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     if content.startswith(_JCEKS):
@@ -257,12 +271,13 @@ def _open_pkcs12(content: bytes, store: Store) -> Any:
 
 
 def _open_jks(content: bytes, store: Store) -> jks.JavaKeyStore:
+    """Returns the content of a JKS store. Raises ConfigError."""
     with _opening(store, f"{store.place}.password does not open it, or it is damaged"):
         return jks.read(content, str.__str__(store.password) if store.password is not None else None)
 
 
 def _jks_key(content: bytes, store: Store, key_password: Secret | None) -> tuple[Any, list[Certificate]]:
-    """The first private key of the file."""
+    """Returns the first private key of a JKS store and its certificates."""
     from cryptography.hazmat.primitives import serialization
 
     if store.password is None:
@@ -278,7 +293,9 @@ def _jks_key(content: bytes, store: Store, key_password: Secret | None) -> tuple
 
 @contextlib.contextmanager
 def _opening(store: Store, problem: str) -> Iterator[None]:
-    """Whatever the libraries raise for a damaged file or a wrong password becomes one ConfigError without either."""
+    """Converts every error of the libraries for a damaged file or a wrong password into one ConfigError that
+    contains neither.
+    """
     try:
         yield
     except ConfigError:
@@ -290,26 +307,31 @@ def _opening(store: Store, problem: str) -> Iterator[None]:
 
 
 def _pem(*certificates: Certificate) -> str:
+    """Returns certificates as PEM text."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
-def _load(made: ssl.SSLContext, key: Any, chain: list[Certificate]) -> None:
-    """Python's ssl takes keys from files only: one for this user alone, encrypted with a password that no file has."""
+def _load(tls_context: ssl.SSLContext, key: Any, chain: list[Certificate]) -> None:
+    """Loads a key and its certificates into a context.
+
+    Python's ssl reads keys only from files: a temporary file that only this user can read, encrypted with a password
+    that is in no file.
+    """
     from cryptography.hazmat.primitives import serialization
 
-    once = secrets.token_hex(32)
+    one_time_password = secrets.token_hex(32)
     encrypted = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
-        serialization.BestAvailableEncryption(once.encode()),
+        serialization.BestAvailableEncryption(one_time_password.encode()),
     )
     descriptor, file = tempfile.mkstemp(prefix="spark-assign-", suffix=".pem")
     try:
         with os.fdopen(descriptor, "wb") as out:
             out.write(encrypted + _pem(*chain).encode())
-        made.load_cert_chain(file, password=once)
+        tls_context.load_cert_chain(file, password=one_time_password)
     except ssl.SSLError as error:
         raise ConfigError(f"ssl.keystore: key and certificate do not belong together ({error.reason})") from None
     finally:

@@ -19,18 +19,21 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.groups.kernel import leader_rules as leader_fingerprint
 from spark_assign.java.hash_map import text_walk
-from spark_assign.sources.files.snapshot_tables import SnapshotRows
-from spark_assign.sources.kafka import kafka_connection, kafka_permissions, kafka_share_groups, kafka_streams_groups
+from spark_assign.sources.files.snapshot import SnapshotRows
+from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import group_description
+from spark_assign.sources.kafka.connection import ClusterConnection, batches
 from spark_assign.sources.kafka.group_description import GroupDescription, MemberDescription, fault
-from spark_assign.sources.kafka.kafka_connection import ClusterConnection, batches
 from spark_assign.spark.progress import progress
 from spark_assign.tables.errors import SourceError
 from spark_assign.wire import consumer_protocol
-from spark_assign.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from spark_assign.wire.consumer_protocol import TopicPartitions
+from spark_assign.wire.describe_groups import (
+    ConsumerGroupDescribeRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
 from spark_assign.wire.reader import WireError
-from spark_assign.wire.share_group_describe import ShareGroupDescribeRequest
-from spark_assign.wire.streams_group_describe import StreamsGroupDescribeRequest
 
 Progress = Callable[[str], None]
 
@@ -123,7 +126,7 @@ def ask_per_group(
                 values[group_id] = value
                 faults.pop(group_id, None)
                 continue
-            faults[group_id] = kafka_permissions.fault(value)
+            faults[group_id] = kafka_connection.error_text(value)
             if getattr(value, "retriable", False):
                 again.append(group_id)
         if not again or attempt == ATTEMPTS:
@@ -188,8 +191,8 @@ def describe(
     readers: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
         ("classic", DescribeGroupsRequest, _classic),
         ("consumer", ConsumerGroupDescribeRequest, lambda group: _kip848(group, topics)),
-        ("share", ShareGroupDescribeRequest, kafka_share_groups.read_group),
-        ("streams", StreamsGroupDescribeRequest, lambda group: kafka_streams_groups.read_group(group, topics)),
+        ("share", ShareGroupDescribeRequest, group_description.read_share_group),
+        ("streams", StreamsGroupDescribeRequest, lambda group: group_description.read_streams_group(group, topics)),
     )
     for kind, request, reader in readers:
         of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == kind}
@@ -216,12 +219,12 @@ def share_starts(
     rows: SnapshotRows,
     tell: Progress,
     answered_s: MutableMapping[str, float] | None = None,
-) -> dict[str, kafka_share_groups.Starts]:
+) -> dict[str, group_description.StartOffsets]:
     """Add initialized of every share group, undescribed for those that fail; of each partition where it starts."""
     starts, failed = read_starts(connection, groups, tell, answered_s)
     for group_id, error in sorted(failed.items()):
         rows.add("undescribed", group_id=group_id, error=f"initialised partitions: {error}")
-    kafka_share_groups.add_initialized(rows, starts)
+    group_description.add_initialized(rows, starts)
     return starts
 
 
@@ -230,11 +233,11 @@ def read_starts(
     groups: Mapping[str, ListedGroup],
     tell: Progress,
     answered_s: MutableMapping[str, float] | None = None,
-) -> tuple[dict[str, kafka_share_groups.Starts], dict[str, str]]:
+) -> tuple[dict[str, group_description.StartOffsets], dict[str, str]]:
     """Of share groups where each partition starts, as `ask_per_group` returns it."""
     of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == "share"}
     what = "read what share groups have initialised"
-    ask, read = kafka_share_groups.ask_starts, kafka_share_groups.read_starts
+    ask, read = group_description.start_offsets_request, group_description.read_start_offsets
     return ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, what, tell, answered_s)
 
 
@@ -244,7 +247,7 @@ def _standby_replicas(
     ids = [group_id for group_id, group in groups.items() if group.group_type == "streams"]
     if not ids:
         return {}
-    found = kafka_streams_groups.standby_replicas(connection, ids)
+    found = group_description.standby_replicas(connection, ids)
     if isinstance(found, Exception):
         said = f"{type(found).__name__}: {found}. Grant DESCRIBE_CONFIGS on these groups"
         tell(f"how many standby replicas streams groups have is not known: {said}")

@@ -19,13 +19,15 @@ from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest
 
-from spark_assign.sources.auth.client_settings import settings
-from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.sources.files.snapshot_tables import SnapshotRows
-from spark_assign.sources.kafka import kafka_groups, kafka_loads, kafka_offsets, kafka_permissions
-from spark_assign.sources.kafka.kafka_connection import ClusterConnection
-from spark_assign.sources.kafka.kafka_groups import Patterns, Progress, matches
-from spark_assign.sources.kafka.kafka_loads import LoadReadOptions
+from spark_assign.sources.auth.settings import settings
+from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
+from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import groups as kafka_groups
+from spark_assign.sources.kafka import loads as kafka_loads
+from spark_assign.sources.kafka import offsets as kafka_offsets
+from spark_assign.sources.kafka.connection import ClusterConnection
+from spark_assign.sources.kafka.groups import Patterns, Progress, matches
+from spark_assign.sources.kafka.loads import LoadReadOptions
 
 
 def snapshot(
@@ -64,7 +66,7 @@ def snapshot(
         rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
         readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
         progress(f"read {len(metadata.brokers)} brokers and {len(readable)} topics")
-        if lacks := kafka_permissions.missing(connection):
+        if lacks := kafka_connection.missing_permission(connection):
             progress(lacks)
         listed = kafka_groups.listed(connection, groups)
         progress(f"listed {len(listed)} groups")
@@ -74,7 +76,7 @@ def snapshot(
         answered_s: dict[str, float] = {}
         starts = kafka_groups.share_starts(connection, listed, rows, progress, answered_s)
         if unseen := {row["topic"] for row in rows.rows["owned_runs"]} - readable.keys():
-            progress(kafka_permissions.unseen(unseen))
+            progress(kafka_connection.unseen_topics_text(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
         committed, faults = kafka_offsets.committed(connection, committing, progress, answered_s)

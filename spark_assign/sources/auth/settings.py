@@ -1,7 +1,7 @@
-"""What a Java client's properties mean for this client: kafka-python's settings.
+"""Converts a Java client's properties to kafka-python's settings.
 
-Every setting of Kafka's that decides how one gets in is honoured, or refused by name: nothing of it is ignored without
-a word. Settings that do not matter for reading (`group.id`, serializers, …) are passed over.
+Every Kafka setting that affects authentication or encryption is applied, or rejected by name; none is silently
+ignored. Settings that don't matter for reading (`group.id`, serializers, …) are ignored.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from spark_assign.sources.auth import client_jaas, client_oauth, client_tls
-from spark_assign.sources.auth.client_jaas import Login
+from spark_assign.sources.auth import oauth as client_oauth
+from spark_assign.sources.auth import properties as client_properties
+from spark_assign.sources.auth import tls as client_tls
+from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.tables.errors import ConfigError, missing_extra
 
@@ -27,19 +29,19 @@ _RENAMED = {
     "sasl.username": "sasl_plain_username",
     "sasl.password": "sasl_plain_password",
 }
-_NUMBERS = {
+_MILLISECONDS = {
     "request.timeout.ms": "request_timeout_ms",
     "reconnect.backoff.ms": "reconnect_backoff_ms",
     "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
     "retry.backoff.ms": "retry_backoff_ms",
     "connections.max.idle.ms": "connections_max_idle_ms",
 }
-_NO_JAVA = "names a class of Java, which this client cannot load. Take it out"
-_REFUSED = {
-    "security.providers": _NO_JAVA,
-    "ssl.engine.factory.class": _NO_JAVA,
-    "ssl.provider": _NO_JAVA,
-    "sasl.login.class": _NO_JAVA,
+_JAVA_CLASS_REMEDY = "names a class of Java, which this client cannot load. Take it out"
+_UNSUPPORTED = {
+    "security.providers": _JAVA_CLASS_REMEDY,
+    "ssl.engine.factory.class": _JAVA_CLASS_REMEDY,
+    "ssl.provider": _JAVA_CLASS_REMEDY,
+    "sasl.login.class": _JAVA_CLASS_REMEDY,
     "ssl.cipher.suites": "Java's names of ciphers mean nothing to OpenSSL. Take it out; the server's choice is taken",
     "enable.ssl.certificate.verification": "certificates are always verified. Name the authority in ssl.ca.location",
 }
@@ -49,9 +51,9 @@ _OAUTH_HANDLERS = ("", "OAuthBearerLoginCallbackHandler")
 _IAM_HANDLERS = ("IAMClientCallbackHandler", "IAMOAuthBearerLoginCallbackHandler")
 KNOWN = {
     *_RENAMED,
-    *_NUMBERS,
-    *_REFUSED,
-    client_jaas.KEY,
+    *_MILLISECONDS,
+    *_UNSUPPORTED,
+    client_properties.JAAS_KEY,
     client_oauth.URL,
     "sasl.client.callback.handler.class",
     "sasl.login.callback.handler.class",
@@ -81,48 +83,53 @@ _SPACES = ("sasl.", "ssl.", "security.")
 
 
 def settings(properties: Mapping[str, str]) -> dict[str, Any]:
-    """kafka-python's settings for Java's (or librdkafka's) property names, and `secrets`, all that must not show.
+    """Returns kafka-python's settings for Java's (or librdkafka's) properties, and under `secrets` all values that
+    must stay hidden.
 
-    Opens stores. Raises ConfigError for values that make no sense, for stores that do not open, for what this client
-    cannot honour and for what looks like a misspelt key; it names the key, and never a value that may be secret.
+    Opens key and trust stores. Raises ConfigError for invalid values, for stores that can't be opened, for settings
+    that this client doesn't support, and for keys that look misspelled. The message names the key, and never a value
+    that can be secret.
     """
     _check_keys(properties)
-    found: dict[str, Any] = {}
+    client_settings: dict[str, Any] = {}
     for key, value in properties.items():
         if key in _RENAMED and value:
             secret = _RENAMED[key] == "sasl_plain_password"
-            found[_RENAMED[key]] = as_java_encodes(value) if secret else as_java_encodes(value).strip()
-        elif key in _NUMBERS:
+            client_settings[_RENAMED[key]] = as_java_encodes(value) if secret else as_java_encodes(value).strip()
+        elif key in _MILLISECONDS:
             if not value.strip().isdigit():
                 raise ConfigError(f"{key}: expected a number of milliseconds")
-            found[_NUMBERS[key]] = int(value)
-    protocol = found.setdefault("security_protocol", "PLAINTEXT")
+            client_settings[_MILLISECONDS[key]] = int(value)
+    protocol = client_settings.setdefault("security_protocol", "PLAINTEXT")
     if protocol not in _PROTOCOLS:
         raise ConfigError(f"security.protocol: expected one of {', '.join(_PROTOCOLS)}, found {protocol}")
-    login = client_jaas.login(properties.get(client_jaas.KEY, ""))
+    login = client_properties.parse_login(properties.get(client_properties.JAAS_KEY, ""))
     if protocol.startswith("SASL_"):
-        mechanism = found.get("sasl_mechanism")
+        mechanism = client_settings.get("sasl_mechanism")
         if mechanism not in _MECHANISMS:
             raise ConfigError(f"sasl.mechanism: expected one of {', '.join(_MECHANISMS)}, found {mechanism}")
-        found |= _LOGINS.get(mechanism, _password)(properties, login, found)
+        client_settings |= _LOGINS.get(mechanism, _password)(properties, login, client_settings)
     tls = client_tls.tls(properties)
     if protocol.endswith("SSL"):
-        found["ssl_context"] = client_tls.context(tls)
-    if "sasl_plain_password" in found:
-        found["sasl_plain_password"] = Secret(found["sasl_plain_password"])
-    found["secrets"] = _secrets(properties, login)
-    return found
+        client_settings["ssl_context"] = client_tls.context(tls)
+    if "sasl_plain_password" in client_settings:
+        client_settings["sasl_plain_password"] = Secret(client_settings["sasl_plain_password"])
+    client_settings["secrets"] = _secrets(properties, login)
+    return client_settings
 
 
 def as_java_encodes(text: str) -> str:
-    """Half of a surrogate pair is a question mark, as in Java's getBytes(UTF_8); Python would refuse to send it."""
+    """Replaces an unpaired surrogate by a question mark, as Java's getBytes(UTF_8) does. Python would raise an
+    error.
+    """
     return text.encode("utf-8", "replace").decode()
 
 
 def _check_keys(properties: Mapping[str, str]) -> None:
+    """Raises ConfigError for unsupported or misspelled properties."""
     for key in properties:
-        if key in _REFUSED and properties[key].strip() and not _harmless(key, properties[key]):
-            raise ConfigError(f"{key}: {_REFUSED[key]}")
+        if key in _UNSUPPORTED and properties[key].strip() and not _harmless(key, properties[key]):
+            raise ConfigError(f"{key}: {_UNSUPPORTED[key]}")
         if key.startswith(_ASSERTIONS):
             raise ConfigError(f"{key}: assertions are not supported. Give client.credentials, or a token by file:///…")
         check_spelling(key)
@@ -133,33 +140,36 @@ def _check_keys(properties: Mapping[str, str]) -> None:
         key = f"sasl.{side}.callback.handler.class"
         handler = properties.get(key, "").strip()
         if handler and handler.rpartition(".")[2] not in known:
-            raise ConfigError(f"{key}: {_NO_JAVA}; known are {', '.join(known)}")
+            raise ConfigError(f"{key}: {_JAVA_CLASS_REMEDY}; known are {', '.join(known)}")
 
 
 def check_spelling(key: str) -> None:
-    """Raises ConfigError for what looks like a misspelt setting of how one gets in."""
+    """Raises ConfigError for a key that looks like a misspelled security setting."""
     if key.startswith(_SPACES) and key not in KNOWN:
-        alike = get_close_matches(key, KNOWN, 1, 0.9)
-        if alike:
-            raise ConfigError(f"{key}: no setting of Kafka's clients. Did you mean {alike[0]}?")
+        close_matches = get_close_matches(key, KNOWN, 1, 0.9)
+        if close_matches:
+            raise ConfigError(f"{key}: no setting of Kafka's clients. Did you mean {close_matches[0]}?")
 
 
 def _harmless(key: str, value: str) -> bool:
+    """Checks whether an unsupported property has a value without effect."""
     return key == "enable.ssl.certificate.verification" and value.strip().lower() == "true"
 
 
-def _password(_: Mapping[str, str], login: Login, found: Mapping[str, Any]) -> dict[str, Any]:
+def _password(_: Mapping[str, str], login: Login, client_settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of PLAIN and SCRAM. Raises ConfigError without user name or password."""
     names = {"username": "sasl_plain_username", "password": "sasl_plain_password"}
-    ours = {names[name]: as_java_encodes(text) for name, text in login.options.items() if name in names}
-    if not set(names.values()) <= {**found, **ours}.keys():
+    credentials = {names[name]: as_java_encodes(text) for name, text in login.options.items() if name in names}
+    if not set(names.values()) <= {**client_settings, **credentials}.keys():
         raise ConfigError(
-            f"sasl.jaas.config: {found['sasl_mechanism']} needs a user name and a password "
+            f"sasl.jaas.config: {client_settings['sasl_mechanism']} needs a user name and a password "
             '(…LoginModule required username="…" password="…";)'
         )
-    return ours
+    return credentials
 
 
 def _kerberos(_: Mapping[str, str], login: Login, __: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of GSSAPI. Raises ConfigError for a keytab."""
     if login.options.get("useKeyTab", "").lower() == "true":
         raise ConfigError(
             "sasl.jaas.config, useKeyTab: this client takes its ticket from the cache. Run kinit -kt KEYTAB PRINCIPAL, "
@@ -170,9 +180,10 @@ def _kerberos(_: Mapping[str, str], login: Login, __: Mapping[str, Any]) -> dict
 
 
 def _oauth(properties: Mapping[str, str], login: Login, _: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of OAUTHBEARER: a token provider for an endpoint, a file, or AWS IAM."""
     handler = properties.get("sasl.login.callback.handler.class", "").strip().rpartition(".")[2]
     if handler in _IAM_HANDLERS or login.module == "IAMLoginModule":
-        from spark_assign.sources.auth import client_iam
+        from spark_assign.sources.auth import iam as client_iam
 
         return {"sasl_oauth_token_provider": _provider(client_iam.iam(login.options))}
     unsecured = [name for name in login.options if name.startswith("unsecuredLogin")]
@@ -184,10 +195,11 @@ def _oauth(properties: Mapping[str, str], login: Login, _: Mapping[str, Any]) ->
     return {"sasl_oauth_token_provider": _provider(client_oauth.Tokens(client_oauth.endpoint(properties, login)))}
 
 
-def _iam(_: Mapping[str, str], login: Login, found: Mapping[str, Any]) -> dict[str, Any]:
-    from spark_assign.sources.auth import client_iam
+def _iam(_: Mapping[str, str], login: Login, client_settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of AWS_MSK_IAM."""
+    from spark_assign.sources.auth import iam as client_iam
 
-    if found["security_protocol"] != "SASL_SSL":
+    if client_settings["security_protocol"] != "SASL_SSL":
         raise ConfigError("security.protocol: AWS_MSK_IAM needs SASL_SSL")
     if login.module not in ("", "IAMLoginModule"):
         raise ConfigError("sasl.jaas.config: AWS_MSK_IAM needs software.amazon.msk.auth.iam.IAMLoginModule required;")
@@ -203,7 +215,7 @@ _LOGINS: dict[str, Callable[[Mapping[str, str], Login, Mapping[str, Any]], dict[
 
 
 def _provider(tokens: Any) -> Any:
-    """As kafka-python wants to have it: of a class of its own."""
+    """Returns tokens as an instance of kafka-python's class for token providers."""
     try:
         from kafka.net.sasl.oauth import AbstractTokenProvider
     except ImportError as error:
@@ -220,8 +232,8 @@ def _provider(tokens: Any) -> Any:
 
 
 def _secrets(properties: Mapping[str, str], login: Login) -> tuple[Secret, ...]:
-    """All values that are secret by their names; short ones are, too."""
+    """Returns all values that are secret by the names of their keys, including short ones."""
     names = ("password", "secret", "keystore.key", "key.pem")
     texts = [text for key, text in properties.items() if key.endswith(names)]
     texts += [text for name, text in login.options.items() if name.lower().endswith(("password", "secret"))]
-    return tuple(Secret(each) for text in texts for each in {text, as_java_encodes(text)} if text)
+    return tuple(Secret(secret) for text in texts for secret in {text, as_java_encodes(text)} if text)

@@ -8,21 +8,26 @@ over the time between two answers for the same partition, not over the time that
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from kafka import errors
+from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.numeric import rates
 from spark_assign.numeric.array_types import FloatArray
-from spark_assign.sources.files.snapshot_tables import SnapshotRows
-from spark_assign.sources.kafka import kafka_connection, kafka_groups, kafka_log_dirs, kafka_offsets
-from spark_assign.sources.kafka.kafka_connection import ClusterConnection
-from spark_assign.sources.kafka.kafka_groups import ListedGroup, Progress
-from spark_assign.sources.kafka.kafka_offsets import LeaderOffset, TopicPartition
+from spark_assign.sources.files.snapshot import SnapshotRows
+from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import groups as kafka_groups
+from spark_assign.sources.kafka import offsets as kafka_offsets
+from spark_assign.sources.kafka.connection import ClusterConnection
+from spark_assign.sources.kafka.groups import ListedGroup, Progress
+from spark_assign.sources.kafka.offsets import LeaderOffset, TopicPartition
 from spark_assign.tables.errors import SourceError
 
 _AHEAD = 0.05
@@ -87,7 +92,7 @@ class LoadTargets:
 
     def sizes(self, of: Collection[TopicPartition]) -> dict[TopicPartition, LeaderOffset]:
         """Of logs at the brokers that led them at first."""
-        return kafka_log_dirs.sizes(self.connection, {key: self.leaders[key] for key in of}, self.tell)
+        return read_sizes(self.connection, {key: self.leaders[key] for key in of}, self.tell)
 
     def recreated_topics(self) -> set[str]:
         """Topics that are gone, or that were deleted and made again."""
@@ -220,3 +225,58 @@ def _since(over_s: float, then_ms: int, end: int, start: int, then: LeaderOffset
     if then.offset == start and start > 0:  # what was written before that record is deleted
         over_s -= (then.timestamp - then_ms) / 1000
     return (end - then.offset) / over_s if over_s > 0 and then.offset <= end else float("nan")
+
+
+_NO_TIMESTAMP = -1
+
+
+def read_sizes(
+    connection: ClusterConnection, leaders: Mapping[TopicPartition, int], tell: Progress
+) -> dict[TopicPartition, LeaderOffset]:
+    """Bytes of each partition's log at the broker given for it; those that no broker tells are left out."""
+    try:
+        connection.newest(DescribeLogDirsRequest)
+    except errors.IncompatibleBrokerVersion:
+        tell("bytes are not known: the brokers have no DescribeLogDirs")
+        return {}
+    by_broker: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for (topic, partition), broker in leaders.items():
+        if broker >= 0:
+            by_broker[broker][topic].append(partition)
+    brokers = sorted(by_broker)
+    answered_s = [0.0] * len(brokers)
+
+    def answered(position: int) -> None:
+        answered_s[position] = time.monotonic()
+
+    answers = connection.ask([(broker, _log_dirs_request(by_broker[broker])) for broker in brokers], answered)
+    found: dict[TopicPartition, LeaderOffset] = {}
+    silent: dict[str, list[str]] = defaultdict(list)
+    for broker, answer, came_s in zip(brokers, answers, answered_s, strict=True):
+        if why := kafka_connection.no_sizes_reason(answer):
+            silent[why].append(str(broker))
+        else:
+            found |= {key: LeaderOffset(size, _NO_TIMESTAMP, came_s) for key, size in _partition_sizes(answer)}
+    for why, those in silent.items():
+        tell(f"{kafka_connection.NO_SIZES}: {', '.join(those)} ({why})")
+    tell(f"read sizes: {len(found)} of {len(leaders)} partitions")
+    return found
+
+
+def _log_dirs_request(topics: Mapping[str, list[int]]) -> Any:
+    topic_of = DescribeLogDirsRequest.DescribableLogDirTopic
+    return DescribeLogDirsRequest(
+        topics=[topic_of(topic=topic, partitions=sorted(numbers)) for topic, numbers in sorted(topics.items())]
+    )
+
+
+def _partition_sizes(answer: Any) -> list[tuple[TopicPartition, int]]:
+    """Without logs that are on their way to another folder of the broker."""
+    return [
+        ((topic.name, each.partition_index), each.partition_size)
+        for folder in answer.results
+        if not folder.error_code
+        for topic in folder.topics
+        for each in topic.partitions
+        if not each.is_future_key
+    ]

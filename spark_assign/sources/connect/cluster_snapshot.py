@@ -8,22 +8,27 @@ each column rests on.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
-from spark_assign.sources.connect import connect_rest
-from spark_assign.sources.connect.connect_cluster_options import ConnectTarget
-from spark_assign.sources.connect.connect_group import ConnectGroup, ConnectGroups
-from spark_assign.sources.connect.connect_http import ConnectHttp, HttpSettings, host_and_port
-from spark_assign.sources.connect.connect_rest import UNASSIGNED, RestView
-from spark_assign.sources.connect.connect_tables import ConnectRows
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_assign.sources.connect import rest
+from spark_assign.sources.connect.group import ConnectGroup, ConnectGroups
+from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, HttpSettings
+from spark_assign.sources.connect.rest import UNASSIGNED, ConnectHttp, RestView, host_and_port
 from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.sources.kafka.kafka_groups import Progress
+from spark_assign.sources.kafka.groups import Progress
 from spark_assign.spark.progress import progress as shown
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.connect import INPUT_TABLES
+from spark_assign.tables.errors import ConfigError, SourceError
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
 DEFAULT_MAX_DELAY_MS = 300_000
@@ -63,7 +68,7 @@ def snapshot(
     def one(target: ConnectTarget) -> ConnectRows:
         rows = ConnectRows()
         try:
-            view = connect_rest.read(ConnectHttp(target.urls, settings))
+            view = rest.read(ConnectHttp(target.urls, settings))
             group = None if groups is None else _group_of(target, view, groups)
         except SourceError as error:
             rows.add("unreadable", target.name, error=str(error))
@@ -240,3 +245,119 @@ def _check_each_once(found: ConnectRows) -> None:
 def problems(snapshot: Snapshot) -> Mapping[str, str]:
     """Clusters that could not be read, with the reason."""
     return {row["connect_cluster"]: row["error"] for row in snapshot.tables["unreadable"].to_pylist()}
+
+
+_MORE: dict[str, list[tuple[str, pa.DataType]]] = {
+    "clusters": [
+        ("group_id", pa.string()),
+        ("group_state", pa.string()),
+        ("delay_ms", pa.int64()),
+        ("kafka_cluster_id", pa.string()),
+        ("version", pa.string()),
+    ],
+    "connectors": [("type", pa.string()), ("state", pa.string())],
+    "tasks": [("state", pa.string())],
+    "workers": [("rest_worker_id", pa.string()), ("url", pa.string()), ("config_offset", pa.int64())],
+    "reported": [("state", pa.string())],
+}
+"""What a snapshot knows beyond the ConnectFleet; docs/connect-snapshot.md says what each column means."""
+
+TABLES: dict[str, pa.Schema] = {
+    **{
+        name: pa.schema([*to_arrow_schema(schema), *(pa.field(*more) for more in _MORE.get(name, []))])
+        for name, schema in INPUT_TABLES.items()
+    },
+    "unreadable": pa.schema([("connect_cluster", pa.string()), ("error", pa.string())]),
+}
+
+
+@dataclass
+class ConnectRows:
+    """Rows of every table, of one cluster or of several."""
+
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in TABLES})
+
+    def add(self, table: str, connect_cluster: str, **values: Any) -> None:
+        """One row; columns not given are null."""
+        self.rows[table].append({"connect_cluster": connect_cluster, **values})
+
+    def extend(self, other: ConnectRows) -> None:
+        """All rows of another one, after these."""
+        for table, rows in other.rows.items():
+            self.rows[table] += rows
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Every table, with its schema, empty ones too."""
+        return {name: pa.Table.from_pylist(self.rows[name], schema=schema) for name, schema in TABLES.items()}
+
+
+_NAMED = re.compile(r"([^=/,]+)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class ConnectTarget:
+    """One Connect cluster: its name in the tables, URLs of its workers, and what the caller knows beside."""
+
+    name: str
+    urls: tuple[str, ...]
+    idle_workers: tuple[str, ...] = ()
+    """Workers (`host:port`) that may run nothing, which REST does not list."""
+    group_id: str | None = None
+
+
+def parse_targets(urls: Sequence[str], workers: Sequence[str] = (), groups: Sequence[str] = ()) -> list[ConnectTarget]:
+    """The clusters that the options name.
+
+    Args:
+        urls: `[NAME=]URL[,URL…]` each; several URLs are workers of one cluster. Without a name the cluster is called by
+            `host:port` of the first URL.
+        workers: `[NAME=]HOST:PORT[,HOST:PORT…]` each.
+        groups: `[NAME=]GROUP` each, the workers' group.id. The name may be left out where there is one cluster.
+
+    Raises:
+        ConfigError: no http URL, a password in it, a name twice or one that no cluster has.
+    """
+    found: dict[str, ConnectTarget] = {}
+    for text in urls:
+        name, places = _split(text)
+        listed = tuple(_checked(place, text) for place in places.split(","))
+        name = name or host_and_port(listed[0])
+        if name in found:
+            raise ConfigError(f"--connect-url {text}: a cluster is called {name} already. Give each a name: NAME=URL")
+        found[name] = ConnectTarget(name, listed)
+    idle = {name: tuple(value.split(",")) for name, value in _by_name("--connect-workers", workers, found)}
+    group_ids = dict(_by_name("--connect-group", groups, found))
+    return [ConnectTarget(name, target.urls, idle.get(name, ()), group_ids.get(name)) for name, target in found.items()]
+
+
+def _split(text: str) -> tuple[str | None, str]:
+    named = _NAMED.fullmatch(text)
+    return (named[1], named[2]) if named else (None, text)
+
+
+def _checked(url: str, text: str) -> str:
+    url = url.strip()
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise ConfigError(
+            f"--connect-url: a password does not belong on the command line. Give it in {CREDENTIALS_VARIABLE} "
+            "or by --connect-auth FILE"
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ConfigError(f"--connect-url {text}: expected [NAME=]http[s]://HOST:PORT[,…], found {url or 'nothing'}")
+    return url
+
+
+def _by_name(option: str, texts: Sequence[str], found: dict[str, ConnectTarget]) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for text in texts:
+        name, value = _split(text)
+        if name is None and len(found) == 1:
+            name = next(iter(found))
+        if name not in found:
+            names = ", ".join(found)
+            raise ConfigError(f"{option} {text}: say of which cluster, NAME=…; the clusters are {names}")
+        if name in dict(pairs):
+            raise ConfigError(f"{option} {text}: {name} has one already; give all in one list")
+        pairs.append((name, value))
+    return pairs

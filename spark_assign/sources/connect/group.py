@@ -18,10 +18,10 @@ from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.connect import connect_protocol
 from spark_assign.java import hash_map as java_hash
-from spark_assign.sources.connect.connect_http import host_and_port
-from spark_assign.sources.kafka import kafka_groups
-from spark_assign.sources.kafka.kafka_connection import ClusterConnection
-from spark_assign.sources.kafka.kafka_groups import Progress, UnsettledError
+from spark_assign.sources.connect.rest import host_and_port
+from spark_assign.sources.kafka import groups as kafka_groups
+from spark_assign.sources.kafka.connection import ClusterConnection
+from spark_assign.sources.kafka.groups import Progress, UnsettledError
 from spark_assign.wire.reader import WireError
 
 PROTOCOL_TYPE = "connect"

@@ -11,9 +11,10 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from kafka import errors
 from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -24,6 +25,7 @@ from kafka.errors import (
 )
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.admin import DescribeClusterRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.tables.errors import SourceError, SparkAssignError
@@ -245,3 +247,54 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def wait(seconds: float) -> None:
     """Between two attempts; a function of its own so that tests need not wait."""
     time.sleep(seconds)
+
+
+_SHOWN = 5
+
+NO_SIZES = "bytes are not known of what these brokers lead"
+
+
+def missing_permission(connection: ClusterConnection) -> str | None:
+    """What is said where the user may not describe the cluster; None if he may, or the brokers are before 2.8."""
+    try:
+        connection.newest(DescribeClusterRequest)
+    except errors.IncompatibleBrokerVersion:
+        return None
+    answer = connection.ask_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    if answer.error_code == 0 and answer.authorized_operations:
+        return None
+    return (
+        "no permission DESCRIBE on the cluster: groups that this user may not describe are missing without a trace. "
+        "Grant DESCRIBE on the cluster"
+    )
+
+
+def unseen_topics_text(topics: Collection[str]) -> str:
+    """What is said about topics that groups own, and that are not among those shown to the user."""
+    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
+    some = ", ".join(sorted(topics)[:_SHOWN]) + more
+    return (
+        f"topics that groups own are not shown to this user, and plans will lack them: {some}. "
+        "Grant DESCRIBE on topics (or they are just deleted)"
+    )
+
+
+def error_text(error: Exception) -> str:
+    """An error of one group, and the permission that it lacks if that is what it says."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, errors.GroupAuthorizationFailedError):
+        return f"{text}. Grant DESCRIBE on this group"
+    return text
+
+
+def no_sizes_reason(answer: Any) -> str | None:
+    """Why a broker does not tell the sizes of its logs; None if it does.
+
+    Without DESCRIBE on the cluster brokers before 3.2 (DescribeLogDirs v3) answer with no folder and no error.
+    """
+    if isinstance(answer, Exception):
+        return f"{type(answer).__name__}: {answer}"
+    code = getattr(answer, "error_code", 0) or 0
+    if code == errors.ClusterAuthorizationFailedError.errno or (not code and not answer.results):
+        return "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"
+    return errors.for_code(code).__name__ if code else None

@@ -15,11 +15,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from spark_assign.sources.auth import client_oauth, client_properties, client_tls
-from spark_assign.sources.auth.client_jaas import Login
-from spark_assign.sources.auth.client_oauth import TokenEndpoint, Tokens
-from spark_assign.sources.auth.client_tls import Tls
+from spark_assign.sources.auth import oauth as client_oauth
+from spark_assign.sources.auth import properties as client_properties
+from spark_assign.sources.auth import tls as client_tls
+from spark_assign.sources.auth.oauth import TokenEndpoint, Tokens
+from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.auth.tls import Tls
 from spark_assign.tables.errors import ConfigError
 
 CREDENTIALS_VARIABLE = "SPARK_ASSIGN_CONNECT_AUTH"

@@ -14,15 +14,9 @@ from kafka import errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from spark_assign.sources.kafka import kafka_connection
-from spark_assign.sources.kafka.kafka_connection import ClusterConnection, batches
-from spark_assign.sources.kafka.kafka_groups import (
-    ATTEMPTS,
-    PAUSE_S,
-    ListedGroup,
-    Progress,
-    ask_per_group,
-)
+from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka.connection import ClusterConnection, batches
+from spark_assign.sources.kafka.groups import ATTEMPTS, PAUSE_S, ListedGroup, Progress, ask_per_group
 from spark_assign.spark.progress import progress
 
 TopicPartition = tuple[str, int]

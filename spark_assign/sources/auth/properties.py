@@ -1,0 +1,155 @@
+"""Reads a Java client's properties file, in the format of java.util.Properties, and the login module in
+sasl.jaas.config.
+
+`settings` interprets the keys. `sasl.jaas.config` is parsed as Kafka's JaasConfig does with Java's StreamTokenizer:
+a login module and its options. Everything that Kafka accepts is accepted with the same result; in addition, unquoted
+values can have digits and signs. In a StreamTokenizer, a single slash starts a comment too, and its first character
+is only checked for another slash or a star. Hence after a slash at the end of a line, the next line is part of the
+comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_assign.sources.auth.secret import Secret
+from spark_assign.tables.errors import ConfigError, missing_extra
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_BLANKS = " \t\f"
+
+
+def read(path: str | Path) -> dict[str, str]:
+    """Returns the properties of a file.
+
+    The file is UTF-8 (a byte order mark is ignored), or else Latin-1, as Java's Properties.load decodes bytes.
+    Raises ConfigError if the file can't be read.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"client properties {path}: {error.strerror}. Give a readable file.") from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"client properties {path}: {error}") from None
+
+
+def parse(text: str) -> dict[str, str]:
+    """Returns the properties of a text. Every value is a Secret, because any of them can be one.
+
+    Follows java.util.Properties.load(Reader), by `javaproperties`. Raises ConfigError for a malformed escape.
+    """
+    try:
+        import javaproperties
+    except ImportError as error:
+        raise missing_extra("properties files need javaproperties", "kafka") from error
+    properties: dict[str, str] = {}
+    lines = 0
+    try:
+        for element in javaproperties.parse("".join(_lines_as_java(text))):
+            lines += len(_LINE.findall(element.source))
+            if isinstance(element, javaproperties.KeyValue):
+                properties[element.key] = Secret(element.value)
+    except javaproperties.InvalidUEscapeError:
+        # The library's message repeats the text, which can be a part of a password.
+        raise ConfigError(f"line {lines + 1}: expected four hexadecimal digits after \\u") from None
+    return properties
+
+
+def _lines_as_java(text: str) -> Iterator[str]:
+    """Yields the lines, adjusted where Java and javaproperties differ.
+
+    A line with a single backslash starts nothing in Java: the next line is handled as a first line, and skipped if
+    it is a comment. javaproperties continues the line. At the end of a text, such a line is an empty key.
+    """
+    is_continued = False
+    is_single_backslash = False
+    for line in _LINE.findall(text):
+        body = line.lstrip(_BLANKS).rstrip("\r\n")
+        is_single_backslash = not is_continued and body == "\\"
+        if is_single_backslash:
+            # An empty line keeps the line numbers right.
+            yield line[len(line.rstrip("\r\n")) :]
+            continue
+        is_continued = (is_continued or body[:1] not in ("#", "!")) and (len(body) - len(body.rstrip("\\"))) % 2 == 1
+        yield line
+    if is_single_backslash and not line.endswith("\r\n"):
+        yield "\n="
+
+
+JAAS_KEY = "sasl.jaas.config"
+_TOKEN = re.compile(
+    r"""\s+|//[^\r\n]*|/\*.*?(?:\*/|\Z)|/.?[^\r\n]*"""
+    r"""|(?P<quote>["'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n])*)(?:(?P=quote)|(?=[\r\n]))"""
+    r"""|(?P<sign>[=;])|(?P<word>[^\s;="'/]+)""",
+    re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+@dataclass(frozen=True)
+class Login:
+    """The class of the login module, without its package, and its options. Every option is a Secret."""
+
+    module: str = ""
+    options: dict[str, Secret] = field(default_factory=dict)
+
+
+def parse_login(config: str) -> Login:
+    """Parses `org.apache…LoginModule required username="u" password="p";`. Raises ConfigError, and repeats no part
+    of it.
+    """
+    tokens = _tokens(config)
+    if not tokens:
+        return Login()
+    if tokens[-1] != ("sign", ";"):
+        raise ConfigError(f"{JAAS_KEY}: expected a semicolon at the end")
+    if tokens.count(("sign", ";")) > 1:
+        raise ConfigError(f"{JAAS_KEY}: expected one login module, found several")
+    module, flag, *pairs = tokens[:-1] if len(tokens) > 2 else (("", ""), ("", ""))
+    if module[0] == "sign" or flag[0] == "sign" or flag[1].lower() not in _FLAGS:
+        raise ConfigError(f'{JAAS_KEY}: expected a login module\'s class and `required`, then options as name="value"')
+    options = {}
+    for name, sign, value in zip(pairs[::3], pairs[1::3], pairs[2::3], strict=False):
+        if sign != ("sign", "=") or "sign" in (name[0], value[0]):
+            raise ConfigError(
+                f'{JAAS_KEY}: expected options as name="value"; quote values with other signs than letters'
+            )
+        options[name[1]] = Secret(value[1])
+    if len(pairs) % 3:
+        raise ConfigError(f'{JAAS_KEY}: expected options as name="value", found one without a value')
+    return Login(module[1].rpartition(".")[2], options)
+
+
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+
+
+def _tokens(config: str) -> list[tuple[str, str]]:
+    """Returns the tokens as pairs of kind (word, sign) and text."""
+    tokens = []
+    position = 0
+    while position < len(config):
+        match = _TOKEN.match(config, position)
+        if match is None:
+            raise ConfigError(f"{JAAS_KEY}: a quotation mark is not closed")
+        position = match.end()
+        if match["quote"]:
+            tokens.append(("word", _ESCAPE.sub(_unescaped, match["quoted"])))
+        elif match["sign"] or match["word"]:
+            tokens.append(("sign" if match["sign"] else "word", match["sign"] or match["word"]))
+    return tokens
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """Returns the character of an escape sequence."""
+    escaped = match[1]
+    return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPES.get(escaped, escaped)
