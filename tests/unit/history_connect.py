@@ -11,7 +11,9 @@ from tests.unit.history_log import classic_member, numbers_bytes, text_bytes
 Task = tuple[str, int]
 
 
-def told(connectors: Iterable[str] = (), tasks: Iterable[Task] = (), revoked: Iterable[Task] = ()) -> bytes:
+def worker_assignment(
+    connectors: Iterable[str] = (), tasks: Iterable[Task] = (), revoked: Iterable[Task] = ()
+) -> bytes:
     """An assignment."""
     head = struct.pack(">hh", 2, 0) + text_bytes("leader") + text_bytes("http://leader") + struct.pack(">q", 1)
     return head + _items(connectors, tasks) + _items((), revoked) + struct.pack(">i", 0)
@@ -20,8 +22,8 @@ def told(connectors: Iterable[str] = (), tasks: Iterable[Task] = (), revoked: It
 def worker(member_id: str, running: bytes | None, assignment: bytes) -> dict[str, Any]:
     """A worker in a GroupMetadata value: what it ran when it joined, and what it is told."""
     ran = struct.pack(">i", -1) if running is None else struct.pack(">i", len(running)) + running
-    said = struct.pack(">h", 2) + text_bytes("http://worker") + struct.pack(">q", 1) + ran
-    return classic_member(member_id, {}, subscription=said, assignment=assignment)
+    metadata = struct.pack(">h", 2) + text_bytes("http://worker") + struct.pack(">q", 1) + ran
+    return classic_member(member_id, {}, subscription=metadata, assignment=assignment)
 
 
 def _items(connectors: Iterable[str], tasks: Iterable[Task]) -> bytes:

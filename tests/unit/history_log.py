@@ -87,7 +87,7 @@ class Log:
         ((_, _, timeline),) = build_timelines(self.facts(draw))
         return timeline
 
-    def told(self, kind: str, *columns: str) -> list[Any]:
+    def table_rows(self, kind: str, *columns: str) -> list[Any]:
         """Rows of a kind in their order; times in milliseconds."""
         rows = (
             row
@@ -102,10 +102,10 @@ def _plain(value: Any) -> Any:
     return round(value.timestamp() * 1000) if hasattr(value, "timestamp") else value
 
 
-def owners(told: Iterable[OwnershipInterval], at_ms: int) -> dict[tuple[str, int], set[str]]:
+def owners(intervals: Iterable[OwnershipInterval], at_ms: int) -> dict[tuple[str, int], set[str]]:
     """Who has what at a moment, by topic and partition; roles are part of the topic but for `partition`."""
     found: dict[tuple[str, int], set[str]] = {}
-    for own in told:
+    for own in intervals:
         if own.since_ms <= at_ms and (own.until_ms is None or at_ms < own.until_ms):
             topic = own.topic if own.role == "partition" else f"{own.role} {own.topic}"
             for partition in own.partitions:

@@ -57,18 +57,23 @@ def past(
     until: int | None = None,
 ) -> Timeline:
     """The past of a group that reads topic t, committed at these moments."""
-    told = {("t", partition): commit_intervals(times, gap) for partition, times in (commits or {}).items()}
-    told = {where: each for where, each in told.items() if each}
+    intervals_by_partition = {
+        ("t", partition): commit_intervals(times, gap) for partition, times in (commits or {}).items()
+    }
+    intervals_by_partition = {where: each for where, each in intervals_by_partition.items() if each}
     moments = [each.at_ms for each in generations] + [
-        at for each in told.values() for interval in each for at in (interval.from_ms, interval.until_ms)
+        at
+        for each in intervals_by_partition.values()
+        for interval in each
+        for at in (interval.from_ms, interval.until_ms)
     ]
-    records = len(generations) + sum(interval.commits for each in told.values() for interval in each)
+    records = len(generations) + sum(interval.commits for each in intervals_by_partition.values() for interval in each)
     return Timeline(
         group_type=group_type,
         protocol_type="consumer" if group_type == "classic" else None,
         generations=generations,
         ownership=tuple(owned(generations)),
-        commits=told,
+        commits=intervals_by_partition,
         deleted={},
         first_ms=min(moments),
         last_ms=max([*moments, *([] if until is None else [until])]),

@@ -123,12 +123,12 @@ class Classic(Simulated):
 
     def write(self) -> None:
         """The record of the group as it is."""
-        told = [
+        member_values = [
             classic_member(each, self.has[each], list(TOPICS), groupInstanceId=instance)
             for each, instance in self.members.items()
         ]
-        self.draw.shuffle(told)
-        self.log.write(self.now, "GroupMetadata", generation(self.number, told))
+        self.draw.shuffle(member_values)
+        self.log.write(self.now, "GroupMetadata", generation(self.number, member_values))
         self.moments.append(Moment(self.now, self.number, tuple(sorted(self.members)), whose(self.has)))
 
 

@@ -33,60 +33,66 @@ def random_story(rng: random.Random, assignor: str) -> Timeline:
     topics = Topics.of(NAMES)
     partitions = {at: rng.randint(1, 7) for at in range(len(NAMES))}
     both = frozenset(range(len(NAMES)))
-    some = [both, frozenset([0]), frozenset([0, 1])] if rng.random() < 0.4 else [both]
+    subscriptions = [both, frozenset([0]), frozenset([0, 1])] if rng.random() < 0.4 else [both]
     static = rng.random() < 0.2
     members = [
-        ClassicMember(name, name if static else None, None, rng.choice(some), (assignor,))
+        ClassicMember(name, name if static else None, None, rng.choice(subscriptions), (assignor,))
         for name in (f"m{at}" for at in range(rng.randint(1, 5)))
     ]
-    stage = InitialState(members, topics, partitions, 0, Timing(poll_interval_ms=100), (assignor,), all_static=static)
-    there, events, now = [each.name for each in members], [], 60_000
+    initial_state = InitialState(
+        members, topics, partitions, 0, Timing(poll_interval_ms=100), (assignor,), all_static=static
+    )
+    live_members, events, now = [each.name for each in members], [], 60_000
     for number in range(rng.randint(3, 9)):
         now += rng.choice([200, 5_000, 20_000, 120_000])
-        what = rng.choice(["member-starts", "member-leaves", "member-crashes", "member-restarts", "partitions-added"])
-        if what == "member-starts":
-            there.append(f"n{number}")
-            events.append(Event(now, what, there[-1], topics=NAMES))
-        elif what == "partitions-added":
+        event_type = rng.choice(
+            ["member-starts", "member-leaves", "member-crashes", "member-restarts", "partitions-added"]
+        )
+        if event_type == "member-starts":
+            live_members.append(f"n{number}")
+            events.append(Event(now, event_type, live_members[-1], topics=NAMES))
+        elif event_type == "partitions-added":
             topic = rng.randrange(len(NAMES))
             partitions = partitions | {topic: partitions[topic] + rng.randint(1, 3)}
-            events.append(Event(now, what, topic=NAMES[topic], partitions=partitions[topic]))
+            events.append(Event(now, event_type, topic=NAMES[topic], partitions=partitions[topic]))
             now += 400_000
-        elif len(there) > 1:
-            who = rng.choice(there)
-            if what != "member-restarts":
-                there.remove(who)
-            events.append(Event(now, what, who, down_ms=rng.choice([1_000, 20_000])))
+        elif len(live_members) > 1:
+            member_name = rng.choice(live_members)
+            if event_type != "member-restarts":
+                live_members.remove(member_name)
+            events.append(Event(now, event_type, member_name, down_ms=rng.choice([1_000, 20_000])))
             now += 100_000
-    return recorded(stage, events)
+    return recorded(initial_state, events)
 
 
-def recorded(stage: InitialState, events: Sequence[Event]) -> Timeline:
+def recorded(initial_state: InitialState, events: Sequence[Event]) -> Timeline:
     """A story of a classic group as its records would tell it."""
-    play = GroupSimulation(stage, in_order(events), traced=False, owners=False)
-    going, generations = play.run(None), list[Generation]()
-    ask = next(going, None)
-    while ask is not None:
-        answer = answers([ask])[0]
-        number = play.group.number
-        generations.append(generation(ask, answer, number, play.group.clock.now, len(generations)))
+    group_simulation = GroupSimulation(initial_state, in_order(events), traced=False, owners=False)
+    simulation, generations = group_simulation.run(None), list[Generation]()
+    request = next(simulation, None)
+    while request is not None:
+        response = answers([request])[0]
+        number = group_simulation.group.number
+        generations.append(generation(request, response, number, group_simulation.group.clock.now, len(generations)))
         try:
-            ask = going.send(answer)
+            request = simulation.send(response)
         except StopIteration:
-            ask = None
+            request = None
     last = generations[-1].at_ms
     return Timeline("classic", "consumer", tuple(generations), (), {}, {}, generations[0].at_ms, last, len(generations))
 
 
-def generation(ask: AssignmentRequest, answer: AssignmentResponse, number: int, at_ms: int, offset: int) -> Generation:
+def generation(
+    request: AssignmentRequest, response: AssignmentResponse, number: int, at_ms: int, offset: int
+) -> Generation:
     """One generation as it is recorded."""
-    names = ask.topics.names
+    names = request.topics.names
     members = tuple(
-        member(joined, codes, names, ask.assignor, place)
-        for place, (joined, codes) in enumerate(zip(ask.members, answer.assigned, strict=True))
+        member(joined, codes, names, request.assignor, place)
+        for place, (joined, codes) in enumerate(zip(request.members, response.assigned, strict=True))
     )
     by_id = tuple(sorted(members, key=lambda each: each.member_id))
-    return Generation(number, at_ms, at_ms, STABLE, ask.assignor, None, by_id, 0, offset)
+    return Generation(number, at_ms, at_ms, STABLE, request.assignor, None, by_id, 0, offset)
 
 
 def empty(number: int, at_ms: int) -> Generation:
@@ -98,7 +104,7 @@ def member(
     joined: JoinedMember, codes: Sequence[int], names: Sequence[str], assignor: str, place: int
 ) -> RecordedMember:
     """A member as it is recorded."""
-    mine = by_topic(codes, names)
+    assigned = by_topic(codes, names)
     return RecordedMember(
         joined.member_id,
         joined.group_instance_id,
@@ -107,8 +113,8 @@ def member(
         session_timeout_ms=45_000,
         topics=tuple(names[each] for each in sorted(joined.topics)),
         subscription=subscription(joined, names, assignor),
-        assignment={("partition", topic): tuple(partitions) for topic, partitions in mine.items()},
-        assignment_bytes=b"\0\3" + _topic_partitions(mine) + struct.pack(">i", -1),
+        assignment={("partition", topic): tuple(partitions) for topic, partitions in assigned.items()},
+        assignment_bytes=b"\0\3" + _topic_partitions(assigned) + struct.pack(">i", -1),
         position=place,
     )
 
@@ -129,18 +135,18 @@ def subscription(joined: JoinedMember, names: Sequence[str], assignor: str) -> b
     if assignor == "sticky" and (joined.owned or in_user_data is not None):
         user_data = _topic_partitions(owned) + struct.pack(">i", -1 if in_user_data is None else in_user_data)
     if assignor == "cooperative-sticky":
-        told = generation if in_user_data is None else in_user_data
-        user_data = struct.pack(">i", told) if told >= 0 else None
-    told_owned = owned if assignor == "cooperative-sticky" else {}
+        reported_generation = generation if in_user_data is None else in_user_data
+        user_data = struct.pack(">i", reported_generation) if reported_generation >= 0 else None
+    reported_owned = owned if assignor == "cooperative-sticky" else {}
     topics = [text_bytes(names[each]) for each in sorted(joined.topics)]
-    said = struct.pack(">i", -1) if user_data is None else struct.pack(">i", len(user_data)) + user_data
+    data = struct.pack(">i", -1) if user_data is None else struct.pack(">i", len(user_data)) + user_data
     return (
-        b"\0\3" + struct.pack(">i", len(topics)) + b"".join(topics) + said + _topic_partitions(told_owned)
+        b"\0\3" + struct.pack(">i", len(topics)) + b"".join(topics) + data + _topic_partitions(reported_owned)
         + struct.pack(">ih", generation, -1)
     )  # fmt: skip
 
 
-def _topic_partitions(mine: dict[str, list[int]]) -> bytes:
-    return struct.pack(">i", len(mine)) + b"".join(
-        text_bytes(topic) + numbers_bytes(partitions) for topic, partitions in mine.items()
+def _topic_partitions(assigned: dict[str, list[int]]) -> bytes:
+    return struct.pack(">i", len(assigned)) + b"".join(
+        text_bytes(topic) + numbers_bytes(partitions) for topic, partitions in assigned.items()
     )

@@ -129,8 +129,10 @@ def test_what_kafka_said_of_commits() -> None:
     for row, each in zip(rows, found, strict=True):
         assert row["valid"] == isinstance(each, tuple), row["case"]
         if isinstance(each, tuple):
-            told = row["decoded_value"]
-            assert each[:3] == (told["offset"], told.get("leaderEpoch", -1), told["commitTimestamp"]), row["case"]
+            decoded = row["decoded_value"]
+            assert each[:3] == (decoded["offset"], decoded.get("leaderEpoch", -1), decoded["commitTimestamp"]), row[
+                "case"
+            ]
             read += 1
     assert read > 100
 
@@ -158,11 +160,11 @@ def test_intervals_of_parts_make_those_of_all(seed: int, span: int) -> None:
 def made(rows: list[tuple[int, int, int, int]], gap: int) -> CommitIntervals:
     """Intervals of rows of topic, partition, time and offset; out of the lists that are given on."""
     topic, partition, at, offset = np.array(rows, np.int64).reshape(-1, 4).T
-    some = intervals_from_commits(topic, partition, at, offset, gap)[0]
+    intervals = intervals_from_commits(topic, partition, at, offset, gap)[0]
     facts = [
         {"topic": topic, name: each}
-        for name, first, lists in some.to_lists()
-        for topic, each in zip(some.topic[first].tolist(), lists.to_pylist(), strict=True)
+        for name, first, lists in intervals.to_lists()
+        for topic, each in zip(intervals.topic[first].tolist(), lists.to_pylist(), strict=True)
     ]
     listed = pa.Table.from_pylist(facts, pa.schema({"topic": pa.int64(), **LISTS}))
     return merge_intervals(flatten_intervals(listed["topic"].to_numpy(), listed), gap)[0]
@@ -174,9 +176,9 @@ def joined(parts: list[CommitIntervals]) -> CommitIntervals:
     return CommitIntervals(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def as_rows(some: CommitIntervals) -> list[tuple[int, ...]]:
+def as_rows(intervals: CommitIntervals) -> list[tuple[int, ...]]:
     """A tuple for each."""
-    return list(zip(*(getattr(some, name).tolist() for name in CommitIntervals.__dataclass_fields__), strict=True))
+    return list(zip(*(getattr(intervals, name).tolist() for name in CommitIntervals.__dataclass_fields__), strict=True))
 
 
 def by_loop(rows: list[tuple[int, int, int, int]], gap: int) -> list[tuple[int, ...]]:

@@ -121,13 +121,13 @@ def test_a_static_member_taken_out_has_left() -> None:
 )
 def test_a_dynamic_member_comes_back_under_another_id(host: str, client: str, certainty: str) -> None:
     """The same client on the same host; with another address if the client id is its own, or as a guess if not."""
-    others = member("a", client_id="shared")
+    other_members = member("a", client_id="shared")
     old = member("b-1", client_id=client, client_host="/10.0.0.9")
     new = member("b-2", client_id=client, client_host=host)
     timeline = past(
-        generation(1, 0, [(others, [0]), (old, [1])]),
-        generation(2, 100_000, [(others, [0, 1])]),
-        generation(3, 130_000, [(others, [0]), (new, [1])]),
+        generation(1, 0, [(other_members, [0]), (old, [1])]),
+        generation(2, 100_000, [(other_members, [0, 1])]),
+        generation(3, 130_000, [(other_members, [0]), (new, [1])]),
         commits={0: beats(0, 200_000), 1: beats(0, 200_000)},
     )
     assert find_departures(timeline) == [Departure("b-1", 2, "restarted", certainty, "b-2")]

@@ -13,7 +13,7 @@ from spark_assign.history.kernel.pauses import find_pauses
 from spark_assign.history.kernel.timeline import HistoryThresholds, RecordedMember, Timeline
 from tests.unit.history_pasts import generation, member, past
 
-ASKED = HistoryThresholds()
+THRESHOLDS = HistoryThresholds()
 HOUR = 3_600_000
 
 
@@ -22,7 +22,7 @@ def beats(since: int, until: int, every: int = 5_000) -> list[int]:
     return list(range(since, until + 1, every))
 
 
-def told(timeline: Timeline, thresholds: HistoryThresholds = ASKED) -> list[Deploy]:
+def deploys(timeline: Timeline, thresholds: HistoryThresholds = THRESHOLDS) -> list[Deploy]:
     """The deploys of a past."""
     return find_deploys(timeline, find_departures(timeline, thresholds), find_pauses(timeline, thresholds), thresholds)
 
@@ -50,12 +50,12 @@ A2, B2, C2 = (worker(number, 2) for number in range(3))
 
 def what(*groups: list[RecordedMember], **fields: int) -> list[str]:
     """What a burst of generations is told as."""
-    return [each.deploy_type for each in told(in_turn(*groups, **fields))]
+    return [each.deploy_type for each in deploys(in_turn(*groups, **fields))]
 
 
 def test_a_rolling_restart() -> None:
     """One leaves and comes back, then the next one."""
-    (deploy,) = told(in_turn([A, B, C], [B, C], [A2, B, C], [A2, C], [A2, B2, C], [A2, B2], [A2, B2, C2]))
+    (deploy,) = deploys(in_turn([A, B, C], [B, C], [A2, B, C], [A2, C], [A2, B2, C], [A2, B2], [A2, B2, C2]))
     assert deploy == Deploy(
         deploy_type="rolling-restart",
         since_ms=1_000_000,
@@ -85,7 +85,7 @@ def test_static_members_restart_without_a_rebalance() -> None:
             for at, group in zip((0, 1_000_000, 1_020_000), groups, strict=True)
         )
     )
-    (deploy,) = told(timeline)
+    (deploy,) = deploys(timeline)
     assert (deploy.deploy_type, deploy.rebalances, deploy.restarted, deploy.paused_ms) == (
         "rolling-restart",
         0,
@@ -141,14 +141,14 @@ def crash(*groups: list[RecordedMember], since: int = 1_050_000, every: int = 60
 
 def test_crashes() -> None:
     """Gone or back; one after the other and all are back, it is a rolling restart that does not shut down."""
-    (gone,) = told(crash([A, B, C], [B, C]))
+    (gone,) = deploys(crash([A, B, C], [B, C]))
     assert (gone.deploy_type, gone.crashed, gone.left, gone.paused_ms) == ("crash", 1, 1, 55_000)
     assert gone.detail == "1 member left for good, 1 crashed in 1 rebalance"
-    (back,) = told(crash([A, B, C], [B, C], [A2, B, C]))
+    (back,) = deploys(crash([A, B, C], [B, C], [A2, B, C]))
     assert (back.deploy_type, back.crashed, back.left, back.restarted) == ("crash", 1, 0, 1)
-    (rolling,) = told(crash([A, B, C], [A2, B, C], [A2, B2, C], [A2, B2, C2]))
+    (rolling,) = deploys(crash([A, B, C], [A2, B, C], [A2, B2, C], [A2, B2, C2]))
     assert (rolling.deploy_type, rolling.crashed, rolling.restarted) == ("rolling-restart", 3, 3)
-    (node,) = told(crash([A, B, C], [C], [A2, B2, C]))
+    (node,) = deploys(crash([A, B, C], [C], [A2, B2, C]))
     assert (node.deploy_type, node.crashed, node.restarted) == ("crash", 2, 2)
 
 
@@ -174,17 +174,17 @@ def flaps(number: int, every: int) -> Timeline:
 def test_a_burst_of_too_many_rebalances_flaps() -> None:
     """More than four for each that came and went, and ten in a day."""
     timeline = flaps(5, 30_000)
-    (deploy,) = told(timeline)
+    (deploy,) = deploys(timeline)
     assert (deploy.deploy_type, deploy.rebalances, deploy.restarted) == ("flapping", 10, 5)
-    assert is_flapping(timeline, [deploy], ASKED)
-    assert [each.deploy_type for each in told(flaps(4, 30_000))] == ["rolling-restart"]
+    assert is_flapping(timeline, [deploy], THRESHOLDS)
+    assert [each.deploy_type for each in deploys(flaps(4, 30_000))] == ["rolling-restart"]
 
 
 @pytest.mark.parametrize(("hours", "flapping"), [(1.0, True), (3.0, False)])
 def test_a_group_flaps_by_what_happens_in_24_hours(hours: float, flapping: bool) -> None:
     """A restart every hour is no deploy either, however few rebalances each takes."""
     timeline = flaps(12, int(hours * HOUR))
-    assert is_flapping(timeline, told(timeline), ASKED) == flapping
+    assert is_flapping(timeline, deploys(timeline), THRESHOLDS) == flapping
 
 
 def test_a_deploy_counts_once() -> None:
@@ -195,9 +195,9 @@ def test_a_deploy_counts_once() -> None:
         rest = [each for each in groups[-1] if each is not old[number]]
         groups += [rest, [*rest, worker(number, 2)]]
     timeline = in_turn(*groups)
-    deployed = told(timeline)
+    deployed = deploys(timeline)
     assert [(each.deploy_type, each.rebalances) for each in deployed] == [("rolling-restart", 60)]
-    assert not is_flapping(timeline, deployed, ASKED)
+    assert not is_flapping(timeline, deployed, THRESHOLDS)
 
 
 def test_the_worst_day() -> None:
@@ -210,8 +210,10 @@ def test_the_worst_day() -> None:
 def test_the_row_of_a_group() -> None:
     """At the end, and as a whole."""
     timeline = crash([A, B, C], [B, C], [A2, B, C])
-    deployed = told(timeline)
-    row = summarize_group(timeline, find_departures(timeline), find_pauses(timeline, ASKED), deployed, 2, ASKED)
+    deployed = deploys(timeline)
+    row = summarize_group(
+        timeline, find_departures(timeline), find_pauses(timeline, THRESHOLDS), deployed, 2, THRESHOLDS
+    )
     assert (row.group_type, row.protocol_type, row.assignor, row.state) == ("classic", "consumer", "range", "Stable")
     assert (row.since_ms, row.until_ms, row.rebalances, row.missing, row.max_rebalances_per_day) == (
         0,
@@ -223,7 +225,7 @@ def test_the_row_of_a_group() -> None:
     assert (row.members, row.partitions, row.deploys, row.crashes, row.flapping) == (3, 3, 1, 1, False)
     assert (row.paused_ms, row.longest_pause_ms) == (55_000, 55_000)
     simple = past(commits={0: [1, 2]}, group_type="simple")
-    row = summarize_group(simple, [], find_pauses(simple, ASKED), [], 0, ASKED)
+    row = summarize_group(simple, [], find_pauses(simple, THRESHOLDS), [], 0, THRESHOLDS)
     assert (row.state, row.assignor, row.rebalances, row.members, row.partitions) == (None, None, 0, 0, 0)
 
 
@@ -245,7 +247,7 @@ def test_members_add_up(seed: int, turn: int) -> None:
                     there = [*there, worker(place, lives[place], **static)]
         generations.append(generation(number, at, [(each, [place]) for place, each in enumerate(there)]))
     timeline = past(*generations, commits={0: beats(0, at), 1: [x for x in beats(0, at) if rng.random() < 0.1]})
-    found = told(timeline, HistoryThresholds(together_ms=rng.choice([20_000, 100_000])))
+    found = deploys(timeline, HistoryThresholds(together_ms=rng.choice([20_000, 100_000])))
     assert all(each.members_before + each.joined - each.left == each.members_after for each in found)
     assert all(min(each.joined, each.left, each.restarted) >= 0 for each in found)
     assert sum(each.rebalances for each in found) <= len(generations)

@@ -12,7 +12,7 @@ from spark_assign.tables.errors import ConfigError
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "give one of --bootstrap-server, --segments, --records, --sample, --run"),
         (["--sample", "--records", "x"], "give one of --sample, --records|give one of --records, --sample"),
@@ -26,9 +26,9 @@ from spark_assign.tables.errors import ConfigError
         (["--run", "x", "--output", "y"], "--output: --run reads what is told already"),
     ],
 )
-def test_what_goes_together(words: list[str], said: str) -> None:
+def test_what_goes_together(words: list[str], message: str) -> None:
     """One place to read from; no flag is ignored without a word."""
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         history.check_usage(history.main.parse(words))
 
 

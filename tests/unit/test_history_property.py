@@ -58,14 +58,14 @@ def at(timeline: Timeline, at_ms: int) -> tuple[int | None, tuple[str, ...]]:
 
 def assert_generations(timeline: Timeline, moments: list[Moment]) -> None:
     """A generation for each that there was, when it was written, and none besides."""
-    told = [each for each, new in zip(timeline.generations, timeline.is_rebalance, strict=True) if new]
+    rebalances = [each for each, new in zip(timeline.generations, timeline.is_rebalance, strict=True) if new]
     was: Moment | None = None
     true: list[tuple[int, int]] = []
     for moment in moments:
         if moment.number is not None and (was is None or was.number != moment.number):
             true.append((moment.number, moment.at_ms))
         was = moment
-    assert [(each.generation_id, each.at_ms) for each in told] == true
+    assert [(each.generation_id, each.at_ms) for each in rebalances] == true
 
 
 def assert_memberships(timeline: Timeline, moments: list[Moment]) -> None:
@@ -78,10 +78,10 @@ def assert_memberships(timeline: Timeline, moments: list[Moment]) -> None:
             if until is None and member_id not in moment.members:
                 true[member_id] = since, moment.at_ms
     rows = membership_rows(list(generation_changes(timeline, find_departures(timeline))))
-    told = {row["member_id"]: (row["since"], row["until"]) for row in rows}
+    rebalances = {row["member_id"]: (row["since"], row["until"]) for row in rows}
     # Who was there for no time may have no row.
     assert {each: span for each, span in true.items() if span[0] != span[1]} == {
-        each: span for each, span in told.items() if span[0] != span[1]
+        each: span for each, span in rebalances.items() if span[0] != span[1]
     }
 
 
@@ -104,10 +104,10 @@ def test_of_a_compacted_log_nothing_wrong_is_told(stories: Iterator[Simulated]) 
 def test_damaged_records_never_stop_the_rest(stories: Iterator[Simulated]) -> None:
     """Whatever bytes there are: what can be told is, and the next group is as it was."""
     for story in stories:
-        whole = [{**row, "group_id": "z"} for row in story.log.rows]
-        untouched = _told_of(whole)
+        undamaged = [{**row, "group_id": "z"} for row in story.log.rows]
+        untouched = _rows_of_z(undamaged)
         damaged = [_damaged(row, story.draw) for row in story.log.rows]
-        assert _told_of(damaged + whole) == untouched
+        assert _rows_of_z(damaged + undamaged) == untouched
 
 
 def _damaged(row: dict[str, Any], draw: random.Random) -> dict[str, Any]:
@@ -120,11 +120,14 @@ def _damaged(row: dict[str, Any], draw: random.Random) -> dict[str, Any]:
     return {**row, "value": draw.choice((other, value[:at]))}
 
 
-def _told_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _rows_of_z(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is told of the group z."""
     table = pa.Table.from_pylist(rows, schema=facts.FACTS)
     return [
-        row for told in build_tables(table, HistoryThresholds()) for row in told.to_pylist() if row["group_id"] == "z"
+        row
+        for rebalances in build_tables(table, HistoryThresholds())
+        for row in rebalances.to_pylist()
+        if row["group_id"] == "z"
     ]
 
 

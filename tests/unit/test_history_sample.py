@@ -17,7 +17,7 @@ from spark_assign.history.kernel.pauses import find_pauses
 from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
-ASKED = HistoryThresholds(gap_ms=3_000, together_ms=30_000, session_ms=6_000)
+THRESHOLDS = HistoryThresholds(gap_ms=3_000, together_ms=30_000, session_ms=6_000)
 """Its clients commit every second, its deploys are half a minute apart, its broker's sessions are short."""
 
 
@@ -27,13 +27,15 @@ def sample() -> dict[str, Timeline]:
     records = pq.read_table(SAMPLE)
     at_ms = pc.cast(pc.cast(records["timestamp"], pa.timestamp("ms", tz="UTC")), pa.int64())
     records = records.append_column("at_ms", at_ms).select(RECORDS.names).cast(RECORDS)
-    return {name: timeline for _, name, timeline in build_timelines(reduce_records(records, ASKED.gap_ms), ASKED)}
+    return {
+        name: timeline for _, name, timeline in build_timelines(reduce_records(records, THRESHOLDS.gap_ms), THRESHOLDS)
+    }
 
 
-def told(name: str) -> list[Deploy]:
+def deploys(name: str) -> list[Deploy]:
     """The deploys of a group."""
     timeline = sample()[name]
-    return find_deploys(timeline, find_departures(timeline, ASKED), find_pauses(timeline, ASKED), ASKED)
+    return find_deploys(timeline, find_departures(timeline, THRESHOLDS), find_pauses(timeline, THRESHOLDS), THRESHOLDS)
 
 
 def went(name: str) -> list[tuple[str, str, bool]]:
@@ -42,21 +44,21 @@ def went(name: str) -> list[tuple[str, str, bool]]:
     clients = {each.member_id: each.client_id or "" for one in timeline.generations for each in one.members}
     return [
         (clients[each.member_id], each.leave_type, each.new_member_id is not None)
-        for each in find_departures(timeline, ASKED)
+        for each in find_departures(timeline, THRESHOLDS)
     ]
 
 
 def test_deploys() -> None:
     """What was done to the groups."""
     names = ["orders-service", "inventory-projector", "payments-ledger", "notifications-push"]
-    assert {name: [each.deploy_type for each in told(name)] for name in names} == {
+    assert {name: [each.deploy_type for each in deploys(name)] for name in names} == {
         "orders-service": ["rolling-restart", "restart"],
         "inventory-projector": ["scale-out", "scale-in"],
         "payments-ledger": ["rolling-restart"],
         "notifications-push": ["flapping"],
     }
-    assert [(each.restarted, each.rebalances) for each in told("payments-ledger")] == [(3, 0)]
-    assert [(each.members_before, each.members_after) for each in told("inventory-projector")] == [(2, 4), (4, 2)]
+    assert [(each.restarted, each.rebalances) for each in deploys("payments-ledger")] == [(3, 0)]
+    assert [(each.members_before, each.members_after) for each in deploys("inventory-projector")] == [(2, 4), (4, 2)]
 
 
 def test_crashes_are_told_from_leaves() -> None:
@@ -66,12 +68,12 @@ def test_crashes_are_told_from_leaves() -> None:
         ("recommendations-features-2", "crashed", False),
         ("recommendations-features-0", "left", False),
     ]
-    assert [each.deploy_type for each in told("fraud-detection")] == ["crash", "scale-out"]
+    assert [each.deploy_type for each in deploys("fraud-detection")] == ["crash", "scale-out"]
 
 
 def test_the_group_that_flaps() -> None:
     """One alone."""
-    flapping = [name for name, timeline in sample().items() if is_flapping(timeline, told(name), ASKED)]
+    flapping = [name for name, timeline in sample().items() if is_flapping(timeline, deploys(name), THRESHOLDS)]
     assert flapping == ["notifications-push"]
 
 

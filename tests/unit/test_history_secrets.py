@@ -77,22 +77,22 @@ def test_what_hangs_on_a_commit_is_no_commit() -> None:
 
 def subscription(version: int, user_data: bytes) -> bytes:
     """Of a consumer: topics, user data, and what comes after it."""
-    said = struct.pack(">hih", version, 1, 6) + b"orders" + struct.pack(">i", len(user_data)) + user_data
+    subscription = struct.pack(">hih", version, 1, 6) + b"orders" + struct.pack(">i", len(user_data)) + user_data
     owned = struct.pack(">ih", 1, 6) + b"orders" + struct.pack(">ii", 1, 4)
     after = [owned, struct.pack(">i", 8), struct.pack(">h", 2) + b"r1"]
-    return said + b"".join(after[:version])
+    return subscription + b"".join(after[:version])
 
 
 def assignment(user_data: bytes) -> bytes:
     """Of a consumer."""
-    told = struct.pack(">hih", 1, 1, 6) + b"orders" + struct.pack(">ii", 1, 4)
-    return told + struct.pack(">i", len(user_data)) + user_data
+    assignment = struct.pack(">hih", 1, 1, 6) + b"orders" + struct.pack(">ii", 1, 4)
+    return assignment + struct.pack(">i", len(user_data)) + user_data
 
 
-def group(protocol_type: str, protocol: str, said: bytes, told: bytes, named: str = "c-1") -> Pair:
+def group(protocol_type: str, protocol: str, subscription: bytes, assignment: bytes, named: str = "c-1") -> Pair:
     """A classic group of one member."""
     member = {"memberId": f"{named}-uuid", "groupInstanceId": None, "clientId": named, "clientHost": f"/{HOST}"}
-    member |= {"rebalanceTimeout": 5, "sessionTimeout": 6, "subscription": said, "assignment": told}
+    member |= {"rebalanceTimeout": 5, "sessionTimeout": 6, "subscription": subscription, "assignment": assignment}
     fields = {"protocolType": protocol_type, "generation": 3, "protocol": protocol, "leader": f"{named}-uuid"}
     fields |= {"currentStateTimestamp": 9, "members": [member]}
     return write_key(2, {"group": "g"}), write_value(2, fields, 3)
@@ -113,11 +113,14 @@ def test_user_data_is_kept_where_it_is_known(version: int) -> None:
         before = group("consumer", protocol, subscription(version, data) + data, assignment(data) + data)
         (after,) = left_of([before])
         expected = data if kept else None
-        said, told = member_of(after)["subscription"], member_of(after)["assignment"]
-        assert consumer_protocol.subscription(said).user_data == expected
-        assert consumer_protocol.assignment(told).user_data == expected
-        for was, read in ((said, consumer_protocol.subscription), (told, consumer_protocol.assignment)):
-            name = "subscription" if was is said else "assignment"
+        member_subscription, member_assignment = member_of(after)["subscription"], member_of(after)["assignment"]
+        assert consumer_protocol.subscription(member_subscription).user_data == expected
+        assert consumer_protocol.assignment(member_assignment).user_data == expected
+        for was, read in (
+            (member_subscription, consumer_protocol.subscription),
+            (member_assignment, consumer_protocol.assignment),
+        ):
+            name = "subscription" if was is member_subscription else "assignment"
             assert vars(read(was)) | {"user_data": None} == vars(read(member_of(before)[name])) | {"user_data": None}
         assert after[1] is not None
         assert after[1].count(data) == (2 if kept else 0)
@@ -130,10 +133,10 @@ def test_connect_workers_are_named_without_hosts() -> None:
         return struct.pack(">h", len(value)) + value
 
     tasks = struct.pack(">i", 1) + text(b"sink") + struct.pack(">iii", 2, -1, 0)
-    told = struct.pack(">hh", 1, 0) + text(f"{named}-uuid".encode()) + text(url) + struct.pack(">q", 4) + tasks
-    told += struct.pack(">ii", -1, 30)
-    said = struct.pack(">h", 1) + text(url) + struct.pack(">qi", 4, len(told)) + told
-    (after,) = left_of([group("connect", "sessioned", said, told, named)])
+    assignment = struct.pack(">hh", 1, 0) + text(f"{named}-uuid".encode()) + text(url) + struct.pack(">q", 4) + tasks
+    assignment += struct.pack(">ii", -1, 30)
+    subscription = struct.pack(">h", 1) + text(url) + struct.pack(">qi", 4, len(assignment)) + assignment
+    (after,) = left_of([group("connect", "sessioned", subscription, assignment, named)])
     assert after[1] is not None
     assert HOST.encode() not in after[1]
     member = member_of(after)
@@ -142,7 +145,7 @@ def test_connect_workers_are_named_without_hosts() -> None:
         "connect-:8083-uuid",
         "connect-:8083-uuid",
     )
-    expected = connect_protocol.assignment(told)
+    expected = connect_protocol.assignment(assignment)
     found = connect_protocol.assignment(member["assignment"])
     hidden = {"leader": member["leader"], "leader_url": ""}
     assert vars(found) == vars(expected) | hidden

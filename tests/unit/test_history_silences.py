@@ -194,7 +194,7 @@ def by_millisecond(
     for t in range(101):
         run = [s for s in range(101) if all(empty[min(s, t) : max(s, t) + 1])]
         absent[t] = empty[t] and until_of(empty, t, timeline.last_ms) - run[0] > thresholds.together_ms
-    mine: dict[int | None, list[tuple[int, int]]] = {}
+    silent_ms: dict[int | None, list[tuple[int, int]]] = {}
     for partition, times in commits.items():
         gaps = [(a, b) for a, b in pairwise(times) if b - a > thresholds.gap_ms]
         touch = {gap: touching(gap) for gap in gaps}
@@ -207,10 +207,10 @@ def by_millisecond(
             for start, end in runs([t for t in range(a, b) if not absent[t]]):
                 near = touching((start, end))
                 for t in range(start, end):
-                    mine.setdefault(whose(timeline, near, start, t), []).append((t, partition))
+                    silent_ms.setdefault(pausing_rebalance(timeline, near, start, t), []).append((t, partition))
     return {
         place: (len(each), len({p for _, p in each}), min(t for t, _ in each), max(t for t, _ in each) + 1)
-        for place, each in mine.items()
+        for place, each in silent_ms.items()
     }
 
 
@@ -225,7 +225,7 @@ def until_of(empty: list[bool], t: int, end: int) -> int:
     return following[0] if following else end
 
 
-def whose(timeline: Timeline, near: list[int], start: int, t: int) -> int | None:
+def pausing_rebalance(timeline: Timeline, near: list[int], start: int, t: int) -> int | None:
     """The newest of the rebalances a gap touches; before the first of them its, if that may have begun by then."""
     begun = [i for i in near if timeline.generations[i].at_ms <= t]
     if begun:

@@ -46,7 +46,7 @@ def test_recorded_generations_are_found_again(seed: int, assignor: str) -> None:
     histories = [read_history("c", "g", recorded_pasts.random_story(rng, assignor), (), {}) for _ in range(4)]
     found = check_reproduced(histories)
     assert sum(len(each) for each in found) == sum(len(history.generations) for history in histories)
-    assert [said.reason for each in found for said in each.values() if said.reason] == []
+    assert [result.reason for each in found for result in each.values() if result.reason] == []
 
 
 @pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)
@@ -78,20 +78,24 @@ def _withholds(then: RecordedGeneration) -> bool:
 
 def _chain(history: RecordedHistory, assignor: str) -> list[dict[int, str]]:
     steps = replay_steps(history, static=False, session_ms=45_000)
-    trail: list[Mapping[int, str]] = []
-    going = replay_group(
-        history, ReplayVariant(assignor, False), steps, RoundDurations([None] * len(history.generations), TIMING), trail
+    owners_log: list[Mapping[int, str]] = []
+    replay = replay_group(
+        history,
+        ReplayVariant(assignor, False),
+        steps,
+        RoundDurations([None] * len(history.generations), TIMING),
+        owners_log,
     )
-    request = next(going, None)
+    request = next(replay, None)
     while request is not None:
         try:
-            request = going.send(answers([request])[0])
+            request = replay.send(answers([request])[0])
         except StopIteration:
             request = None
-    return [dict(each) for each in trail]
+    return [dict(each) for each in owners_log]
 
 
-def test_what_differs_is_told() -> None:
+def test_what_differs_is_reported() -> None:
     """A generation that the assignor would have shared out otherwise counts as not replayed, with a word why."""
     timeline = _story({"a": "ab", "b": "ab"}, ["ab", "a"])
     second = timeline.generations[1]
@@ -131,9 +135,9 @@ def _story(
             for each in ids
         ]
         request = AssignmentRequest(assignor, members, topics, {0: partitions})
-        answer = assign([request])[0]
-        generations.append(recorded_pasts.generation(request, answer, number, number * at_ms, number))
-        owned = dict(zip(ids, answer.assigned, strict=True))
+        response = assign([request])[0]
+        generations.append(recorded_pasts.generation(request, response, number, number * at_ms, number))
+        owned = dict(zip(ids, response.assigned, strict=True))
     last = generations[-1].at_ms
     return Timeline("classic", "consumer", tuple(generations), (), {}, {}, at_ms, last, len(generations))
 
@@ -143,16 +147,16 @@ def _since(member: str, owned: Mapping[str, list[int]], number: int) -> int:
 
 
 def _tables(
-    timeline: Timeline, gone: Iterable[Departure] = (), measured: Mapping[int, MeasuredPause] | None = None
+    timeline: Timeline, departures: Iterable[Departure] = (), measured: Mapping[int, MeasuredPause] | None = None
 ) -> dict[str, list[dict[str, Any]]]:
-    history = read_history("c", "g", timeline, gone, measured or {})
+    history = read_history("c", "g", timeline, departures, measured or {})
     tables = replay_histories([history], ReplayParams(timing=TIMING))
     rows = [row for table in tables for row in table.to_pylist()]
     return {kind: [row for row in rows if row["kind"] == kind] for kind in (GROUP, REBALANCE, REJECTED)}
 
 
-def _replayed(timeline: Timeline, gone: Iterable[Departure] = (), **measured: Any) -> list[dict[str, Any]]:
-    return _tables(timeline, gone, **measured)[GROUP]
+def _replayed(timeline: Timeline, departures: Iterable[Departure] = (), **measured: Any) -> list[dict[str, Any]]:
+    return _tables(timeline, departures, **measured)[GROUP]
 
 
 def _of(rows: Iterable[dict[str, Any]], assignor: str, *, static: bool) -> dict[str, Any]:
@@ -246,12 +250,12 @@ def test_groups_beside_each_other_change_nothing(seed: int) -> None:
     ]
     params = ReplayParams(timing=TIMING)
 
-    def told(some: Iterable[RecordedHistory | RejectedHistory]) -> list[dict[str, Any]]:
-        return sorted((row for table in replay_histories(some, params) for row in table.to_pylist()), key=str)
+    def sorted_rows(selected: Iterable[RecordedHistory | RejectedHistory]) -> list[dict[str, Any]]:
+        return sorted((row for table in replay_histories(selected, params) for row in table.to_pylist()), key=str)
 
-    together = told([*reversed(histories), RejectedHistory("c", "x", "out-of-scope", "no")])
+    together = sorted_rows([*reversed(histories), RejectedHistory("c", "x", "out-of-scope", "no")])
     assert [row for row in together if row["group_id"] != "x"] == sorted(
-        (row for each in histories for row in told([each])), key=str
+        (row for each in histories for row in sorted_rows([each])), key=str
     )
     assert [row["code"] for row in together if row["kind"] == REJECTED] == ["out-of-scope"]
 
@@ -269,13 +273,13 @@ def test_a_static_member_that_is_back_in_place_is_two_rebalances_without() -> No
     named = [each._replace(group_instance_id=instance) for each, instance in zip(first.members, "xy", strict=True)]
     back = [each._replace(group_instance_id=instance) for each, instance in zip(second.members, "yx", strict=True)]
     given = (("c", ("orders", 0, 1)), ("b", ("orders", 2, 3)))
-    kept = {each: {("partition", topic): tuple(some)} for each, (topic, *some) in given}
+    kept = {each: {("partition", topic): tuple(selected)} for each, (topic, *selected) in given}
     back = [each._replace(assignment=kept[each.member_id]) for each in back]
-    told = replace(
+    restarted = replace(
         timeline,
         generations=(replace(first, members=tuple(named)), replace(second, generation_id=1, members=tuple(back))),
     )
-    rows = _replayed(told, [Departure("a", 1, RESTARTED, SURE, "c")])
+    rows = _replayed(restarted, [Departure("a", 1, RESTARTED, SURE, "c")])
     was = _of(rows, "range", static=True)
     assert (was["recorded"], was["rebalances"], was["moved"]) == (True, 0, 0)
     assert _of(rows, "range", static=False)["rebalances"] == 2

@@ -52,7 +52,7 @@ from spark_assign.history.kernel.timeline import (
     Timeline,
 )
 
-LEFT, CRASHED, RESTARTED, IS_THERE, UNKNOWN = "left", "crashed", "restarted", "is-there", "unknown"
+LEFT, CRASHED, RESTARTED, STILL_MEMBER, UNKNOWN = "left", "crashed", "restarted", "is-there", "unknown"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
 
 HEARTBEAT_MS = 5_000

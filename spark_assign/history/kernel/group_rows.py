@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_assign.history.kernel.departures import CRASHED, IS_THERE, RESTARTED, SURE, Departure
+from spark_assign.history.kernel.departures import CRASHED, RESTARTED, STILL_MEMBER, SURE, Departure
 from spark_assign.history.kernel.deploys import Deploy, count_max_per_day, find_rebalance_times, is_flapping
 from spark_assign.history.kernel.generation_changes import GenerationChange
 from spark_assign.history.kernel.history_rows import Row
@@ -304,7 +304,7 @@ def _membership_row(membership: _Membership, end: Generation | None, departure: 
         "since": membership.first.at_ms,
         "until": end.at_ms if end else None,
         "came": membership.join_type,
-        "went": departure.leave_type if departure else IS_THERE,
+        "went": departure.leave_type if departure else STILL_MEMBER,
         "certainty": departure.certainty if departure else SURE,
     }
 
