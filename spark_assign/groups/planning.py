@@ -27,12 +27,11 @@ from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel import plan_groups as kernel
 from spark_assign.groups.kernel.plan_groups import (
     ASSIGNED,
+    CHANGED_TOPIC,
     CONFIGURED,
     METRICS,
-    MOVE,
     ORDER_DEPENDENT,
     REJECTED,
-    REVOCATION,
     WITHHELD,
     PlanParams,
     columns_of,
@@ -43,20 +42,19 @@ from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.partition_slices import expand
 from spark_assign.stores.locations import time_as_run_id
-from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, PLAN_TABLES
+from spark_assign.tables.groups import GROUP_KEY, PLAN_TABLES
 
 if TYPE_CHECKING:
     from spark_assign.stores.run_store import Manifest
 
-_RUN = ("first", "step", "count")
 PLAN_ROWS = from_arrow_schema(kernel.PLAN_ROWS)
 """Spark schema of the tagged rows of the planning pass (`groups.kernel.plan_groups`)."""
 
 _KINDS = {
     "assignments": {ASSIGNED},
     "runs": {ASSIGNED},
-    "moves": {MOVE},
-    "revocations": {REVOCATION},
+    "moves": {CHANGED_TOPIC},
+    "revocations": {CHANGED_TOPIC},
     "metrics": {METRICS},
     "rejected": {REJECTED},
 }
@@ -142,32 +140,26 @@ class Plan:
         A row per partition and owner that loses it, one row where nobody owned it: cluster, group_id, topic, partition,
         from_member_id (null: nobody owned it), to_member_id (null: nobody gets it), reason.
         """
-        rows = expand(self.rows(MOVE).select(*GROUP_KEY, "member_id", "next_member_id", "topic", *_RUN, "reason"))
-        rows = rows.withColumnsRenamed({"member_id": "from_member_id", "next_member_id": "to_member_id"})
-        return rows.select(*PLAN_TABLES["moves"].names)
+        from spark_assign.groups.moves import moved_slices  # only a plan with moves needs pandas
+
+        return expand(moved_slices(self.rows(CHANGED_TOPIC))).select(*PLAN_TABLES["moves"].names)
 
     @cached_property
     def load_moves(self) -> DataFrame:
         """The same, and how much load moves: cluster, group_id, topic, partition, from_member_id, to_member_id, reason,
         load (messages a second that are written to the partition; null where `loads` does not say it)."""
-        rows = self.rows(MOVE).select(
-            *GROUP_KEY,
-            "topic",
-            F.col("member_id").alias("from_member_id"),
-            F.col("next_member_id").alias("to_member_id"),
-            "reason",
-            *("first", "step", "loads"),
-            F.explode(F.expr("sequence(0, count - 1)")).alias("at"),
-        )
-        partition = (F.col("first") + F.col("step") * F.col("at")).alias("partition")
-        load = F.get("loads", F.col("at")).alias("load")
-        return rows.select(*GROUP_KEY, "topic", partition, "from_member_id", "to_member_id", "reason", load)
+        from spark_assign.groups.moves import moved_loads
+
+        return moved_loads(self.rows(CHANGED_TOPIC))
 
     @cached_property
     def revocations(self) -> DataFrame:
         """What living members own and do not keep: cluster, group_id, member_id, topic, partition, next_member_id."""
-        rows = expand(self.rows(REVOCATION).select(*MEMBER_KEY, "next_member_id", "topic", *_RUN))
-        return rows.select(*PLAN_TABLES["revocations"].names)
+        from spark_assign.groups.moves import revoked_slices
+
+        renamed = {"from_member_id": "member_id", "to_member_id": "next_member_id"}
+        rows = revoked_slices(self.rows(CHANGED_TOPIC)).withColumnsRenamed(renamed)
+        return expand(rows).select(*PLAN_TABLES["revocations"].names)
 
     @cached_property
     def metrics(self) -> DataFrame:
@@ -265,7 +257,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     question = build_params(fleet, patterns)
 
     def pass_over(wanted: frozenset[str]) -> DataFrame:
-        told = gather_plan_facts(fleet, patterns, loads=not wanted.isdisjoint({METRICS, MOVE}))
+        told = gather_plan_facts(fleet, patterns, loads=not wanted.isdisjoint({METRICS, CHANGED_TOPIC}))
         columns = StructType([PLAN_ROWS[name] for name in columns_of(wanted)])
         return told.mapInArrow(
             map_arrow_batches(partial(plan_groups, question=replace(question, required_kinds=wanted))), columns

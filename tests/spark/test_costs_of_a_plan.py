@@ -90,6 +90,16 @@ def test_no_query_of_a_plan_is_long(spark: SparkSession) -> None:
         assert set(scans(text).values()) == {1}
 
 
+def test_a_pandas_udf_computes_moves_and_revocations(spark: SparkSession) -> None:
+    """Both are projections of the same pass, evaluated by Arrow in Python without a shuffle of their own."""
+    planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
+    exchanges = physical_plan(planned.runs).count("Exchange")
+    for query in (planned.moves, planned.revocations):
+        text = physical_plan(query)
+        assert "ArrowEvalPython" in text
+        assert text.count("Exchange") == exchanges
+
+
 def test_comparing_is_one_query(spark: SparkSession, counted: Callable[[Callable[[], None]], Work]) -> None:
     """Four assignors before and after a change: at most 30 jobs, and no more than 80,000 characters."""
     fleet = read_fleet(spark, str(SAMPLE))

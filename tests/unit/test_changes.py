@@ -19,6 +19,7 @@ from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
+from tests.plan_rows import with_moves
 from tests.sizes import drawn
 from tests.unit.test_sticky_figures import racks_matter, racks_of
 
@@ -37,7 +38,7 @@ def _decided(rows: list[Row], strategy: str, left: list[dict[str, Any]], *, runs
         [sticky_kernel.facts(rows, runs=runs), pa.Table.from_pylist(left, schema=pa.schema(FACT_TYPES))]
     )
     question = PlanParams((("*", strategy),), (strategy,), racks_known=True)
-    return [row for table in plan_groups(told, question) for row in table.to_pylist()]
+    return with_moves(row for table in plan_groups(told, question) for row in table.to_pylist())
 
 
 def _claims(row: Row, left: list[dict[str, Any]]) -> Iterator[Claim]:

@@ -21,6 +21,7 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.simulation.kernel.settings import Timing
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
+from tests.plan_rows import with_moves
 
 NAMES = ("uniform", "server-range", "range", "sticky", "cooperative-sticky")
 Partition = tuple[int, int]
@@ -177,7 +178,7 @@ def asked(rows: list[Row], assignor: str, *more: dict[str, Any]) -> list[dict[st
     if more:
         facts = pa.concat_tables([facts, pa.Table.from_pylist(list(more), schema=facts.schema)])
     question = PlanParams((("*", assignor),), NAMES)
-    return pa.concat_tables(list(plan_groups(facts, question))).to_pylist()
+    return with_moves(pa.concat_tables(list(plan_groups(facts, question))).to_pylist())
 
 
 def runs_of(rows: list[dict[str, Any]], kind: str) -> set[tuple[str, int, int, int]]:

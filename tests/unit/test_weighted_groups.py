@@ -13,6 +13,7 @@ from spark_assign.comparison.kernel.transition_cost import MAX_ROUNDS
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, PlanParams, plan_groups
+from tests.plan_rows import with_moves
 
 Fact = dict[str, Any]
 ASKED = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), required_kinds=ALL_KINDS, loads_known=True)
@@ -38,7 +39,7 @@ def table(facts: list[Fact]) -> pa.Table:
 
 def rows(facts: list[Fact], asked: PlanParams = ASKED) -> list[Fact]:
     """All rows of the answer."""
-    return [row for answer in plan_groups(table(facts), asked) for row in answer.to_pylist()]
+    return with_moves(row for answer in plan_groups(table(facts), asked) for row in answer.to_pylist())
 
 
 def of_kind(answer: list[Fact], kind: str, *columns: str) -> list[tuple[Any, ...]]:

@@ -21,6 +21,7 @@ from tests.golden.vectors import Row, Sets
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Group
+from tests.plan_rows import with_moves
 from tests.sizes import drawn
 
 NAMES = ("cooperative-sticky", "range", "roundrobin", "sticky")
@@ -66,7 +67,7 @@ def facts(rows: list[Row], assignors: Iterable[str], *more: dict[str, Any]) -> p
 
 def answers(told: pa.Table, question: PlanParams) -> list[dict[str, Any]]:
     """All rows of the answer."""
-    return [row for table in plan_groups(told, question) for row in table.to_pylist()]
+    return with_moves(row for table in plan_groups(told, question) for row in table.to_pylist())
 
 
 def assigned(rows: Iterable[dict[str, Any]]) -> Sets:

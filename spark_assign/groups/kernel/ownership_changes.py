@@ -250,7 +250,7 @@ def list_changes(held: Ownership, taken: IntArray, subscribed: SubscriptionIndex
         Moves(*target.take(fresh).columns[1:], np.full(len(new), NO_MEMBER), target.member[fresh], new),
         Moves(*(np.empty(0, np.int64) for _ in range(7))),
     )
-    stays_claim, stays_target = _stays(claims, target, late)
+    stays_claim, stays_target = find_kept(claims, target, late)
     target, late, taken = (
         target.take(~fresh & ~stays_target),
         late[~fresh & ~stays_target],
@@ -261,7 +261,7 @@ def list_changes(held: Ownership, taken: IntArray, subscribed: SubscriptionIndex
         yield _one_by_one(held, claims.take(claim), target.take(run), late[run], taken[run], subscribed)
 
 
-def _stays(claims: PartitionSlices, target: PartitionSlices, late: BoolArray) -> tuple[BoolArray, BoolArray]:
+def find_kept(claims: PartitionSlices, target: PartitionSlices, late: BoolArray) -> tuple[BoolArray, BoolArray]:
     """The claims and the planned runs that are one and the same, where nobody else claims or gets anything of it."""
     # Where claims are in conflict Kafka may give one partition to two members.
     meeting = np.union1d(crossing_topics(claims), crossing_topics(target))

@@ -5,9 +5,8 @@ A row of the answer is tagged by its `kind`:
     assigned     member_id, topic, first, step, count: a run of the plan
     withheld     the same: its next owner gets it in the round after this one
     order_dependent  the same, of what is assigned or withheld: who gets it hangs on an order that the facts do not say
-    move         topic, first, step, count, member_id (who loses it), next_member_id (who gets it), reason, and of each
-                 of its partitions the messages a second that are written to it (loads; null: nothing is known)
-    revocation   the same of living members: what they have to give up, and who has it next
+    changed_topic  a topic in which a partition changes its owner: partitions, members, member_flags, owned, planned
+                 (`changed_topics`), and the messages per second that are written to each of its partitions (loads)
     metrics      assignor and the figures of a group
     rejected     code, detail: a group that cannot be planned
 """
@@ -25,12 +24,13 @@ import pyarrow as pa
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import is_profile, led_by
 from spark_assign.groups.kernel import assign as by
+from spark_assign.groups.kernel.changed_topics import changed_topics
 from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, MEMBER, IndexedFacts, column, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, group_metrics, load_metrics, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, find_empty_groups, read_group_specs
 from spark_assign.groups.kernel.leader_rules import format_leader
-from spark_assign.groups.kernel.ownership_changes import REASONS, Moves, Ownership, SubscriptionIndex, list_changes
+from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.groups.kernel.topic_columns import slice_rates
 from spark_assign.java.key_index import named
@@ -40,10 +40,10 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 CONFIGURED = "configured"
 """In place of a name: the assignor that each group is configured with."""
 
-ASSIGNED, WITHHELD, ORDER_DEPENDENT, MOVE, REVOCATION, METRICS, REJECTED = (
-    *("assigned", "withheld", "order_dependent", "move", "revocation", "metrics", "rejected"),
+ASSIGNED, WITHHELD, ORDER_DEPENDENT, CHANGED_TOPIC, METRICS, REJECTED = (
+    *("assigned", "withheld", "order_dependent", "changed_topic", "metrics", "rejected"),
 )
-ALL_KINDS = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, MOVE, REVOCATION, METRICS, REJECTED})
+ALL_KINDS = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, CHANGED_TOPIC, METRICS, REJECTED})
 
 _TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
 METRIC_COLUMNS = {
@@ -60,9 +60,11 @@ METRIC_COLUMNS = {
 _NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_METRICS, "bound")
 PLAN_ROWS = pa.schema(
     {
-        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "topic"), _TEXT),
+        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "topic"), _TEXT),
         **dict.fromkeys(("first", "step", "count"), _INT),
-        **dict.fromkeys(("reason", "code", "detail"), _TEXT),
+        **dict.fromkeys(("code", "detail"), _TEXT),
+        "member_ids": pa.list_(_TEXT),
+        **dict.fromkeys(("member_flags", "owned", "planned"), pa.list_(_INT)),
         "loads": pa.list_(_DOUBLE),
         **METRIC_COLUMNS,
     }
@@ -74,8 +76,7 @@ COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
     ASSIGNED: _RUN,
     WITHHELD: _RUN,
     ORDER_DEPENDENT: _RUN,
-    MOVE: (*_RUN, "next_member_id", "reason", "loads"),
-    REVOCATION: (*_RUN, "next_member_id"),
+    CHANGED_TOPIC: ("topic", "partitions", "member_ids", "member_flags", "owned", "planned", "loads"),
     METRICS: tuple(METRIC_COLUMNS),
     REJECTED: ("code", "detail"),
 }
@@ -145,8 +146,8 @@ def _answer(facts: pa.Table, question: PlanParams) -> Iterator[tuple[str, pa.Tab
             figures |= load_metrics(specs, planned.assigned_now)
         yield METRICS, _group_rows(specs, figures, fine)
         yield METRICS, _idle_rows(find_empty_groups(told, set(faults)), facts)
-    if question.required_kinds & {MOVE, REVOCATION}:
-        yield from _changes(specs, compared, planned, question)
+    if CHANGED_TOPIC in question.required_kinds:
+        yield CHANGED_TOPIC, _changed_rows(specs, compared, planned, loads=question.loads_known)
 
 
 def assign_groups(specs: GroupSpecs, assignor: list[str | None], question: PlanParams) -> GroupAssignments:
@@ -273,23 +274,15 @@ def _refusals(specs: GroupSpecs, refused: dict[int, tuple[str, str]]) -> pa.Tabl
     return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
 
 
-def _changes(
-    specs: GroupSpecs, compared: Ownership, planned: GroupAssignments, question: PlanParams
-) -> Iterator[tuple[str, pa.Table]]:
-    taken = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
+def _changed_rows(specs: GroupSpecs, compared: Ownership, planned: GroupAssignments, *, loads: bool) -> pa.Table:
+    """Returns a row for each topic in which a partition changes its owner, or is withheld."""
+    cause = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
     subscribed = SubscriptionIndex(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
-    names = pa.concat_arrays([specs.member_id, specs.facts.member_id])
-    for moves, revocations in list_changes(compared, taken, subscribed):
-        for kind, rows in ((MOVE, moves), (REVOCATION, revocations)):
-            if kind in question.required_kinds and len(rows):
-                yield kind, _move_rows(specs, rows, names, loads=question.loads_known and kind == MOVE)
-
-
-def _move_rows(specs: GroupSpecs, moves: Moves, names: pa.Array, *, loads: bool) -> pa.Table:
-    columns = group_key_columns(specs, specs.topics.group[moves.topic])
-    columns |= {"member_id": named(names, moves.from_member), "next_member_id": named(names, moves.to_member)}
-    columns |= {"topic": named(specs.topic, moves.topic)}
-    columns |= {name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")}
+    member_ids = pa.concat_arrays([specs.member_id, specs.facts.member_id])
+    topics, columns = changed_topics(compared, cause, subscribed, member_ids)
+    columns |= group_key_columns(specs, specs.topics.group[topics]) | {"topic": named(specs.topic, topics)}
     if loads:
-        columns["loads"] = slice_rates(specs.loads, specs.topics, moves.topic, moves.first, moves.step, moves.count)
-    return pa.table(columns | {"reason": pa.array(REASONS).take(pa.array(moves.reason))})
+        first, step = np.zeros(len(topics), np.int64), np.ones(len(topics), np.int64)
+        count = np.maximum(specs.topics.partitions[topics], 0)
+        columns["loads"] = slice_rates(specs.loads, specs.topics, topics, first, step, count)
+    return pa.table(columns)

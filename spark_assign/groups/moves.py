@@ -1,0 +1,108 @@
+"""Moves and cooperative revocations: a pandas UDF turns each topic in which an owner changes into slices.
+
+The pass over whole groups answers a row for each such topic (`groups.kernel.changed_topics`). The UDF compares what is
+owned with what is planned, in the task that has the row; nothing is shuffled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
+
+from spark_assign.groups.kernel.changed_topics import find_deltas
+from spark_assign.groups.kernel.ownership_changes import REASONS
+from spark_assign.tables.groups import GROUP_KEY
+
+_LISTS = ("from_member", "to_member", "first", "step", "count", "reason")
+_DELTAS = StructType([StructField(name, ArrayType(IntegerType(), containsNull=False)) for name in _LISTS])
+_FROM_ROW = ("partitions", "member_flags", "owned", "planned")
+
+
+def moved_slices(changed: DataFrame) -> DataFrame:
+    """Returns every change of owner, as slices.
+
+    Args:
+        changed: the rows of the plan of the kind `changed_topic`.
+
+    Returns:
+        cluster, group_id, topic, from_member_id (null: nobody owned it), to_member_id (null: nobody gets it), first,
+        step, count, reason.
+    """
+    return _slices(changed, revocations=False)
+
+
+def moved_loads(changed: DataFrame) -> DataFrame:
+    """Returns a row for each partition that changes its owner, with its load.
+
+    Args:
+        changed: as for `moved_slices`; `loads` has the rate of each partition of the topic.
+
+    Returns:
+        cluster, group_id, topic, partition, from_member_id, to_member_id, reason, load (messages per second that are
+        written to the partition; null if unknown).
+    """
+
+    def partitions(piece: Column) -> Column:
+        return F.transform(F.sequence(F.lit(0), piece["count"] - 1), lambda at: _partition(piece, at))
+
+    def _partition(piece: Column, at: Column) -> Column:
+        partition = piece["first"] + piece["step"] * at
+        owners = (piece[name].alias(name) for name in ("from_member_id", "to_member_id", "reason"))
+        return F.struct(partition.alias("partition"), *owners, F.get("loads", partition).alias("load"))
+
+    rows = _with_deltas(changed, _moves)
+    return rows.select(*GROUP_KEY, "topic", F.inline(F.flatten(F.transform("slices", partitions))))
+
+
+def revoked_slices(changed: DataFrame) -> DataFrame:
+    """Returns what live members have to give up (KIP-429): the columns of `moved_slices`.
+
+    `to_member_id` gets the slice next; it may be the member that gives it up.
+    """
+    return _slices(changed, revocations=True)
+
+
+def _slices(changed: DataFrame, *, revocations: bool) -> DataFrame:
+    """Returns the slices of all rows: the key of a group, topic, and the columns of a slice."""
+    return _with_deltas(changed, _revocations if revocations else _moves).select(
+        *GROUP_KEY, "topic", F.inline("slices")
+    )
+
+
+def _with_deltas(changed: DataFrame, function: Callable[..., pd.DataFrame]) -> DataFrame:
+    """Adds the slices of each row, as an array of structs."""
+    deltas = pandas_udf(function, _DELTAS)  # type: ignore[call-overload]
+    loads = [name for name in changed.columns if name == "loads"]
+    rows = changed.select(*GROUP_KEY, "topic", "member_ids", *loads, deltas(*_FROM_ROW).alias("delta"))
+    reasons = F.array(*(F.lit(reason) for reason in REASONS))
+    columns = {
+        "from_member_id": _names("member_ids", "from_member"),
+        "to_member_id": _names("member_ids", "to_member"),
+        **{name: F.col(f"delta.{name}") for name in ("first", "step", "count")},
+        "reason": _names(reasons, "reason"),
+    }
+    rows = rows.select(*GROUP_KEY, "topic", *loads, *(column.alias(name) for name, column in columns.items()))
+    return rows.withColumn("slices", F.arrays_zip(*columns))
+
+
+def _names(names: Column | str, indexes: str) -> Column:
+    """Returns the names at the indexes of a list of the delta; null where an index is -1."""
+    return F.transform(F.col(f"delta.{indexes}"), lambda index: F.get(names, index))
+
+
+def _moves(partitions: pd.Series, member_flags: pd.Series, owned: pd.Series, planned: pd.Series) -> pd.DataFrame:
+    return _deltas(partitions, member_flags, owned, planned, revocations=False)
+
+
+def _revocations(partitions: pd.Series, member_flags: pd.Series, owned: pd.Series, planned: pd.Series) -> pd.DataFrame:
+    return _deltas(partitions, member_flags, owned, planned, revocations=True)
+
+
+def _deltas(partitions: pd.Series, *lists: pd.Series, revocations: bool) -> pd.DataFrame:
+    columns = (column.tolist() for column in lists)
+    return pd.DataFrame(find_deltas(partitions.to_numpy("int64"), *columns, revocations=revocations))

@@ -1,0 +1,53 @@
+"""Rows of a plan without Spark: the rows of changed topics as the moves and revocations that the pandas UDF makes of
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from spark_assign.groups.kernel.changed_topics import find_deltas
+from spark_assign.groups.kernel.ownership_changes import REASONS
+
+Row = dict[str, Any]
+
+
+def with_moves(rows: Iterable[Row]) -> list[Row]:
+    """Returns the rows with `move` and `revocation` rows (member_id, next_member_id, topic, first, step, count, reason,
+    loads) instead of `changed_topic` rows."""
+    rows = list(rows)
+    changed = [row for row in rows if row["kind"] == "changed_topic"]
+    others = [row for row in rows if row["kind"] != "changed_topic"]
+    return [*others, *_deltas("move", changed), *_deltas("revocation", changed)]
+
+
+def _deltas(kind: str, changed: list[Row]) -> Iterator[Row]:
+    lists = ([np.array(row[name], np.int64) for row in changed] for name in ("member_flags", "owned", "planned"))
+    partitions = np.array([row["partitions"] for row in changed], np.int64)
+    deltas = find_deltas(partitions, *lists, revocations=kind == "revocation")
+    for number, row in enumerate(changed):
+        of_topic = {name: column[number].tolist() for name, column in deltas.items()}
+        for values in zip(*of_topic.values(), strict=True):
+            delta = dict(zip(of_topic, values, strict=True))
+            yield {
+                **row,
+                "kind": kind,
+                "member_id": _member_id(row, delta["from_member"]),
+                "next_member_id": _member_id(row, delta["to_member"]),
+                "reason": REASONS[delta["reason"]],
+                **{name: delta[name] for name in ("first", "step", "count")},
+                "loads": _loads(row, delta),
+            }
+
+
+def _member_id(row: Row, index: int) -> str | None:
+    return None if index < 0 else row["member_ids"][index]
+
+
+def _loads(row: Row, delta: Row) -> list[float | None] | None:
+    if row.get("loads") is None:
+        return None
+    loads = dict(enumerate(row["loads"]))
+    return [loads.get(delta["first"] + delta["step"] * at) for at in range(delta["count"])]
