@@ -81,7 +81,7 @@ def group_metrics(
         "owned_beyond_count": pa.array(counts.out_of_range),
         "claim_conflicts": pa.array(counts.conflicts),
         "order_dependent": pa.array(compared.sum_by_group(order_dependent.topic, order_dependent.count)),
-        "count_rack_matched": count_rack_matched(specs, given, racks_known=racks_known),
+        "rack_matched": count_rack_matched(specs, given, racks_known=racks_known),
     }
 
 
