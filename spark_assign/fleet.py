@@ -205,7 +205,7 @@ class Fleet:
             >>> fleet.with_members_left(group_id="payments-*", number=1).members.count()
             3
         """
-        from spark_assign.comparison import fleet_changes
+        from spark_assign.comparison import what_if as fleet_changes
 
         by_pattern = member_id is not None or number is not None
         fleet_changes.either("leavers", leavers, by_pattern)
@@ -251,7 +251,7 @@ class Fleet:
             |  joiner-01|
             +-----------+
         """
-        from spark_assign.comparison import fleet_changes
+        from spark_assign.comparison import what_if as fleet_changes
 
         fleet_changes.either("joiners", joiners, number is not None)
         if joiners is None:
@@ -291,7 +291,7 @@ class Fleet:
             |    t|         6|
             +-----+----------+
         """
-        from spark_assign.comparison import fleet_changes
+        from spark_assign.comparison import what_if as fleet_changes
 
         fleet_changes.either("partitions", partitions, topic is not None)
         if partitions is None:
@@ -323,7 +323,7 @@ class Fleet:
             |payments-eu|range@2.8|Java 2.8 (given)|
             +-----------+---------+----------------+
         """
-        from spark_assign.comparison import fleet_changes
+        from spark_assign.comparison import what_if as fleet_changes
 
         return fleet_changes.led_by(self, cluster=cluster, group_id=group_id, library=library, release=release)
 
@@ -354,7 +354,7 @@ class Fleet:
             |payments-eu|  5000.0|
             +-----------+--------+
         """
-        from spark_assign.comparison import fleet_changes
+        from spark_assign.comparison import what_if as fleet_changes
 
         return fleet_changes.with_capacity(self, capacity, load_bound, cluster=cluster, group_id=group_id)
 

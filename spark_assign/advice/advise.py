@@ -12,16 +12,15 @@ from functools import cached_property, partial, reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.advice.kernel import advise as kernel
-from spark_assign.advice.kernel.membership import membership as of_membership
-from spark_assign.advice.kernel.membership.params import MembershipParams as OfMembership
-from spark_assign.advice.kernel.params import AdviceParams
-from spark_assign.advice.kernel.rows import MEMBERSHIP, REPLICAS, SIZE, ZONES
-from spark_assign.advice.kernel.size import size as of_size
-from spark_assign.advice.kernel.zones import zones as of_zones
+from spark_assign.advice.kernel import membership as of_membership
+from spark_assign.advice.kernel import size as of_size
+from spark_assign.advice.kernel import zones as of_zones
+from spark_assign.advice.kernel.advice_items import MEMBERSHIP, REPLICAS, SIZE, ZONES, AdviceParams
+from spark_assign.advice.kernel.membership_modes import MembershipParams as OfMembership
 from spark_assign.advice.membership import membership
-from spark_assign.advice.schemas import ADVISED
 from spark_assign.advice.size import HEADROOM, QUANTILE, size
 from spark_assign.advice.zones import CURRENCY, PRICE, faults, zones
 from spark_assign.comparison.compare import CLIENTS, compare
@@ -59,7 +58,7 @@ _MOVES = ("topic", "partition", "follower_fetching", "saved_per_day", "bytes_per
 class Advised(LazyResult):
     """What to do, as lazy DataFrames (columns: `tables.advice.ADVISE_TABLES`).
 
-    Each table is one pass of every adviser over the fleet, unless `decided` is stored (`with_tagged_rows`).
+    Each table is one pass of every adviser over the fleet, unless its rows are stored (`with_tagged_rows`).
 
     Attributes:
         told: what the passes say, or, read back, what they have said.
@@ -194,7 +193,7 @@ def advise(
         facts += _of_zones(fleet, asked)
     together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), facts)
     work = map_arrow_batches(partial(kernel.advise, asked=asked))
-    return Advised(together.repartition("cluster").mapInArrow(work, ADVISED))
+    return Advised(together.repartition("cluster").mapInArrow(work, from_arrow_schema(kernel.ADVISED)))
 
 
 def _of_membership(fleet: Fleet, settings: Settings | None, restart_ms: int) -> list[DataFrame]:

@@ -11,10 +11,10 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_assign.advice.kernel.membership import membership as kernel
-from spark_assign.advice.kernel.membership.params import MembershipParams
-from spark_assign.advice.schemas import MEMBERSHIP_ANSWER
+from spark_assign.advice.kernel import membership as kernel
+from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.fleet import Fleet
 from spark_assign.groups.faulty_groups import without_faulty_groups
 from spark_assign.simulation.facts import gather_facts
@@ -34,7 +34,7 @@ MEMBERS_PER_TASK, MOST_TASKS = 100, 1_000
 class Membership(LazyResult):
     """What groups are advised to do, as lazy DataFrames (columns: `tables.advice.MEMBERSHIP_TABLES`).
 
-    Each table is one pass over the fleet, unless `decided` is stored (`with_tagged_rows`).
+    Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
 
     Attributes:
         told: what the pass over the fleet says, or, read back, what one has said.
@@ -90,7 +90,7 @@ def membership(
     Every group is played by the simulator (`protocol.simulate`): a rolling restart of its members, and a crash of one,
     dynamic and static, by its own assignor and, if that is eager, by cooperative-sticky; groups of KIP-848 as dynamic
     and as static. What few plays tell of many session timeouts and restart times is in
-    `advice.kernel.membership.option_grid`.
+    `advice.kernel.membership_options`.
 
     Args:
         fleet: topics, groups, members, and what these own. A group in which nobody owns anything is founded first.
@@ -146,7 +146,7 @@ def membership(
     facts = facts.unionByName(_about(fleet), allowMissingColumns=True)
     number = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MOST_TASKS)
     played = facts.repartition(number, *GROUP_KEY).mapInArrow(
-        map_arrow_batches(partial(kernel.membership, asked=asked)), MEMBERSHIP_ANSWER
+        map_arrow_batches(partial(kernel.membership, asked=asked)), from_arrow_schema(kernel.ANSWER)
     )
     refused = fleet.rejected.withColumn("kind", F.lit(kernel.REJECTED))
     return Membership(played.unionByName(refused, allowMissingColumns=True))

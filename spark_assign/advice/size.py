@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_assign.advice.kernel.size import size as kernel
-from spark_assign.advice.kernel.size.candidate_counts import MOST
-from spark_assign.advice.kernel.size.sweep import SizingCriteria
-from spark_assign.advice.schemas import SIZED
+from spark_assign.advice.kernel import size as kernel
+from spark_assign.advice.kernel.size_sweep import MOST, SizingCriteria
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.server import BY_IDS
@@ -36,7 +35,7 @@ OWN = (CONFIGURED,)
 class Size(LazyResult):
     """How many members groups need, as lazy DataFrames (columns: `tables.advice.SIZE_TABLES`).
 
-    Each table is one pass over the fleet, unless `decided` is stored (`with_tagged_rows`).
+    Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
 
     Attributes:
         told: what the pass over the fleet says, or, read back, what one has said.
@@ -83,7 +82,7 @@ def size(
     A number of members is enough if the most loaded one can read what is written to its partitions at the `quantile` of
     their rates, and `headroom` beside it. Rates are taken to be spread normally, and all partitions to have their
     peaks at the same time. What a member can handle is `groups.capacity`, or is measured where members are behind
-    (`groups.kernel.group_metrics.member_capacity`).
+    (`groups.kernel.member_load.capacities`).
 
     Args:
         fleet: clusters, topics, groups and members, and `loads`.
@@ -138,4 +137,4 @@ def size(
     )
     by_id = CONFIGURED in chosen or not set(BY_IDS).isdisjoint(chosen)
     told = facts.facts_by_group(fleet, user_data=bool(own), topic_ids=by_id, in_order=True, loads=True)
-    return Size(told.mapInArrow(map_arrow_batches(partial(kernel.size, asked=asked)), SIZED))
+    return Size(told.mapInArrow(map_arrow_batches(partial(kernel.size, asked=asked)), from_arrow_schema(kernel.SIZED)))

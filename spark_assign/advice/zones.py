@@ -1,8 +1,8 @@
 """What crosses a zone: bytes that groups read across racks, in money, and what would save some of it.
 
 What each group reads from where, today and by the assignors that know racks, is one pass over whole groups
-(`advice.kernel.zones.zones`). Replicas are looked at over all groups that read a partition
-(`advice.kernel.zones.replica_moves`).
+(`advice.kernel.zones`). Replicas are looked at over all groups that read a partition
+(`advice.kernel.replica_moves`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
 
-from spark_assign.advice.kernel.zones import zones as kernel
-from spark_assign.advice.kernel.zones.replica_moves import FOUND, MOVE, REORDER, replica_moves
-from spark_assign.advice.schemas import ZONED
+from spark_assign.advice.kernel import zones as kernel
+from spark_assign.advice.kernel.replica_moves import FOUND, MOVE, REORDER, replica_moves
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.spark.arrow_batches import map_arrow_batches
@@ -61,7 +60,7 @@ _FOUND = StructType([*_READ, *from_arrow_schema(pa.schema(FOUND))])
 class Zones(LazyResult):
     """What crosses a zone, as lazy DataFrames (columns: `tables.advice.ZONES_TABLES`).
 
-    Each table is one pass over the fleet, unless `decided` is stored (`with_tagged_rows`).
+    Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
 
     Attributes:
         told: what the pass over the fleet says, or, read back, what one has said; the other attributes are its tables.
@@ -158,10 +157,10 @@ def zones(
     Returns:
         the zones. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet is
         in `zones` or in `rejected`. A member reads what is written, once, from the preferred leader, or, with follower
-        fetching (KIP-392), from a replica in its rack (`advice.kernel.zones.cross_zone_traffic`); assignors are those
+        fetching (KIP-392), from a replica in its rack (`advice.kernel.cross_zone_traffic`); assignors are those
         of Kafka's Java clients from 3.5 on and of the broker, and ours that know racks there, which are never
         recommended.
-        What is, and why: `advice.kernel.zones.recommend`.
+        What is, and why: `advice.kernel.cross_zone_traffic`.
 
     Raises:
         FleetError: values that no plan can be made from; racks or loads that are missing.
@@ -189,7 +188,11 @@ def zones(
     asked = kernel.ZoneParams(price, currency, worth, follower_fetching)
     of_broker = fleet.groups is not None
     told = facts.facts_by_group(fleet, ["range"], topic_ids=of_broker, in_order=True, loads=True, leaders=True)
-    return Zones(told.mapInArrow(map_arrow_batches(partial(kernel.zones, asked=asked)), ZONED), fleet, asked)
+    return Zones(
+        told.mapInArrow(map_arrow_batches(partial(kernel.zones, asked=asked)), from_arrow_schema(kernel.ZONED)),
+        fleet,
+        asked,
+    )
 
 
 def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching: bool = False) -> DataFrame:

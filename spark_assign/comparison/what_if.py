@@ -1,4 +1,8 @@
-"""Named changes of a fleet, as small values: what would be if members left, joined, or topics grew.
+"""What if: the same fleet after members leave, members join, or topics grow.
+
+Every change is a table of what changes, or shell patterns (`payments-*`) over the fleet's own names.
+
+Named changes of a fleet, as small values: what would be if members left, joined, or topics grew.
 
 A change is a name and a function from fleet to fleet. Those that `Fleet.with_…` knows have a constructor here, and a
 form in words for the command line (`read_change`):
@@ -12,12 +16,166 @@ form in words for the command line (`read_change`):
 
 from __future__ import annotations
 
+import fnmatch
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from spark_assign.fleet import Fleet
-from spark_assign.tables.errors import ConfigError
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_assign.groups.assignors.release_rules import known_lines, read_profile
+from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.spark.java_order import string_order
+from spark_assign.spark.partition_slices import compress
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
+from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN
+
+if TYPE_CHECKING:
+    from spark_assign.fleet import Fleet
+
+_TOPIC = ["cluster", "topic"]
+
+MOST_JOINERS = 100_000
+"""So many new members a group may be given by their number alone: one zero too many is found before Spark is asked."""
+
+
+def matches(**patterns: str) -> Column:
+    """Whether each named column matches its shell pattern."""
+    fits = F.lit(True)
+    for name, pattern in patterns.items():
+        if pattern != "*":
+            fits = fits & F.col(name).rlike(fnmatch.translate(pattern))
+    return fits
+
+
+def _needs(table: str, rows: DataFrame, names: list[str]) -> None:
+    lacking = [name for name in names if name not in rows.columns]
+    if lacking:
+        raise FleetError([Fault(table, name, "the column is missing", "Add it") for name in lacking])
+
+
+def either(table: str, rows: DataFrame | None, by_pattern: bool) -> None:
+    """Refuse a change that is given both as rows and by pattern, or not at all."""
+    if (rows is None) != by_pattern:
+        raise FleetError([Fault(table, "*", "rows and patterns are both given, or neither", "Give one of the two")])
+
+
+def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, number: int | None) -> DataFrame:
+    """The members that match; with `number`, only so many of each group, the first by id."""
+    found = fleet.members.where(matches(cluster=cluster, group_id=group_id, member_id=member_id)).select(*MEMBER_KEY)
+    if number is None:
+        return found
+    by_id = Window.partitionBy(*GROUP_KEY).orderBy(string_order("member_id"))
+    return found.withColumn("nth", F.row_number().over(by_id)).where(F.col("nth") <= number).drop("nth")
+
+
+def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
+    """The fleet without these members; what they owned goes to `departed`, their tasks to `departed_tasks`."""
+    _needs("leavers", gone, MEMBER_KEY)
+    gone = gone.select(*MEMBER_KEY).distinct()
+    change: dict[str, DataFrame] = {
+        name: getattr(fleet, name).join(gone, MEMBER_KEY, "left_anti")
+        for name in ("members", "subscriptions", "owned", "owned_runs", "tasks")
+        if getattr(fleet, name) is not None
+    }
+    owned = fleet.owned_runs if fleet.owned is None else fleet.owned
+    if owned is not None:
+        left = owned.join(gone, MEMBER_KEY, "left_semi")
+        left = left.select(*MEMBER_KEY, "topic", "first", "step", "count") if fleet.owned is None else compress(left)
+        change["departed"] = left if fleet.departed is None else fleet.departed.unionByName(left)
+    if fleet.tasks is not None:
+        had = fleet.tasks.join(gone, MEMBER_KEY, "left_semi")
+        before = fleet.departed_tasks
+        change["departed_tasks"] = had if before is None else before.unionByName(had, allowMissingColumns=True)
+    return replace(fleet, **change)
+
+
+def joiners(fleet: Fleet, *, cluster: str, group_id: str, number: int, member_id: str) -> DataFrame:
+    """`number` new members for every group that matches: cluster, group_id, member_id."""
+    if not 1 <= number <= MOST_JOINERS:
+        problem = f"{number:,} members are to join every group that matches, expected 1 to {MOST_JOINERS:,}"
+        raise FleetError([Fault("joiners", "number", problem, "Give more as a table of joiners")])
+    groups = fleet.members.where(matches(cluster=cluster, group_id=group_id)).select(*GROUP_KEY).distinct()
+    nth = F.explode(F.sequence(F.lit(1), F.lit(number)))
+    return groups.select(*GROUP_KEY, nth.alias("nth")).select(
+        *GROUP_KEY, F.concat(F.lit(member_id), F.format_string("%02d", "nth")).alias("member_id")
+    )
+
+
+def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Fleet:
+    """The fleet with these members too, who own nothing."""
+    _needs("joiners", new, MEMBER_KEY)
+    known = [field.name for field in MEMBERS.fields if field.name in new.columns]
+    members = fleet.members.unionByName(new.select(*known), allowMissingColumns=True)
+    if topics is not None:
+        asked = new.select(*MEMBER_KEY, F.explode(F.array(*(F.lit(topic) for topic in topics))).alias("topic"))
+    else:
+        of_group = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
+        asked = new.select(*MEMBER_KEY).join(of_group, GROUP_KEY)
+    return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(asked, True))
+
+
+def led_by(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
+    """The fleet with another leader's library and release in the groups that match."""
+    if library not in LIBRARIES:
+        known = ", ".join(LIBRARIES)
+        raise FleetError([Fault("groups", "client_library", f"{library!r} is not known", f"Give one of {known}")])
+    if library == "Java" and release is not None and read_profile(f"sticky@{release}") is None:
+        problem = f"no release of Kafka's clients is known as {release!r}"
+        raise FleetError([Fault("groups", "client_version", problem, f"These answer alike: {known_lines()}")])
+    groups = _groups_of(fleet)
+    matching = matches(cluster=cluster, group_id=group_id)
+    told = {"client_library": library, "client_version": release, "certainty": "given"}
+    led = {name: F.when(matching, F.lit(value)).otherwise(F.col(name)) for name, value in told.items()}
+    return replace(fleet, groups=groups.withColumns(led))
+
+
+def with_capacity(
+    fleet: Fleet, capacity: float | None, load_bound: float | None, *, cluster: str, group_id: str
+) -> Fleet:
+    """The fleet with these numbers in the groups that match; null leaves them as they are."""
+    given = {name: value for name, value in (("capacity", capacity), ("load_bound", load_bound)) if value is not None}
+    if not given:
+        raise FleetError([Fault("groups", "capacity", "nothing is given", "Give capacity, load_bound or both")])
+    if capacity is not None and not 0 < capacity < math.inf:
+        raise FleetError([Fault("groups", "capacity", f"it is {capacity}", "Give messages a second, above 0")])
+    if load_bound is not None and not 1 <= load_bound < math.inf:
+        raise FleetError([Fault("groups", "load_bound", f"it is {load_bound}", "Give how many times the mean, from 1")])
+    groups, matching = _groups_of(fleet), matches(cluster=cluster, group_id=group_id)
+    for name, value in given.items():
+        before = F.col(name) if name in groups.columns else F.lit(None).cast("double")
+        groups = groups.withColumn(name, F.when(matching, F.lit(float(value))).otherwise(before))
+    return replace(fleet, groups=groups)
+
+
+def _groups_of(fleet: Fleet) -> DataFrame:
+    """The table `groups`, with a row for every group where the fleet has none."""
+    if fleet.groups is not None:
+        return fleet.groups
+    nothing = [field for field in GROUPS if field.nullable and field.metadata != ONLY_IF_GIVEN]
+    named = fleet.members.select(*GROUP_KEY).distinct()
+    return named.withColumns({field.name: F.lit(None).cast(field.dataType) for field in nothing})
+
+
+def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, to: int | None) -> DataFrame:
+    """New partition counts of the topics that match: cluster, topic, partitions."""
+    if (factor is None) == (to is None):
+        raise FleetError([Fault("topics", "partitions", "factor and to are both given, or neither", "Give one")])
+    count = F.lit(to) if factor is None else F.ceil(F.col("partitions") * F.lit(float(factor)))
+    return fleet.topics.where(matches(cluster=cluster, topic=topic)).select(
+        *_TOPIC, count.try_cast("int").alias("partitions")
+    )
+
+
+def with_counts(fleet: Fleet, counts: DataFrame) -> Fleet:
+    """The fleet with these partition counts; topics that it does not have are added."""
+    _needs("partitions", counts, [*_TOPIC, "partitions"])
+    others = fleet.topics.join(counts.select(*_TOPIC), _TOPIC, "left_anti")
+    new = counts.select(*_TOPIC, F.col("partitions").try_cast("int").alias("partitions"))
+    return replace(fleet, topics=others.unionByName(new, allowMissingColumns=True))
+
 
 FORMS = (
     "as-is, leave:GROUPS:NUMBER, leave-members:MEMBERS, join:GROUPS:NUMBER, partitions:TOPICS:COUNT or "

@@ -1,1 +1,3 @@
-"""Moving groups to the consumer protocol, to another client release, or from eager to cooperative rebalancing."""
+"""Migrations of groups: to the consumer protocol, to another client release, and from eager to cooperative
+rebalancing.
+"""

@@ -1,14 +1,14 @@
-"""From the eager to the cooperative protocol without stopping the group: two rolling bounces (KIP-429).
+"""Switches a group from the eager to the cooperative protocol without stopping it: two rolling bounces (KIP-429).
 
-First bounce: every member gets `cooperative-sticky` beside what it has; it still is eager, as not all of its assignors
-are cooperative. Second bounce: every member keeps `cooperative-sticky` alone. In between the group always has an
-assignor that all members support. Without the first bounce it has not: the first member that comes back is refused by
-the coordinator (INCONSISTENT_GROUP_PROTOCOL) and stays out.
+In the first bounce, every member adds `cooperative-sticky` to its assignors; it is still eager, because not all of its
+assignors are cooperative. In the second bounce, every member keeps only `cooperative-sticky`. In between, the group
+always has an assignor that all members support. Without the first bounce it doesn't: the coordinator rejects the first
+member that rejoins (INCONSISTENT_GROUP_PROTOCOL).
 
-These steps hold for Java and franz-go only. Other libraries do not start with a list that mixes eager and cooperative
-assignors, or have no cooperative one (`groups.kernel.client_libraries`, with the sources): there all members have to
-stop first. A restart of a member that is known to run on such a library is refused; `holds_for` says what is known of a
-group.
+These steps are valid only for Java and franz-go. Other libraries don't start with a list that mixes eager and
+cooperative assignors, or have no cooperative assignor (`groups.kernel.client_libraries`, with sources): all of their
+members must stop first. The plan rejects the restart of a member that is known to use such a library; `holds_for`
+returns what is known about a group.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.simulation import EVENTS, UPGRADE
 
-Strategies = tuple[str, ...]
+Assignors = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _Step:
-    number: int
+    ordinal: int
     bounce: int
     member_id: str
-    strategies: Strategies
+    assignors: Assignors
     eager: int
     client: str | None
-    refused: str | None
+    reason: str | None
 
 
 @dataclass(frozen=True)
-class _Carried:
-    """What a member runs with: its assignors, and its library."""
+class _MemberConfig:
+    """The assignors and the client library of a member."""
 
-    strategies: Strategies
+    assignors: Assignors
     client: Client
 
 
@@ -69,47 +69,47 @@ def upgrade_plan(
     order: Sequence[tuple[str, Sequence[str]]] | None = None,
     settings: Settings | None = None,
 ) -> DataFrame:
-    """The restarts that take one group from the eager to the cooperative protocol, simulated one after the other.
+    """Simulates the restarts that switch one group from the eager to the cooperative protocol, one after the other.
 
     Args:
-        fleet: has the group; see `simulate`. What its members run with now: `Settings.members`, else `groups.assignor`.
-        cluster: of the group.
-        group_id: of the group.
-        order: restarts in place of the two bounces: member id and its assignors from then on.
-        settings: times and strategies; null: Kafka's defaults.
+        fleet: a fleet with the group; see `simulate`. The current assignors of the members come from
+            `Settings.members`, else from `groups.assignor`.
+        cluster: the cluster of the group.
+        group_id: the id of the group.
+        order: the restarts, instead of the two bounces: a member id, and the assignors of the member afterward.
+        settings: times and assignors; `None` for Kafka's defaults.
 
     Returns:
-        a row per restart; see `tables.simulation.UPGRADE`. A restart after which the group would have no assignor in
-        common, or for which the member's library would not start, is refused, with the reason; what comes after it is
-        not simulated.
+        one row per restart; see `tables.simulation.UPGRADE`. A restart is rejected, with the reason, if it would leave
+        the group without a common assignor, or if the member's library wouldn't start. Later restarts aren't simulated.
 
     Raises:
         FleetError: the fleet has no such group.
-        ValueError: `order` names a member or an assignor that there is not.
+        ValueError: `order` has an unknown member or assignor.
     """
     settings = settings or Settings()
     spark = fleet.members.sparkSession
     group = spark.createDataFrame(pa.table({"cluster": [cluster], "group_id": [group_id]}))
-    one = fleet.only(group)
-    carried = _carried(one, settings)
-    if not carried:
+    group_fleet = fleet.only(group)
+    configs = _read_configs(group_fleet, settings)
+    if not configs:
         problem = f"there is no group {group_id!r} in cluster {cluster!r}"
         raise FleetError([Fault("members", "group_id", problem, "Name a group of the fleet")])
-    steps = list(_steps(carried, order))
+    steps = list(_plan_steps(configs, order))
     apart = 2 * (settings.session_timeout_ms + settings.max_poll_interval_ms)
     events = [
         {
             "cluster": cluster,
             "group_id": group_id,
-            "at_ms": step.number * apart,
+            "at_ms": step.ordinal * apart,
             "event": "member-restarts",
             "member_id": step.member_id,
-            "assignors": list(step.strategies),
+            "assignors": list(step.assignors),
         }
         for step in steps
-        if step.refused is None
+        if step.reason is None
     ]
-    rounds = simulate(one, _table(fleet, events, EVENTS), "configured", settings).rounds
+    rounds = simulate(group_fleet, _to_table(fleet, events, EVENTS), "configured", settings).rounds
     of_step = (
         rounds.groupBy(F.floor(F.col("begin_ms") / apart).cast("int").alias("step"))
         .agg(
@@ -125,39 +125,41 @@ def upgrade_plan(
         {
             "cluster": cluster,
             "group_id": group_id,
-            "step": step.number,
+            "step": step.ordinal,
             "bounce": step.bounce,
             "member_id": step.member_id,
-            "strategies": list(step.strategies),
+            "strategies": list(step.assignors),
             "eager_members": step.eager,
             "client": step.client,
-            "refused": step.refused,
+            "refused": step.reason,
         }
         for step in steps
     ]
-    told = _table(fleet, rows, StructType([each for each in UPGRADE.fields if each.name in (rows[0] if rows else ())]))
+    told = _to_table(
+        fleet, rows, StructType([each for each in UPGRADE.fields if each.name in (rows[0] if rows else ())])
+    )
     return told.join(of_step, "step", "left").select(*UPGRADE.names).orderBy("step")
 
 
 def holds_for(fleet: Fleet, cluster: str, group_id: str, settings: Settings | None = None) -> str:
-    """For which clients the steps of `upgrade_plan` hold, and what that means for this group; in words.
+    """Returns, as text, the clients that the steps of `upgrade_plan` are valid for, and what that means for this group.
 
-    Reads the members of the group. Arguments as for `upgrade_plan`.
+    Reads the members of the group. For the arguments, see `upgrade_plan`.
     """
     group = fleet.members.sparkSession.createDataFrame(pa.table({"cluster": [cluster], "group_id": [group_id]}))
-    carried = _carried(fleet.only(group), settings or Settings())
-    now = next((likes[0] for likes in (each.strategies for each in carried.values())), None)
-    clients = count_clients(each.client for each in carried.values())
+    configs = _read_configs(fleet.only(group), settings or Settings())
+    now = next((likes[0] for likes in (each.assignors for each in configs.values())), None)
+    clients = count_clients(each.client for each in configs.values())
     way = plan_switch(now, COOPERATIVE, clients)
     allowed = " and ".join(each.name for each in LIBRARIES.values() if each.mixes)
     return f"Rolling steps hold for {allowed} clients only. {format_known_clients(clients)} {way.text}"
 
 
-def _carried(one: Fleet, settings: Settings) -> dict[str, _Carried]:
-    """What the members of the group run with, by member id."""
-    members = one.members.select(*GROUP_KEY, "member_id", "client_id")
-    if one.groups is not None:
-        members = members.join(one.groups.select(*GROUP_KEY, "assignor"), GROUP_KEY, "left")
+def _read_configs(group_fleet: Fleet, settings: Settings) -> dict[str, _MemberConfig]:
+    """Returns the configuration of each member of the group, by member id."""
+    members = group_fleet.members.select(*GROUP_KEY, "member_id", "client_id")
+    if group_fleet.groups is not None:
+        members = members.join(group_fleet.groups.select(*GROUP_KEY, "assignor"), GROUP_KEY, "left")
     else:
         members = members.withColumn("assignor", F.lit(None).cast("string"))
     if settings.members is not None:
@@ -167,7 +169,7 @@ def _carried(one: Fleet, settings: Settings) -> dict[str, _Carried]:
         members = members.withColumn("partition_assignment_strategy", F.lit(None).cast("array<string>"))
     rows = members.orderBy("member_id").collect()  # the members of one group
     return {
-        row["member_id"]: _Carried(
+        row["member_id"]: _MemberConfig(
             tuple(row["partition_assignment_strategy"] or ([row["assignor"]] if row["assignor"] else KAFKA_DEFAULT)),
             detect_library(row["group_id"], row["client_id"], row["member_id"], row["assignor"]),
         )
@@ -175,46 +177,48 @@ def _carried(one: Fleet, settings: Settings) -> dict[str, _Carried]:
     }
 
 
-def _two_bounces(carried: dict[str, _Carried]) -> Iterable[tuple[int, str, Strategies]]:
-    for member_id, each in carried.items():
-        yield 1, member_id, (COOPERATIVE, *(name for name in each.strategies if name != COOPERATIVE))
-    for member_id in carried:
+def _two_bounces(configs: dict[str, _MemberConfig]) -> Iterable[tuple[int, str, Assignors]]:
+    for member_id, each in configs.items():
+        yield 1, member_id, (COOPERATIVE, *(name for name in each.assignors if name != COOPERATIVE))
+    for member_id in configs:
         yield 2, member_id, (COOPERATIVE,)
 
 
-def _steps(carried: dict[str, _Carried], order: Sequence[tuple[str, Sequence[str]]] | None) -> Iterable[_Step]:
-    """The restarts, each with the reason why it cannot be if it cannot."""
-    now = {name: each.strategies for name, each in carried.items()}
-    refused: str | None = None
+def _plan_steps(
+    configs: dict[str, _MemberConfig], order: Sequence[tuple[str, Sequence[str]]] | None
+) -> Iterable[_Step]:
+    """Yields the restarts, each with the reason if it is rejected."""
+    now = {name: each.assignors for name, each in configs.items()}
+    reason: str | None = None
     seen: dict[str, int] = {}
-    restarts = [(0, name, tuple(likes)) for name, likes in order] if order is not None else list(_two_bounces(carried))
-    for number, (bounce, member_id, strategies) in enumerate(restarts, 1):
-        if member_id not in carried:
+    restarts = [(0, name, tuple(likes)) for name, likes in order] if order is not None else list(_two_bounces(configs))
+    for ordinal, (bounce, member_id, assignors) in enumerate(restarts, 1):
+        if member_id not in configs:
             raise ValueError(
-                f"order: the group has no member {member_id!r}; it has {', '.join(sorted(carried)[:5])}, …"
+                f"order: the group has no member {member_id!r}; it has {', '.join(sorted(configs)[:5])}, …"
             )
-        if unknown := sorted(set(strategies) - ASSIGNORS.keys()) or not strategies:
-            raise ValueError(f"order: step {number} has assignors {unknown}; there are {', '.join(ASSIGNORS)}")
+        if unknown := sorted(set(assignors) - ASSIGNORS.keys()) or not assignors:
+            raise ValueError(f"order: step {ordinal} has assignors {unknown}; there are {', '.join(ASSIGNORS)}")
         seen[member_id] = seen.get(member_id, 0) + 1
         others = [likes for name, likes in now.items() if name != member_id]
-        library = carried[member_id].client.library
-        if refused is not None:
+        library = configs[member_id].client.library
+        if reason is not None:
             why: str | None = "not reached: a restart before it is refused"
         else:
-            why = refused = _not_started(library, strategies) or _refusal(member_id, strategies, others, now)
+            why = reason = _startup_error(library, assignors) or _join_error(member_id, assignors, others, now)
             if why is None:
-                now[member_id] = strategies
-        yield _Step(number, bounce or seen[member_id], member_id, strategies, _eager(now), library, why)
+                now[member_id] = assignors
+        yield _Step(ordinal, bounce or seen[member_id], member_id, assignors, _count_eager(now), library, why)
 
 
-def _not_started(library: str | None, strategies: Strategies) -> str | None:
-    """Why a consumer of this library would not start with these assignors."""
+def _startup_error(library: str | None, assignors: Assignors) -> str | None:
+    """Returns why a consumer of this library wouldn't start with these assignors; `None` if it would."""
     if library is None:
         return None
     known = LIBRARIES[library]
-    if lacking := [name for name in strategies if name not in known.assignors]:
+    if lacking := [name for name in assignors if name not in known.assignors]:
         return f"{library} has no {', '.join(lacking)}"
-    if not known.mixes and COOPERATIVE in strategies and len(set(strategies)) > 1:
+    if not known.mixes and COOPERATIVE in assignors and len(set(assignors)) > 1:
         return (
             f"{library} does not start with eager and cooperative assignors in one list: stop all members, then start "
             f"them with {COOPERATIVE} alone"
@@ -222,27 +226,27 @@ def _not_started(library: str | None, strategies: Strategies) -> str | None:
     return None
 
 
-def _refusal(
-    member_id: str, strategies: Strategies, others: Sequence[Strategies], now: dict[str, Strategies]
+def _join_error(
+    member_id: str, assignors: Assignors, others: Sequence[Assignors], now: dict[str, Assignors]
 ) -> str | None:
-    """Why a member with these assignors cannot join the others."""
-    common = set(strategies).intersection(*others)
+    """Returns why a member with these assignors can't join the other members; `None` if it can."""
+    common = set(assignors).intersection(*others)
     if common:
         return None
-    missing = sorted(name for name, likes in now.items() if name != member_id and not set(likes) & set(strategies))
+    missing = sorted(name for name, likes in now.items() if name != member_id and not set(likes) & set(assignors))
     shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
     return (
-        f"INCONSISTENT_GROUP_PROTOCOL: {member_id} would support only {', '.join(strategies)}, which not all others do"
+        f"INCONSISTENT_GROUP_PROTOCOL: {member_id} would support only {', '.join(assignors)}, which not all others do"
         + (f" ({shown})" if shown else "")
         + "; it could not join, and its partitions would go to the others. Finish the bounce that adds it first"
     )
 
 
-def _eager(now: dict[str, Strategies]) -> int:
-    return sum(not is_cooperative(strategies) for strategies in now.values())
+def _count_eager(now: dict[str, Assignors]) -> int:
+    return sum(not is_cooperative(assignors) for assignors in now.values())
 
 
-def _table(fleet: Fleet, rows: Sequence[Mapping[str, object]], schema: StructType) -> DataFrame:
+def _to_table(fleet: Fleet, rows: Sequence[Mapping[str, object]], schema: StructType) -> DataFrame:
     nullable = StructType([StructField(field.name, field.dataType) for field in schema.fields])
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=to_arrow_schema(nullable))
     return fleet.members.sparkSession.createDataFrame(table, nullable)

@@ -1,7 +1,7 @@
-"""The way over to the broker's protocol (KIP-848): of every classic group whether to go, how, and what it costs.
+"""Plans the migration of every classic group to the consumer protocol (KIP-848): whether, how, and at what cost.
 
-All of it is one pass over whole groups (`migration.kernel`): the broker's assignor is asked, each restart of a rolling
-upgrade is played, and what is found is judged.
+One pass over complete groups (`migration.kernel.migrate`) plans with the broker's assignor, simulates each restart of
+the rolling migration, and judges the result.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
@@ -20,7 +21,6 @@ from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.registry import find_assignor
 from spark_assign.migration.kernel import migrate as kernel
 from spark_assign.migration.kernel.migration_verdict import GO, STAY, WARN, Policy
-from spark_assign.migration.schemas import MIGRATED
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
@@ -30,12 +30,12 @@ from spark_assign.tables.errors import ConfigError
 
 @dataclass(frozen=True)
 class Migration(LazyResult):
-    """What becomes of a fleet's groups, as lazy DataFrames (columns: `tables.comparison.MIGRATION_TABLES`).
+    """The migration of a fleet's groups, as lazy DataFrames (columns: `tables.comparison.MIGRATION_TABLES`).
 
-    Each table is one pass over the fleet, unless `decided` is stored (`with_tagged_rows`).
+    Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
 
     Attributes:
-        told: what the pass over the fleet says, or, read back, what one has said.
+        rows: the tagged rows of the pass, computed or read back.
 
     Examples:
         >>> m = migrate(fleet, library="Java")
@@ -52,25 +52,27 @@ class Migration(LazyResult):
 
     @cached_property
     def migrations(self) -> DataFrame:
-        """A row per group of consumers: whether to go, why, what it costs, and the way back."""
+        """One row per consumer group: whether to migrate, why, what it costs, and the way back."""
         rows = self._rows(kernel.OF_GROUP)
-        order = F.array_position(F.array(*(F.lit(verdict) for verdict in (GO, WARN, STAY))), F.col("verdict"))
-        several = F.when(F.col("codes") == "", F.lit(0)).otherwise(F.size(F.split("codes", ", ")))
-        lost = F.coalesce(F.col("cross_rack_after") - F.col("cross_rack_before"), F.lit(0))
-        share = F.coalesce(F.col("moved") / F.greatest("partitions", F.lit(1)), F.lit(0.0))
-        best_first = Window.orderBy(order, several, F.greatest(lost, F.lit(0)), share, "cluster", "group_id")
-        placed = rows.where(order > 0).withColumn("rank", F.row_number().over(best_first))
-        rest = rows.where(order == 0).withColumn("rank", F.lit(None).cast("int"))
-        return placed.unionByName(rest).select(*MIGRATION_TABLES["migrations"].names)
+        verdict_order = F.array_position(F.array(*(F.lit(verdict) for verdict in (GO, WARN, STAY))), F.col("verdict"))
+        num_codes = F.when(F.col("codes") == "", F.lit(0)).otherwise(F.size(F.split("codes", ", ")))
+        added_cross_rack = F.coalesce(F.col("cross_rack_after") - F.col("cross_rack_before"), F.lit(0))
+        moved_share = F.coalesce(F.col("moved") / F.greatest("partitions", F.lit(1)), F.lit(0.0))
+        ranking = Window.orderBy(
+            verdict_order, num_codes, F.greatest(added_cross_rack, F.lit(0)), moved_share, "cluster", "group_id"
+        )
+        ranked = rows.where(verdict_order > 0).withColumn("rank", F.row_number().over(ranking))
+        unranked = rows.where(verdict_order == 0).withColumn("rank", F.lit(None).cast("int"))
+        return ranked.unionByName(unranked).select(*MIGRATION_TABLES["migrations"].names)
 
     @cached_property
     def steps(self) -> DataFrame:
-        """A row per step of each group that is not there yet."""
+        """One row per step of each group that doesn't use the consumer protocol yet."""
         return self._rows(kernel.OF_STEP, MIGRATION_TABLES["steps"])
 
     @cached_property
     def rejected(self) -> DataFrame:
-        """Groups that nothing can be said of, and those that are no groups of consumers."""
+        """Groups that can't be analyzed, and groups that aren't consumer groups."""
         return self._rows(kernel.REJECTED, MIGRATION_TABLES["rejected"])
 
 
@@ -84,32 +86,34 @@ def migrate(
     what_if: Sequence[str] | None = None,
     settings: Settings | None = None,
 ) -> Migration:
-    """What a rolling upgrade to `group.protocol=consumer` does to every classic group of a fleet.
+    """Simulates a rolling restart to `group.protocol=consumer` of every classic group of a fleet.
 
     The rules are those of Kafka's coordinator (`GroupMetadataManager.validateOnlineUpgrade`,
-    `ConsumerGroup.fromClassicGroup`); `migration.kernel` has them, and what speaks for and against.
+    `ConsumerGroup.fromClassicGroup`); see `migration.kernel.migration_verdict` for the verdicts.
 
     Args:
-        fleet: clusters, topics, groups and members.
-        to: the broker's assignor: `uniform`, which it takes by itself, or `server-range`.
+        fleet: clusters, topics, groups, and members.
+        to: the broker's assignor: `uniform` (the broker's default) or `server-range`.
         policy: `group.consumer.migration.policy` of the brokers: `bidirectional` (Kafka's default), `upgrade`,
-            `downgrade` or `disabled`.
-        max_size: `group.consumer.max.size` of the brokers; null: no limit.
-        library: that of members whose client ids do not tell (`groups.kernel.client_libraries.LIBRARIES`); null: not
-            known, which is a warning.
-        what_if: assignors that the broker does not have, asked how many partitions would be read across racks in the
-            end; by default the one of ours that is `to` with racks (`rack-uniform`, `rack-server-range`).
-        settings: times by which pauses are counted; by default those of the simulation. Its tables are not for this.
+            `downgrade`, or `disabled`.
+        max_size: `group.consumer.max.size` of the brokers; `None` for no limit.
+        library: the library of members with unrecognized client ids (`groups.kernel.client_libraries.LIBRARIES`);
+            `None` if unknown, which is a warning.
+        what_if: assignors that the broker doesn't have, to count the partitions that they would read across racks; by
+            default, the rack-aware variant of `to` (`rack-uniform` or `rack-server-range`).
+        settings: the times to estimate pauses from; by default, those of the simulation. Settings with tables are
+            rejected.
 
     Returns:
-        the migration. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet
-        is in `migrations` or in `rejected`, where groups of Connect, share groups and streams groups are, by name.
+        the migration. Its tables are lazy, except for one look at the fleet's sizes and values. Every group of the
+        fleet is in `migrations` or in `rejected`; the latter has the groups of Connect, share groups, and streams
+        groups.
 
     Raises:
-        UnknownAssignorError: no such assignor.
-        FleetError: values that no plan can be made from.
-        ConfigError: `to`, `policy`, `max_size` or `library` is none that there is.
-        ValueError: settings with tables.
+        UnknownAssignorError: there is no such assignor.
+        FleetError: the fleet has values that no plan can be computed from.
+        ConfigError: `to`, `policy`, `max_size`, or `library` is invalid.
+        ValueError: the settings have tables.
 
     Examples:
         >>> m = migrate(fleet, library="Java").migrations.orderBy("rank")
@@ -129,37 +133,41 @@ def migrate(
         raise ConfigError(f"to {to}: the broker has {' and '.join(KAFKAS)}; others can be asked by what_if")
     if max_size is not None and max_size < 1:
         raise ConfigError(f"max_size {max_size}: group.consumer.max.size is 1 or more")
-    asked = kernel.MigrationParams(
+    params = kernel.MigrationParams(
         to=to,
-        policy=_policy(policy),
-        most=max_size,
-        clients=_library(library),
-        what_if=(dict(zip(KAFKAS, OURS, strict=True))[to],) if what_if is None else _known(what_if),
+        policy=_parse_policy(policy),
+        max_size=max_size,
+        clients=_resolve_library(library),
+        what_if=(dict(zip(KAFKAS, OURS, strict=True))[to],) if what_if is None else _check_assignors(what_if),
         timing=settings.timing,
         racks_known=fleet.racks_known,
     )
     _ = fleet.sizes
-    told = facts.facts_by_group(fleet, clients=True, topic_ids=True)
-    return Migration(told.mapInArrow(map_arrow_batches(partial(kernel.migrate, asked=asked)), MIGRATED))
+    tagged_facts = facts.facts_by_group(fleet, clients=True, topic_ids=True)
+    return Migration(
+        tagged_facts.mapInArrow(
+            map_arrow_batches(partial(kernel.migrate, params=params)), from_arrow_schema(kernel.MIGRATED)
+        )
+    )
 
 
-def _policy(policy: str) -> Policy:
+def _parse_policy(policy: str) -> Policy:
     try:
         return Policy(policy)
     except ValueError:
         raise ConfigError(f"policy {policy}: expected one of {', '.join(Policy)}") from None
 
 
-def _library(name: str | None) -> str | None:
+def _resolve_library(name: str | None) -> str | None:
     if name is None:
         return None
-    known = {name.casefold(): name for name in LIBRARIES}
-    if name.casefold() not in known:
+    libraries = {name.casefold(): name for name in LIBRARIES}
+    if name.casefold() not in libraries:
         raise ConfigError(f"library {name}: expected one of {', '.join(LIBRARIES)}")
-    return known[name.casefold()]
+    return libraries[name.casefold()]
 
 
-def _known(asked: Sequence[str]) -> tuple[str, ...]:
-    for name in asked:
+def _check_assignors(assignors: Sequence[str]) -> tuple[str, ...]:
+    for name in assignors:
         find_assignor(name)
-    return tuple(asked)
+    return tuple(assignors)

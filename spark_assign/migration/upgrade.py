@@ -1,7 +1,6 @@
-"""The way to another release of Kafka's clients: of every classic group who leads meanwhile, and what moves.
+"""Simulates the upgrade of every classic group to another release of Kafka's clients: who leads, and what moves.
 
-All of it is one pass over whole groups (`migration.kernel.upgrade`), in which each restart of a rolling upgrade is
-played.
+One pass over complete groups (`migration.kernel.upgrade`) simulates each restart of the rolling upgrade.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, known_lines, read_profile
-from spark_assign.migration.kernel.upgrade import upgrade as kernel
-from spark_assign.migration.schemas import UPGRADED
+from spark_assign.migration.kernel import upgrade as kernel
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.comparison import UPGRADE_TABLES
@@ -24,12 +23,12 @@ from spark_assign.tables.errors import ConfigError
 
 @dataclass(frozen=True)
 class Upgrade(LazyResult):
-    """What becomes of a fleet's groups, as lazy DataFrames (columns: `tables.comparison.UPGRADE_TABLES`).
+    """The upgrade of a fleet's groups, as lazy DataFrames (columns: `tables.comparison.UPGRADE_TABLES`).
 
-    Each table is one pass over the fleet, unless `decided` is stored (`with_tagged_rows`).
+    Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
 
     Attributes:
-        told: what the pass over the fleet says, or, read back, what one has said.
+        rows: the tagged rows of the pass, computed or read back.
 
     Examples:
         >>> up = upgrade(fleet.with_clients("Java", "2.8"), "3.9")
@@ -45,36 +44,37 @@ class Upgrade(LazyResult):
 
     @cached_property
     def upgrades(self) -> DataFrame:
-        """A row per group of consumers: whether it may go, and what that moves."""
+        """One row per consumer group: whether it can be upgraded, and what moves."""
         return self._rows(kernel.OF_GROUP, UPGRADE_TABLES["upgrades"])
 
     @cached_property
     def steps(self) -> DataFrame:
-        """A row per restart of each group: who leads then, by whose rules, and what moves."""
+        """One row per restart of each group: who leads afterward, with which rules, and what moves."""
         return self._rows(kernel.OF_STEP, UPGRADE_TABLES["steps"])
 
     @cached_property
     def rejected(self) -> DataFrame:
-        """Groups that nothing can be said of, and those that are no groups of consumers."""
+        """Groups that can't be analyzed, and groups that aren't consumer groups."""
         return self._rows(kernel.REJECTED, UPGRADE_TABLES["rejected"])
 
 
 def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
-    """What a rolling upgrade of Kafka's Java clients does to every classic group of a fleet.
+    """Simulates a rolling upgrade of Kafka's Java clients in every classic group of a fleet.
 
     Args:
-        fleet: clusters, topics, groups and members. Who leads is in `groups`, or said by `Fleet.with_clients`; of
-            groups whose leader's release nobody knows nothing is said.
-        to: the release that all members come back with, such as `3.9`.
-        assignor: that they come back with: `cooperative-sticky`, …; null: each group keeps its own.
+        fleet: clusters, topics, groups, and members. The leader is in `groups`, or set by `Fleet.with_clients`; groups
+            whose leader has an unknown release get the verdict `unknown`.
+        to: the release of all members afterward, for example `3.9`.
+        assignor: the assignor of all members afterward, for example `cooperative-sticky`; `None` if each group keeps
+            its own.
 
     Returns:
-        the upgrade. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet
-        is in `upgrades` or in `rejected`, where groups of Connect, share groups and streams groups are, by name.
+        the upgrade. Its tables are lazy, except for one look at the fleet's sizes and values. Every group of the fleet
+        is in `upgrades` or in `rejected`; the latter has the groups of Connect, share groups, and streams groups.
 
     Raises:
-        FleetError: values that no plan can be made from.
-        ConfigError: the release or the assignor is none that there is.
+        FleetError: the fleet has values that no plan can be computed from.
+        ConfigError: there is no such release or assignor.
 
     Examples:
         >>> up = upgrade(fleet.with_clients("Java", "2.8", group_id="payments-*"), "3.9").upgrades.orderBy("group_id")
@@ -91,7 +91,10 @@ def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
     if assignor is not None and assignor not in CLIENT_SIDE:
         raise ConfigError(f"assignor {assignor}: expected one of {', '.join(CLIENT_SIDE)}")
     _ = fleet.sizes
-    told = facts.facts_by_group(fleet, clients=True, in_order=True)
+    tagged_facts = facts.facts_by_group(fleet, clients=True, in_order=True)
     return Upgrade(
-        told.mapInArrow(map_arrow_batches(partial(kernel.upgrade, asked=kernel.UpgradeParams(to, assignor))), UPGRADED)
+        tagged_facts.mapInArrow(
+            map_arrow_batches(partial(kernel.upgrade, params=kernel.UpgradeParams(to, assignor))),
+            from_arrow_schema(kernel.UPGRADED),
+        )
     )

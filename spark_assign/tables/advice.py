@@ -32,7 +32,7 @@ SIZES = StructType(
     ]
 )
 """A row per group and assignor. `verdict`: `enough`, `too-few`, `too-many`, `cannot` or `unknown`
-(`advice.kernel.size.verdict`). `members` are there today, `needed` are the fewest that keep up, null where none do or
+(`advice.kernel.size`). `members` are there today, `needed` are the fewest that keep up, null where none do or
 nobody knows what a member can handle; at `knee` the curve bends, and with more than `no_more_use` the most loaded
 member has no less. `bound_by` says why: `partitions`, `hot-partition` or `assignor`. `partitions_needed`: so many
 members would have to share the load evenly. Loads are messages a second: `load` and `load_high` of the whole group, on

@@ -171,7 +171,7 @@ UPGRADES = StructType(
     ]
 )
 """A row per group of consumers. `verdict`: `go`, `go-with-warning`, `stay`, `there`, or `unknown`
-(`migration.kernel.upgrade.upgrade_verdict` says which is which, `note` why). `…_rules`: the line of releases that
+(`migration.kernel.upgrade_verdict` says which is which, `note` why). `…_rules`: the line of releases that
 decide alike (`groups.assignors.release_rules`). Counts are of partitions, once for each time, added up over all
 restarts, and null where not
 all were played: `moved` gets another owner; `moved_by_rules` of these would not, had the rules stayed;

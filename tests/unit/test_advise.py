@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_assign.advice.kernel.advice_items import AdviceParams
 from spark_assign.advice.kernel.advise import ABOUT, ADVISED, advise
-from spark_assign.advice.kernel.params import AdviceParams
 
 ASKED = AdviceParams()
 Rows = list[dict[str, Any]]

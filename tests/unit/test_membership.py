@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.membership import params
-from spark_assign.advice.kernel.membership.membership import ABOUT, OF_GROUP, OF_OPTION, REJECTED, membership
-from spark_assign.advice.kernel.membership.membership_modes import (
+from spark_assign.advice.kernel import membership_modes as params
+from spark_assign.advice.kernel.membership import ABOUT, OF_GROUP, OF_OPTION, REJECTED, membership
+from spark_assign.advice.kernel.membership_modes import (
     COOPERATES,
     DYNAMIC,
     EAGER,
@@ -19,11 +19,10 @@ from spark_assign.advice.kernel.membership.membership_modes import (
     SERVED,
     STATIC,
     MembershipMode,
+    MembershipParams,
 )
-from spark_assign.advice.kernel.membership.option_grid import Pause
-from spark_assign.advice.kernel.membership.params import MembershipParams
-from spark_assign.advice.kernel.membership.recommend import MembershipOption, advise
-from spark_assign.advice.kernel.membership.static_support import CANNOT, SAYS, of_deployment
+from spark_assign.advice.kernel.membership_options import MembershipOption, Pause, advise
+from spark_assign.advice.kernel.membership_text import CANNOT, SAYS, of_deployment
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.simulation.kernel.settings import Timing
 from tests.unit import protocol_facts as facts
@@ -173,7 +172,7 @@ def test_rows_in_any_order() -> None:
 def test_a_large_group_is_played_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its pause scaled to all members."""
     whole = answer(g=four())[OF_OPTION]
-    monkeypatch.setattr("spark_assign.advice.kernel.membership.option_grid.MOST_RESTARTS", 2)
+    monkeypatch.setattr("spark_assign.advice.kernel.membership_options.MOST_RESTARTS", 2)
     part = answer(g=four())
     assert part[OF_GROUP][0]["restarts_played"] == 2
     same = [at for at, row in enumerate(whole) if row["membership"] == STATIC and row["restart_rebalances"] == 0]

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from spark_assign.advice.kernel.membership.membership_modes import (
+from spark_assign.advice.kernel.membership_modes import (
     GroupSimulationInput,
     MembershipMode,
+    MembershipParams,
     StableGroup,
     opened,
 )
-from spark_assign.advice.kernel.membership.option_grid import CRASH, RESTART, OptionGrid, Pause
-from spark_assign.advice.kernel.membership.params import MembershipParams
+from spark_assign.advice.kernel.membership_options import CRASH, RESTART, OptionGrid, Pause
 from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.settings import Timing
 from tests.sizes import drawn

@@ -13,8 +13,8 @@ from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, index_facts
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.migration.kernel import rolling_restart
-from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
-from spark_assign.migration.kernel.rolling_restart import RollingRestart, new_id, play_restarts
+from spark_assign.migration.kernel.group_subset import assign_without_spark
+from spark_assign.migration.kernel.rolling_restart import RollingRestart, new_id, simulate_restarts
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
@@ -48,7 +48,7 @@ def played(specs: GroupSpecs, now: str, to: str) -> RollingRestart:
     static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
     all_members = np.ones(specs.num_groups, bool)
     names = np.array([now] * specs.num_groups, object)
-    return play_restarts(specs, names, to, all_members, static, all_members & (now != "cooperative-sticky"))
+    return simulate_restarts(specs, names, to, all_members, static, all_members & (now != "cooperative-sticky"))
 
 
 def who_has(specs: GroupSpecs, runs: PartitionSlices, case: str) -> dict[int, set[tuple[str, int]]]:
@@ -148,7 +148,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to:
     done = played(specs, now, to)
     cases = specs.cluster.to_pylist()
     # Where it is not whole, Kafka's class throws when one member is away.
-    whole = [row for row in rows if done.whole[cases.index(row["case"])]]
+    whole = [row for row in rows if done.is_complete[cases.index(row["case"])]]
     assert len(whole) > 5
     copied = [row | {"members": [dict(member) for member in row["members"]]} for row in whole]
     order = {row["case"]: sorted(row["members"], key=lambda member: java_order(member["id"])) for row in copied}
@@ -156,12 +156,12 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to:
     for case, members in order.items():
         group = cases.index(case)
         found = [
-            (int(each.moved[at]), int(each.revoked[at]), int(each.stopped[at]))
+            (int(each.moved[at]), int(each.revoked[at]), int(each.paused[at]))
             for each in done.restarts
             for at in np.flatnonzero(each.group == group).tolist()
         ]
         assert found == expected[case], case
-        assert list(who_has(specs, done.after, case).values()) == [owned(member) for member in members], case
+        assert list(who_has(specs, done.owned_after, case).values()) == [owned(member) for member in members], case
 
 
 def a_group(members: dict[str, list[int]], instance: bool = False, topics: int = 1) -> Row:
@@ -182,43 +182,43 @@ def a_group(members: dict[str, list[int]], instance: bool = False, topics: int =
 
 def costs(done: RollingRestart) -> list[dict[str, Any]]:
     """Figures of the first group."""
-    return [{name: int(getattr(each, name)[0]) for name in ("moved", "revoked", "stopped")} for each in done.restarts]
+    return [{name: int(getattr(each, name)[0]) for name in ("moved", "revoked", "paused")} for each in done.restarts]
 
 
 def test_the_example_of_the_page() -> None:
     """Two members, two partitions each: what an eager group stops, and a cooperative one does not."""
     specs = specs_of([a_group({"c0": [0, 1], "c1": [2, 3]})])
     assert costs(played(specs, "range", "uniform")) == [
-        {"moved": 4, "revoked": 2, "stopped": 8},
-        {"moved": 4, "revoked": 2, "stopped": 4},
+        {"moved": 4, "revoked": 2, "paused": 8},
+        {"moved": 4, "revoked": 2, "paused": 4},
     ]
-    assert [each["stopped"] for each in costs(played(specs, "cooperative-sticky", "uniform"))] == [4, 4]
+    assert [each["paused"] for each in costs(played(specs, "cooperative-sticky", "uniform"))] == [4, 4]
 
 
 def test_static_members_take_over_what_they_had() -> None:
     """No new target, so nothing moves; what the member itself has stops while it is away."""
     specs = specs_of([a_group({"c0": [0, 1, 2], "c1": [3]}, instance=True)])
     done = played(specs, "range", "uniform")
-    assert costs(done) == [{"moved": 0, "revoked": 0, "stopped": 3}, {"moved": 0, "revoked": 0, "stopped": 1}]
-    assert list(who_has(specs, done.after, "c").values()) == [{("t0", 0), ("t0", 1), ("t0", 2)}, {("t0", 3)}]
+    assert costs(done) == [{"moved": 0, "revoked": 0, "paused": 3}, {"moved": 0, "revoked": 0, "paused": 1}]
+    assert list(who_has(specs, done.owned_after, "c").values()) == [{("t0", 0), ("t0", 1), ("t0", 2)}, {("t0", 3)}]
 
 
 def test_the_only_member_gets_everything_back() -> None:
     """While it is away nobody is there who could get anything."""
     done = played(specs_of([a_group({"c0": [0, 1, 2, 3]})]), "range", "uniform")
-    assert costs(done) == [{"moved": 0, "revoked": 0, "stopped": 4}]
-    assert done.whole.tolist() == [True]
+    assert costs(done) == [{"moved": 0, "revoked": 0, "paused": 4}]
+    assert done.is_complete.tolist() == [True]
 
 
 def test_large_groups_are_played_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to a number of restarts, and of partitions that are looked at."""
     specs = specs_of([a_group({f"c{n}": [n] for n in range(4)})])
-    monkeypatch.setattr(rolling_restart, "MOST_RESTARTS", 3)
-    assert rolling_restart.played(specs).tolist() == [3]
+    monkeypatch.setattr(rolling_restart, "MAX_RESTARTS", 3)
+    assert rolling_restart.count_restarts(specs).tolist() == [3]
     done = played(specs, "sticky", "uniform")
-    assert (len(done.restarts), done.whole.tolist()) == (3, [False])
-    monkeypatch.setattr(rolling_restart, "MOST_PARTITIONS", 4)
-    assert rolling_restart.played(specs).tolist() == [2]
+    assert (len(done.restarts), done.is_complete.tolist()) == (3, [False])
+    monkeypatch.setattr(rolling_restart, "MAX_PARTITIONS", 4)
+    assert rolling_restart.count_restarts(specs).tolist() == [2]
 
 
 def test_new_ids_are_as_kafkas() -> None:

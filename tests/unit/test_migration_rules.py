@@ -10,24 +10,30 @@ import pytest
 
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
-from spark_assign.migration.kernel import words
 from spark_assign.migration.kernel.migrate import MigrationParams, migrate
+from spark_assign.migration.kernel.migration_steps import (
+    SETTINGS,
+    describe_first_restart,
+    describe_other_restarts,
+    describe_prepare,
+    describe_way_back,
+    plan_steps,
+)
 from spark_assign.migration.kernel.migration_verdict import CLIENTS_OWN, MigrationCandidate, Policy, judge
-from spark_assign.migration.kernel.steps import steps_of
 
 FINE = MigrationCandidate(
-    now="sticky",
-    to="uniform",
+    assignor="sticky",
+    server_assignor="uniform",
     clients="Java 3",
     members=3,
     static=0,
     partitions=40,
     moved=4,
-    uneven_before=1.0,
-    uneven_after=1.05,
-    across_before=None,
-    across_after=None,
-    alike=2,
+    max_over_mean_before=1.0,
+    max_over_mean_after=1.05,
+    cross_rack_before=None,
+    cross_rack_after=None,
+    copartitioned_topics=2,
 )
 
 
@@ -43,10 +49,10 @@ def test_a_group_against_which_nothing_speaks() -> None:
     [
         ({"clients": "kafkajs 3"}, "client-lacks-protocol", "kafkajs cannot speak the protocol."),
         ({"clients": "Java 2, Sarama 1?"}, "client-lacks-protocol", "Sarama cannot speak the protocol (a guess"),
-        ({"now": "stream"}, "kafka-streams", "the broker refuses to convert its groups"),
-        ({"now": "nearest-first"}, "own-assignor", "The broker has no nearest-first"),
+        ({"assignor": "stream"}, "kafka-streams", "the broker refuses to convert its groups"),
+        ({"assignor": "nearest-first"}, "own-assignor", "The broker has no nearest-first"),
         (
-            {"across_before": 0, "across_after": 3},
+            {"cross_rack_before": 0, "cross_rack_after": 3},
             "racks-lost",
             "uniform knows no racks: 3 of 40 partitions are read across racks instead of 0.",
         ),
@@ -64,15 +70,19 @@ def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> N
     ("changes", "code", "words"),
     [
         ({"policy": Policy.DOWNGRADE}, "offline", "policy=downgrade: stop all members"),
-        ({"most": 2}, "offline", "3 members, and group.consumer.max.size is 2"),
+        ({"max_size": 2}, "offline", "3 members, and group.consumer.max.size is 2"),
         ({"clients": "Java 2, unknown 1"}, "client-unknown", "Client ids do not tell"),
         ({"clients": ""}, "client-unknown", "Client ids do not tell"),
         ({"clients": "librdkafka 3?"}, "client-guessed", "run on librdkafka is a guess"),
-        ({"now": None}, "assignor-unknown", "What the group runs with now is not known."),
-        ({"now": "range"}, "co-partitioning", "the same partitions of 2 topics"),
-        ({"to": "server-range", "static": 2}, "random-order", "serves members by id"),
-        ({"across_before": 0, "across_after": 2}, "racks", "2 of 40 partitions are read across racks instead of 0."),
-        ({"uneven_after": 1.06}, "balance", "Max over mean becomes 1.06 instead of 1.00."),
+        ({"assignor": None}, "assignor-unknown", "What the group runs with now is not known."),
+        ({"assignor": "range"}, "co-partitioning", "the same partitions of 2 topics"),
+        ({"server_assignor": "server-range", "static": 2}, "random-order", "serves members by id"),
+        (
+            {"cross_rack_before": 0, "cross_rack_after": 2},
+            "racks",
+            "2 of 40 partitions are read across racks instead of 0.",
+        ),
+        ({"max_over_mean_after": 1.06}, "balance", "Max over mean becomes 1.06 instead of 1.00."),
         ({"moved": 5}, "moves", "12 % of the partitions move because the assignor changes."),
         ({"policy": Policy.UPGRADE}, "no-way-back", "policy=upgrade: no way back while the group runs."),
     ],
@@ -87,12 +97,12 @@ def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str
 @pytest.mark.parametrize(
     "changes",
     [
-        {"now": "range", "alike": 0},
-        {"now": "range", "to": "server-range", "static": 3},
-        {"to": "server-range", "members": 1},
-        {"most": 3},
-        {"across_before": 3, "across_after": 1},
-        {"uneven_before": None, "uneven_after": None},
+        {"assignor": "range", "copartitioned_topics": 0},
+        {"assignor": "range", "server_assignor": "server-range", "static": 3},
+        {"server_assignor": "server-range", "members": 1},
+        {"max_size": 3},
+        {"cross_rack_before": 3, "cross_rack_after": 1},
+        {"max_over_mean_before": None, "max_over_mean_after": None},
         {"partitions": 0, "moved": 0},
     ],
 )
@@ -115,15 +125,15 @@ def test_policies_as_the_brokers_have_them() -> None:
 
 def test_a_reason_to_stay_comes_before_warnings_which_are_said_all_the_same() -> None:
     """Nothing is left out."""
-    said = judge(replace(FINE, clients="kafkajs 2, unknown 1", now="range", moved=30))
+    said = judge(replace(FINE, clients="kafkajs 2, unknown 1", assignor="range", moved=30))
     assert said.verdict == "stay"
     assert said.codes == ("client-lacks-protocol", "client-unknown", "co-partitioning", "moves")
 
 
 def test_what_the_broker_converts_while_a_group_runs() -> None:
     """`validateOnlineUpgrade`, and user data in assignments (`fromClassicGroup`); an unknown assignor is believed."""
-    assert all(replace(FINE, now=now).online for now in (*CLIENTS_OWN, None))
-    for refused in ({"now": "stream"}, {"now": "mine"}, {"policy": Policy.DISABLED}, {"most": 2}):
+    assert all(replace(FINE, assignor=assignor).online for assignor in (*CLIENTS_OWN, None))
+    for refused in ({"assignor": "stream"}, {"assignor": "mine"}, {"policy": Policy.DISABLED}, {"max_size": 2}):
         assert not replace(FINE, **refused).online, refused
 
 
@@ -144,7 +154,7 @@ COST = {"moved": 2, "revoked": 1, "stopped": 4}
 
 def whats(case: MigrationCandidate, number: int) -> list[tuple[str, int, int | None, int | None]]:
     """Of each step what it is, restarts, how many were played, and what they move."""
-    found = list(steps_of(case, FIGURES, [COST] * number))
+    found = list(plan_steps(case, FIGURES, [COST] * number))
     assert [step["step"] for step in found] == list(range(1, len(found) + 1))
     return [(step["what"], step["restarts"], step["played"], step.get("moved")) for step in found]
 
@@ -178,21 +188,21 @@ def test_steps_of_a_group_that_stops_first() -> None:
         ("start-all", 0, None, 5),
         ("way-back", 3, None, 7),
     ]
-    assert next(step for step in steps_of(offline, FIGURES, []) if step["what"] == "stop-all")["revoked"] == 40
-    assert list(steps_of(replace(FINE, now="stream"), FIGURES, [])) == []
+    assert next(step for step in plan_steps(offline, FIGURES, []) if step["what"] == "stop-all")["revoked"] == 40
+    assert list(plan_steps(replace(FINE, assignor="stream"), FIGURES, [])) == []
 
 
 def test_the_words_name_settings_and_assignors() -> None:
     """What a person has to write into which file."""
-    ranged = words.prepare(replace(FINE, to="server-range"))
+    ranged = describe_prepare(replace(FINE, server_assignor="server-range"))
     assert "group.protocol=consumer, group.remote.assignor=range; take out partition.assignment" in ranged
-    assert all(name in words.prepare(FINE) for name in words.SETTINGS)
-    assert "what it had goes to the others by sticky" in words.first(FINE)
-    assert "takes over what it had" in words.first(replace(FINE, static=1))
-    assert "give up all they have" in words.others(FINE)
-    assert "give up what moves" in words.others(replace(FINE, now="cooperative-sticky"))
-    assert "does not convert a running group back" in words.way_back(replace(FINE, policy=Policy.UPGRADE))
-    assert "and sticky shares out anew" in words.way_back(FINE)
+    assert all(name in describe_prepare(FINE) for name in SETTINGS)
+    assert "what it had goes to the others by sticky" in describe_first_restart(FINE)
+    assert "takes over what it had" in describe_first_restart(replace(FINE, static=1))
+    assert "give up all they have" in describe_other_restarts(FINE)
+    assert "give up what moves" in describe_other_restarts(replace(FINE, assignor="cooperative-sticky"))
+    assert "does not convert a running group back" in describe_way_back(replace(FINE, policy=Policy.UPGRADE))
+    assert "and sticky shares out anew" in describe_way_back(FINE)
 
 
 # --- all groups of some facts -------------------------------------------------------------------------------------

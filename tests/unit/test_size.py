@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.size.candidate_counts import AT_ONCE, between, knee, numbers_to_try, of_no_more_use
-from spark_assign.advice.kernel.size.size import SizeParams, size
-from spark_assign.advice.kernel.size.sweep import SizingCriteria
+from spark_assign.advice.kernel.size import SizeParams, size
+from spark_assign.advice.kernel.size_sweep import AT_ONCE, SizingCriteria, between, knee, numbers_to_try, of_no_more_use
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
 from spark_assign.report.text.size import autoscaler

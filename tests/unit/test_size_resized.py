@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.size.resize import resize
+from spark_assign.advice.kernel.resize import resize
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,

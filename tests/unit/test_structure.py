@@ -102,7 +102,7 @@ LAYERS = (
 """
 
 UPWARD = {
-    "fleet -> comparison.fleet_changes": "Fleet.with_members_left and the other changes",
+    "fleet -> comparison.what_if": "Fleet.with_members_left and the other changes",
     "fleet -> groups.faulty_groups": "Fleet.rejected",
     "fleet -> groups.planning": "the type of the argument of Fleet.after",
     "fleet -> history.fleet_as_of": "Fleet.at",

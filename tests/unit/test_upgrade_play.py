@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 
 from spark_assign.java.hash_map import text_walk
-from spark_assign.migration.kernel.upgrade.full_restart import simulate_full_restart
-from spark_assign.migration.kernel.upgrade.group_membership import GroupMembership, next_id
-from spark_assign.migration.kernel.upgrade.reported_subscription import (
-    generation_told,
+from spark_assign.migration.kernel.group_membership import (
+    ClientConfig,
+    GroupMembership,
+    RollingUpgrade,
+    UpgradePath,
+    UpgradeStep,
     is_eager,
-    order_after,
-    tells_owned,
+    next_member_id,
+    next_owned_order,
+    reported_generation,
+    reports_owned,
 )
-from spark_assign.migration.kernel.upgrade.rolling_upgrade import play
-from spark_assign.migration.kernel.upgrade.upgrade_path import ClientConfig, RollingUpgrade, UpgradePath, UpgradeStep
+from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
+from spark_assign.migration.kernel.upgrade import simulate_full_restart
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.oracle.group import java_order
@@ -36,12 +40,12 @@ def course(assignors: tuple[str, ...], before: str, *bounces: tuple[str, tuple[s
 def played(rows: list[Row], of_all: UpgradePath) -> tuple[Any, RollingUpgrade]:
     """All groups on one course."""
     specs = specs_of(rows)
-    return specs, play(specs, [of_all] * specs.num_groups)
+    return specs, simulate_upgrade(specs, [of_all] * specs.num_groups)
 
 
 def figures(steps: list[UpgradeStep]) -> list[tuple[int, ...]]:
     """Moved, revoked, stopped and moved by rules of each step."""
-    return [(each.moved, each.revoked, each.stopped, each.by_rules) for each in steps]
+    return [(each.moved, each.revoked, each.paused, each.moved_by_rule_change) for each in steps]
 
 
 # --- one by one ---------------------------------------------------------------------------------------------------
@@ -85,7 +89,7 @@ def one_by_one(row: Row, assignor: str, old: str, new: str) -> tuple[list[tuple[
             before = {each["id"]: owned(each) for each in members if there or each is not member}
             left = set() if there else owned(member)
             if there:
-                member |= {"id": next_id(member["id"]), "owned": [], "generation": -1}
+                member |= {"id": next_member_id(member["id"]), "owned": [], "generation": -1}
                 member.pop("user_generation", None)
                 releases[id(member)] = new
                 before = {each["id"]: owned(each) for each in members}
@@ -119,12 +123,12 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str
     cases = specs.cluster.to_pylist()
     for row in rows:
         group = cases.index(row["case"])
-        if not done.whole[group]:
+        if not done.is_complete[group]:
             continue  # Kafka's class throws on the way
         steps, members = one_by_one(row, assignor, old, "4.4")
         found = [(each.moved, each.leader, each.leader_release) for each in done.steps[group]]
         assert found == steps, row["case"]
-        assert list(who_has(specs, done.after, row["case"]).values()) == [owned(member) for member in members]
+        assert list(who_has(specs, done.owned_after, row["case"]).values()) == [owned(member) for member in members]
 
 
 # --- who leads ----------------------------------------------------------------------------------------------------
@@ -139,11 +143,11 @@ def test_the_leader_stays_until_it_restarts() -> None:
     for at, step in enumerate(done.steps[0]):
         if leader == ids[at]:
             leader = text_walk([name for name in ids if name != leader])[0]
-        ids[at] = next_id(ids[at])
-        assert (step.leader, step.came_back_as, step.elected) == (leader, ids[at], "sticky")
+        ids[at] = next_member_id(ids[at])
+        assert (step.leader, step.new_member_id, step.elected) == (leader, ids[at], "sticky")
         assert step.leader_release == ("2.8" if leader in names else "3.9")
-    assert done.whole.tolist() == [True]
-    assert len({step.leader for step in done.steps[0]}) == 1 + sum(step.changed for step in done.steps[0][1:])
+    assert done.is_complete.tolist() == [True]
+    assert len({step.leader for step in done.steps[0]}) == 1 + sum(step.leader_changed for step in done.steps[0][1:])
 
 
 def test_static_members_lead_on_under_new_ids() -> None:
@@ -151,15 +155,15 @@ def test_static_members_lead_on_under_new_ids() -> None:
     _, done = played([a_group({"c0": [0, 1, 2], "c1": [3]}, instance=True)], course(EAGER, "2.8", ("3.9", EAGER)))
     first, second, last = done.steps[0]
     assert figures([first, second]) == [(0, 0, 3, 0), (0, 0, 1, 0)]
-    assert [each.changed for each in (first, second, last)] == [False] * 3
-    assert (last.what, last.leader_release, last.moved, last.by_rules) == ("settle", "3.9", 1, 0)
+    assert [each.leader_changed for each in (first, second, last)] == [False] * 3
+    assert (last.step_type, last.leader_release, last.moved, last.moved_by_rule_change) == ("settle", "3.9", 1, 0)
 
 
 def test_the_only_member_gets_everything_back() -> None:
     """While it is away nobody is there who could get anything, and it leads again."""
     _, done = played([a_group({"c0": [0, 1, 2, 3]})], course(EAGER, "2.8", ("3.9", EAGER)))
     assert figures(done.steps[0]) == [(0, 0, 4, 0)]
-    assert not done.steps[0][0].changed
+    assert not done.steps[0][0].leader_changed
 
 
 def test_a_leader_that_takes_the_newest_generation_alone_deals_old_members_again() -> None:
@@ -172,7 +176,7 @@ def test_a_leader_that_takes_the_newest_generation_alone_deals_old_members_again
     for release in ("3.3", "3.9"):
         _, done = played([row], course(COOPERATIVE, "2.8.0", (release, COOPERATIVE)))
         assert [step.leader_release for step in done.steps[0]] == ["2.8.0", release, release]
-        by_rules[release] = [step.by_rules for step in done.steps[0]]
+        by_rules[release] = [step.moved_by_rule_change for step in done.steps[0]]
     assert by_rules == {"3.3": [0, 3, 0], "3.9": [0, 0, 0]}
 
 
@@ -185,7 +189,7 @@ def test_the_old_assignor_wins_until_one_member_has_dropped_it() -> None:
     _, done = played(rows, course(EAGER, "2.8", ("3.9", BOTH), ("3.9", COOPERATIVE)))
     assert [step.elected for step in done.steps[0]] == ["sticky"] * 3 + ["cooperative-sticky"] * 3
     assert [step.bounce for step in done.steps[0]] == [1, 1, 1, 2, 2, 2]
-    assert done.whole.tolist() == [True]
+    assert done.is_complete.tolist() == [True]
 
 
 def test_mixed_lists_are_voted_on() -> None:
@@ -203,8 +207,8 @@ def test_mixed_lists_are_voted_on() -> None:
 def test_a_static_member_that_changes_the_vote_makes_the_group_rebalance() -> None:
     """Kafka compares the winner, and nothing else."""
     seats = GroupMembership([("a", "i-a"), ("b", "i-b")], BOTH)
-    assert not seats.come_back("i-a", "a", "a2", BOTH)
-    assert seats.come_back("i-b", "b", "b2", COOPERATIVE)
+    assert not seats.rejoin_static("i-a", "a", "a2", BOTH)
+    assert seats.rejoin_static("i-b", "b", "b2", COOPERATIVE)
 
 
 # --- what members tell --------------------------------------------------------------------------------------------
@@ -220,16 +224,16 @@ def test_a_static_member_that_changes_the_vote_makes_the_group_rebalance() -> No
 )
 def test_where_a_generation_is_told(release: str, elected: str, told: tuple[int, int]) -> None:
     """In the subscription, in the user data, in both or nowhere."""
-    assert generation_told(release, elected) == told
+    assert reported_generation(release, elected) == told
 
 
 def test_whose_partitions_the_leader_hears_of() -> None:
     """Cooperative-sticky of cooperative members alone, sticky of those that remember."""
     assert (is_eager(BOTH), is_eager(COOPERATIVE)) == (True, False)
-    assert not tells_owned("cooperative-sticky", "sticky", BOTH)
-    assert tells_owned("cooperative-sticky", "sticky", COOPERATIVE)
-    assert not tells_owned("sticky", "range", ("range", "sticky"))
-    assert tells_owned("sticky", "sticky", EAGER)
+    assert not reports_owned("cooperative-sticky", "sticky", BOTH)
+    assert reports_owned("cooperative-sticky", "sticky", COOPERATIVE)
+    assert not reports_owned("sticky", "range", ("range", "sticky"))
+    assert reports_owned("sticky", "sticky", EAGER)
 
 
 def test_what_was_kept_is_told_first() -> None:
@@ -237,7 +241,7 @@ def test_what_was_kept_is_told_first() -> None:
     specs = specs_of([a_group({"c0": [0, 1, 2, 3]})])
     rows = specs.owned.expand()
     before = rows.take(np.array([3, 1]))
-    after = order_after(before, specs.owned, np.zeros(len(specs.topics), np.int64), 1)
+    after = next_owned_order(before, specs.owned, np.zeros(len(specs.topics), np.int64), 1)
     assert after.first.tolist() == [3, 1, 0, 2]
 
 

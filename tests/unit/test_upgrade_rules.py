@@ -7,22 +7,19 @@ from dataclasses import replace
 import pytest
 
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.migration.kernel.upgrade.cooperative_switch import (
-    IMPOSSIBLE,
-    OF_LIBRARY,
-    STOP_ALL,
-    SWITCHING,
-    TWO_RESTARTS,
-)
-from spark_assign.migration.kernel.upgrade.upgrade_verdict import (
+from spark_assign.migration.kernel.upgrade_verdict import (
+    COOPERATIVE_SWITCHES,
+    DONE,
     GO,
+    IMPOSSIBLE,
     STAY,
-    THERE,
+    STOP_ALL,
+    SWITCH_BY_LIBRARY,
+    TWO_RESTARTS,
     WARN,
     UpgradeCandidate,
-    is_there,
+    explain_unknown,
     judge,
-    known,
 )
 
 JAVA = UpgradeCandidate("sticky", "Java", "2.8", "Java 3", "3.9", None)
@@ -49,25 +46,25 @@ def test_the_newest_release_that_it_may_be(releases: str | None, release: str | 
 )
 def test_what_is_not_known_is_said(case: UpgradeCandidate, says: str) -> None:
     """And what to say."""
-    assert str(known(case)).startswith(says)
-    assert known(JAVA) is None
+    assert str(explain_unknown(case)).startswith(says)
+    assert explain_unknown(JAVA) is None
 
 
 def test_other_libraries_are_told_how_to_switch() -> None:
     """By the table, where somebody asks for cooperative-sticky."""
-    said = str(known(replace(JAVA, library="librdkafka", assignor="range", switch="cooperative-sticky")))
+    said = str(explain_unknown(replace(JAVA, library="librdkafka", assignor="range", to_assignor="cooperative-sticky")))
     assert "To cooperative-sticky: stop all. A consumer does not start with a list that mixes." in said
 
 
 def test_every_library_is_in_the_table_and_they_agree() -> None:
     """What `groups.kernel.client_libraries` says of lists that mix is what the table has."""
-    assert set(OF_LIBRARY) == set(LIBRARIES)
-    for each in SWITCHING:
+    assert set(SWITCH_BY_LIBRARY) == set(LIBRARIES)
+    for each in COOPERATIVE_SWITCHES:
         library = LIBRARIES[each.library]
         has = "cooperative-sticky" in library.assignors
-        assert each.safe == (TWO_RESTARTS if library.mixes else STOP_ALL if has else IMPOSSIBLE)
+        assert each.safe_method == (TWO_RESTARTS if library.mixes else STOP_ALL if has else IMPOSSIBLE)
         assert each.source
-        assert each.why.endswith(".")
+        assert each.reason.endswith(".")
 
 
 def test_verdicts() -> None:
@@ -76,7 +73,7 @@ def test_verdicts() -> None:
     verdict, note = judge(JAVA, 4, True)
     assert (verdict, note) == (WARN, "4 of the moves would not be, had the rules stayed those of 2.8.")
     assert judge(replace(JAVA, assignor="roundrobin"), 0, True)[0] == GO
-    assert judge(replace(JAVA, releases="4.0"), None, False)[0] == THERE
+    assert judge(replace(JAVA, releases="4.0"), None, False)[0] == DONE
     assert judge(replace(JAVA, clients="Java 2, librdkafka 1"), 0, True)[0] == WARN
     assert judge(JAVA, None, False)[1] == "Not all restarts were played."
     assert judge(replace(JAVA, releases="2.8-3.3"), 0, True)[1].startswith(
@@ -86,14 +83,14 @@ def test_verdicts() -> None:
 
 def test_switching_on_the_way() -> None:
     """Two restarts with Java; stopped where somebody refuses a list that mixes; not at all where it is not there."""
-    cooperative = replace(JAVA, switch="cooperative-sticky")
-    assert cooperative.lists == (("sticky", "cooperative-sticky"), ("cooperative-sticky",))
-    assert cooperative.rolls
+    cooperative = replace(JAVA, to_assignor="cooperative-sticky")
+    assert cooperative.assignor_lists == (("sticky", "cooperative-sticky"), ("cooperative-sticky",))
+    assert cooperative.is_rolling
     assert judge(cooperative, 0, True)[0] == GO
     mixed = replace(cooperative, assignor="range", clients="Java 2, librdkafka 1")
-    assert not mixed.rolls
+    assert not mixed.is_rolling
     assert judge(mixed, None, False)[0] == WARN
     assert judge(replace(cooperative, clients="Java 1, aiokafka 1"), None, False)[0] == STAY
-    assert not is_there(replace(cooperative, releases="3.9"))
-    back = replace(JAVA, assignor="cooperative-sticky", switch="range")
-    assert not back.rolls
+    assert not replace(cooperative, releases="3.9").is_done
+    back = replace(JAVA, assignor="cooperative-sticky", to_assignor="range")
+    assert not back.is_rolling

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.comparison.kernel.transition_cost import MAX_ROUNDS
+from spark_assign.comparison.kernel.compare import MAX_ROUNDS
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, PlanParams, plan_groups

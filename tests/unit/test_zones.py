@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.zones.recommend import CURRENT, GroupContext, ReadOption, recommend
-from spark_assign.advice.kernel.zones.replica_moves import replica_moves
-from spark_assign.advice.kernel.zones.zones import CLIENT_SIDE, GB, ZONED, ZoneParams, zones
+from spark_assign.advice.kernel.cross_zone_traffic import CURRENT, GroupContext, ReadOption, recommend
+from spark_assign.advice.kernel.replica_moves import replica_moves
+from spark_assign.advice.kernel.zones import CLIENT_SIDE, GB, ZONED, ZoneParams, zones
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
     GROUP,

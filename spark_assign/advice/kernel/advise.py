@@ -1,4 +1,12 @@
-"""What to do over a cluster: all that the advisers say of its groups, brought together, and decided.
+"""What a cluster is advised to do: follower fetching, replicas, and what has to be known first.
+
+Follower fetching is one setting for all groups of a cluster. It is taken where, over the months, all of them together
+pay less with it than without, each group reading in the cheapest way that it then has, after what changes cost.
+
+A partition's replicas are changed once: a move in place of a reorder, where what it saves beyond that pays for copying
+the log. Partitions whose readers get other owners are left alone, as nobody knows from where these will read.
+
+What to do over a cluster: all that the advisers say of its groups, brought together, and decided.
 
 Facts are rows of the advisers' tables, tagged by `about`:
 
@@ -15,17 +23,228 @@ follower fetching is one setting of a cluster.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.advice.kernel.cluster_advice import follower_fetching, of_fetching, of_replicas, to_know, unasked
-from spark_assign.advice.kernel.group_findings import GroupFindings
-from spark_assign.advice.kernel.params import AdviceParams
-from spark_assign.advice.kernel.resolve_conflicts import settle
-from spark_assign.advice.kernel.rows import MATTERS, QUESTIONS, AdviceItem
+from spark_assign.advice.kernel.advice_items import (
+    BELOW_COST,
+    DAYS,
+    MATTERS,
+    MONEY,
+    NOT_KNOWN,
+    NOTHING,
+    QUESTIONS,
+    REPLICAS,
+    SIZE,
+    SUPERSEDED,
+    UNKNOWN,
+    ZONES,
+    AdviceItem,
+    AdviceParams,
+    below_cost,
+    in_money,
+    not_advised,
+)
+from spark_assign.advice.kernel.group_findings import GroupFindings, Row
+from spark_assign.advice.kernel.proposals import near
+from spark_assign.advice.kernel.replica_moves import MOVE, REORDER
+from spark_assign.advice.kernel.resolve_conflicts import ResolvedAdvice, settle
+from spark_assign.advice.kernel.size import UNKNOWN as NO_CAPACITY
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
+
+FETCHING = "follower-fetching"
+SELECTOR = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def fetching_gain(groups: Iterable[GroupFindings]) -> float:
+    """What follower fetching alone saves a month, all groups together, as partitions are owned today."""
+    pairs = [(group.crossing_today(False), group.crossing_today(True)) for group in groups]
+    return sum(now - then for now, then in pairs if now is not None and then is not None) * DAYS
+
+
+def follower_fetching(groups: Sequence[GroupFindings], asked: AdviceParams) -> bool:
+    """Whether all groups shall read from a replica in their rack."""
+    if asked.follower_fetching:
+        return True
+    gain = fetching_gain(groups)
+    if not asked.pays(gain, asked.change_cost):
+        return False
+    without, with_it = (sum(_saved(group, asked, fetching) for group in groups) for fetching in (False, True))
+    return gain * asked.months - asked.change_cost + with_it > without
+
+
+def _saved(group: GroupFindings, asked: AdviceParams, fetching: bool) -> float:
+    """What the best assignor saves over the months, after what the change costs; 0 where it does not pay."""
+    found = near(group, asked, fetching)
+    return 0.0 if found is None else max(0.0, (found.gain or 0.0) * asked.months - (found.cost or 0.0))
+
+
+def of_fetching(
+    groups: Sequence[GroupFindings], asked: AdviceParams, taken: bool
+) -> tuple[list[AdviceItem], list[dict[str, Any]]]:
+    """The advice to have follower fetching, or why not."""
+    gain = fetching_gain(groups)
+    if asked.follower_fetching or gain <= 0:
+        return [], []
+    gainers = sum((each.crossing_today(False) or 0) > (each.crossing_today(True) or 0) for each in groups)
+    advice = in_money(
+        AdviceItem(
+            MONEY,
+            ZONES,
+            FETCHING,
+            None,
+            f"Let consumers read from replicas in their rack: {gainers:,} groups save {gain / DAYS:,.2f} "
+            f"{asked.currency} a day together, and nothing moves.",
+            None,
+            None,
+            None,
+            None,
+            "Followers are a moment behind the leader. All brokers restart once; consumers need client.rack, and a "
+            "client library that knows KIP-392.",
+            "zones",
+            SELECTOR,
+        ),
+        asked,
+        gain,
+        None,
+    )
+    if taken:
+        return [advice], []
+    if not asked.pays(gain, advice.cost or 0.0):
+        return [], [not_advised(ZONES, BELOW_COST, below_cost(advice, asked), advice)]
+    detail = f"Assignors that know racks save more without it. {advice.what}"
+    return [], [not_advised(ZONES, SUPERSEDED, detail, advice)]
+
+
+def of_replicas(
+    moves: Sequence[Row],
+    readers: Mapping[str, set[str]],
+    settled: Mapping[str, ResolvedAdvice],
+    asked: AdviceParams,
+    taken: bool,
+) -> tuple[list[AdviceItem], list[dict[str, Any]]]:
+    """Which replicas to change.
+
+    Args:
+        moves: those of one cluster that `zones` found.
+        readers: by topic the groups that read it.
+        settled: by group what it is advised.
+        asked: what things cost.
+        taken: whether groups have follower fetching then.
+    """
+    restless = {name for name, each in settled.items() if not each.stays}
+    chosen: dict[str, list[float]] = {REORDER: [], MOVE: []}
+    copies, left, lost = 0.0, 0, 0.0
+    for found in _by_partition(row for row in moves if row["follower_fetching"] == taken):
+        best = max(row["saved_per_day"] for row in found.values())
+        if readers.get(next(iter(found.values()))["topic"], set()) & restless:
+            left, lost = left + 1, lost + best * DAYS
+            continue
+        reorder, move = (found.get(kind) for kind in (REORDER, MOVE))
+        before = 0.0 if reorder is None else reorder["saved_per_day"]
+        if move is not None:
+            copy = asked.copied(move["bytes_per_day"] / max(move["groups"], 1))
+            if asked.pays((move["saved_per_day"] - before) * DAYS, copy):
+                chosen[MOVE].append(move["saved_per_day"] * DAYS)
+                copies += copy
+                continue
+        if reorder is not None:
+            chosen[REORDER].append(before * DAYS)
+    advice, not_told = [], []
+    for kind, gains in chosen.items():
+        if not gains:
+            continue
+        each = _change(kind, gains, copies if kind == MOVE else 0.0, asked, taken)
+        if asked.pays(each.gain or 0.0, each.cost or 0.0):
+            advice.append(each)
+        else:
+            not_told.append(not_advised(REPLICAS, BELOW_COST, below_cost(each, asked), each))
+    if left:
+        detail = (
+            f"{left:,} partitions have replicas elsewhere than where they are read, which costs {lost:,.2f} "
+            f"{asked.currency} a month; their groups are advised something by which they get other owners. Ask again "
+            "when that is done"
+        )
+        not_told.append(not_advised(REPLICAS, SUPERSEDED, detail))
+    if not moves:
+        not_told += [] if ZONES in dict(asked.missing) else [not_advised(REPLICAS, NOTHING, "No change saves anything")]
+    return advice, not_told
+
+
+def _by_partition(moves: Iterable[Row]) -> Iterator[dict[str, Row]]:
+    """Of each partition its changes by kind, in order."""
+    found: dict[tuple[str, int], dict[str, Row]] = {}
+    for row in moves:
+        found.setdefault((row["topic"], row["partition"]), {})[row["change"]] = row
+    yield from (found[name] for name in sorted(found))
+
+
+def _change(kind: str, gains: Sequence[float], copies: float, asked: AdviceParams, taken: bool) -> AdviceItem:
+    gain = sum(sorted(gains))
+    then = ", with follower fetching" if taken else ""
+    what = {
+        REORDER: f"Let another replica of {len(gains):,} partitions lead, in the rack that reads most{then}",
+        MOVE: f"Move a replica of {len(gains):,} partitions to the rack that reads most{then}",
+    }[kind]
+    risk = {
+        REORDER: "Nothing is copied; leaders may be spread less evenly over brokers: look at replicas check.",
+        MOVE: f"Logs are copied once, at {copies:,.2f} {asked.currency} for {asked.retention_days:,.0f} days of them, "
+        "and throttled if you say so.",
+    }[kind]
+    advice = AdviceItem(
+        MONEY,
+        REPLICAS,
+        f"replicas-{kind}",
+        None,
+        f"{what}: saves {gain / DAYS:,.2f} {asked.currency} a day.",
+        None,
+        None,
+        None,
+        None,
+        risk,
+        "zones --output PLACE",
+        f"kafka-reassign-partitions.sh --execute --reassignment-json-file PLACE/json/{kind}/…",
+    )
+    paid = in_money(advice, asked, gain, None)
+    cost = (paid.cost or 0.0) + copies
+    values = {"cost": cost, "pays_after": cost / gain if gain > 0 else None}
+    return AdviceItem(**{**paid.__dict__, **values})
+
+
+def to_know(groups: Sequence[GroupFindings], asked: AdviceParams, taken: bool) -> list[AdviceItem]:
+    """What has to be known first, with what it is about."""
+    found = []
+    missing = dict(asked.missing)
+    if SIZE in missing:
+        what = "Take readings: without rates nobody can say which groups fall behind or have members too many."
+        found.append(_know("readings", what, "snapshot --every 60s --times 5"))
+    unsized = [each for each in groups if (each.size(each.own) or {}).get("verdict") == NO_CAPACITY]
+    if unsized:
+        what = f"Say what one member handles: it is not known of {len(unsized):,} groups, as no member is behind."
+        found.append(_know("capacity", what, "size --capacity 'GLOB=RATE'", "groups.capacity"))
+    span = [row for each in groups if (row := each.ways.get(("today", taken))) and row["cost_per_day"] is None]
+    span = [row for row in span if row["cost_at_most"] is not None]
+    stake = sum((row["cost_at_most"] - row["cost_at_least"]) for row in span) * DAYS
+    if asked.pays(stake, asked.change_cost):
+        what = (
+            f"Give racks to all members and brokers: of {len(span):,} groups nobody knows what crosses a zone, up to "
+            f"{stake:,.2f} {asked.currency} a month more."
+        )
+        found.append(_know("racks", what, "zones", "client.rack, broker.rack"))
+    return found
+
+
+def _know(kind: str, what: str, command: str, settings: str | None = None) -> AdviceItem:
+    of = ZONES if kind == "racks" else SIZE
+    return AdviceItem(UNKNOWN, of, kind, None, what, None, None, None, None, "None.", command, settings)
+
+
+def unasked(asked: AdviceParams) -> list[dict[str, Any]]:
+    """Of advisers that could not be asked why."""
+    return [not_advised(of, NOT_KNOWN, why) for of, why in asked.missing]
+
 
 OF_ADVICE, NOT_ADVISED, REJECTED = KINDS = ("advice", "not-advised", "rejected")
 OF_SIZE, OF_CURVE, OF_MEMBERSHIP, OF_WAY, COMPARED, REFUSED, OF_MOVE, READER = ABOUT = (

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_assign.advice.kernel.size.verdict import CANNOT, TOO_FEW
-from spark_assign.advice.kernel.zones.recommend import CURRENT
+from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
+from spark_assign.advice.kernel.size import CANNOT, TOO_FEW
 from spark_assign.groups.assignors.release_rules import client_side
 from spark_assign.groups.assignors.server import KAFKAS, SERVER_SIDE
 from spark_assign.groups.kernel.client_libraries import NOT_THERE, plan_switch

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isfinite
 
-from spark_assign.advice.kernel.group_findings import GroupFindings, same
-from spark_assign.advice.kernel.membership.recommend import KEEP
-from spark_assign.advice.kernel.params import DAYS, AdviceParams
-from spark_assign.advice.kernel.rows import (
+from spark_assign.advice.kernel.advice_items import (
     ASSIGNOR,
     BALANCE,
     BEHIND,
+    DAYS,
     MEMBERSHIP,
     MONEY,
     PAUSE,
     ZONES,
     AdviceItem,
+    AdviceParams,
     in_money,
     quoted,
 )
-from spark_assign.advice.kernel.zones.recommend import CURRENT
+from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
+from spark_assign.advice.kernel.group_findings import GroupFindings, same
+from spark_assign.advice.kernel.membership_options import KEEP
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 
 _SWITCH = "Members restart, and partitions get other owners once"

@@ -20,16 +20,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_assign.advice.kernel.group_findings import GroupFindings, Row, same
-from spark_assign.advice.kernel.membership.recommend import KEEP
-from spark_assign.advice.kernel.params import DAYS, AdviceParams
-from spark_assign.advice.kernel.proposals import dearer, proposals, zone_gain
-from spark_assign.advice.kernel.rows import (
+from spark_assign.advice.kernel.advice_items import (
     ASSIGNOR,
     BALANCE,
     BEHIND,
     BELOW_COST,
     COSTS_MORE,
+    DAYS,
     FALLS_BEHIND,
     INCLUDED,
     MEMBERSHIP,
@@ -42,12 +39,16 @@ from spark_assign.advice.kernel.rows import (
     SUPERSEDED,
     ZONES,
     AdviceItem,
+    AdviceParams,
     below_cost,
     in_money,
     not_advised,
     quoted,
 )
-from spark_assign.advice.kernel.size.verdict import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
+from spark_assign.advice.kernel.group_findings import GroupFindings, Row, same
+from spark_assign.advice.kernel.membership_options import KEEP
+from spark_assign.advice.kernel.proposals import dearer, proposals, zone_gain
+from spark_assign.advice.kernel.size import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
 
 SCALE_UP, SCALE_DOWN, PARTITIONS = "scale-up", "scale-down", "more-partitions"
 

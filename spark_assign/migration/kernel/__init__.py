@@ -1,1 +1,1 @@
-"""Classic groups on their way to the broker's protocol (KIP-848): what each restart does, and whether to go at all."""
+"""Pure kernels of migrations and upgrades: simulated restarts, metrics, and verdicts."""

@@ -1,10 +1,10 @@
-"""Every classic group on its way to the broker's protocol, in one pass over whole groups.
+"""Migrates every classic group to the consumer protocol, in one pass over complete groups.
 
-A row of the answer is tagged by its `kind`:
+The `kind` of a result row says what it describes:
 
-    group      whether the group should go, and what it would have after that
-    step       one step of the way: what is done, and what it costs
-    rejected   code, detail: a group that nothing can be said of, or that is no group of consumers
+    group      whether the group should migrate, and its metrics afterward
+    step       one step of the migration: what to do, and what it costs
+    rejected   code, detail: a group that can't be analyzed, or that isn't a consumer group
 """
 
 from __future__ import annotations
@@ -30,9 +30,15 @@ from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups
 from spark_assign.groups.kernel.plan_groups import group_key_columns
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.migration_metrics import MigrationMetrics, measure_migration
-from spark_assign.migration.kernel.migration_verdict import GO, THERE, MigrationCandidate, Policy, can_online, judge
-from spark_assign.migration.kernel.steps import steps_of
-from spark_assign.migration.kernel.words import way_back
+from spark_assign.migration.kernel.migration_steps import describe_way_back, plan_steps
+from spark_assign.migration.kernel.migration_verdict import (
+    DONE,
+    GO,
+    MigrationCandidate,
+    Policy,
+    can_convert_online,
+    judge,
+)
 from spark_assign.simulation.kernel.settings import Timing
 
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
@@ -54,53 +60,64 @@ MIGRATED = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
     }
 )
-"""Everything that is said of a migration, a row per group, step or refusal (`tables.comparison`)."""
+"""Schema of the result of `migrate`; `kind` says which columns a row uses (`tables.comparison`)."""
 
 
 @dataclass(frozen=True)
 class MigrationParams:
-    """What is asked.
+    """The parameters of a migration.
 
     Attributes:
-        to: the broker's assignor that groups go over to.
-        policy, most: of the brokers, as `rules.Case` has them.
-        clients: the library of members whose client ids do not tell; null: unknown.
-        what_if: assignors that the broker does not have, asked what they would save.
-        timing: by which pauses are counted.
-        racks_known: whether the fleet says where replicas are.
+        to: the broker's assignor after the migration.
+        policy, max_size: of the brokers (`MigrationCandidate`).
+        clients: the library of members with unrecognized client ids; `None` if unknown.
+        what_if: assignors that the broker doesn't have, to compare cross-rack partitions with.
+        timing: the times to estimate pauses from.
+        racks_known: whether the fleet has the racks of replicas.
     """
 
     to: str = UNIFORM
     policy: Policy = Policy.BIDIRECTIONAL
-    most: int | None = None
+    max_size: int | None = None
     clients: str | None = None
     what_if: tuple[str, ...] = ()
     timing: Timing = field(default_factory=Timing)
     racks_known: bool = False
 
 
-def migrate(facts: pa.Table, asked: MigrationParams) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts, in tables with the columns of `MIGRATED`."""
-    told = index_facts(facts)
-    faults = find_faults(told, also=("share", "streams"))
-    others = find_unsupported_groups(told, "migrate")
-    refused = rejected_table(told, faults | {group: why for group, why in others.items() if group not in faults})
+def migrate(facts: pa.Table, params: MigrationParams) -> Iterator[pa.Table]:
+    """Analyzes all groups of these facts; yields tables with the columns of `MIGRATED`."""
+    indexed = index_facts(facts)
+    faults = find_faults(indexed, also=("share", "streams"))
+    out_of_scope = find_unsupported_groups(indexed, "migrate")
+    refused = rejected_table(
+        indexed, faults | {group: detail for group, detail in out_of_scope.items() if group not in faults}
+    )
     yield tagged_table(REJECTED, refused, MIGRATED)
-    specs = read_group_specs(told, {*faults, *others})
-    there = np.array([kind == "consumer" for kind in read_group_types(specs)], bool)
-    now = read_assignors(specs)
-    members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
-    online = np.array([can_online(*each, asked.policy, asked.most) for each in zip(now, members, strict=True)], bool)
-    asking = (asked.to, asked.what_if, asked.timing, asked.racks_known)
-    found = measure_migration(specs, now, online & ~there, *asking)
-    yield tagged_table(REJECTED, _refused(specs, found), MIGRATED)
-    fine = np.ones(specs.num_groups, bool)
-    fine[list(found.refused)] = False
-    cases = _cases(specs, found, asked)
+    specs = read_group_specs(indexed, {*faults, *out_of_scope})
+    is_done = np.array([kind == "consumer" for kind in read_group_types(specs)], bool)
+    current_assignors = read_assignors(specs)
+    num_members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
+    can_convert = np.array(
+        [
+            can_convert_online(*group_and_size, params.policy, params.max_size)
+            for group_and_size in zip(current_assignors, num_members, strict=True)
+        ],
+        bool,
+    )
+    measure_args = (params.to, params.what_if, params.timing, params.racks_known)
+    metrics = measure_migration(specs, current_assignors, can_convert & ~is_done, *measure_args)
+    yield tagged_table(REJECTED, _rejected_rows(specs, metrics), MIGRATED)
+    is_planned = np.ones(specs.num_groups, bool)
+    is_planned[list(metrics.rejected)] = False
+    candidates = _build_candidates(specs, metrics, params)
     rows = [
-        *(_there(specs, found, group) for group in np.flatnonzero(fine & there).tolist()),
-        *(_row(specs, found, group, cases[group]) for group in np.flatnonzero(fine & ~there).tolist()),
-        *_idle(told, {*faults, *others}, asked),
+        *(_done_row(specs, metrics, group) for group in np.flatnonzero(is_planned & is_done).tolist()),
+        *(
+            _group_row(specs, metrics, group, candidates[group])
+            for group in np.flatnonzero(is_planned & ~is_done).tolist()
+        ),
+        *_empty_group_rows(indexed, {*faults, *out_of_scope}, params),
     ]
     yield tagged_rows(OF_GROUP, rows, MIGRATED)
     names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
@@ -108,127 +125,140 @@ def migrate(facts: pa.Table, asked: MigrationParams) -> Iterator[pa.Table]:
         OF_STEP,
         [
             {"cluster": names[0][group], "group_id": names[1][group], **step}
-            for group in np.flatnonzero(fine & ~there).tolist()
-            for step in steps_of(cases[group], found.of(group), found.restarts[group])
+            for group in np.flatnonzero(is_planned & ~is_done).tolist()
+            for step in plan_steps(candidates[group], metrics.for_group(group), metrics.restarts[group])
         ],
         MIGRATED,
     )
 
 
-def _refused(specs: GroupSpecs, found: MigrationMetrics) -> pa.Table:
-    groups = sorted(found.refused)
-    codes, details = (pa.array([found.refused[group][at] for group in groups], _TEXT) for at in (0, 1))
+def _rejected_rows(specs: GroupSpecs, metrics: MigrationMetrics) -> pa.Table:
+    groups = sorted(metrics.rejected)
+    codes, details = (
+        pa.array([metrics.rejected[group][field_index] for group in groups], _TEXT) for field_index in (0, 1)
+    )
     return pa.table(group_key_columns(specs, np.array(groups, np.int64)) | {"code": codes, "detail": details})
 
 
 # --- what is known of the groups ----------------------------------------------------------------------------------
 
 
-def _alike(specs: GroupSpecs) -> list[int]:
-    """Of each group the topics that have as many partitions and the same subscribers as another one of it."""
-    topics, known = specs.topics, specs.topics.with_metadata
-    keys = np.stack([topics.group[known], topics.partitions[known], topics.subscriber_set[known]])
-    same, number = np.unique(keys, axis=1, return_counts=True)
-    several = number > 1
-    counts: list[int] = np.bincount(same[0][several], number[several], specs.num_groups).astype(np.int64).tolist()
+def _count_copartitioned(specs: GroupSpecs) -> list[int]:
+    """Returns, per group, the number of topics that share partition count and subscribers with another topic."""
+    topics, with_metadata = specs.topics, specs.topics.with_metadata
+    keys = np.stack(
+        [topics.group[with_metadata], topics.partitions[with_metadata], topics.subscriber_set[with_metadata]]
+    )
+    distinct, num_topics = np.unique(keys, axis=1, return_counts=True)
+    is_shared = num_topics > 1
+    counts: list[int] = (
+        np.bincount(distinct[0][is_shared], num_topics[is_shared], specs.num_groups).astype(np.int64).tolist()
+    )
     return counts
 
 
-def _cases(specs: GroupSpecs, found: MigrationMetrics, asked: MigrationParams) -> list[MigrationCandidate]:
-    now = read_assignors(specs)
-    clients, alike = read_client_libraries(specs, now, [asked.clients] * specs.num_groups), _alike(specs)
+def _build_candidates(
+    specs: GroupSpecs, metrics: MigrationMetrics, params: MigrationParams
+) -> list[MigrationCandidate]:
+    current_assignors = read_assignors(specs)
+    clients, copartitioned_topics = (
+        read_client_libraries(specs, current_assignors, [params.clients] * specs.num_groups),
+        _count_copartitioned(specs),
+    )
     instances = specs.facts.column("group_instance_id", specs.members.row)
-    static = np.bincount(specs.members.group[instances.is_valid()], minlength=specs.num_groups).tolist()
-    cases = []
+    num_static = np.bincount(specs.members.group[instances.is_valid()], minlength=specs.num_groups).tolist()
+    candidates = []
     for group in range(specs.num_groups):
-        of = found.of(group)
-        cases.append(
+        group_metrics = metrics.for_group(group)
+        candidates.append(
             MigrationCandidate(
-                now=now[group],
-                to=asked.to,
+                assignor=current_assignors[group],
+                server_assignor=params.to,
                 clients=clients[group],
-                members=of["members"],
-                static=static[group],
-                partitions=of["partitions"],
-                moved=of["moved"],
-                uneven_before=of["max_over_mean_before"],
-                uneven_after=of["max_over_mean_after"],
-                across_before=of["cross_rack_before"],
-                across_after=of["cross_rack_after"],
-                alike=alike[group],
-                policy=asked.policy,
-                most=asked.most,
+                members=group_metrics["members"],
+                static=num_static[group],
+                partitions=group_metrics["partitions"],
+                moved=group_metrics["moved"],
+                max_over_mean_before=group_metrics["max_over_mean_before"],
+                max_over_mean_after=group_metrics["max_over_mean_after"],
+                cross_rack_before=group_metrics["cross_rack_before"],
+                cross_rack_after=group_metrics["cross_rack_after"],
+                copartitioned_topics=copartitioned_topics[group],
+                policy=params.policy,
+                max_size=params.max_size,
             )
         )
-    return cases
+    return candidates
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 
-def _named(specs: GroupSpecs, group: int) -> dict[str, Any]:
+def _group_key(specs: GroupSpecs, group: int) -> dict[str, Any]:
     return {"cluster": specs.cluster[group].as_py(), "group_id": specs.group_id[group].as_py()}
 
 
-def _row(specs: GroupSpecs, found: MigrationMetrics, group: int, case: MigrationCandidate) -> dict[str, Any]:
-    verdict, restarts, whole = judge(case), found.restarts[group], found.whole[group]
-    figures = found.of(group)
-    row = _named(specs, group) | {name: figures[name] for name in figures if name in MIGRATED.names}
+def _group_row(
+    specs: GroupSpecs, metrics: MigrationMetrics, group: int, candidate: MigrationCandidate
+) -> dict[str, Any]:
+    verdict, restarts, is_complete = judge(candidate), metrics.restarts[group], metrics.is_complete[group]
+    group_metrics = metrics.for_group(group)
+    row = _group_key(specs, group) | {name: group_metrics[name] for name in group_metrics if name in MIGRATED.names}
     return row | {
         "verdict": verdict.verdict,
-        "online": case.online,
-        "assignor": case.now,
-        "server_assignor": case.to,
-        "clients": case.clients,
+        "online": candidate.online,
+        "assignor": candidate.assignor,
+        "server_assignor": candidate.server_assignor,
+        "clients": candidate.clients,
         "codes": ", ".join(verdict.codes),
         "reasons": verdict.reasons,
-        "way_back": None if case.now == STREAMS else way_back(case),
-        "static_members": case.static,
-        "moved_on_the_way": sum(each["moved"] for each in restarts) if whole else None,
-        "stopped_on_the_way": sum(each["stopped"] for each in restarts) if whole else None,
+        "way_back": None if candidate.assignor == STREAMS else describe_way_back(candidate),
+        "static_members": candidate.static,
+        "moved_on_the_way": sum(costs["moved"] for costs in restarts) if is_complete else None,
+        "stopped_on_the_way": sum(costs["stopped"] for costs in restarts) if is_complete else None,
     }
 
 
-def _there(specs: GroupSpecs, found: MigrationMetrics, group: int) -> dict[str, Any]:
-    """A group that runs by the broker's protocol already."""
-    figures = found.of(group)
-    shown = ("members", "partitions", "max_over_mean_before", "cross_rack_before")
-    now = found.now[group]
+def _done_row(specs: GroupSpecs, metrics: MigrationMetrics, group: int) -> dict[str, Any]:
+    """Returns the row of a group that uses the consumer protocol already."""
+    group_metrics = metrics.for_group(group)
+    columns = ("members", "partitions", "max_over_mean_before", "cross_rack_before")
+    assignor = metrics.current_assignors[group]
     return (
-        _named(specs, group)
-        | {name: figures[name] for name in shown}
+        _group_key(specs, group)
+        | {name: group_metrics[name] for name in columns}
         | {
-            "verdict": THERE,
-            "assignor": now,
-            "server_assignor": now,
+            "verdict": DONE,
+            "assignor": assignor,
+            "server_assignor": assignor,
             "codes": "",
             "reasons": "It runs by the broker's protocol already.",
         }
     )
 
 
-def _idle(told: IndexedFacts, excluded: set[int], asked: MigrationParams) -> Iterator[dict[str, Any]]:
-    """Groups without members: nothing to convert."""
-    for row in find_empty_groups(told, excluded).tolist():
-        kind = column(told.table, "group_type")[row].as_py()
-        there = kind == "consumer"
-        words = (
+def _empty_group_rows(indexed: IndexedFacts, excluded: set[int], params: MigrationParams) -> Iterator[dict[str, Any]]:
+    """Yields the rows of groups without members, which have nothing to convert."""
+    for row in find_empty_groups(indexed, excluded).tolist():
+        kind = column(indexed.table, "group_type")[row].as_py()
+        is_done = kind == "consumer"
+        reasons = (
             "It has no members now, and is a group of the broker's protocol already."
-            if there
+            if is_done
             else "It has no members: the first one founds it anew by its own protocol, and offsets stay. If nobody "
             "ever joins it (a simple group, offsets alone), nothing changes."
         )
         yield {
-            "cluster": column(told.table, "cluster")[row].as_py(),
-            "group_id": column(told.table, "group_id")[row].as_py(),
-            "verdict": THERE if there else GO,
-            "online": None if there else True,
-            "assignor": column(told.table, "assignor")[row].as_py(),
-            "server_assignor": asked.to,
+            "cluster": column(indexed.table, "cluster")[row].as_py(),
+            "group_id": column(indexed.table, "group_id")[row].as_py(),
+            "verdict": DONE if is_done else GO,
+            "online": None if is_done else True,
+            "assignor": column(indexed.table, "assignor")[row].as_py(),
+            "server_assignor": params.to,
             "codes": "",
-            "reasons": words,
+            "reasons": reasons,
             "members": 0,
             "static_members": 0,
             "partitions": 0,
-            **({} if there else dict.fromkeys(("moved", "moved_on_the_way", "stopped_on_the_way"), 0)),
+            **({} if is_done else dict.fromkeys(("moved", "moved_on_the_way", "stopped_on_the_way"), 0)),
         }

@@ -1,5 +1,4 @@
-"""What groups have now and would have by the broker's assignor: balance, moves, racks, pauses. Counted as ever
-(`groups.kernel.ownership_changes`)."""
+"""Measures what groups own now and what the broker's assignor would give them: balance, moves, racks, and pauses."""
 
 from __future__ import annotations
 
@@ -12,11 +11,11 @@ import numpy as np
 from spark_assign.groups.kernel.assign import no_assignments
 from spark_assign.groups.kernel.group_metrics import balance_metrics, count_rack_matched, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.ownership_changes import OwnershipCounts as Counted
+from spark_assign.groups.kernel.ownership_changes import OwnershipCounts as OwnershipCounts
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
+from spark_assign.migration.kernel.group_subset import assign_without_spark
 from spark_assign.migration.kernel.migration_verdict import CLIENTS_OWN
-from spark_assign.migration.kernel.rolling_restart import RollingRestart, play_restarts
+from spark_assign.migration.kernel.rolling_restart import RollingRestart, simulate_restarts
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, server_seconds
@@ -25,192 +24,232 @@ from spark_assign.simulation.kernel.settings import Timing
 
 @dataclass(frozen=True)
 class MigrationMetrics:
-    """Of all groups of specs.
+    """Metrics of all groups of the specs.
 
     Attributes:
-        now: the assignors that they run with; null: not known.
-        columns: of each group its figures, by the names of `migrate.MIGRATED`; `owned` is what living
-            members own now.
-        restarts: of each group what the restarts that were played cost, in their order.
-        whole: of each group whether all restarts were played.
-        refused: groups that the broker's assignor cannot plan: code and detail.
+        current_assignors: the assignor of each group; `None` if unknown.
+        columns: one list per metric, named as in `migrate.MIGRATED`, with one value per group. `owned` is the number of
+            partitions that live members own now.
+        restarts: the costs of each simulated restart of each group, in order.
+        is_complete: whether all restarts of each group were simulated.
+        rejected: groups that the broker's assignor can't plan: code and detail.
     """
 
-    now: Sequence[str | None]
+    current_assignors: Sequence[str | None]
     columns: dict[str, list[Any]]
     restarts: list[list[dict[str, int]]]
-    whole: BoolArray
-    refused: dict[int, tuple[str, str]]
+    is_complete: BoolArray
+    rejected: dict[int, tuple[str, str]]
 
-    def of(self, group: int) -> dict[str, Any]:
-        """The figures of one group."""
+    def for_group(self, group: int) -> dict[str, Any]:
+        """Returns the metrics of one group."""
         return {name: values[group] for name, values in self.columns.items()}
 
 
 def measure_migration(
     specs: GroupSpecs,
-    now: Sequence[str | None],
-    online: BoolArray,
-    to: str,
+    current_assignors: Sequence[str | None],
+    can_convert: BoolArray,
+    server_assignor: str,
     what_if: Sequence[str],
     timing: Timing,
     racks_known: bool,
 ) -> MigrationMetrics:
-    """Ask the broker's assignor, play the restarts, and ask the assignors that the broker does not have.
+    """Plans with the broker's assignor, simulates the restarts, and tries assignors that the broker doesn't have.
 
     Args:
         specs: the groups.
-        now: of each its assignor.
-        online: which of them restart one by one.
-        to, what_if, timing, racks_known: as `migrate.Question` has them.
+        current_assignors: the assignor of each group.
+        can_convert: whether each group restarts one member at a time.
+        server_assignor, what_if, timing, racks_known: as in `migrate.MigrationParams`.
     """
     all_members = np.ones(specs.num_groups, bool)
-    over = _go_over(specs, now, online, to, all_members)
-    planned, after, fine = over.planned, over.after, over.fine
-    before = _before(specs, now, fine)
-    counts = count_changes(read_ownership(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine))
-    has, gets = (balance_metrics(specs.members.group, specs.num_groups, runs) for runs in (before, after))
-    paused = PauseCounts(
-        members=np.maximum(has["members"].to_numpy(), 1),
-        partitions=gets["partitions"].to_numpy(),
+    server_plan = _plan_server_assignor(specs, current_assignors, can_convert, server_assignor, all_members)
+    assignments, assigned_after, is_planned = (
+        server_plan.assignments,
+        server_plan.assigned_after,
+        server_plan.is_planned,
+    )
+    assigned_before = _assigned_before(specs, current_assignors, is_planned)
+    counts = count_changes(
+        read_ownership(specs, assignments.assigned_now, assignments.slices.take(assignments.withheld), is_planned)
+    )
+    metrics_before, metrics_after = (
+        balance_metrics(specs.members.group, specs.num_groups, runs) for runs in (assigned_before, assigned_after)
+    )
+    pause_counts = PauseCounts(
+        members=np.maximum(metrics_before["members"].to_numpy(), 1),
+        partitions=metrics_after["partitions"].to_numpy(),
         living=counts.live_owned_and_assigned,
         kept=counts.kept,
         back=counts.returned,
         later=0,
     )
     columns = {
-        "members": has["members"].to_pylist(),
-        "partitions": gets["partitions"].to_pylist(),
-        "max_over_mean_before": has["max_over_mean"].to_pylist(),
-        "max_over_mean_after": gets["max_over_mean"].to_pylist(),
+        "members": metrics_before["members"].to_pylist(),
+        "partitions": metrics_after["partitions"].to_pylist(),
+        "max_over_mean_before": metrics_before["max_over_mean"].to_pylist(),
+        "max_over_mean_after": metrics_after["max_over_mean"].to_pylist(),
         "owned": counts.owned.tolist(),
-        "moved": np.where(online, _differing(counts), _moved(specs, after, fine)).tolist(),
-        "moved_back": _moved_back(specs, now, after, fine),
-        "partition_seconds_paused": server_seconds(paused, timing).tolist(),
-        "cross_rack_before": _across(specs, before, racks_known),
-        "cross_rack_after": _across(specs, after, racks_known),
-        **_what_if(specs, now, online, what_if, racks_known),
+        "moved": np.where(can_convert, _num_moved(counts), _count_moved(specs, assigned_after, is_planned)).tolist(),
+        "moved_back": _count_moved_back(specs, current_assignors, assigned_after, is_planned),
+        "partition_seconds_paused": server_seconds(pause_counts, timing).tolist(),
+        "cross_rack_before": _count_cross_rack(specs, assigned_before, racks_known),
+        "cross_rack_after": _count_cross_rack(specs, assigned_after, racks_known),
+        **_measure_what_if(specs, current_assignors, can_convert, what_if, racks_known),
     }
-    return MigrationMetrics(now, columns, _of_groups(over.way, specs.num_groups), over.way.whole, planned.rejected)
+    return MigrationMetrics(
+        current_assignors,
+        columns,
+        _restart_costs_by_group(server_plan.rolling, specs.num_groups),
+        server_plan.rolling.is_complete,
+        assignments.rejected,
+    )
 
 
 @dataclass(frozen=True)
 class _ServerPlan:
-    """What an assignor of the broker makes of groups: its first target, what was played, and what comes of it."""
+    """A migration to one assignor of the broker: its first target, the simulated restarts, and the final assignment."""
 
-    planned: GroupAssignments
-    way: RollingRestart
-    after: PartitionSlices
-    fine: BoolArray
-
-
-def _go_over(
-    specs: GroupSpecs, now: Sequence[str | None], online: BoolArray, to: str, chosen: BoolArray
-) -> _ServerPlan:
-    """Take some groups over to an assignor of the broker."""
-    planned = assign_without_spark(specs, to, chosen)
-    fine = chosen.copy()
-    fine[list(planned.rejected)] = False
-    names = np.array([name or "" for name in now], object)
-    static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
-    can = fine & online & np.isin(names, CLIENTS_OWN)
-    way = play_restarts(specs, names, to, can, static, names != "cooperative-sticky")
-    full_plan = assign_without_spark(replace(specs, owned=EMPTY_SLICES), to, fine & ~online)
-    return _ServerPlan(planned, way, _after(specs, planned, full_plan, way, online, static), fine)
+    assignments: GroupAssignments
+    rolling: RollingRestart
+    assigned_after: PartitionSlices
+    is_planned: BoolArray
 
 
-def _after(
+def _plan_server_assignor(
     specs: GroupSpecs,
-    planned: GroupAssignments,
-    full_plan: GroupAssignments,
-    way: RollingRestart,
-    online: BoolArray,
-    static: BoolArray,
-) -> PartitionSlices:
-    """Who has what in the end: all have restarted, or the broker has its target, or has begun from nothing."""
-    moves = np.zeros(specs.num_groups, bool)
-    moves[specs.members.group[~static]] = True
-    restarted = way.whole & moves
-    group = specs.members.group
-    after = way.after.take(restarted[group[way.after.member]])
-    return after.concat(planned.slices.take((online & ~restarted)[group[planned.slices.member]])).concat(
-        full_plan.slices
+    current_assignors: Sequence[str | None],
+    can_convert: BoolArray,
+    server_assignor: str,
+    selected: BoolArray,
+) -> _ServerPlan:
+    """Migrates the selected groups to an assignor of the broker."""
+    assignments = assign_without_spark(specs, server_assignor, selected)
+    is_planned = selected.copy()
+    is_planned[list(assignments.rejected)] = False
+    names = np.array([name or "" for name in current_assignors], object)
+    is_static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
+    is_restarting = is_planned & can_convert & np.isin(names, CLIENTS_OWN)
+    rolling = simulate_restarts(specs, names, server_assignor, is_restarting, is_static, names != "cooperative-sticky")
+    full_plan = assign_without_spark(replace(specs, owned=EMPTY_SLICES), server_assignor, is_planned & ~can_convert)
+    return _ServerPlan(
+        assignments,
+        rolling,
+        _assigned_after(specs, assignments, full_plan, rolling, can_convert, is_static),
+        is_planned,
     )
 
 
-def _of_groups(way: RollingRestart, number: int) -> list[list[dict[str, int]]]:
-    """The restarts by group."""
-    found: list[list[dict[str, int]]] = [[] for _ in range(number)]
-    for restart in way.restarts:
-        columns = (each.tolist() for each in (restart.group, restart.moved, restart.revoked, restart.stopped))
+def _assigned_after(
+    specs: GroupSpecs,
+    assignments: GroupAssignments,
+    full_plan: GroupAssignments,
+    rolling: RollingRestart,
+    can_convert: BoolArray,
+    is_static: BoolArray,
+) -> PartitionSlices:
+    """Returns the final assignment: after all restarts, or the broker's target, or a new assignment from scratch."""
+    has_dynamic = np.zeros(specs.num_groups, bool)
+    has_dynamic[specs.members.group[~is_static]] = True
+    restarted = rolling.is_complete & has_dynamic
+    group = specs.members.group
+    assigned_after = rolling.owned_after.take(restarted[group[rolling.owned_after.member]])
+    return assigned_after.concat(
+        assignments.slices.take((can_convert & ~restarted)[group[assignments.slices.member]])
+    ).concat(full_plan.slices)
+
+
+def _restart_costs_by_group(rolling: RollingRestart, num_groups: int) -> list[list[dict[str, int]]]:
+    """Returns the costs of the restarts of each group, in order."""
+    costs_by_group: list[list[dict[str, int]]] = [[] for _ in range(num_groups)]
+    for restart in rolling.restarts:
+        columns = (each.tolist() for each in (restart.group, restart.moved, restart.revoked, restart.paused))
         for group, *costs in zip(*columns, strict=True):
-            found[group].append(dict(zip(("moved", "revoked", "stopped"), costs, strict=True)))
-    return found
+            costs_by_group[group].append(dict(zip(("moved", "revoked", "stopped"), costs, strict=True)))
+    return costs_by_group
 
 
-def _by_own(specs: GroupSpecs, now: Sequence[str | None], chosen: BoolArray) -> GroupAssignments:
-    """What the groups' own assignors make of them, of those whose assignor Kafka's clients have."""
-    names = np.array([name or "" for name in now], object)
-    planned = no_assignments()
+def _assign_by_current(
+    specs: GroupSpecs, current_assignors: Sequence[str | None], selected: BoolArray
+) -> GroupAssignments:
+    """Assigns the selected groups with their own assignors, if these are Kafka's client-side assignors."""
+    names = np.array([name or "" for name in current_assignors], object)
+    assignments = no_assignments()
     for name in CLIENTS_OWN:
-        mine = chosen & (names == name)
-        if mine.any():
-            planned = planned.concat(assign_without_spark(specs, name, mine))
-    return planned
+        has_assignor = selected & (names == name)
+        if has_assignor.any():
+            assignments = assignments.concat(assign_without_spark(specs, name, has_assignor))
+    return assignments
 
 
-def _before(specs: GroupSpecs, now: Sequence[str | None], fine: BoolArray) -> PartitionSlices:
-    """What members own; where nobody is known to own anything, what the group's assignor would give them."""
-    owning = np.zeros(specs.num_groups, bool)
-    owning[specs.members.group[specs.owned.member]] = True
-    if owning.all():
+def _assigned_before(
+    specs: GroupSpecs, current_assignors: Sequence[str | None], is_planned: BoolArray
+) -> PartitionSlices:
+    """Returns what members own; in groups without known owners, what the group's assignor would assign."""
+    owns_any = np.zeros(specs.num_groups, bool)
+    owns_any[specs.members.group[specs.owned.member]] = True
+    if owns_any.all():
         return specs.owned
-    return specs.owned.concat(_by_own(specs, now, fine & ~owning).slices)
+    return specs.owned.concat(_assign_by_current(specs, current_assignors, is_planned & ~owns_any).slices)
 
 
-def _differing(counts: Counted) -> IntArray:
-    """Partitions that have another owner."""
+def _num_moved(counts: OwnershipCounts) -> IntArray:
+    """Returns the number of partitions that change owners per group."""
     return counts.owned_and_assigned - counts.kept - counts.returned
 
 
-def _moved(specs: GroupSpecs, runs: PartitionSlices, fine: BoolArray) -> IntArray:
-    """Partitions that have another owner by these runs, in the end."""
-    return _differing(count_changes(read_ownership(specs, runs, EMPTY_SLICES, fine)))
+def _count_moved(specs: GroupSpecs, runs: PartitionSlices, is_planned: BoolArray) -> IntArray:
+    """Returns the number of partitions per group that change owners in the end if `runs` is the assignment."""
+    return _num_moved(count_changes(read_ownership(specs, runs, EMPTY_SLICES, is_planned)))
 
 
-def _moved_back(
-    specs: GroupSpecs, now: Sequence[str | None], after: PartitionSlices, fine: BoolArray
+def _count_moved_back(
+    specs: GroupSpecs, current_assignors: Sequence[str | None], assigned_after: PartitionSlices, is_planned: BoolArray
 ) -> list[int | None]:
-    """Partitions that have another owner when a group has gone back from what the broker has given it."""
-    settled = replace(specs, owned=after, departed_owned=EMPTY_SLICES)
-    own = _by_own(settled, now, fine)
-    back = fine & np.array([name in CLIENTS_OWN for name in now], bool)
-    back[list(own.rejected)] = False
-    moved = _moved(settled, own.slices, back).tolist()
-    return [each if known else None for each, known in zip(moved, back.tolist(), strict=True)]
+    """Returns the number of partitions per group that change owners on the way back from the broker's assignment."""
+    migrated = replace(specs, owned=assigned_after, departed_owned=EMPTY_SLICES)
+    previous = _assign_by_current(migrated, current_assignors, is_planned)
+    is_known = is_planned & np.array([name in CLIENTS_OWN for name in current_assignors], bool)
+    is_known[list(previous.rejected)] = False
+    moved = _count_moved(migrated, previous.slices, is_known).tolist()
+    return [count if has_assignor else None for count, has_assignor in zip(moved, is_known.tolist(), strict=True)]
 
 
-def _across(specs: GroupSpecs, runs: PartitionSlices, racks_known: bool) -> list[int | None]:
-    """Of each group the partitions whose owner has no replica in its rack."""
-    near = count_rack_matched(specs, runs, racks_known=racks_known).to_pylist()
+def _count_cross_rack(specs: GroupSpecs, runs: PartitionSlices, racks_known: bool) -> list[int | None]:
+    """Returns the number of partitions per group whose owner has no replica in its rack; `None` if unknown."""
+    matched = count_rack_matched(specs, runs, racks_known=racks_known).to_pylist()
     total = np.bincount(specs.members.group[runs.member], runs.count, specs.num_groups).astype(np.int64).tolist()
-    return [None if each is None else all_of_them - each for each, all_of_them in zip(near, total, strict=True)]
+    return [
+        None if num_matched is None else num_partitions - num_matched
+        for num_matched, num_partitions in zip(matched, total, strict=True)
+    ]
 
 
-def _what_if(
-    specs: GroupSpecs, now: Sequence[str | None], online: BoolArray, names: Sequence[str], racks_known: bool
+def _measure_what_if(
+    specs: GroupSpecs,
+    current_assignors: Sequence[str | None],
+    can_convert: BoolArray,
+    names: Sequence[str],
+    racks_known: bool,
 ) -> dict[str, list[Any]]:
-    """The best of the assignors that the broker does not have, of groups with racks; the way over is the same."""
-    racked = np.zeros(specs.num_groups, bool)
-    racked[specs.members.group[specs.members.rack >= 0]] = racks_known
+    """Returns the best of the assignors that the broker doesn't have, for groups with racks, and its cross-rack
+    partitions.
+    """
+    has_racks = np.zeros(specs.num_groups, bool)
+    has_racks[specs.members.group[specs.members.rack >= 0]] = racks_known
     best: list[tuple[int, str] | None] = [None] * specs.num_groups
-    for name in names if racked.any() else ():
-        across = _across(specs, _go_over(specs, now, online, name, racked).after, racks_known)
-        for group in np.flatnonzero(racked).tolist():
-            so_far, each = best[group], across[group]
-            if each is not None and (so_far is None or each < so_far[0]):
-                best[group] = (each, name)
+    for name in names if has_racks.any() else ():
+        cross_rack = _count_cross_rack(
+            specs,
+            _plan_server_assignor(specs, current_assignors, can_convert, name, has_racks).assigned_after,
+            racks_known,
+        )
+        for group in np.flatnonzero(has_racks).tolist():
+            best_so_far, count = best[group], cross_rack[group]
+            if count is not None and (best_so_far is None or count < best_so_far[0]):
+                best[group] = (count, name)
     return {
-        "what_if": [None if each is None else each[1] for each in best],
-        "cross_rack_what_if": [None if each is None else each[0] for each in best],
+        "what_if": [None if count is None else count[1] for count in best],
+        "cross_rack_what_if": [None if count is None else count[0] for count in best],
     }

@@ -1,32 +1,40 @@
-"""A rolling upgrade played: each member of a classic group restarts with group.protocol=consumer, one after the other.
+"""Simulates rolling restarts: the engine, and the restarts that migrate classic groups to the consumer protocol.
 
-What the coordinator does at each restart (`GroupMetadataManager`, `ConsumerGroup.fromClassicGroup`)
-    1. The member leaves. Where it is the first one, the group still is a classic one and its own assignor shares out
-       what the member had; later the broker's assignor does.
-    2. It comes back by the new protocol, under another id. With the first one the coordinator makes a consumer group of
-       the classic group: what everybody has becomes the target so far. As a member has joined, the broker's assignor
-       makes the next target. Those that still are classic members are told to join again and get their part of it.
-A static member does neither: it comes back within its session timeout, takes over what it had (`replaceMember`), and as
-nobody's subscription has changed there is no new target. A group of static members keeps what its clients' assignor
-gave it until anything else changes.
+`RestartingGroups` restarts the members of many groups in lockstep, one member per group at a time: the member stops, a
+dynamic member leaves and its group rebalances, the member rejoins, and the group rebalances again. Subclasses decide
+how members come back and how groups rebalance. This module has the subclass for `group.protocol=consumer`;
+`rolling_upgrade` has the one for another release of the client library.
 
-What stops for a moment: what changes hands or belongs to whoever restarts; and all that classic members of an eager
-assignor have, at each new target, as they give up everything before they join again (KIP-429).
+The coordinator does the following at each restart (`GroupMetadataManager`, `ConsumerGroup.fromClassicGroup`):
+    1. A dynamic member leaves. Before the first member has rejoined, the group is still a classic group, and its own
+       assignor reassigns the partitions of the member. Later, the broker's assignor does.
+    2. The member rejoins with the consumer protocol and a new id. When the first member does, the coordinator converts
+       the classic group to a consumer group: the current assignment becomes the target assignment. Because a member
+       has joined, the broker's assignor computes the next target. Members that are still classic rejoin and get their
+       partitions of it.
+A static member does neither: it rejoins within its session timeout and takes over its partitions (`replaceMember`).
+Because no subscription has changed, the target stays the same. A group of static members keeps the assignment of its
+client-side assignor until something else changes.
 
-Example: range, C0 [t0 t1] and C1 [t2 t3], to uniform.
-    C0 leaves:         C1 [t0 t1 t2 t3]                    2 move, 4 stop
-    C0 comes back:     C0 [t2 t3]  C1 [t0 t1]              2 move, 4 stop; the group is a consumer group
-    C1 leaves:         C0 [t0 t1 t2 t3]                    2 move, 2 stop
-    C1 comes back:     half of C0's go to C1               2 move, 2 stop
+A partition pauses if it moves, or if its owner restarts. In addition, each new target pauses all partitions of classic
+members with an eager assignor, because they revoke everything before they rejoin (KIP-429).
 
-Kafka's consumers draw their new ids at random. Here they are drawn from the old ones, so that a fleet has one answer:
-who keeps the odd partition (uniform), and who gets which range (server-range), will differ; how many is as here.
+Example: range, C0: [t0 t1] and C1: [t2 t3], to uniform.
+    C0 leaves:     C1: [t0 t1 t2 t3]              2 move, 4 pause
+    C0 rejoins:    C0: [t2 t3]  C1: [t0 t1]       2 move, 4 pause; the group is a consumer group
+    C1 leaves:     C0: [t0 t1 t2 t3]              2 move, 2 pause
+    C1 rejoins:    C1 gets half of C0's           2 move, 2 pause
+
+Kafka's consumers generate their new ids at random. This module derives them from the previous ids, so that the same
+fleet gives the same result. Which member keeps the extra partition (uniform) and which member gets which range
+(server-range) differ from a real cluster; the numbers of partitions are the same.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,171 +42,232 @@ import numpy.typing as npt
 
 from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.ownership_changes import Ownership, count_changes
-from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
-from spark_assign.migration.kernel.group_subset import part_of
+from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.migration.kernel.group_subset import GroupSubset, assign_without_spark, select_members
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, mask_from_indexes
 
-MOST_RESTARTS = 64
-"""So many restarts of a group are played,"""
+MAX_RESTARTS = 64
+"""Maximum number of simulated restarts per group."""
 
-MOST_PARTITIONS = 2_000_000
-"""and no more than come to so many partitions that are looked at."""
+MAX_PARTITIONS = 2_000_000
+"""Maximum number of partitions that the restarts of one group process, summed over the restarts."""
+
+MOVED, REVOKED, PAUSED = range(3)
+"""Rows of `RestartingGroups.costs`."""
+
+AssignorNames = npt.NDArray[np.object_]
+
+
+def count_restarts(specs: GroupSpecs) -> IntArray:
+    """Returns the number of restarts to simulate per group: one per member, within the limits of this module."""
+    members = np.bincount(specs.members.group, minlength=specs.num_groups)
+    partitions = np.bincount(specs.topics.group, np.maximum(specs.topics.partitions, 0), specs.num_groups)
+    within_limit = MAX_PARTITIONS // np.maximum(partitions, 1).astype(np.int64) + 1
+    return np.minimum(members, np.minimum(within_limit, MAX_RESTARTS))
+
+
+class RestartingGroups(ABC):
+    """The current state of groups whose members restart one at a time, in the order of their ids.
+
+    Attributes:
+        specs: all groups.
+        owned: the partitions that each member owns now.
+        ids: the current id of each member.
+        is_static: whether each member is static. Shape: (num_members,).
+        costs: costs of the current restart, as in `MOVED`, `REVOKED`, and `PAUSED`, in partitions. Shape:
+            (num_costs, num_groups).
+        failed: groups for which an assignor of Kafka throws an exception: code and detail.
+    """
+
+    def __init__(self, specs: GroupSpecs, is_static: BoolArray, num_costs: int = 3) -> None:
+        self.specs, self.is_static = specs, is_static
+        self.owned = specs.owned
+        self.ids: list[str] = specs.member_id.to_pylist()
+        self.member_starts = np.searchsorted(specs.members.group, np.arange(specs.num_groups + 1))
+        self.costs = np.zeros((num_costs, specs.num_groups), np.int64)
+        self.failed: dict[int, tuple[str, str]] = {}
+
+    def restart_members(self, num_restarts: IntArray) -> IntArray:
+        """Restarts this number of members of each group; after the last member, the first one restarts again.
+
+        Returns:
+            the number of simulated restarts per group; 0 for groups in `failed`.
+        """
+        remaining = num_restarts.copy()
+        for ordinal in range(int(remaining.max(initial=0))):
+            groups = np.flatnonzero(remaining > ordinal)
+            bounce, position = np.divmod(ordinal, np.diff(self.member_starts)[groups])
+            members = self.member_starts[groups] + position
+            self._stop(members)
+            self._leave(members[~self.is_static[members]])
+            self._rebalance(self._groupmates(self._rejoin(members, bounce)), EMPTY_SLICES)
+            remaining[list(self.failed)] = 0
+            succeeded = remaining[groups] > 0
+            self._record(groups[succeeded], members[succeeded], bounce[succeeded])
+        return remaining
+
+    @abstractmethod
+    def _rejoin(self, members: IntArray, bounce: IntArray) -> IntArray:
+        """Brings these members back, each in this bounce (from 0); returns those whose groups must rebalance."""
+
+    @abstractmethod
+    def _rebalance(self, members: IntArray, departed: PartitionSlices) -> None:
+        """Assigns all partitions of the groups of these members to them.
+
+        Args:
+            members: all members that are in these groups now.
+            departed: the partitions of members that have left.
+        """
+
+    @abstractmethod
+    def _record(self, groups: IntArray, members: IntArray, bounce: IntArray) -> None:
+        """Records the costs of one restart: of each group, the member that has restarted, and its bounce."""
+
+    def _stop(self, members: IntArray) -> None:
+        """Resets the costs, and counts the partitions of these members as paused."""
+        paused = self.owned.take(mask_from_indexes(members, len(self.specs.members))[self.owned.member])
+        group = self.specs.members.group[paused.member]
+        self.costs[:] = 0
+        self.costs[PAUSED] = np.bincount(group, paused.count, self.specs.num_groups).astype(np.int64)
+
+    def _leave(self, members: IntArray) -> None:
+        """Removes these members from their groups, which rebalance."""
+        has_left = mask_from_indexes(members, len(self.specs.members))
+        is_released = has_left[self.owned.member]
+        departed, self.owned = self.owned.take(is_released), self.owned.take(~is_released)
+        groupmates = self._groupmates(members)
+        self._rebalance(groupmates[~has_left[groupmates]], departed)
+
+    def _groupmates(self, members: IntArray) -> IntArray:
+        """Returns all members of the groups of these members."""
+        is_affected = mask_from_indexes(self.specs.members.group[members], self.specs.num_groups)
+        return np.flatnonzero(is_affected[self.specs.members.group])
+
+    def _set_owned(self, subset: GroupSubset, slices: PartitionSlices) -> PartitionSlices:
+        """Replaces what the groups of the subset own; returns the slices with the indexes of `specs`."""
+        is_unchanged = ~np.isin(self.specs.members.group[self.owned.member], subset.groups)
+        assigned = subset.to_parent_indexes(slices)
+        self.owned = self.owned.take(is_unchanged).concat(assigned)
+        return assigned
+
+
+# --- to the consumer protocol -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class MemberRestart:
-    """One member of each of some groups has restarted; figures are of its leaving and coming back together.
+    """The costs of one restart per group: the member leaves and rejoins.
 
     Attributes:
-        number: which member it was, from 0.
-        group: the groups that were played this far.
-        moved: partitions that got another owner, once for each time.
-        revoked: of what living members had, those that the new target took from them.
-        stopped: partitions that nobody read for a moment, once for each time.
+        ordinal: index of the member that restarts, from 0, in the order of ids.
+        group: the groups that have this restart.
+        moved: partitions that change owners, once per change.
+        revoked: partitions that the new target takes from live members.
+        paused: partitions without consumption for a moment, once per pause.
     """
 
-    number: int
+    ordinal: int
     group: IntArray
     moved: IntArray
     revoked: IntArray
-    stopped: IntArray
-
-
-Names = npt.NDArray[np.object_]
-
-
-def new_id(member_id: str) -> str:
-    """The id that a member comes back with: as long and as mixed as Kafka's (`Uuid`), and the same at each call."""
-    digest = hashlib.md5(member_id.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    paused: IntArray
 
 
 @dataclass(frozen=True)
 class RollingRestart:
-    """What was played.
+    """A simulated rolling restart of many groups.
 
     Attributes:
-        restarts: in their order.
-        whole: of each group whether all of its members have restarted.
-        after: who has what then, in all groups.
+        restarts: the restarts, in order.
+        is_complete: whether all members of each group have restarted. Shape: (num_groups,).
+        owned_after: the partitions that each member owns afterward, in all groups.
     """
 
     restarts: list[MemberRestart]
-    whole: BoolArray
-    after: PartitionSlices
+    is_complete: BoolArray
+    owned_after: PartitionSlices
 
 
-def play_restarts(
-    specs: GroupSpecs, now: Names, to: str, chosen: BoolArray, static: BoolArray, eager: BoolArray
+def new_id(member_id: str) -> str:
+    """Returns the new id of a restarted member, in the format of Kafka's `Uuid`, derived from its previous id."""
+    digest = hashlib.md5(member_id.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def simulate_restarts(
+    specs: GroupSpecs,
+    classic_assignors: AssignorNames,
+    server_assignor: str,
+    selected: BoolArray,
+    is_static: BoolArray,
+    is_eager: BoolArray,
 ) -> RollingRestart:
-    """Restart the members of some groups, in the order of their ids.
+    """Restarts the members of the selected groups with the consumer protocol, in the order of their ids.
 
     Args:
         specs: all groups.
-        now: of each chosen group the clients' assignor that it runs with, one of Kafka's.
-        to: the broker's assignor.
-        chosen: which groups.
-        static: of each member whether it is a static one.
-        eager: of each group whether it runs by the eager protocol.
+        classic_assignors: the client-side assignor of each selected group, one of Kafka's. Shape: (num_groups,).
+        server_assignor: the broker's assignor.
+        selected: whether each group restarts. Shape: (num_groups,).
+        is_static: whether each member is static. Shape: (num_members,).
+        is_eager: whether each group uses the eager protocol. Shape: (num_groups,).
 
     Returns:
-        as many restarts as the largest group has members, if these are not too many. Groups for which an assignor of
-        Kafka throws are in none from there on.
+        one restart per member of the largest group, up to the limits. Groups for which an assignor of Kafka throws an
+        exception are missing from that restart on.
     """
-    going = np.where(chosen, played(specs), 0)
-    begins = np.searchsorted(specs.members.group, np.arange(specs.num_groups))
-    groups = _RestartingGroups(specs, to, eager)
-    found = []
-    for number in range(int(going.max(initial=0))):
-        some = np.flatnonzero(going > number)
-        restarting = np.zeros(len(specs.members), bool)
-        restarting[begins[some] + number] = True
-        groups.stop(restarting)
-        refused = groups.leave(restarting & ~static, now if number == 0 else None)
-        refused |= groups.come_back(restarting, restarting & ~static)
-        going[list(refused)] = 0
-        some = some[going[some] > 0]
-        found.append(MemberRestart(number, some, *(each[some] for each in groups.figures)))
-    whole = (going > 0) & (going == np.bincount(specs.members.group, minlength=specs.num_groups))
-    return RollingRestart(found, whole, groups.claims)
+    groups = _MigratingGroups(specs, classic_assignors, server_assignor, is_static, is_eager)
+    num_restarts = groups.restart_members(np.where(selected, count_restarts(specs), 0))
+    is_complete = (num_restarts > 0) & (num_restarts == np.bincount(specs.members.group, minlength=specs.num_groups))
+    return RollingRestart(groups.restarts, is_complete, groups.owned)
 
 
-def played(specs: GroupSpecs) -> IntArray:
-    """How many restarts of each group are played, of as many as it has members."""
-    members = np.bincount(specs.members.group, minlength=specs.num_groups)
-    partitions = np.bincount(specs.topics.group, np.maximum(specs.topics.partitions, 0), specs.num_groups)
-    at_most = MOST_PARTITIONS // np.maximum(partitions, 1).astype(np.int64) + 1
-    return np.minimum(members, np.minimum(at_most, MOST_RESTARTS))
+class _MigratingGroups(RestartingGroups):
+    """Groups whose members restart with `group.protocol=consumer`."""
 
+    def __init__(
+        self,
+        specs: GroupSpecs,
+        classic_assignors: AssignorNames,
+        server_assignor: str,
+        is_static: BoolArray,
+        is_eager: BoolArray,
+    ) -> None:
+        super().__init__(specs, is_static)
+        self.classic_assignors, self.server_assignor = classic_assignors, server_assignor
+        self.is_converted = False
+        self.revokes_all = is_eager[specs.members.group]
+        self.restarts: list[MemberRestart] = []
 
-class _RestartingGroups:
-    """The groups as they are: who has what, under which id, by which protocol; and the figures of a restart."""
+    def _rejoin(self, members: IntArray, bounce: IntArray) -> IntArray:
+        for member in members.tolist():
+            self.ids[member] = new_id(self.ids[member])
+        self.revokes_all = self.revokes_all & ~mask_from_indexes(members, len(self.specs.members))
+        self.is_converted = True
+        return members[~self.is_static[members]]
 
-    def __init__(self, specs: GroupSpecs, to: str, eager: BoolArray) -> None:
-        self.specs, self.to = specs, to
-        self.claims = specs.owned
-        self.ids: list[str] = specs.member_id.to_pylist()
-        self.stops_all = eager[specs.members.group]
-        self.figures = np.zeros((3, specs.num_groups), np.int64)
-
-    def stop(self, restarting: BoolArray) -> None:
-        """These members stop: what they have is read by nobody for a moment. The figures begin anew."""
-        mine = self.claims.take(restarting[self.claims.member])
-        group = self.specs.members.group[mine.member]
-        self.figures[:] = 0
-        self.figures[2] = np.bincount(group, mine.count, self.specs.num_groups).astype(np.int64)
-
-    def leave(self, away: BoolArray, classic: Names | None) -> set[int]:
-        """These members leave, and the others share out what they had; the groups that cannot are answered."""
-        group = self.specs.members.group
-        mine = away[self.claims.member]
-        left, self.claims = self.claims.take(mine), self.claims.take(~mine)
-        return self._rebalance(np.flatnonzero(self._with(away)[group] & ~away), left, classic)
-
-    def come_back(self, restarted: BoolArray, away: BoolArray) -> set[int]:
-        """They are back by the new protocol; where somebody was away, the broker's assignor makes a target."""
-        for at in np.flatnonzero(restarted).tolist():
-            self.ids[at] = new_id(self.ids[at])
-        self.stops_all = self.stops_all & ~restarted
-        return self._rebalance(np.flatnonzero(self._with(away)[self.specs.members.group]), EMPTY_SLICES, None)
-
-    def _with(self, members: BoolArray) -> BoolArray:
-        """The groups that have these members."""
-        groups = np.zeros(self.specs.num_groups, bool)
-        groups[self.specs.members.group[members]] = True
-        return groups
-
-    def _rebalance(self, members: IntArray, left: PartitionSlices, classic: Names | None) -> set[int]:
-        """These members share out all of their groups, by the groups' own assignors or by the broker's."""
+    def _rebalance(self, members: IntArray, departed: PartitionSlices) -> None:
         if not len(members):
-            return set()
-        part = part_of(self.specs, members, self.ids, self.claims, left)
-        names = np.full(part.specs.num_groups, self.to, object) if classic is None else classic[part.groups]
-        runs, refused = EMPTY_SLICES, set()
+            return
+        subset = select_members(self.specs, members, self.ids, self.owned, departed)
+        names = np.full(subset.specs.num_groups, self.server_assignor, object)
+        if not self.is_converted:
+            names = self.classic_assignors[subset.groups]
+        slices = EMPTY_SLICES
         for name in sorted(set(names.tolist())):
-            planned = assign_without_spark(part.specs, name, names == name)
-            compared = read_ownership(
-                part.specs, planned.assigned_now, planned.slices.take(planned.withheld), names == name
-            )
-            self.figures[:, part.groups] += _count(compared, self.stops_all[part.members])
-            runs = runs.concat(planned.slices)
-            refused |= {int(part.groups[group]) for group in planned.rejected}
-        others = ~np.isin(self.specs.members.group[self.claims.member], part.groups)
-        self.claims = self.claims.take(others).concat(part.outward(runs))
-        return refused
+            assignments = assign_without_spark(subset.specs, name, names == name)
+            withheld = assignments.slices.take(assignments.withheld)
+            ownership = read_ownership(subset.specs, assignments.assigned_now, withheld, names == name)
+            counts = count_changes(ownership)
+            revokes_all = self.revokes_all[subset.members][ownership.owned.member]
+            num_kept = count_changes(replace(ownership, owned=ownership.owned.take(revokes_all))).kept
+            revoked = counts.owned - counts.kept
+            moved = counts.owned_and_assigned - counts.kept - counts.returned
+            self.costs[:, subset.groups] += np.stack([moved, revoked, revoked + num_kept])
+            slices = slices.concat(assignments.slices)
+            self.failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
+        self._set_owned(subset, slices)
 
-
-def _count(compared: Ownership, stops_all: BoolArray) -> npt.NDArray[np.int64]:
-    """Moved, revoked and stopped of each group."""
-    counts = count_changes(compared)
-    again = compared.owned.take(stops_all[compared.owned.member])
-    revoked = counts.owned - counts.kept
-    return np.stack(
-        [
-            counts.owned_and_assigned - counts.kept - counts.returned,
-            revoked,
-            revoked + count_changes(replace(compared, owned=again)).kept,
-        ]
-    )
+    def _record(self, groups: IntArray, members: IntArray, bounce: IntArray) -> None:
+        self.restarts.append(MemberRestart(len(self.restarts), groups, *(cost[groups] for cost in self.costs)))

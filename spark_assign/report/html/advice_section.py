@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.advice.kernel.rows import MATTERS
+from spark_assign.advice.kernel.advice_items import MATTERS
 from spark_assign.report.formatting import NONE, count
 from spark_assign.report.html.report_data import AdviceRows, Row
 from spark_assign.report.html.table import Table

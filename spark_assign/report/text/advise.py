@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.rows import BALANCE, BEHIND, MATTERS, MONEY, NOTHING, PAUSE, UNKNOWN
+from spark_assign.advice.kernel.advice_items import BALANCE, BEHIND, MATTERS, MONEY, NOTHING, PAUSE, UNKNOWN
 from spark_assign.report.formatting import NONE, count, rejected_lines
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.membership.advice_text import time
+from spark_assign.advice.kernel.membership_text import time
 from spark_assign.report.text.selected_groups import with_steps
 from spark_assign.report.text.text_table import aligned
 from spark_assign.spark.progress import progress

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.migration.kernel.migration_verdict import GO, STAY, THERE, WARN
-from spark_assign.migration.kernel.words import SETTINGS
+from spark_assign.migration.kernel.migration_steps import SETTINGS
+from spark_assign.migration.kernel.migration_verdict import DONE, GO, STAY, WARN
 from spark_assign.report.text.text_table import aligned
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
@@ -39,7 +39,7 @@ def summarize_migration(migrations: DataFrame, rejected: DataFrame, top: int = _
     refused = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(top + 1).collect()]
     lines = [
         f"Groups: {counted.get(GO, 0):,} go, {counted.get(WARN, 0):,} go with a warning, "
-        f"{counted.get(STAY, 0):,} stay, {counted.get(THERE, 0):,} are there already"
+        f"{counted.get(STAY, 0):,} stay, {counted.get(DONE, 0):,} are there already"
     ]
     for verdict, title in _TITLES.items():
         rows = [row for row in shown if row["verdict"] == verdict]

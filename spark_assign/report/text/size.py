@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.size.verdict import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
+from spark_assign.advice.kernel.size import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
 from spark_assign.report.formatting import NONE, duration, number, ratio, rejected_lines
 from spark_assign.report.text.text_table import aligned
 from spark_assign.spark.progress import progress

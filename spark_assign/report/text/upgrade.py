@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.migration.kernel.upgrade.upgrade_verdict import GO, NOT_KNOWN, STAY, THERE, WARN
+from spark_assign.migration.kernel.upgrade_verdict import DONE, GO, NOT_KNOWN, STAY, WARN
 from spark_assign.report.formatting import without_uuids
 from spark_assign.report.text.text_table import aligned
 from spark_assign.spark.progress import progress
@@ -36,7 +36,7 @@ def summarize_upgrade(upgrades: DataFrame, rejected: DataFrame, top: int) -> str
     refused = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(top + 1).collect()]
     lines = [
         f"Groups: {counted.get(GO, 0):,} go, {counted.get(WARN, 0):,} go with a warning, "
-        f"{counted.get(STAY, 0):,} stay, {counted.get(THERE, 0):,} are there already, "
+        f"{counted.get(STAY, 0):,} stay, {counted.get(DONE, 0):,} are there already, "
         f"{counted.get(NOT_KNOWN, 0):,} not known"
     ]
     for verdict, title in _TITLES.items():

@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.zones.recommend import CURRENT
-from spark_assign.advice.kernel.zones.replica_moves import REORDER
-from spark_assign.advice.kernel.zones.zones import CLIENT_SIDE
+from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
+from spark_assign.advice.kernel.replica_moves import REORDER
+from spark_assign.advice.kernel.zones import CLIENT_SIDE
 from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.report.formatting import NONE, count, number, rejected_lines
 from spark_assign.report.text.text_table import aligned

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.advice.kernel.membership.membership import ABOUT, OF_OPTION, membership
-from spark_assign.advice.kernel.membership.params import MembershipParams
+from spark_assign.advice.kernel.membership import ABOUT, OF_OPTION, membership
+from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.sources.kafka.cluster_snapshot import snapshot

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.migration.kernel.upgrade import rolling_upgrade as kernel
-from spark_assign.migration.kernel.upgrade.group_membership import GroupMembership
-from spark_assign.migration.kernel.upgrade.rolling_upgrade import play
-from spark_assign.migration.kernel.upgrade.upgrade_path import ClientConfig, UpgradePath
+from spark_assign.migration.kernel import rolling_upgrade as kernel
+from spark_assign.migration.kernel.group_membership import ClientConfig, GroupMembership, UpgradePath
+from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members, java_programs, maven
@@ -156,10 +155,10 @@ def test_who_leads_and_who_has_what_after_each_restart(
     before = story["before"]
     now = ids(before, group)
     drawn = {now[f"c{at}"]: ids(story[f"{at} back"], group)[f"c{at}"] for at in range(MEMBERS)}
-    monkeypatch.setattr(kernel, "next_id", drawn.__getitem__)
+    monkeypatch.setattr(kernel, "next_member_id", drawn.__getitem__)
     specs, listed = specs_of([row_of(before, group)]), (ASSIGNORS[group],)
     course = UpgradePath(ClientConfig(OLD, listed), (ClientConfig(NEW, listed),), leader=now[f"c{FIRST}"])
-    steps = play(specs, [course]).steps[0]
+    steps = simulate_upgrade(specs, [course]).steps[0]
     leads = f"c{FIRST}"
     for number, step in enumerate(steps):
         tables = story[f"{number} back"]
@@ -168,8 +167,8 @@ def test_who_leads_and_who_has_what_after_each_restart(
         assert step.leader_release == (NEW if int(leads[1]) <= number else OLD)
         library, releases = leader_of(tables, group)
         assert (library, WRITTEN_BY.get(str(releases))) == ("Java", step.leader_release), (number, releases)
-        monkeypatch.setattr(kernel, "restarts_played", lambda specs, most=number + 1: specs.fact_group_index * 0 + most)
-        after = play(specs, [course]).after
+        monkeypatch.setattr(kernel, "count_restarts", lambda specs, most=number + 1: specs.fact_group_index * 0 + most)
+        after = simulate_upgrade(specs, [course]).owned_after
         seats = sorted(now)
         found = {seats[at]: got for at, got in who_has(specs, after, group).items()}
         assert found == owners(tables, group), f"after {number}"

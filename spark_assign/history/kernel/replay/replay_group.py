@@ -2,7 +2,7 @@
 
 All variants start with the first generation on record: an assignor that considers current ownership receives the owners
 of that time, and the cost of the start counts for no variant. Members report what today's Java clients report
-(`migration.kernel.upgrade.reported_subscription`): those of the sticky assignor their last assignment and its
+(`migration.kernel.group_membership`): those of the sticky assignor their last assignment and its
 generation, cooperative ones what they own. A new member reports nothing.
 
 A rebalance is avoided if a variant has no cause for it: a static member returned in time; partitions that were assigned

@@ -33,7 +33,7 @@ from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
 from spark_assign.groups.kernel.leader_rules import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
 from spark_assign.history.kernel.timeline import RecordedMember
-from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
+from spark_assign.migration.kernel.group_subset import assign_without_spark
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError

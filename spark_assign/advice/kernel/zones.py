@@ -17,9 +17,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.advice.kernel.zones.cross_zone_traffic import CrossZoneTraffic, crossing
-from spark_assign.advice.kernel.zones.partition_racks import MOST, SECONDS_A_DAY, PartitionRacks, survey
-from spark_assign.advice.kernel.zones.recommend import CURRENT, GroupContext, ReadOption, recommend
+from spark_assign.advice.kernel.cross_zone_traffic import (
+    CURRENT,
+    MOST,
+    SECONDS_A_DAY,
+    CrossZoneTraffic,
+    GroupContext,
+    PartitionRacks,
+    ReadOption,
+    crossing,
+    recommend,
+    survey,
+)
 from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import column, index_facts

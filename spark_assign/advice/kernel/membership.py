@@ -21,12 +21,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.advice.kernel.membership.advice_text import ClientFacts, codes_and_text, sentence, settings, warnings
-from spark_assign.advice.kernel.membership.membership_modes import GroupSimulationInput, StableGroup, opened
-from spark_assign.advice.kernel.membership.option_grid import OptionGrid, SimulationKey
-from spark_assign.advice.kernel.membership.params import MembershipParams
-from spark_assign.advice.kernel.membership.recommend import MembershipChoice, MembershipOption, advise, options
-from spark_assign.advice.kernel.membership.static_support import of_deployment
+from spark_assign.advice.kernel.membership_modes import GroupSimulationInput, MembershipParams, StableGroup, opened
+from spark_assign.advice.kernel.membership_options import (
+    MembershipChoice,
+    MembershipOption,
+    OptionGrid,
+    SimulationKey,
+    advise,
+    options,
+)
+from spark_assign.advice.kernel.membership_text import (
+    ClientFacts,
+    codes_and_text,
+    of_deployment,
+    sentence,
+    settings,
+    warnings,
+)
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_library
 from spark_assign.groups.kernel.group_properties import UNSUPPORTED_TYPES
 from spark_assign.groups.kernel.tagged_rows import tagged_rows

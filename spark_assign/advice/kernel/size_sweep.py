@@ -1,4 +1,9 @@
-"""Groups with one number of members after the other, by one assignor: who carries how much, and what the way costs."""
+"""Which numbers of members are looked at, and what is read from them.
+
+Groups with one number of members after the other, by one assignor: who carries how much, and what the way costs.
+
+What there is to size: groups, what their members can handle, and what is written to them.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +13,82 @@ from statistics import NormalDist
 
 import numpy as np
 
-from spark_assign.advice.kernel.size.resize import resize
-from spark_assign.comparison.kernel.transition_cost import later_rounds, seconds_paused
+from spark_assign.advice.kernel.resize import resize
+from spark_assign.comparison.kernel.compare import later_rounds, seconds_paused
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import client_side
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
 from spark_assign.groups.kernel.group_metrics import (
     MemberLoads,
+    configured_value,
     count_subscribed_partitions,
     drain_seconds,
     max_per_group,
+    member_capacity,
     read_ownership,
     sum_by_group,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.segmented_arrays import expand_slices
 from spark_assign.simulation.kernel.settings import Timing
+
+AT_ONCE = 50
+"""So many numbers of members are looked at, before the gap around the answer is filled."""
+
+MOST = 5_000
+"""No group is looked at with more members than so many, unless it has more today."""
+
+SAME = 0.05
+"""The most loaded member has as good as the least that is possible if it has no more than this share above it."""
+
+
+def numbers_to_try(now: int, partitions: int, enough: float, of_use: float) -> IntArray:
+    """The numbers of members to begin with, ascending: all of them where those are few, else evenly spread by ratio.
+
+    Args:
+        now: how many there are.
+        partitions: that the group subscribes to; with more members some have nothing.
+        enough: how many could do it if load were spread evenly; `NaN`: not known.
+        of_use: with how many the most loaded member has one partition only, if load were spread evenly.
+    """
+    known = [bound for bound in (now, enough, of_use) if np.isfinite(bound)]
+    last = int(min(max(partitions, 1), max(2 * max(known), 8), max(MOST, now)))
+    if last <= AT_ONCE:
+        return np.arange(1, max(last, now) + 1)
+    spread = np.geomspace(1, last, AT_ONCE - 10).round().astype(np.int64)
+    near = [now + step for step in (-1, 0, 1)]
+    if np.isfinite(enough):
+        near += [int(np.ceil(enough)) + step for step in range(6)]
+    fine = [each for each in near if 1 <= each <= max(last, now)]
+    return np.unique(np.append(spread, fine)).astype(np.int64)
+
+
+def between(tried: IntArray, fits: BoolArray) -> IntArray:
+    """Numbers that were not tried between the first that fits and the one before it that does not."""
+    if not fits.any():
+        return np.empty(0, np.int64)
+    first = int(np.argmax(fits))
+    below = int(tried[first - 1]) if first else 0
+    gap = np.arange(below + 1, int(tried[first]))
+    return gap if len(gap) <= AT_ONCE else np.unique(np.linspace(gap[0], gap[-1], AT_ONCE).astype(np.int64))
+
+
+def knee(members: IntArray, most: FloatArray) -> int:
+    """Where the curve of the most loaded member bends: its point farthest below the line between its ends."""
+    if len(members) < 3 or most[0] <= most[-1]:
+        return int(members[0])
+    across = (members - members[0]) / (members[-1] - members[0])
+    down = (most - most[-1]) / (most[0] - most[-1])
+    return int(members[np.argmax(1 - across - down)])
+
+
+def of_no_more_use(members: IntArray, most: FloatArray) -> int:
+    """The smallest number with which the most loaded member has as good as the least that any number gives it."""
+    return int(members[np.argmax(most <= most.min() * (1 + SAME))])
+
 
 TOGETHER = 1_000_000
 """So many members, subscriptions and partitions, about, are resized together."""
@@ -156,3 +219,64 @@ def _sweep(
         paused=seconds_paused(new, counts, planned.slices, later, assignor, terms),
         refused=~fine,
     )
+
+
+@dataclass(frozen=True)
+class SizingInput:
+    """One group and assignor.
+
+    Attributes:
+        assignor: by its name.
+        now: how many members there are.
+        partitions: that it subscribes to.
+        capacity: what a member can handle, messages a second; `NaN`: not known.
+        given: whether that is given, and not measured.
+        load, load_high: of all its partitions, on average and at the quantile.
+        hot: of its hottest partition the topic, the partition, and its load on average and at the quantile.
+    """
+
+    assignor: str
+    now: int
+    partitions: int
+    capacity: float
+    given: bool
+    load: float
+    load_high: float
+    hot: tuple[str, int, float, float]
+
+
+def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: SizingCriteria) -> dict[int, SizingInput]:
+    """By group what there is to size; each has a partition whose rate is known."""
+    loads, topics = specs.loads, specs.topics
+    topic, partition = expand_slices(
+        np.zeros(len(topics.with_metadata), np.int64),
+        np.ones(len(topics.with_metadata), np.int64),
+        topics.partitions[topics.with_metadata],
+    )
+    topic = topics.with_metadata[topic]
+    at = loads.position_of(topic, partition)
+    rate, high = (np.nan_to_num(each[at]) for each in (loads.in_rate, high_rates(specs, terms)))
+    group = topics.group[topic]
+    load, load_high = (np.bincount(group, each, specs.num_groups) for each in (rate, high))
+    hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equals the first by topic and partition comes last
+    last = hottest[np.searchsorted(group[hottest], np.arange(specs.num_groups), "right") - 1]
+    now, partitions = np.bincount(specs.members.group, minlength=specs.num_groups), count_subscribed_partitions(specs)
+    capacity, given = member_capacity(specs), ~np.isnan(configured_value(specs, "capacity"))
+    return {
+        each: SizingInput(
+            assignor=assignor,
+            now=int(now[each]),
+            partitions=int(partitions[each]),
+            capacity=float(capacity[each]),
+            given=bool(given[each]),
+            load=float(load[each]),
+            load_high=float(load_high[each]),
+            hot=(
+                specs.topic[int(topic[last[each]])].as_py(),
+                int(partition[last[each]]),
+                float(rate[last[each]]),
+                float(high[last[each]]),
+            ),
+        )
+        for each in groups.tolist()
+    }

@@ -1,1 +1,0 @@
-"""Static membership, and how long a session: what a rolling restart and a crash stop in each group, played."""

@@ -1,1 +1,0 @@
-"""How many consumers each group needs."""

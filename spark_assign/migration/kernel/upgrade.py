@@ -1,0 +1,345 @@
+"""Upgrades classic groups to another release of Kafka's clients, in one pass over complete groups.
+
+The `kind` of a result row says what it describes:
+
+    group      whether the group can be upgraded, and how many partitions move, compared with the same restarts under
+               the rules of one release
+    step       one restart: the leader afterward, the rules that it follows, and what moves
+    rejected   code, detail: a group that can't be analyzed, or that isn't a classic group of consumers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.groups.kernel.client_libraries import STOP_ALL
+from spark_assign.groups.kernel.facts import IndexedFacts, column, index_facts
+from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
+from spark_assign.groups.kernel.group_properties import (
+    find_unsupported_groups,
+    read_assignors,
+    read_client_libraries,
+    read_group_types,
+)
+from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.groups.kernel.plan_groups import read_leaders
+from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
+from spark_assign.migration.kernel.group_membership import (
+    ClientConfig,
+    RollingUpgrade,
+    UpgradePath,
+    UpgradeStep,
+    next_member_id,
+    rules_of_release,
+)
+from spark_assign.migration.kernel.group_subset import assign_without_spark, select_members
+from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
+from spark_assign.migration.kernel.upgrade_verdict import (
+    DONE,
+    GO,
+    NOT_KNOWN,
+    UpgradeCandidate,
+    describe_start_all,
+    describe_step,
+    describe_stop_all,
+    explain_unknown,
+    judge,
+)
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES
+
+OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
+
+_TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
+COSTS = ("moved", "revoked", "stopped", "moved_by_rules")
+"""Costs of a step, in partitions: the names of the columns, in the order of `_step_costs`."""
+
+UPGRADED = pa.schema(
+    {
+        **dict.fromkeys(("cluster", "group_id", "kind", "verdict", "assignor", "to_assignor"), _TEXT),
+        **dict.fromkeys(("from_release", "to_release", "from_rules", "to_rules", "clients"), _TEXT),
+        **dict.fromkeys(("members", "static_members", "partitions", "restarts", "played", "leader_changes"), _LONG),
+        **dict.fromkeys(("moved", "moved_by_rules", "moved_by_old_rules", "moved_by_new_rules"), _LONG),
+        **dict.fromkeys(("revoked", "stopped"), _LONG),
+        "note": _TEXT,
+        **dict.fromkeys(("step", "bounce"), _INT),
+        **dict.fromkeys(("what", "action", "member_id", "came_back_as", "leader", "leader_release", "rules"), _TEXT),
+        "leader_changed": pa.bool_(),
+        **dict.fromkeys(("code", "detail"), _TEXT),
+    }
+)
+"""Schema of the result of `upgrade`; `kind` says which columns a row uses (`tables.comparison`)."""
+
+
+@dataclass(frozen=True)
+class UpgradeParams:
+    """The parameters of an upgrade.
+
+    Attributes:
+        to: the release of all members afterward.
+        assignor: the assignor of all members afterward; `None` if each group keeps its own.
+    """
+
+    to: str
+    assignor: str | None = None
+
+
+def upgrade(facts: pa.Table, params: UpgradeParams) -> Iterator[pa.Table]:
+    """Simulates the upgrade of all groups of these facts; yields tables with the columns of `UPGRADED`."""
+    indexed = index_facts(facts)
+    faults = find_faults(indexed, also=("share", "streams"))
+    out_of_scope = find_unsupported_groups(indexed, "upgrade")
+    excluded = {*faults, *out_of_scope}
+    yield tagged_table(
+        REJECTED, rejected_table(indexed, faults | {k: v for k, v in out_of_scope.items() if k not in faults}), UPGRADED
+    )
+    specs = read_group_specs(indexed, excluded)
+    candidates = _read_candidates(specs, params)
+    is_server_side = [kind == "consumer" for kind in read_group_types(specs)]
+    unknown_reasons = [
+        "The broker assigns it (KIP-848): no member leads." if server_side else explain_unknown(candidate)
+        for server_side, candidate in zip(is_server_side, candidates, strict=True)
+    ]
+    result = _UpgradeResult(
+        specs,
+        [
+            None if reason or candidate.is_done else candidate
+            for reason, candidate in zip(unknown_reasons, candidates, strict=True)
+        ],
+    )
+    rejected = [
+        result.group_key(group) | {"code": code, "detail": detail}
+        for group, (code, detail) in sorted(result.failed.items())
+    ]
+    yield tagged_rows(REJECTED, rejected, UPGRADED)
+    rows = [
+        result.group_row(group, candidate, DONE if is_server_side[group] else NOT_KNOWN, reason)
+        for group, (candidate, reason) in enumerate(zip(candidates, unknown_reasons, strict=True))
+        if group not in result.failed
+    ]
+    yield tagged_rows(OF_GROUP, [*rows, *_empty_group_rows(indexed, excluded)], UPGRADED)
+    steps = [step for group in range(specs.num_groups) for step in result.step_rows(group)]
+    yield tagged_rows(OF_STEP, steps, UPGRADED)
+
+
+def _read_candidates(specs: GroupSpecs, params: UpgradeParams) -> list[UpgradeCandidate]:
+    current_assignors, leaders = read_assignors(specs), read_leaders(specs.facts)
+    keys = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
+    group_leaders = [leaders.get(key, (None, None, None)) for key in keys]
+    clients = read_client_libraries(specs, current_assignors, [library for library, _, _ in group_leaders])
+    return [
+        UpgradeCandidate(assignor, library, releases, libraries, params.to, params.assignor)
+        for assignor, (library, releases, _), libraries in zip(current_assignors, group_leaders, clients, strict=True)
+    ]
+
+
+def simulate_full_restart(
+    specs: GroupSpecs, configs: Sequence[ClientConfig | None]
+) -> tuple[IntArray, IntArray, dict[int, tuple[str, str]]]:
+    """Stops all members of groups, then starts all of them with new ids and without partitions.
+
+    This is safe for every client library, also if the list of assignors changes.
+
+    Args:
+        specs: all groups.
+        configs: the new configuration of the members of each group; `None` for a group that doesn't stop.
+
+    Returns:
+        the number of partitions that pause per group, the number that another member owns afterward, and the groups
+        for which Kafka's assignor throws an exception: code and detail.
+    """
+    is_restarted = np.array([config is not None for config in configs], bool)
+    members = np.flatnonzero(is_restarted[specs.members.group])
+    paused, moved = np.zeros(specs.num_groups, np.int64), np.zeros(specs.num_groups, np.int64)
+    failed: dict[int, tuple[str, str]] = {}
+    if not len(members):
+        return paused, moved, failed
+    new_ids = [next_member_id(member_id) for member_id in specs.member_id.to_pylist()]
+    subset = select_members(specs, members, new_ids, specs.owned, EMPTY_SLICES)
+    no_generation = np.full(len(members), -1, np.int64)
+    restarted = replace(
+        subset.specs.members,
+        generation=no_generation,
+        user_data_generation=no_generation,
+        has_user_data=np.zeros(len(members), bool),
+    )
+    subset_configs = [configs[group] for group in subset.groups.tolist()]
+    names = np.array([f"{each.assignors[0]}@{each.release}" if each else "" for each in subset_configs], object)
+    for name in sorted(set(names.tolist())):
+        restarted_specs = replace(subset.specs, members=restarted, owned=EMPTY_SLICES)
+        assignments = assign_without_spark(restarted_specs, name, names == name)
+        counts = count_changes(read_ownership(subset.specs, assignments.slices, EMPTY_SLICES, names == name))
+        paused[subset.groups] += counts.owned
+        moved[subset.groups] += counts.owned_and_assigned - counts.kept
+        failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
+    return paused, moved, failed
+
+
+class _UpgradeResult:
+    """The simulated upgrades of all groups, and their result rows.
+
+    Args:
+        specs: all groups.
+        candidates: the groups to upgrade; `None` for groups with nothing to do.
+
+    Attributes:
+        upgrade: the rolling upgrade.
+        with_old_rules, with_new_rules: the same restarts if all members follow the rules of one release.
+        full_restart_paused, full_restart_moved: costs of a full restart. Shape: (num_groups,), partitions.
+        failed: groups for which Kafka's assignor throws an exception: code and detail.
+    """
+
+    def __init__(self, specs: GroupSpecs, candidates: Sequence[UpgradeCandidate | None]) -> None:
+        self.candidates = candidates
+        self.upgrade = simulate_upgrade(specs, [_upgrade_path(candidate) for candidate in candidates])
+        self.with_old_rules, self.with_new_rules = (
+            simulate_upgrade(specs, [_single_rules_path(candidate, new_rules) for candidate in candidates])
+            for new_rules in (False, True)
+        )
+        self.full_restart_paused, self.full_restart_moved, failed = simulate_full_restart(
+            specs, [_full_restart_config(candidate) for candidate in candidates]
+        )
+        self.failed = self.upgrade.failed | failed
+        self.num_partitions = count_subscribed_partitions(specs).tolist()
+        self.num_members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
+        is_static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
+        self.num_static = np.bincount(specs.members.group[is_static], minlength=specs.num_groups).tolist()
+        self.clusters, self.group_ids = specs.cluster.to_pylist(), specs.group_id.to_pylist()
+        self.member_ids = specs.member_id.to_pylist()
+
+    def group_key(self, group: int) -> dict[str, Any]:
+        """Returns the key columns of a group."""
+        return {"cluster": self.clusters[group], "group_id": self.group_ids[group]}
+
+    def group_row(
+        self, group: int, candidate: UpgradeCandidate, unknown_verdict: str, unknown_reason: str | None
+    ) -> dict[str, Any]:
+        """Returns the row of a group.
+
+        Args:
+            group: index of the group.
+            candidate: the group.
+            unknown_verdict: the verdict if there is an `unknown_reason`.
+            unknown_reason: why the group can't be analyzed; `None` if it can.
+        """
+        row = self.group_key(group) | {
+            "assignor": candidate.assignor,
+            "clients": candidate.clients,
+            "members": self.num_members[group],
+            "static_members": self.num_static[group],
+            "partitions": self.num_partitions[group],
+            "to_release": candidate.to,
+            "to_rules": rules_of_release(candidate.to).line,
+        }
+        if unknown_reason is not None:
+            return row | {"verdict": unknown_verdict, "note": unknown_reason}
+        row |= {
+            "from_release": candidate.release,
+            "from_rules": rules_of_release(str(candidate.release)).line,
+            "to_assignor": candidate.to_assignor or candidate.assignor,
+        }
+        steps, is_complete = self.upgrade.steps[group], bool(self.upgrade.is_complete[group])
+        total = _sum_restarts(steps) if is_complete else {}
+        verdict, note = judge(candidate, total.get("moved_by_rules"), is_complete)
+        row |= {"verdict": verdict, "note": note}
+        if self.candidates[group] is None or verdict not in (GO, "go-with-warning"):
+            return row
+        if not candidate.is_rolling:
+            return row | {
+                "restarts": self.num_members[group],
+                "moved": int(self.full_restart_moved[group]),
+                "stopped": int(self.full_restart_paused[group]),
+            }
+        return row | {
+            "restarts": self.num_members[group] * len(candidate.assignor_lists),
+            "played": sum(step.member >= 0 for step in steps),
+            "leader_changes": sum(step.leader_changed for step in steps),
+            **total,
+            "moved_by_old_rules": self._moved_with(self.with_old_rules, group, total),
+            "moved_by_new_rules": self._moved_with(self.with_new_rules, group, total),
+        }
+
+    def _moved_with(self, single_rules: RollingUpgrade, group: int, total: dict[str, int]) -> int | None:
+        """Returns the partitions that move if all members follow the same rules; `None` if unknown."""
+        candidate = self.candidates[group]
+        if candidate is not None and candidate.switch is None and candidate.has_same_rules:
+            return total.get("moved")
+        return _sum_restarts(single_rules.steps[group])["moved"] if single_rules.is_complete[group] else None
+
+    def step_rows(self, group: int) -> Iterator[dict[str, Any]]:
+        """Yields the rows of the steps of a group."""
+        candidate = self.candidates[group]
+        if candidate is None or group in self.failed:
+            return
+        if candidate.switch is not None and candidate.switch.kind == STOP_ALL:
+            paused, moved = int(self.full_restart_paused[group]), int(self.full_restart_moved[group])
+            stop = {"step": 1, "what": "stop-all", "action": describe_stop_all(), "stopped": paused}
+            start = {"step": 2, "what": "start-all", "action": describe_start_all(candidate), "moved": moved}
+            yield from (self.group_key(group) | step for step in (stop, start))
+            return
+        for ordinal, step in enumerate(self.upgrade.steps[group], 1):
+            yield self.group_key(group) | {
+                "step": ordinal,
+                "what": step.step_type,
+                "bounce": step.bounce,
+                "member_id": self.member_ids[step.member] if step.member >= 0 else None,
+                "came_back_as": step.new_member_id,
+                "leader": step.leader,
+                "leader_release": step.leader_release,
+                "leader_changed": step.leader_changed,
+                "assignor": step.elected,
+                "rules": rules_of_release(step.leader_release).line,
+                **_step_costs(step),
+                "action": describe_step(candidate, step),
+            }
+
+
+def _upgrade_path(candidate: UpgradeCandidate | None) -> UpgradePath | None:
+    if candidate is None or not candidate.is_rolling:
+        return None
+    lists = candidate.assignor_lists
+    current = ClientConfig(str(candidate.release), lists[0][:1])
+    return UpgradePath(current, tuple(ClientConfig(candidate.to, assignors) for assignors in lists))
+
+
+def _single_rules_path(candidate: UpgradeCandidate | None, new_rules: bool) -> UpgradePath | None:
+    """Returns the same restarts under the rules of one release; `None` if both releases decide the same."""
+    if candidate is None or not candidate.is_rolling or (candidate.switch is None and candidate.has_same_rules):
+        return None
+    release = candidate.to if new_rules else str(candidate.release)
+    config = ClientConfig(release, candidate.assignor_lists[0][:1])
+    return UpgradePath(config, (config,))
+
+
+def _full_restart_config(candidate: UpgradeCandidate | None) -> ClientConfig | None:
+    if candidate is None or candidate.switch is None or candidate.switch.kind != STOP_ALL:
+        return None
+    return ClientConfig(candidate.to, candidate.assignor_lists[-1])
+
+
+def _step_costs(step: UpgradeStep) -> dict[str, int]:
+    return dict(zip(COSTS, (step.moved, step.revoked, step.paused, step.moved_by_rule_change), strict=True))
+
+
+def _sum_restarts(steps: Sequence[UpgradeStep]) -> dict[str, int]:
+    """Returns the costs summed over the restarts, without those of `settle`."""
+    restart_costs = [_step_costs(step) for step in steps if step.member >= 0]
+    return {name: sum(costs[name] for costs in restart_costs) for name in COSTS}
+
+
+def _empty_group_rows(indexed: IndexedFacts, excluded: set[int]) -> Iterator[dict[str, Any]]:
+    """Yields the rows of groups without members, which have nothing to restart."""
+    for row in find_empty_groups(indexed, excluded).tolist():
+        yield {
+            **{name: column(indexed.table, name)[row].as_py() for name in ("cluster", "group_id", "assignor")},
+            "verdict": GO,
+            "members": 0,
+            "note": "It has no members: the first one founds it anew, by its own release.",
+        }
