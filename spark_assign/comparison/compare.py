@@ -112,7 +112,7 @@ def compare(
         [name for name in WINDOW_SLICES if name in asked_for],
         user_data=bool(own),
         topic_ids=by_id,
-        in_order=by_id or any(tells_order(name) for name in names),
+        owned_order=by_id or any(tells_order(name) for name in names),
         loads=True,
     )
     work = partial(kernel.compare, asked=asked, schema=to_arrow_schema(_NULLABLE))

@@ -1,1 +1,1 @@
-"""Consumer groups: what each assignor would assign, what moves and why, and in which rounds."""
+"""Consumer groups: planned assignments, moves and their reasons, and rounds until a group is stable."""

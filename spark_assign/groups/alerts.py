@@ -1,7 +1,7 @@
-"""Alerts: the groups of a plan that somebody has to look at, since they are beyond a threshold.
+"""Alerts: the groups of a plan that are beyond a threshold.
 
-A group that could not be planned, and one whose largest member has grown against the mean since an earlier run though
-the partitions could be spread more evenly.
+Covers groups that can't be planned, and groups whose largest member has grown relative to the mean since an earlier run
+although the partitions could be spread more evenly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS
 
 MAX_GROWTH = 1.25
-"""Largest over mean may grow by a quarter from one run to the next."""
+"""Maximum growth of largest over mean from one run to the next (a quarter)."""
 
 THRESHOLDS = {
     "imbalance": "max_growth",
@@ -22,53 +22,53 @@ THRESHOLDS = {
     "pause": "max_pause",
     "unread": "max_unread",
 }
-"""Kinds of alerts, and the threshold that each is beyond; of the past (`history.alerts`) the last three."""
+"""Alert types and the threshold of each; the last three concern history (`history.alerts`)."""
 
 _SAME = 1e-9
-"""Two quotients of the same counts may differ in the last bits."""
+"""Tolerance for quotients of equal counts, which can differ in the last bits."""
 
 
 def alerts(
     rejected: DataFrame, drifted: DataFrame | None = None, *, max_growth: float = MAX_GROWTH, max_rejected: int = 0
 ) -> DataFrame:
-    """The groups beyond a threshold, a row each (columns: `tables.groups.ALERTS`), lazily.
+    """Returns one row per group beyond a threshold (columns: `tables.groups.ALERTS`), lazily.
 
     Args:
         rejected: the table `rejected` of a plan: cluster, group_id, code, detail.
-        drifted: the table `groups` of the drift from an earlier run to this plan; None where there is none.
-        max_growth: max over mean after / max over mean before that is still allowed. What cannot be more even (5
-            partitions on 8 members have 1.60) is no alert, however much it has grown; nor is a group that just came.
-        max_rejected: so many rejected groups are allowed; one more, and all of them are alerts.
+        drifted: the table `groups` of the drift from an earlier run to this plan; None if there is no earlier run.
+        max_growth: maximum allowed quotient of max over mean after and before. A distribution that can't be more even
+            (5 partitions on 8 members have 1.60) raises no alert, however much it has grown; nor does a new group.
+        max_rejected: maximum number of rejected groups; if exceeded, all of them are alerts.
 
     Raises:
-        ConfigError: a threshold that makes no sense.
+        ConfigError: a threshold is out of range.
     """
     if not max_growth >= 1:
         raise ConfigError(f"max_growth {max_growth}: expected 1 or more, such as {MAX_GROWTH} for a quarter more")
     if max_rejected < 0:
         raise ConfigError(f"max_rejected {max_rejected}: expected 0 or more")
     too_many = rejected.limit(max_rejected + 1).agg((F.count(F.lit(1)) > max_rejected).alias("too_many"))
-    nothing = (F.lit(None).cast("double").alias(name) for name in ("max_over_mean_before", "max_over_mean_after"))
-    found = rejected.crossJoin(F.broadcast(too_many)).where("too_many")
-    why = F.concat_ws(": ", "code", "detail")
-    found = found.select("cluster", "group_id", F.lit("rejected").alias("alert"), *nothing, why.alias("detail"))
+    nulls = (F.lit(None).cast("double").alias(name) for name in ("max_over_mean_before", "max_over_mean_after"))
+    groups = rejected.crossJoin(F.broadcast(too_many)).where("too_many")
+    detail = F.concat_ws(": ", "code", "detail")
+    groups = groups.select("cluster", "group_id", F.lit("rejected").alias("alert"), *nulls, detail.alias("detail"))
     if drifted is not None:
-        found = found.unionByName(_grown(drifted, max_growth))
-    return found.select(*ALERTS.fieldNames())
+        groups = groups.unionByName(_grown(drifted, max_growth))
+    return groups.select(*ALERTS.fieldNames())
 
 
 def _grown(drifted: DataFrame, max_growth: float) -> DataFrame:
     before, after = F.col("max_over_mean_before"), F.col("max_over_mean_after")
     mean = F.col("partitions_after") / F.col("members_after")
-    even: Column = F.ceil(mean) / mean  # nothing can be more even than this
-    beyond = (after > before * max_growth + _SAME) & (after > even + _SAME)
+    most_even: Column = F.ceil(mean) / mean  # the most even distribution
+    beyond = (after > before * max_growth + _SAME) & (after > most_even + _SAME)
     names = ("members", "partitions")
-    both = (F.format_string(f"%d → %d {name}", f"{name}_before", f"{name}_after") for name in names)
+    counts = (F.format_string(f"%d → %d {name}", f"{name}_before", f"{name}_after") for name in names)
     return drifted.where(beyond).select(
         "cluster",
         "group_id",
         F.lit("imbalance").alias("alert"),
         "max_over_mean_before",
         "max_over_mean_after",
-        F.concat_ws(", ", F.format_string("%.2f would be even", even), *both).alias("detail"),
+        F.concat_ws(", ", F.format_string("%.2f would be even", most_even), *counts).alias("detail"),
     )

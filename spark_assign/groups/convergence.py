@@ -1,23 +1,22 @@
-"""In how many rounds a change is through, as real clients would go through them.
+"""Simulates how many rounds a group needs until it is stable, with the protocols of real clients.
 
-Eager protocol (range, roundrobin, sticky; KIP-54): one round. Every member revokes all it owns before it joins, so
-that nothing of the group is consumed until the round is over.
+Eager protocol (range, roundrobin, sticky; KIP-54): one round. Every member revokes everything before it rejoins, so
+that the group consumes nothing until the round is complete.
 
-Cooperative protocol (cooperative-sticky; KIP-429): members keep what they own while a round runs. Who is assigned less
-than it owns gives up the difference after the round and joins again, with the next generation; the next round assigns
-what was withheld. So it goes on until nobody has to give up anything.
+Cooperative protocol (cooperative-sticky; KIP-429): members keep what they own during a round. A member that is assigned
+less than it owns revokes the difference after the round and rejoins with the next generation; the next round assigns
+what was withheld. The rebalance ends when no member revokes anything.
 
-Server side (uniform, server-range; KIP-848): the broker has a target at once, and nobody waits for the group. A round
-is the next heartbeat of everybody, three at most: who loses something is told, the others get what nobody has; who was
-told reports that it is given up, and gets what nobody has, and the others get it; who has lost something and waits for
-others gets the rest. Clients report at once. If giving up takes them longer than the heartbeat interval, the others
-go on heartbeating meanwhile; those heartbeats are not counted.
+Consumer protocol (uniform, server-range; KIP-848): the broker has a target at once, and no member waits for the group.
+A round is the next heartbeat of all members. At most three are needed: a member that loses partitions is asked to
+revoke them, and the others get free partitions; it reports the revocation and gets free partitions, and the others get
+the revoked ones; a member that both loses and waits gets the rest. The simulation assumes that clients report at once.
+If revocation takes longer than the heartbeat interval, the additional heartbeats of the others are not counted.
 
-Bound: where all members of a group subscribe to the same topics and racks do not matter, two rounds are enough. After
-the first, nobody owns more than its quota and nothing is claimed twice, so that the second only assigns what is free.
-In other groups Kafka gives no bound: partitions that no member is near to, and differing subscriptions, can keep a
-group rebalancing for ever (a recorded case moves two partitions in every round). Such groups are followed for
-`max_rounds` rounds, and say so.
+Bound: if all members of a group subscribe to the same topics and racks don't matter, two rounds suffice. After the
+first, no member owns more than its quota and no partition is claimed twice, so that the second only assigns free
+partitions. Kafka guarantees no bound for other groups: rack mismatches and different subscriptions can keep a group
+rebalancing forever (one recorded case moves two partitions in every round). The simulation stops after `max_rounds`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ from pyspark.sql import DataFrame
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.kernel import convergence as cooperative_rounds
-from spark_assign.groups.kernel.convergence import MAX_ROUNDS, list_heartbeats
+from spark_assign.groups.kernel.convergence import MAX_ROUNDS
+from spark_assign.groups.kernel.heartbeats import list_heartbeats
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.planning import build_params, gather_plan_facts
 from spark_assign.spark.arrow_batches import map_arrow_batches
@@ -39,17 +39,17 @@ from spark_assign.tables.groups import HEARTBEATS, ROUNDS
 def converge(
     fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED, *, max_rounds: int = MAX_ROUNDS
 ) -> DataFrame:
-    """Rebalance every group until it is stable.
+    """Rebalances every group until it is stable.
 
     Args:
-        fleet: what is owned now, after the change whose rounds are asked for (see `Fleet.with_members_left`,
-            `with_members_joined`, `with_partitions`).
-        assignor: as for `plan`.
-        max_rounds: when to stop following a group that does not come to rest; at least 1.
+        fleet: the current ownership, after the change to examine (see `Fleet.with_members_left`, `with_members_joined`,
+            `with_partitions`).
+        assignor: see `plan`.
+        max_rounds: number of rounds after which the simulation of a group that is not stable ends; at least 1.
 
     Returns:
-        a row per group and round, columns and units as in `tables.groups.ROUNDS`. Groups without members have none; nor
-        have groups that cannot be planned, which are in `plan(fleet, assignor).rejected`.
+        one row per group and round; columns and units: `tables.groups.ROUNDS`. Groups without members have no rows; nor
+        do groups that can't be planned, which are in `plan(fleet, assignor).rejected`.
 
     Raises:
         UnknownAssignorError, FleetError: as `plan` does.
@@ -65,23 +65,23 @@ def converge(
         +-----+-----+-------+------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
-    told = gather_plan_facts(fleet, patterns)
-    work = partial(cooperative_rounds.converge, question=build_params(fleet, patterns), limit=max_rounds)
-    return told.mapInArrow(map_arrow_batches(work), ROUNDS)
+    facts = gather_plan_facts(fleet, patterns)
+    simulate = partial(cooperative_rounds.converge, params=build_params(fleet, patterns), limit=max_rounds)
+    return facts.mapInArrow(map_arrow_batches(simulate), ROUNDS)
 
 
 def heartbeats(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> DataFrame:
-    """How each member comes to the broker's target (uniform, server-range; KIP-848), and what it waits for.
+    """Counts the heartbeats of each member until the broker's target (uniform, server-range; KIP-848).
 
-    As Kafka's `CurrentAssignmentBuilder` has it: a member first gives up what it loses, and gets nothing before it has
-    reported that; what somebody else still has it gets after that one's report.
+    Follows Kafka's `CurrentAssignmentBuilder`: a member first revokes what it loses, and gets nothing until it has
+    reported that. It gets partitions that other members own after those have reported.
 
     Args:
-        fleet, assignor: as for `converge`.
+        fleet, assignor: see `converge`.
 
     Returns:
-        a row per member of every group that one of the broker's assignors plans, columns and units as in
-        `tables.groups.HEARTBEATS`; `max(heartbeats)` of a group is the number of its rounds. Other groups have no rows.
+        one row per member of every group that an assignor of the broker plans; columns and units:
+        `tables.groups.HEARTBEATS`. `max(heartbeats)` of a group is its number of rounds. Other groups have no rows.
 
     Raises:
         UnknownAssignorError, FleetError: as `plan` does.
@@ -97,7 +97,7 @@ def heartbeats(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> 
         +-------------+----------+----+-------+------+---------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
-    told = gather_plan_facts(fleet, patterns)
-    return told.mapInArrow(
-        map_arrow_batches(partial(list_heartbeats, question=build_params(fleet, patterns))), HEARTBEATS
+    facts = gather_plan_facts(fleet, patterns)
+    return facts.mapInArrow(
+        map_arrow_batches(partial(list_heartbeats, params=build_params(fleet, patterns))), HEARTBEATS
     )

@@ -1,4 +1,4 @@
-"""The story of one partition, in a sentence or two."""
+"""Explains the planned owner of one partition in a sentence or two."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ _ORDER_DEPENDENT = " That hangs on an order which the fleet does not say: in Kaf
 
 
 def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: str | None = None) -> str:
-    """Why one partition goes where it goes.
+    """Explains why one partition goes to its planned owner.
 
     Args:
         plan: any plan.
-        group_id, topic, partition: which one.
-        cluster: needed where several clusters have a group of that id.
+        group_id, topic, partition: the partition.
+        cluster: required if several clusters have a group with that id.
 
     Returns:
-        a sentence or two for each claimer of the partition, with the numbers behind the decision: what the owner owned,
-        the group's quota, and the partition's rank among what the owner owned.
+        a sentence or two per member that claims the partition, with the numbers behind the decision: what the owner
+        owned, the group's quota, and the partition's rank among the partitions that the owner owned.
 
     Raises:
-        SourceError: the group is not in the plan, is in several clusters, or nothing is known of the partition.
+        SourceError: the group is not in the plan, is in several clusters, or the partition is unknown.
 
     Examples:
         >>> print(explain(plan(fleet, "cooperative-sticky"), "payments-eu", "t", 2))
@@ -63,35 +63,35 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
         1 to 2, and of what it owned this is number 3 by partition and topic. It is withheld in this round:
         payments-eu-0 gives it up first, and the next round assigns it.
     """
-    found, assignor = _planned(plan, group_id, cluster)
-    facts = _gather(plan, found, group_id, topic, partition, by_broker=assignor in SERVER_SIDE)
-    return f"{topic}-{partition} of {found}/{group_id}: {_told(facts, topic, partition)}"
+    found_cluster, assignor = _find_group(plan, group_id, cluster)
+    facts = _gather(plan, found_cluster, group_id, topic, partition, by_broker=assignor in SERVER_SIDE)
+    return f"{topic}-{partition} of {found_cluster}/{group_id}: {_format(facts, topic, partition)}"
 
 
-def _planned(plan: Plan, group_id: str, cluster: str | None) -> tuple[str, str]:
-    """The group's cluster and its assignor."""
-    asked = F.col("group_id") == group_id
-    asked = asked if cluster is None else asked & (F.col("cluster") == cluster)
-    rows = plan.groups.where(asked).limit(10).collect()  # ten at most: the clusters that have a group of this name
-    found = sorted((row["cluster"], row["assignor"]) for row in rows)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        clusters = ", ".join(cluster for cluster, _ in found)
+def _find_group(plan: Plan, group_id: str, cluster: str | None) -> tuple[str, str]:
+    """Returns the group's cluster and assignor."""
+    is_group = F.col("group_id") == group_id
+    is_group = is_group if cluster is None else is_group & (F.col("cluster") == cluster)
+    rows = plan.groups.where(is_group).limit(10).collect()  # ten at most: the clusters that have a group of this name
+    matches = sorted((row["cluster"], row["assignor"]) for row in rows)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        clusters = ", ".join(cluster for cluster, _ in matches)
         raise SourceError(f"group {group_id} is in several clusters: {clusters}. Say which")
-    rejected = plan.rejected.where(asked).limit(1).collect()  # one row
-    why = f": it is rejected, {rejected[0]['code']}: {rejected[0]['detail']}" if rejected else ""
-    raise SourceError(f"group {group_id} is not planned{why}")
+    rejected = plan.rejected.where(is_group).limit(1).collect()  # one row
+    reason = f": it is rejected, {rejected[0]['code']}: {rejected[0]['detail']}" if rejected else ""
+    raise SourceError(f"group {group_id} is not planned{reason}")
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of one partition of one group.
+    """Facts about one partition of one group.
 
     Attributes:
-        moves: its rows of `Plan.moves`.
-        numbers: per kind of fact and member (null: of the group) a number.
-        by_broker: whether an assignor of the broker has planned it.
+        moves: rows of `Plan.moves` for the partition.
+        numbers: a number by kind of fact and member (None: the group).
+        by_broker: whether an assignor of the broker planned the partition.
     """
 
     moves: list[Row]
@@ -106,41 +106,41 @@ class _Facts:
 
 
 def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int, *, by_broker: bool) -> _Facts:
-    """Two queries; what they collect is a row per member of the group at most."""
-    this = (F.col("cluster") == cluster) & (F.col("group_id") == group_id)
-    of_topic = this & (F.col("topic") == topic)
-    here = of_topic & contains_partition(F.lit(partition), F.col("first"), F.col("step"), F.col("count"))
-    fleet, nobody = plan.fleet, F.lit(None).cast("string")
-    one, member = F.lit(1), F.col("member_id")
-    asked = fleet.subscriptions.where(this).select(*GROUP_KEY, "topic").distinct()
-    asked = asked.join(topic_counts(fleet).where(F.col("partitions") > 0), ["cluster", "topic"])
-    wanted = [
-        _fact("members", fleet.members.where(this), nobody, one),
-        _fact("partitions", asked, nobody, F.col("partitions")),
-        _fact("assigned to", plan.target.where(here), member, one),
-        _fact("withheld from", plan.withheld.where(here), member, one),
+    """Runs two queries, each with at most one row per member of the group and kind of fact."""
+    is_group = (F.col("cluster") == cluster) & (F.col("group_id") == group_id)
+    is_topic = is_group & (F.col("topic") == topic)
+    has_partition = is_topic & contains_partition(F.lit(partition), F.col("first"), F.col("step"), F.col("count"))
+    fleet, no_member = plan.fleet, F.lit(None).cast("string")
+    count, member = F.lit(1), F.col("member_id")
+    topics = fleet.subscriptions.where(is_group).select(*GROUP_KEY, "topic").distinct()
+    topics = topics.join(topic_counts(fleet).where(F.col("partitions") > 0), ["cluster", "topic"])
+    queries = [
+        _fact("members", fleet.members.where(is_group), no_member, count),
+        _fact("partitions", topics, no_member, F.col("partitions")),
+        _fact("assigned to", plan.target.where(has_partition), member, count),
+        _fact("withheld from", plan.withheld.where(has_partition), member, count),
     ]
     if by_broker:
-        wanted.append(_fact("order_dependent", plan.order_dependent.where(here), member, one))
+        queries.append(_fact("order_dependent", plan.order_dependent.where(has_partition), member, count))
     claims = _claims(fleet)
     if claims is not None:
-        mine = claims.where(this)
+        owned = claims.where(is_group)
         after_topic = string_order("topic") > string_order(F.lit(topic))
         end = F.lit(partition) + F.when(after_topic, 0).otherwise(1)
-        upto = F.greatest(F.lit(0), F.least(F.col("count"), F.ceil((end - F.col("first")) / F.col("step"))))
-        wanted.append(_fact("owned", mine, member, F.col("count")))
-        wanted.append(_fact("rank", mine, member, upto))
-        wanted.append(_fact("claimed by", mine.where(here), member, one))
+        rank = F.greatest(F.lit(0), F.least(F.col("count"), F.ceil((end - F.col("first")) / F.col("step"))))
+        queries.append(_fact("owned", owned, member, F.col("count")))
+        queries.append(_fact("rank", owned, member, rank))
+        queries.append(_fact("claimed by", owned.where(has_partition), member, count))
     numbers: dict[str, dict[str | None, int]] = {}
-    for row in reduce(DataFrame.unionByName, wanted).collect():  # at most seven rows per member of the one group
+    for row in reduce(DataFrame.unionByName, queries).collect():  # at most seven rows per member of the one group
         numbers.setdefault(row["fact"], {})[row["member"]] = row["number"]
-    moves = plan.moves.where(of_topic & (F.col("partition") == partition)).orderBy("from_member_id")
+    moves = plan.moves.where(is_topic & (F.col("partition") == partition)).orderBy("from_member_id")
     rows = moves.collect()  # a row per claimer of the one partition
     return _Facts(rows, numbers, by_broker)
 
 
 def _claims(fleet: Fleet) -> DataFrame | None:
-    """What members own, and what members owned that have left."""
+    """Returns the slices that live members own and departed members owned."""
     runs = fleet.runs()
     if runs is None or fleet.departed is None:
         return runs if fleet.departed is None else fleet.departed
@@ -152,42 +152,42 @@ def _fact(fact: str, rows: DataFrame, member: Column, number: Column) -> DataFra
     return numbered.groupBy("member").agg(F.sum("number").alias("number")).withColumn("fact", F.lit(fact))
 
 
-def _told(facts: _Facts, topic: str, partition: int) -> str:
+def _format(facts: _Facts, topic: str, partition: int) -> str:
     order_dependent = _ORDER_DEPENDENT if facts.who("order_dependent") is not None else ""
     if facts.moves:
-        return " ".join(_move_told(facts, row) for row in facts.moves) + order_dependent
+        return " ".join(_format_move(facts, row) for row in facts.moves) + order_dependent
     owner = facts.who("assigned to")
     if owner is None:
         raise SourceError(f"{topic}-{partition} is neither owned nor assigned in that group")
     return f"stays with {owner}, which owned {facts.of('owned', owner)} (quota {_quota(facts)}).{order_dependent}"
 
 
-def _move_told(facts: _Facts, move: Row) -> str:
-    from_member, receiver = move["from_member_id"], move["to_member_id"]
-    told = {
+def _format_move(facts: _Facts, move: Row) -> str:
+    from_member, to_member = move["from_member_id"], move["to_member_id"]
+    values = {
         "from": from_member,
-        "to": receiver,
+        "to": to_member,
         "topic": move["topic"],
         "claimers": len(facts.numbers.get("claimed by", {})),
         "owned": facts.of("owned", from_member),
-        "next_owned": facts.of("owned", receiver),
+        "next_owned": facts.of("owned", to_member),
         "quota": _quota(facts),
         "rank": facts.of("rank", from_member),
     }
-    way = (
-        f"from {from_member} to {receiver}"
-        if from_member and receiver
-        else f"to {receiver}"
-        if receiver
+    direction = (
+        f"from {from_member} to {to_member}"
+        if from_member and to_member
+        else f"to {to_member}"
+        if to_member
         else f"from {from_member}"
     )
-    waits = from_member is not None and facts.who("withheld from") is not None
-    why = _WHY | (_BY_BROKER if facts.by_broker else {})
-    late = (_WITHHELD_BY_BROKER if facts.by_broker else _WITHHELD) if waits else ""
-    return f"goes {way}, since {why[move['reason']].format_map(told)}.{late.format_map(told)}"
+    is_withheld = from_member is not None and facts.who("withheld from") is not None
+    reasons = _WHY | (_BY_BROKER if facts.by_broker else {})
+    withheld_text = (_WITHHELD_BY_BROKER if facts.by_broker else _WITHHELD) if is_withheld else ""
+    return f"goes {direction}, since {reasons[move['reason']].format_map(values)}.{withheld_text.format_map(values)}"
 
 
 def _quota(facts: _Facts) -> str:
-    """How many partitions each member gets, if all of them subscribe to the same topics."""
-    least, more = divmod(facts.of("partitions"), facts.of("members"))
-    return f"{least} to {least + 1}" if more else f"{least}"
+    """Returns the number of partitions per member if all members subscribe to the same topics."""
+    minimum, remainder = divmod(facts.of("partitions"), facts.of("members"))
+    return f"{minimum} to {minimum + 1}" if remainder else f"{minimum}"

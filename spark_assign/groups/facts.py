@@ -1,8 +1,8 @@
-"""All that is known of a fleet's groups, as one table of facts (`groups.kernel.facts` says what each kind has).
+"""Builds one table of facts about a fleet's groups (`groups.kernel.facts` describes the kinds of facts).
 
-Tables are brought together by union and not by join: a row of a table is a fact, single partitions become blocks of
-bits, and the facts of a group are shuffled once, all to one task. There the windows of range and round robin add what
-they lay out, and Python reads the rest.
+Tables are combined by union, not by join: a row of a table is a fact, single partitions become bitmaps, and the facts
+of a group are shuffled once, to one Spark task. There the windows of range and round robin add their slices, and Python
+reads the rows.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
 
 MANY_TOPICS = 64
-"""Where a member subscribes to so many topics on average, those of a group that are alike are told of once."""
+"""Average number of topics per member from which duplicate topics of a group are collapsed to one representative."""
 
 ROWS_PER_TASK = 128_000
-"""About so many facts are handed to the kernels at once (a group is never parted), which bounds what a worker holds."""
+"""Approximate number of facts per Spark task. It bounds the memory of a worker; a group is never split."""
 
 OWNED_PER_FACT = 16
-"""Single partitions come in blocks: about so many are one fact."""
+"""Approximate number of owned partitions per bitmap, that is, per fact."""
 
 _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(
@@ -57,7 +57,7 @@ _COLUMNS: dict[str, DataType] = {
 }
 _RUN = ("first", "step", "count")
 _PARTITIONS = "if(count > 0, transform(sequence(0, count - 1), nth -> first + nth * step), array(-1))"
-"""Those of a run; -1 for a topic of which a member has none."""
+"""The partitions of a slice; -1 for a topic of which the member owns no partition."""
 _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation_id", "position")
 
 
@@ -67,60 +67,78 @@ def gather_facts(
     user_data: bool = False,
     clients: bool = False,
     topic_ids: bool = False,
-    in_order: bool = False,
+    owned_order: bool = False,
     initialized: bool = False,
     loads: bool = False,
 ) -> DataFrame:
-    """The facts of the fleet, but for the racks of replicas.
+    """Returns the facts of the fleet, without the racks of replicas.
 
     Args:
-        fleet: what is known; its tables have been checked.
-        user_data: whether an assignor wants to see what `members` has in a column of that name.
-        clients: whether the members' client ids are asked for.
-        topic_ids: whether an assignor looks at the ids of topics.
-        in_order: whether it matters to one in which order members tell what they own.
-        initialized: whether it is asked for which partitions the coordinator has initialised share state.
-        loads: whether it is asked for what goes through the partitions.
+        fleet: the fleet, whose tables are checked.
+        user_data: whether a custom assignor reads the column `user_data` of `members`.
+        clients: whether to include the client ids of members.
+        topic_ids: whether to include topic ids.
+        owned_order: whether to include the order in which members report the partitions that they own.
+        initialized: whether to include the partitions whose share state is initialized.
+        loads: whether to include partition loads.
 
     Returns:
-        cluster, group_id, kind, and those columns of a fact that some fact of this fleet uses.
+        cluster, group_id, kind, and the columns that the facts of this fleet use.
     """
-    # With ids all facts of topics have them, so that all joins share one read of the topics.
-    by_id = ["topic_id"] if topic_ids else []
-    known = fleet.topics.select("cluster", "topic", "partitions", *by_id)
-    more = [
+    # If ids are needed, all facts of topics get them, so that all joins share one scan of the topics.
+    topic_id = ["topic_id"] if topic_ids else []
+    topics = fleet.topics.select("cluster", "topic", "partitions", *topic_id)
+    optional = [
         *(["user_data"] if user_data and "user_data" in fleet.members.columns else []),
         *(["client_id"] if clients else []),
     ]
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
-    asked = fleet.subscriptions.select(*MEMBER_KEY, "topic")
-    facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *more)]
+    subscriptions = fleet.subscriptions.select(*MEMBER_KEY, "topic")
+    facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *optional)]
     if fleet.sizes.subscriptions >= MANY_TOPICS * fleet.sizes.members:
-        alike = find_duplicate_topics(asked, known)
-        facts.append(_fact(alike, kinds.DUPLICATE_TOPIC, "topic", "like", *by_id))
-        asked = _to_those_alike(asked, alike)
-    facts.append(_fact(_with(asked, known), kinds.SUBSCRIPTION, "member_id", "topic", "partitions", *by_id))
+        duplicates = find_duplicate_topics(subscriptions, topics)
+        facts.append(_fact(duplicates, kinds.DUPLICATE_TOPIC, "topic", "like", *topic_id))
+        subscriptions = _to_representatives(subscriptions, duplicates)
+    facts.append(
+        _fact(_with_topics(subscriptions, topics), kinds.SUBSCRIPTION, "member_id", "topic", "partitions", *topic_id)
+    )
     if fleet.groups is not None:
-        of_load = [name for name in kinds.LOAD_SETTINGS if loads and name in fleet.groups.columns]
-        of_group = ("assignor", "group_type", "subscription_type", *kinds.LEADER_COLUMNS, *of_load)
-        facts.append(_fact(fleet.groups, kinds.GROUP, *of_group))
+        load_settings = [name for name in kinds.LOAD_SETTINGS if loads and name in fleet.groups.columns]
+        group_columns = ("assignor", "group_type", "subscription_type", *kinds.LEADER_COLUMNS, *load_settings)
+        facts.append(_fact(fleet.groups, kinds.GROUP, *group_columns))
     if fleet.owned_runs is not None:
         facts.append(
-            _fact(_with(fleet.owned_runs, known), kinds.OWNED_SLICE, "member_id", "topic", "partitions", *by_id, *_RUN)
+            _fact(
+                _with_topics(fleet.owned_runs, topics),
+                kinds.OWNED_SLICE,
+                "member_id",
+                "topic",
+                "partitions",
+                *topic_id,
+                *_RUN,
+            )
         )
     if fleet.owned is not None:
-        blocks = _with(to_bitmaps(fleet.owned), known)
-        numbers = ("block", "bits", "twice", "count")
-        facts.append(_fact(blocks, kinds.OWNED_BITMAP, "member_id", "topic", "partitions", *by_id, *numbers))
-        if in_order and "position" in fleet.owned.columns:
-            facts.append(_fact(_in_order(fleet.owned), kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
-    if in_order and fleet.owned_runs is not None and "position" in fleet.owned_runs.columns:
-        told = fleet.owned_runs.where(F.col("position").isNotNull())
-        told = told.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
-        facts.append(_fact(told, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
+        blocks = _with_topics(to_bitmaps(fleet.owned), topics)
+        bitmap_columns = ("block", "bits", "twice", "count")
+        facts.append(_fact(blocks, kinds.OWNED_BITMAP, "member_id", "topic", "partitions", *topic_id, *bitmap_columns))
+        if owned_order and "position" in fleet.owned.columns:
+            facts.append(_fact(_owned_order(fleet.owned), kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
+    if owned_order and fleet.owned_runs is not None and "position" in fleet.owned_runs.columns:
+        ordered = fleet.owned_runs.where(F.col("position").isNotNull())
+        ordered = ordered.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
+        facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     if fleet.departed is not None:
         facts.append(
-            _fact(_with(fleet.departed, known), kinds.DEPARTED_SLICE, "member_id", "topic", "partitions", *by_id, *_RUN)
+            _fact(
+                _with_topics(fleet.departed, topics),
+                kinds.DEPARTED_SLICE,
+                "member_id",
+                "topic",
+                "partitions",
+                *topic_id,
+                *_RUN,
+            )
         )
     if initialized and fleet.initialized is not None:
         facts.append(_fact(fleet.initialized, kinds.INITIALIZED, "topic", *_RUN))
@@ -138,29 +156,39 @@ def facts_by_group(
     user_data: bool = False,
     clients: bool = False,
     topic_ids: bool = False,
-    in_order: bool = False,
+    owned_order: bool = False,
     loads: bool = False,
     leaders: bool = False,
 ) -> DataFrame:
-    """All facts of the fleet, those of a group in one task.
+    """Returns all facts of the fleet, with the facts of each group in one Spark task.
 
     Args:
-        fleet, user_data, clients, topic_ids, in_order, loads: as for `gather_facts`.
-        assignors: those of `groups.windows` that lay out every group.
-        leaders: whether it is asked for in which racks the preferred leaders are.
+        fleet, user_data, clients, topic_ids, owned_order, loads: see `gather_facts`.
+        assignors: window assignors (`groups.windows`) to run on every group.
+        leaders: whether to include the racks of preferred leaders.
 
     Returns:
-        cluster, group_id, kind, those columns of a fact that some fact of this fleet uses, and what was laid out.
+        cluster, group_id, kind, the columns that the facts of this fleet use, and the slices of the window assignors.
     """
-    about = {"user_data": user_data, "clients": clients, "topic_ids": topic_ids, "in_order": in_order, "loads": loads}
-    told = gather_facts(fleet, **about)
-    rows = told.repartition(num_spark_tasks(fleet), *GROUP_KEY)
+    options = {
+        "user_data": user_data,
+        "clients": clients,
+        "topic_ids": topic_ids,
+        "in_order": owned_order,
+        "loads": loads,
+    }
+    facts = gather_facts(fleet, **options)
+    rows = facts.repartition(num_spark_tasks(fleet), *GROUP_KEY)
     static = fleet.sizes.static_members > 0
     if not _racks_matter(fleet):
-        return _still_whole(assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_spark_tasks(fleet))
-    rows = _for_all_readers(rows)
+        return _repartition_if_strict(
+            assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_spark_tasks(fleet)
+        )
+    rows = _keep_all_columns(rows)
     windowed = assign_by_windows(rows, assignors, GROUP_KEY, static=static)
-    return _union([windowed, _layouts(rows, fleet, leaders=leaders)]).repartition(num_spark_tasks(fleet), *GROUP_KEY)
+    return _union([windowed, _replica_racks(rows, fleet, leaders=leaders)]).repartition(
+        num_spark_tasks(fleet), *GROUP_KEY
+    )
 
 
 def facts_by_group_and_state(
@@ -169,139 +197,154 @@ def facts_by_group_and_state(
     *,
     user_data: bool = False,
     topic_ids: bool = False,
-    in_order: bool = False,
+    owned_order: bool = False,
     loads: bool = False,
 ) -> DataFrame:
-    """The same of several states of a fleet, told apart by a column `change`; with the members' client ids."""
-    about = {"user_data": user_data, "clients": True, "topic_ids": topic_ids, "in_order": in_order, "loads": loads}
-    told = [gather_facts(each, **about).withColumn("change", F.lit(name)) for name, each in fleets.items()]
-    number = sum(num_spark_tasks(each) for each in fleets.values())
-    rows = _union(told).repartition(number, *GROUP_KEY)
+    """Returns the facts of several states of a fleet, with the members' client ids.
+
+    The column `change` names the state of a row. All states of a group are in one Spark task.
+    """
+    options = {"user_data": user_data, "clients": True, "topic_ids": topic_ids, "in_order": owned_order, "loads": loads}
+    facts = [gather_facts(each, **options).withColumn("change", F.lit(name)) for name, each in fleets.items()]
+    num_tasks = sum(num_spark_tasks(each) for each in fleets.values())
+    rows = _union(facts).repartition(num_tasks, *GROUP_KEY)
     key, static = [*GROUP_KEY, "change"], any(each.sizes.static_members for each in fleets.values())
-    racked = {name: each for name, each in fleets.items() if _racks_matter(each)}
-    if not racked:
-        return _still_whole(assign_by_windows(rows, assignors, key, static=static), number)
-    rows = _for_all_readers(rows)
+    fleets_with_racks = {name: each for name, each in fleets.items() if _racks_matter(each)}
+    if not fleets_with_racks:
+        return _repartition_if_strict(assign_by_windows(rows, assignors, key, static=static), num_tasks)
+    rows = _keep_all_columns(rows)
     layouts = [
-        _layouts(rows.where(F.col("change") == name), each).withColumn("change", F.lit(name))
-        for name, each in racked.items()
+        _replica_racks(rows.where(F.col("change") == name), each).withColumn("change", F.lit(name))
+        for name, each in fleets_with_racks.items()
     ]
-    return _union([assign_by_windows(rows, assignors, key, static=static), *layouts]).repartition(number, *GROUP_KEY)
+    return _union([assign_by_windows(rows, assignors, key, static=static), *layouts]).repartition(num_tasks, *GROUP_KEY)
 
 
-def _still_whole(rows: DataFrame, number: int) -> DataFrame:
-    """Windows leave groups whole, as rows are shuffled by group already; unless Spark is told to be stricter."""
+def _repartition_if_strict(rows: DataFrame, num_tasks: int) -> DataFrame:
+    """Repartitions by group if Spark requires it after the windows.
+
+    The rows are already shuffled by group, so that windows keep groups in one task. The exception is
+    `spark.sql.requireAllClusterKeysForDistribution`.
+    """
     try:
         strict = rows.sparkSession.conf.get("spark.sql.requireAllClusterKeysForDistribution", "false")
-    except PySparkException:  # a session that keeps its settings to itself
+    except PySparkException:  # the session does not expose its configuration
         return rows
-    return rows.repartition(number, *GROUP_KEY) if strict == "true" else rows
+    return rows.repartition(num_tasks, *GROUP_KEY) if strict == "true" else rows
 
 
-def _for_all_readers(rows: DataFrame) -> DataFrame:
-    """The same, unfolded from one struct: no reader's query leaves a column out, so that all share one shuffle."""
-    others = (name for name in rows.columns if name not in GROUP_KEY)
-    return rows.select(*GROUP_KEY, F.inline(F.array(F.struct(*others))))
+def _keep_all_columns(rows: DataFrame) -> DataFrame:
+    """Unfolds the rows from one struct, so that no query prunes a column and all queries share one shuffle."""
+    columns = (name for name in rows.columns if name not in GROUP_KEY)
+    return rows.select(*GROUP_KEY, F.inline(F.array(F.struct(*columns))))
 
 
 def num_spark_tasks(fleet: Fleet) -> int:
-    """In how many tasks the kernels do their work."""
+    """Returns the number of Spark tasks for the kernels."""
     sizes = fleet.sizes
     rows = sizes.members + sizes.subscriptions + sizes.owned_runs + sizes.owned // OWNED_PER_FACT
     return max(1, -(-rows // ROWS_PER_TASK))
 
 
 def topic_counts(fleet: Fleet) -> DataFrame:
-    """cluster, topic, partitions."""
+    """Returns cluster, topic, and partitions of all topics."""
     return fleet.topics.select("cluster", "topic", "partitions")
 
 
-def find_duplicate_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
-    """Of each topic of a group the first one with the same subscribers and as many partitions.
+def find_duplicate_topics(subscriptions: DataFrame, topics: DataFrame) -> DataFrame:
+    """Returns, for each topic of a group, the first topic with the same subscribers and partition count.
 
-    Sets of subscribers are told apart by four sums of 32 bits of two hashes, and their number.
+    Sets of subscribers are compared by their size and four sums of 32-bit halves of two hashes.
 
     Args:
         subscriptions: cluster, group_id, member_id, topic.
-        known: cluster, topic, partitions, and topic_id where ids are known.
+        topics: cluster, topic, partitions, and topic_id if ids are known.
 
     Returns:
-        cluster, group_id, topic, like, and topic_id where ids are known.
+        cluster, group_id, topic, like (the first such topic), and topic_id if ids are known.
     """
     hashes = [F.xxhash64("member_id"), F.xxhash64(F.lit("again"), "member_id")]
     halves = [half for each in hashes for half in (F.shiftrightunsigned(each, 32), each.bitwiseAND(0xFFFFFFFF))]
     sums = [F.sum(half).alias(f"sum_{number}") for number, half in enumerate(halves)]
-    topics = _with(subscriptions.groupBy(*GROUP_KEY, "topic").agg(F.count(F.lit(1)).alias("number"), *sums), known)
-    told_apart_by = ["partitions", "number", *(f"sum_{at}" for at in range(len(sums)))]
-    same = Window.partitionBy(*GROUP_KEY, F.col("topic").isNull(), *told_apart_by)
-    by_id = [name for name in topics.columns if name == "topic_id"]
-    return topics.select(*GROUP_KEY, "topic", F.min("topic").over(same).alias("like"), *by_id)
+    topics = _with_topics(
+        subscriptions.groupBy(*GROUP_KEY, "topic").agg(F.count(F.lit(1)).alias("number"), *sums), topics
+    )
+    key = ["partitions", "number", *(f"sum_{at}" for at in range(len(sums)))]
+    duplicates = Window.partitionBy(*GROUP_KEY, F.col("topic").isNull(), *key)
+    topic_id = [name for name in topics.columns if name == "topic_id"]
+    return topics.select(*GROUP_KEY, "topic", F.min("topic").over(duplicates).alias("like"), *topic_id)
 
 
-def _to_those_alike(subscriptions: DataFrame, alike: DataFrame) -> DataFrame:
-    """The subscriptions to topics that others are like; a topic without a name is like itself."""
-    named = [F.col(name).alias(f"of_{name}") for name in (*GROUP_KEY, "topic")]
-    wanted = alike.where("topic <=> like").select(*named)
-    same = F.expr("cluster = of_cluster AND group_id = of_group_id AND topic <=> of_topic")
-    return subscriptions.join(wanted, same, "left_semi")
+def _to_representatives(subscriptions: DataFrame, duplicates: DataFrame) -> DataFrame:
+    """Returns the subscriptions to representative topics. A topic without a name represents itself."""
+    keys = [F.col(name).alias(f"of_{name}") for name in (*GROUP_KEY, "topic")]
+    representatives = duplicates.where("topic <=> like").select(*keys)
+    is_equal = F.expr("cluster = of_cluster AND group_id = of_group_id AND topic <=> of_topic")
+    return subscriptions.join(representatives, is_equal, "left_semi")
 
 
-def _in_order(owned: DataFrame) -> DataFrame:
-    """Of each member and topic the partitions as the member tells them, and the position of the first."""
-    told = owned.where(F.col("position").isNotNull())
-    listed = F.sort_array(F.collect_list(F.struct("position", "partition"))).alias("listed")
-    rows = told.groupBy(*MEMBER_KEY, "topic").agg(listed, F.min("position").alias("position"))
+def _owned_order(owned: DataFrame) -> DataFrame:
+    """Returns, per member and topic, the partitions in the order that the member reports, and the first position."""
+    ordered = owned.where(F.col("position").isNotNull())
+    positions = F.sort_array(F.collect_list(F.struct("position", "partition"))).alias("listed")
+    rows = ordered.groupBy(*MEMBER_KEY, "topic").agg(positions, F.min("position").alias("position"))
     return rows.withColumn("at", F.col("listed.partition"))
 
 
 def _loads(loads: DataFrame, subscriptions: DataFrame) -> list[DataFrame]:
-    """What goes through the partitions of the topics that groups subscribe to; and of those a group has rows for."""
-    each = F.struct("partition", *(F.col(name).cast("double").alias(name) for name in kinds.LOAD_COLUMNS))
-    listed = [F.col("each.partition").alias("at")]
-    listed += [F.col(f"each.{name}").alias(list_of) for name, list_of in kinds.LOAD_COLUMNS.items()]
-    of_all = loads.where(F.col("group_id").isNull()).groupBy("cluster", "topic").agg(F.collect_list(each).alias("each"))
+    """Returns the loads of topics that groups subscribe to (all groups), and the loads that are specific to one
+    group."""
+    load = F.struct("partition", *(F.col(name).cast("double").alias(name) for name in kinds.LOAD_COLUMNS))
+    lists = [F.col("each.partition").alias("at")]
+    lists += [F.col(f"each.{name}").alias(list_of) for name, list_of in kinds.LOAD_COLUMNS.items()]
+    by_topic = (
+        loads.where(F.col("group_id").isNull()).groupBy("cluster", "topic").agg(F.collect_list(load).alias("each"))
+    )
     readers = subscriptions.select(*GROUP_KEY, "topic").distinct()
-    of_one = loads.where(F.col("group_id").isNotNull()).groupBy(*GROUP_KEY, "topic")
+    by_group = loads.where(F.col("group_id").isNotNull()).groupBy(*GROUP_KEY, "topic")
     return [
-        _fact(readers.join(of_all, ["cluster", "topic"]), kinds.LOAD, "topic", *listed),
-        _fact(of_one.agg(F.collect_list(each).alias("each")), kinds.GROUP_LOAD, "topic", *listed),
+        _fact(readers.join(by_topic, ["cluster", "topic"]), kinds.LOAD, "topic", *lists),
+        _fact(by_group.agg(F.collect_list(load).alias("each")), kinds.GROUP_LOAD, "topic", *lists),
     ]
 
 
-def _with(owned: DataFrame, known: DataFrame) -> DataFrame:
-    """Ownership with the number of partitions of each topic (null: no such topic), and its id where ids are known."""
-    return owned.join(known, ["cluster", "topic"], "left")
+def _with_topics(rows: DataFrame, topics: DataFrame) -> DataFrame:
+    """Adds the number of partitions of each topic (null: unknown topic), and its id if ids are known."""
+    return rows.join(topics, ["cluster", "topic"], "left")
 
 
 def _racks_matter(fleet: Fleet) -> bool:
     return fleet.racks_known and fleet.sizes.racked_members > 0
 
 
-def _layouts(facts: DataFrame, fleet: Fleet, *, leaders: bool = False) -> DataFrame:
-    """In groups with racks, of each topic the racks of its partitions' replicas: at and racks, side by side.
+def _replica_racks(facts: DataFrame, fleet: Fleet, *, leaders: bool = False) -> DataFrame:
+    """Returns the racks of the replicas of each topic, in groups with racks: the parallel lists `at` and `racks`.
 
     Args:
-        facts: of whole groups, so that bringing their members together costs no shuffle.
-        fleet: where the replicas are.
-        leaders: whether `leader_racks` is asked for, too.
+        facts: facts by group, so that aggregating the members of a group needs no shuffle.
+        fleet: the fleet with replicas and brokers.
+        leaders: whether to add `leader_racks`.
     """
     rack = F.when(F.col("kind") == kinds.MEMBER, F.col("rack_id"))
     topic = F.when(F.col("kind").isin(kinds.SUBSCRIPTION, kinds.DUPLICATE_TOPIC), F.col("topic"))
     groups = facts.groupBy(*GROUP_KEY).agg(F.max(rack).alias("rack_id"), F.collect_set(topic).alias("topics"))
-    racked = groups.where(F.col("rack_id").isNotNull()).select(*GROUP_KEY, F.explode("topics").alias("topic"))
-    # A left join, as an inner one would filter what it reads, and share no shuffle; a topic without replicas has none.
-    layouts = racked.join(replica_racks(fleet), ["cluster", "topic"], "left")
+    topics_with_racks = groups.where(F.col("rack_id").isNotNull()).select(
+        *GROUP_KEY, F.explode("topics").alias("topic")
+    )
+    # A left join, because an inner join filters its input and so prevents a shared shuffle.
+    layouts = topics_with_racks.join(replica_racks(fleet), ["cluster", "topic"], "left")
     names = ("at", "racks", *(["leader_racks"] if leaders else []))
     lists = (F.coalesce(name, F.array().cast(_COLUMNS[name])).alias(name) for name in names)
     return _fact(layouts, kinds.REPLICA_RACKS, "topic", *lists)
 
 
 def replica_racks(fleet: Fleet) -> DataFrame:
-    """Per cluster and topic, side by side: `at` (partitions), `racks` (of their replicas) and `leader_racks` (those of
-    their preferred leaders; null: not known)."""
+    """Returns parallel lists per cluster and topic: `at` (partitions), `racks` (of their replicas), and `leader_racks`
+    (of their preferred leaders; null if unknown).
+    """
     assert fleet.replicas is not None
     assert fleet.brokers is not None
-    of_cluster = racks_of_brokers(fleet.brokers)
+    broker_racks = racks_of_brokers(fleet.brokers)
     rack: Column = F.expr(
         "filter(transform(replicas, each -> try_element_at(rack_of, each)), rack -> rack is not null)"
     )
@@ -309,7 +352,7 @@ def replica_racks(fleet: Fleet) -> DataFrame:
     layout = F.collect_list(F.struct("partition", rack.alias("racks"), leader))
     return (
         fleet.replicas.select("cluster", "topic", "partition", "replicas")
-        .join(of_cluster, "cluster")
+        .join(broker_racks, "cluster")
         .groupBy("cluster", "topic")
         .agg(layout.alias("layout"))
         .select(
@@ -322,10 +365,10 @@ def replica_racks(fleet: Fleet) -> DataFrame:
 
 
 def racks_of_brokers(brokers: DataFrame) -> DataFrame:
-    """cluster, rack_of: a map from brokers to their racks, of those that have one."""
-    racked = brokers.where(F.col("rack_id") != "")
+    """Returns cluster and rack_of: a map from broker id to rack, for the brokers that have a rack."""
+    with_rack = brokers.where(F.col("rack_id") != "")
     rack_of = F.map_from_entries(F.collect_list(F.struct("broker_id", "rack_id"))).alias("rack_of")
-    return racked.groupBy("cluster").agg(rack_of)
+    return with_rack.groupBy("cluster").agg(rack_of)
 
 
 def _kind(kind: int) -> Column:
@@ -337,9 +380,9 @@ def _fact(rows: DataFrame, kind: int, *columns: str | Column) -> DataFrame:
 
 
 def _union(facts: Sequence[DataFrame]) -> DataFrame:
-    """Facts side by side, each with the columns of all; where a kind has none, null or an empty list.
+    """Returns the union of facts, each with all columns; missing columns are null or an empty list.
 
-    On its way into Arrow a list that is null makes Spark go over all null lists before it again; no empty one does.
+    Empty lists are used because Spark rescans all preceding null lists when it converts a null list to Arrow.
     """
     types: dict[str, DataType] = {}
     for each in facts:

@@ -1,4 +1,4 @@
-"""Groups of a fleet that have a fault, for what needs to know them before it begins (a simulation)."""
+"""Finds the groups of a fleet that have faults, before a simulation starts."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
 
 LOCAL_ROWS = 10_000
-"""Up to so many rejected groups are held on the driver, where they cost later queries nothing."""
+"""Maximum number of rejected groups that are kept on the driver, where later queries get them for free."""
 
 
 def faulty_groups(fleet: Fleet) -> DataFrame:
-    """cluster, group_id, code, detail of the groups that no plan can be made for; computed now.
+    """Returns cluster, group_id, code, and detail of the groups that can't be planned; runs a query.
 
     Raises:
-        FleetError: rows that belong to no group are faulty.
+        FleetError: rows that don't belong to a group are faulty.
     """
-    found = facts_by_group(fleet).mapInArrow(map_arrow_batches(_faults), REJECTED)
-    rows = found.limit(LOCAL_ROWS + 1).collect()
+    rejected = facts_by_group(fleet).mapInArrow(map_arrow_batches(_faults), REJECTED)
+    rows = rejected.limit(LOCAL_ROWS + 1).collect()
     if len(rows) > LOCAL_ROWS:
-        return found
+        return rejected
     table = pa.Table.from_pylist([row.asDict() for row in rows], schema=_ARROW)
-    return found.sparkSession.createDataFrame(table, REJECTED)
+    return rejected.sparkSession.createDataFrame(table, REJECTED)
 
 
 _ARROW = pa.schema([(name, pa.string()) for name in REJECTED.names])
 
 
-def _faults(facts: pa.Table) -> Iterator[pa.Table]:
-    told = index_facts(facts)
-    yield rejected_table(told, find_faults(told))
+def _faults(table: pa.Table) -> Iterator[pa.Table]:
+    facts = index_facts(table)
+    yield rejected_table(facts, find_faults(facts))
 
 
 def without_faulty_groups(rows: DataFrame, fleet: Fleet) -> DataFrame:
-    """Those rows (with cluster, group_id) that belong to groups without a fault."""
+    """Returns the rows (with cluster, group_id) of groups without faults."""
     return rows.join(fleet.rejected.select(*GROUP_KEY), GROUP_KEY, "left_anti")

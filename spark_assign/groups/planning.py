@@ -1,10 +1,10 @@
-"""Plan a fleet: every group, each by its assignor, in one pass over the fleet.
+"""Plans a fleet: every group by its assignor, in one pass over the fleet.
 
-    tables ─ check ─ facts ─ assignors ─ changes ─ decided ─ projections
+    tables ─ check ─ facts ─ assignors ─ changes ─ tagged rows ─ projections
 
-The tables are checked in one query. Then their rows become facts, all of a group in one task; Range and round robin
-are laid out by windows beforehand, everything else is a kernel (`groups.kernel`). It answers with one table of runs, of
-which every table of the plan is a projection.
+One query checks the tables. Then the rows of all tables become facts, with all facts of a group in one Spark task.
+Windows compute range and round robin; kernels (`groups.kernel`) compute everything else. The pass returns one table of
+tagged rows, and every table of the plan is a projection of it.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ _KINDS = {
     "metrics": {METRICS},
     "rejected": {REJECTED},
 }
-"""Of each table of a plan the kinds of rows of `decided` that it is made of."""
+"""Kinds of tagged rows that each table of a plan is made of."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be assigned, as lazy DataFrames (columns: `tables.groups.PLAN_TABLES`).
+    """The planned assignments, as lazy DataFrames (columns: `tables.groups.PLAN_TABLES`).
 
-    Every consumer group of the fleet is in `metrics` or in `rejected`. (Groups of other protocols, which a snapshot
-    lists in `groups` beside them, are no part of a plan.) Each table is one pass over the fleet, unless `tagged_rows`
-    is stored (`with_tagged_rows`).
+    Every consumer group of the fleet is in `metrics` or in `rejected`. Groups of other protocols, which a snapshot also
+    lists in `groups`, aren't part of a plan. Each table is one pass over the fleet, unless the tagged rows are stored
+    (`with_tagged_rows`).
 
     Attributes:
-        fleet: what was planned.
-        compute_rows: makes one pass for the kinds of rows that are wanted (`groups.kernel.plan_groups`).
-        stored: what such a pass has answered, read back; null where every table is computed.
+        fleet: the planned fleet.
+        compute_rows: computes the tagged rows of the required kinds in one pass (`groups.kernel.plan_groups`).
+        stored: tagged rows of an earlier pass, read from storage; None if every table is computed.
 
     Examples:
         >>> planned = plan(fleet, "range")
@@ -92,53 +92,54 @@ class Plan:
     stored: DataFrame | None = None
 
     def tagged_rows(self, tables: Iterable[str] = tuple(PLAN_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table: those columns of `PLAN_ROWS` that they
+        """Returns the tagged rows that these tables are projections of, with the columns of `PLAN_ROWS` that they
         use."""
         return self.rows(*sorted({kind for table in tables for kind in _KINDS[table]}))
 
-    def with_tagged_rows(self, decided: DataFrame) -> Plan:
-        """The same plan reading its rows from where `decided` was written, in place of computing them."""
-        return replace(self, stored=decided)
+    def with_tagged_rows(self, rows: DataFrame) -> Plan:
+        """Returns the same plan, reading its tagged rows from a table instead of computing them."""
+        return replace(self, stored=rows)
 
     @cached_property
     def assignments(self) -> DataFrame:
-        """Who gets what: cluster, group_id, member_id, topic, partition."""
+        """One row per assigned partition: cluster, group_id, member_id, topic, partition."""
         return expand(self.runs)
 
     @cached_property
     def runs(self) -> DataFrame:
-        """The same in compact form: who gets partitions first, first + step, … (count of them) of a topic."""
+        """The assignments as slices: partitions first, first + step, … (`count` of them) of one topic."""
         return self._runs(ASSIGNED)
 
     @cached_property
     def withheld(self) -> DataFrame:
-        """Runs that their next owner gets in the round after this one, once the present owner has given them up.
+        """Slices that their next owner gets in the following round, after the current owner has revoked them.
 
-        Only cooperative-sticky, weighted-sticky and the assignors of the broker withhold.
+        Only cooperative-sticky, weighted-sticky, and the assignors of the broker withhold partitions.
         """
         return self._runs(WITHHELD)
 
     @cached_property
     def target(self) -> DataFrame:
-        """Who has what in the end, as runs: `runs`, and what is withheld as yet."""
+        """The final assignment as slices: `runs` and `withheld`."""
         return self._runs(ASSIGNED, WITHHELD)
 
     @cached_property
     def order_dependent(self) -> DataFrame:
-        """Those runs of `target` that Kafka may give to somebody else: they hang on an order that the fleet lacks.
+        """Slices of `target` that Kafka might assign to another member, because the owner depends on an order that the
+        fleet doesn't determine.
 
-        Only `uniform` and franz-go's sticky balancers are asked for that. What is not in here is sure: it has this
-        owner in each of the orders that there may be (of members, topics, and what a member has;
-        `groups.assignors.server.order_dependence`, `groups.assignors.franz_go.order_dependence`).
+        Computed only for `uniform` and franz-go's sticky balancers. A partition that isn't listed has the same owner in
+        every possible order of members, topics, and owned partitions (`groups.assignors.server.order_dependence`,
+        `groups.assignors.franz_go.order_dependence`).
         """
         return self._runs(ORDER_DEPENDENT)
 
     @cached_property
     def moves(self) -> DataFrame:
-        """Every change of owner against what is owned now, with the reason (`groups.kernel.ownership_changes`).
+        """Every change of ownership, with its reason (`groups.kernel.ownership_changes`).
 
-        A row per partition and owner that loses it, one row where nobody owned it: cluster, group_id, topic, partition,
-        from_member_id (null: nobody owned it), to_member_id (null: nobody gets it), reason.
+        One row per partition and owner that loses it; one row if the partition had no owner. Columns: cluster,
+        group_id, topic, partition, from_member_id (null: no owner before), to_member_id (null: no owner after), reason.
         """
         from spark_assign.groups.moves import moved_slices  # only a plan with moves needs pandas
 
@@ -146,15 +147,18 @@ class Plan:
 
     @cached_property
     def load_moves(self) -> DataFrame:
-        """The same, and how much load moves: cluster, group_id, topic, partition, from_member_id, to_member_id, reason,
-        load (messages a second that are written to the partition; null where `loads` does not say it)."""
+        """The moves with the moved load: cluster, group_id, topic, partition, from_member_id, to_member_id, reason,
+        load (messages/s written to the partition; null if unknown).
+        """
         from spark_assign.groups.moves import moved_loads
 
         return moved_loads(self.rows(CHANGED_TOPIC))
 
     @cached_property
     def revocations(self) -> DataFrame:
-        """What living members own and do not keep: cluster, group_id, member_id, topic, partition, next_member_id."""
+        """Partitions that live members own and must give up: cluster, group_id, member_id, topic, partition,
+        next_member_id.
+        """
         from spark_assign.groups.moves import revoked_slices
 
         renamed = {"from_member_id": "member_id", "to_member_id": "next_member_id"}
@@ -163,17 +167,17 @@ class Plan:
 
     @cached_property
     def metrics(self) -> DataFrame:
-        """A row per planned group: balance, churn, oddities (`tables.groups.METRICS`)."""
+        """One row per planned group: balance, moves, and irregularities (`tables.groups.METRICS`)."""
         return self.rows(METRICS).select(*PLAN_TABLES["metrics"].names)
 
     @cached_property
     def rejected(self) -> DataFrame:
-        """Groups that could not be planned: cluster, group_id, code, detail (what to do)."""
+        """Groups that can't be planned: cluster, group_id, code, detail (what to do)."""
         return self.rows(REJECTED).select(*PLAN_TABLES["rejected"].names)
 
     @property
     def groups(self) -> DataFrame:
-        """cluster, group_id, assignor of the planned groups."""
+        """The planned groups: cluster, group_id, assignor."""
         return self.metrics.select(*GROUP_KEY, "assignor")
 
     def write(
@@ -186,63 +190,67 @@ class Plan:
         options: Mapping[str, str] | None = None,
         inputs: Mapping[str, Any] | None = None,
     ) -> Manifest:
-        """Compute the plan and store it as a run, whole or not at all: `plan(fleet).write("./plans")`.
+        """Computes the plan and stores it as one run, atomically: `plan(fleet).write("./plans")`.
 
         Args:
-            place: a folder, a URI or a catalog prefix.
-            run_id: the run's name; a run of the same name is replaced. By default the time, in UTC.
-            format, tables, options, inputs: as `stores.run_store.write_run` has them, which this calls.
+            place: a folder, a URI, or a catalog prefix.
+            run_id: name of the run; replaces an existing run of that name. Default: the current UTC time.
+            format, tables, options, inputs: see `stores.run_store.write_run`, which this method calls.
 
         Returns:
-            the manifest of the run: its name, and the rows of each table. `stores.run_store.read_run` reads it back.
+            the manifest of the run: its name and the number of rows per table. `stores.run_store.read_run` reads the
+            run.
 
         Raises:
-            SourceError: an unknown table, or the place cannot be written to.
+            SourceError: a table name is unknown, or the location isn't writable.
         """
-        from spark_assign.stores.run_store import write_run  # the core does not bring sinks along
+        from spark_assign.stores.run_store import write_run  # importing upward only if called
 
         run_id = run_id or time_as_run_id()
         return write_run(self, place, run_id=run_id, format=format, tables=tables, inputs=inputs, options=options)
 
     def to_html(self, top: int = 10) -> str:
-        """Totals and the `top` groups that hurt most, for a notebook: `displayHTML(p.to_html())`. Computes the plan."""
-        from spark_assign.report.notebook import plan_html  # the core does not bring the report along
+        """Returns totals and the `top` worst groups as HTML, for a notebook: `displayHTML(p.to_html())`. Computes the
+        plan."""
+        from spark_assign.report.notebook import plan_html  # importing upward only if called
 
         return plan_html(self, top)
 
     def show(self, top: int = 10) -> None:
-        """Print the same. Computes the plan."""
+        """Prints totals and the `top` worst groups. Computes the plan."""
         from spark_assign.report.notebook import plan_text
 
         print(plan_text(self, top))
 
     def _repr_html_(self) -> str:
-        """What Jupyter and Databricks show of a plan at the end of a cell."""
+        """Returns the HTML that Jupyter and Databricks display for a plan at the end of a cell."""
         return self.to_html()
 
     def rows(self, *kinds: str) -> DataFrame:
-        """The rows of these kinds (`groups.kernel.plan_groups`), in one pass."""
-        decided = self.compute_rows(frozenset(kinds)) if self.stored is None else self.stored
-        return decided.where(F.col("kind").isin(*kinds))
+        """Returns the tagged rows of these kinds (`groups.kernel.plan_groups`), computed in one pass."""
+        rows = self.compute_rows(frozenset(kinds)) if self.stored is None else self.stored
+        return rows.where(F.col("kind").isin(*kinds))
 
     def _runs(self, *kinds: str) -> DataFrame:
         return self.rows(*kinds).select(*PLAN_TABLES["runs"].names)
 
 
 def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
-    """Plan every group of a fleet exactly as Kafka's own assignors would.
+    """Plans every group of a fleet exactly as Kafka's own assignors do.
 
     Args:
-        fleet: clusters, topics, groups and members.
-        assignor: an assignor's name for all groups; or `configured`, each group's own (`fleet.groups.assignor`); or
-            one of these per pattern over group_id (`{"payments-*": "range", "*": "configured"}`, the first that fits).
+        fleet: clusters, topics, groups, and members.
+        assignor: the name of one assignor for all groups; or `configured`, the assignor of each group
+            (`fleet.groups.assignor`); or a mapping from patterns over group_id to one of these
+            (`{"payments-*": "range", "*": "configured"}`). The first matching pattern wins.
 
     Returns:
-        the plan. Its tables are lazy, but for one look over the fleet's sizes and values, the first time it is planned.
+        the plan. Its tables are lazy, except for one query that counts and checks the fleet's rows when the fleet is
+        planned for the first time.
 
     Raises:
-        UnknownAssignorError: no such assignor.
-        FleetError: values that no plan can be made from.
+        UnknownAssignorError: no assignor has that name.
+        FleetError: the fleet has faulty rows that don't belong to one group.
 
     Examples:
         >>> planned = plan(fleet, {"payments-*": "cooperative-sticky", "*": "configured"})
@@ -254,20 +262,22 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
         +---------+-------------+----------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
-    question = build_params(fleet, patterns)
+    params = build_params(fleet, patterns)
 
-    def pass_over(wanted: frozenset[str]) -> DataFrame:
-        told = gather_plan_facts(fleet, patterns, loads=not wanted.isdisjoint({METRICS, CHANGED_TOPIC}))
-        columns = StructType([PLAN_ROWS[name] for name in columns_of(wanted)])
-        return told.mapInArrow(
-            map_arrow_batches(partial(plan_groups, question=replace(question, required_kinds=wanted))), columns
+    def compute_rows(required_kinds: frozenset[str]) -> DataFrame:
+        facts_by_group = gather_plan_facts(
+            fleet, patterns, loads=not required_kinds.isdisjoint({METRICS, CHANGED_TOPIC})
+        )
+        columns = StructType([PLAN_ROWS[name] for name in columns_of(required_kinds)])
+        return facts_by_group.mapInArrow(
+            map_arrow_batches(partial(plan_groups, params=replace(params, required_kinds=required_kinds))), columns
         )
 
-    return Plan(fleet, pass_over)
+    return Plan(fleet, compute_rows)
 
 
 def build_params(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
-    """The question to a pass over the fleet, whose tables are checked.
+    """Returns the parameters of a planning pass over the fleet, after checking its tables.
 
     Raises:
         UnknownAssignorError, FleetError: as `plan` does.
@@ -285,17 +295,17 @@ def build_params(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
 
 
 def gather_plan_facts(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool = False) -> DataFrame:
-    """The fleet's facts, with what windows lay out where these patterns may choose an assignor of theirs.
+    """Returns the fleet's facts by group, with the slices of the window assignors that these patterns might select.
 
-    With `loads` also what goes through the partitions, as far as the fleet says so.
+    If `loads` is true, the facts include partition loads as far as the fleet has them.
     """
-    own = custom_assignors()
-    wanted = {client_side(name) for name in patterns.values() if name not in own}
-    any_of_them = CONFIGURED in wanted and fleet.groups is not None
-    window_assignors = [name for name in WINDOW_SLICES if name not in own and (any_of_them or name in wanted)]
-    loads = loads or any_of_them or WEIGHTED_STICKY in wanted
-    by_id = any_of_them or not wanted.isdisjoint(BY_IDS)
-    in_order = by_id or CONFIGURED in wanted or any(tells_order(name) for name in patterns.values())
+    custom = custom_assignors()
+    selected = {client_side(name) for name in patterns.values() if name not in custom}
+    any_configured = CONFIGURED in selected and fleet.groups is not None
+    window_assignors = [name for name in WINDOW_SLICES if name not in custom and (any_configured or name in selected)]
+    loads = loads or any_configured or WEIGHTED_STICKY in selected
+    topic_ids = any_configured or not selected.isdisjoint(BY_IDS)
+    owned_order = topic_ids or CONFIGURED in selected or any(tells_order(name) for name in patterns.values())
     return facts.facts_by_group(
-        fleet, window_assignors, user_data=bool(own), topic_ids=by_id, in_order=in_order, loads=loads
+        fleet, window_assignors, user_data=bool(custom), topic_ids=topic_ids, owned_order=owned_order, loads=loads
     )

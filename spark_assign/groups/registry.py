@@ -1,9 +1,9 @@
-"""Which assignors there are.
+"""Registry of assignors.
 
-Three sources, later ones win: Kafka's own; installed packages that offer the entry point `spark_assign.groups.registry`
-(its name is the assignor's name, its value a `GroupAssignor` or a class of one); `register` in the running program.
-Those of Kafka's clients may be asked for as of a release (`sticky@2.8`, `groups.assignors.release_rules`), or as
-another library has them (`sticky@franz-go`, `groups.assignors.library_assignors`).
+Three sources; later ones take precedence: Kafka's own assignors; installed packages with the entry point
+`spark_assign.groups.registry` (name: the assignor's name; value: a `GroupAssignor` or a class of one); `register` in
+the running program. A client assignor can have the suffix of a release (`sticky@2.8`, `groups.assignors.release_rules`)
+or of another library (`sticky@franz-go`, `groups.assignors.library_assignors`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from spark_assign.tables.errors import UnknownAssignorError
 ENTRY_POINTS = "spark_assign.groups.registry"
 
 KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *SERVER_SIDE, WEIGHTED_STICKY)
-"""Assignors that are kernels over whole groups: Kafka's, and three of ours (`groups.assignors.server.OURS`,
-`weighted`)."""
+"""Assignors that are kernels over complete groups: Kafka's, and three of this project
+(`groups.assignors.server.OURS`, `weighted`)."""
 
 _registered: dict[str, GroupAssignor] = {}
 
 
 def register(name: str, assignor: GroupAssignor) -> None:
-    """Make an assignor known under a name, in this process; the same name again replaces it.
+    """Registers an assignor under a name in this process, replacing an assignor of the same name.
 
     Raises:
-        TypeError: it has no `assign_group`.
+        TypeError: the object has no method `assign_group`.
 
     Examples:
         >>> class FirstMemberOnly(GroupAssignor):
@@ -54,35 +54,35 @@ def register(name: str, assignor: GroupAssignor) -> None:
 
 
 def names() -> list[str]:
-    """The names of all assignors there are, sorted."""
+    """Returns the sorted names of all registered assignors."""
     return sorted({*WINDOW_SLICES, *KERNEL_ASSIGNORS, *custom_assignors()})
 
 
 def custom_assignors() -> dict[str, GroupAssignor]:
-    """By name, the assignors that are not Kafka's own; one may stand in the place of Kafka's."""
+    """Returns the user-defined assignors by name; one can replace an assignor of Kafka's."""
     return {**_installed(), **_registered}
 
 
 def find_assignor(name: str) -> GroupAssignor | str:
-    """The assignor of that name; Kafka's own are known by their names, with a release or without.
+    """Returns the assignor with that name; Kafka's own, with or without a release, are represented by their name.
 
     Raises:
-        UnknownAssignorError: there is none; names those there are.
+        UnknownAssignorError: no assignor has that name; the message lists the names.
 
     Examples:
-        >>> find("sticky@2.8")
+        >>> find_assignor("sticky@2.8")
         'sticky@2.8'
     """
     if name in custom_assignors():
         return custom_assignors()[name]
     if name in names() or is_profile(name):
         return name
-    assignor, at, release = name.partition("@")
-    if at and assignor in CLIENT_SIDE:
+    assignor, separator, release = name.partition("@")
+    if separator and assignor in CLIENT_SIDE:
         raise UnknownAssignorError(
             f"{name!r}: no release of Kafka's clients is known as {release!r}. These answer alike: {known_lines()}"
         )
-    if at and assignor in names():
+    if separator and assignor in names():
         raise UnknownAssignorError(f"{name!r}: only {', '.join(CLIENT_SIDE)} are known as of a release")
     close = get_close_matches(name, names(), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -91,8 +91,8 @@ def find_assignor(name: str) -> GroupAssignor | str:
 
 @cache
 def _installed() -> dict[str, GroupAssignor]:
-    found: dict[str, GroupAssignor] = {}
+    assignors: dict[str, GroupAssignor] = {}
     for point in entry_points(group=ENTRY_POINTS):
-        offered = point.load()
-        found[point.name] = offered() if isinstance(offered, type) else offered
-    return found
+        loaded = point.load()
+        assignors[point.name] = loaded() if isinstance(loaded, type) else loaded
+    return assignors

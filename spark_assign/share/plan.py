@@ -113,7 +113,7 @@ def plan_share(fleet: Fleet) -> SharePlan:
         problem = "the table is missing, which says what is a share group"
         raise FleetError([Fault("groups", "group_type", problem, "Give it, with group_type = 'share'")])
     share_groups = fleet.groups.where(F.col("group_type") == SHARE).select(*GROUP_KEY)
-    share_facts = facts.gather_facts(fleet, topic_ids=True, initialized=True, in_order=True)
+    share_facts = facts.gather_facts(fleet, topic_ids=True, initialized=True, owned_order=True)
     share_facts = share_facts.join(F.broadcast(share_groups), GROUP_KEY, "left_semi")
     share_facts = share_facts.repartition(facts.num_spark_tasks(fleet), *GROUP_KEY)
     return SharePlan(fleet, cached(share_facts.mapInArrow(map_arrow_batches(plan_share_groups), _PLAN_SCHEMA)))

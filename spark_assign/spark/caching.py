@@ -1,4 +1,4 @@
-"""Tables that several queries need are kept in the executors, where the session can."""
+"""Caches tables that several queries use, if the session supports it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 
 def cached(table: DataFrame) -> DataFrame:
-    """The table, computed once until it is unpersisted; elsewhere (Databricks serverless) anew for every query."""
+    """Returns the table, persisted if the session supports it (Databricks serverless computes it per query)."""
     try:
         return table.persist()
     except PySparkException:
@@ -17,6 +17,6 @@ def cached(table: DataFrame) -> DataFrame:
 
 
 def uncached(table: DataFrame) -> None:
-    """Give back what `cached` keeps; nothing where the session could not keep it."""
+    """Unpersists a table; does nothing if the session could not persist it."""
     with suppress(PySparkException):
         table.unpersist()

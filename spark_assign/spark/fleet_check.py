@@ -1,7 +1,7 @@
-"""One look over a fleet's tables before anything is planned: how large they are, and what is wrong with them.
+"""Checks a fleet's tables before planning: their sizes and their faults.
 
-A row that names its group can only spoil that group, which is then rejected in the plan (`groups.kernel.faults`). Any
-other faulty row spoils the fleet, and no plan can be trusted: those are raised here.
+A faulty row that names its group only affects that group, which the plan then rejects (`groups.kernel.faults`). Any
+other faulty row invalidates the fleet and raises `FleetError`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _KEYS = {
     "initialized": GROUP_KEY,
     "loads": ["cluster", "topic", "partition"],
 }
-"""What a faulty row of each table is known by; null in it cannot be pinned on a group."""
+"""Key columns that identify a faulty row of each table; null in a key means that no group can be blamed."""
 
 _UNIQUE = ("topics", "replicas", "brokers")
-"""Tables without a group in which every key stands once."""
+"""Tables without a group whose keys must be unique."""
 
 _FURTHER = {"topics": ["partitions"], "replicas": ["replicas", "partition"]}
-"""Columns besides the key that may be at fault."""
+"""Columns outside of the key that can be faulty."""
 
 _MARKS = ("racked", "static")
-"""What is counted of members: those with a rack, with an instance id."""
+"""Counted properties of members: with a rack, with an instance id."""
 
 _COUNTED = ("members", "subscriptions", "owned", "owned_runs", "subtopologies", "tasks")
 
@@ -50,12 +50,13 @@ _LOOKED: list[tuple[str, str | None]] = [
     for table, key in _KEYS.items()
     for problem in (None, *dict.fromkeys([*key, *_FURTHER.get(table, ())]))
 ]
-"""Tables and their columns that may be at fault; null: nothing is. Numbers are cheaper to count by than names."""
+"""Tables and their columns that can be faulty; None: no fault. Grouping by an index is cheaper than by names."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows of the tables; `racked_members`, `static_members`: members that have a rack, an instance id."""
+    """Number of rows per table; `racked_members` and `static_members` count members with a rack and with an instance
+    id."""
 
     members: int
     racked_members: int
@@ -69,46 +70,46 @@ class Sizes:
 
 @progress("checking the fleet", 1)
 def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
-    """Count the fleet's rows and check those that belong to no group, in one query.
+    """Counts the fleet's rows and checks those that belong to no group, in one query.
 
     Raises:
-        FleetError: the fleet is empty, or rows are faulty; lists every kind of fault with its rows and one of them.
+        FleetError: the fleet is empty, or rows are faulty; lists every kind of fault with its count and an example.
     """
     present = {name: table for name in _KEYS if (table := tables.get(name)) is not None}
     looked = reduce(DataFrame.unionByName, [_rows(name, table) for name, table in present.items()])
-    fine = [at for at, (_, problem) in enumerate(_LOOKED) if problem is None]
-    twice = F.col("what").isin(fine) & F.col("key").isNotNull() & (F.col("rows") > 1)
-    marked = {"rows": F.count(F.lit(1)), **{name: F.count_if(F.col(name)) for name in _MARKS}}
-    found = (
+    valid_indexes = [index for index, (_, problem) in enumerate(_LOOKED) if problem is None]
+    is_duplicate = F.col("what").isin(valid_indexes) & F.col("key").isNotNull() & (F.col("rows") > 1)
+    aggregates = {"rows": F.count(F.lit(1)), **{name: F.count_if(F.col(name)) for name in _MARKS}}
+    summary = (
         looked.groupBy("what", "key")
-        .agg(*(value.alias(name) for name, value in marked.items()))
-        .groupBy("what", twice.alias("twice"))
-        .agg(*(F.sum(name).alias(name) for name in marked), F.min("key").alias("example"))
+        .agg(*(value.alias(name) for name, value in aggregates.items()))
+        .groupBy("what", is_duplicate.alias("twice"))
+        .agg(*(F.sum(name).alias(name) for name in aggregates), F.min("key").alias("example"))
         .collect()  # a row or two per table and kind of fault
     )
-    told = [(*_LOOKED[row["what"]], row) for row in found]
-    faults = [(table, problem or _TWICE, row) for table, problem, row in told if problem or row["twice"]]
+    results = [(*_LOOKED[row["what"]], row) for row in summary]
+    faults = [(table, problem or _TWICE, row) for table, problem, row in results if problem or row["twice"]]
     if faults:
         _raise(faults)
-    counts = {name: sum(row["rows"] for table, _, row in told if table == name) for name in _COUNTED}
+    counts = {name: sum(row["rows"] for table, _, row in results if table == name) for name in _COUNTED}
     if not counts["members"]:
         problem_ = "the fleet is empty: there are no members"
         raise FleetError([Fault("members", "*", problem_, "Give at least one member of one group")])
-    racked, static = (sum(row[name] for row in found) for name in _MARKS)
+    racked, static = (sum(row[name] for row in summary) for name in _MARKS)
     return Sizes(racked_members=racked, static_members=static, **counts)
 
 
 def _rows(table: str, rows: DataFrame) -> DataFrame:
-    """What there is to look at in a table: rows that could be at fault with their key, the others only counted.
+    """Returns the rows to check: faulty candidates with their key, other rows only to be counted.
 
     Returns:
-        what (a place in `_LOOKED`), key (as text; null: only counted), and of members whether they are racked, static.
+        what (index into `_LOOKED`), key (text; null: only counted), and for members whether they are racked and static.
     """
-    wrong = {name: F.col(name).isNull() for name in _KEYS[table]} | _wrong(table)
-    fault = F.coalesce(*(F.when(value, F.lit(_LOOKED.index((table, name)))) for name, value in wrong.items()))
+    conditions = {name: F.col(name).isNull() for name in _KEYS[table]} | _wrong(table)
+    fault = F.coalesce(*(F.when(value, F.lit(_LOOKED.index((table, name)))) for name, value in conditions.items()))
     key = _show(_KEYS[table]) if table in _UNIQUE else F.when(fault.isNotNull(), _show(_KEYS[table]))
-    nothing = [F.lit(False), F.lit(False)]
-    marks = [F.col("rack_id") != "", F.col("group_instance_id").isNotNull()] if table == "members" else nothing
+    no_marks = [F.lit(False), F.lit(False)]
+    marks = [F.col("rack_id") != "", F.col("group_instance_id").isNotNull()] if table == "members" else no_marks
     return rows.select(
         F.coalesce(fault, F.lit(_LOOKED.index((table, None)))).alias("what"),
         key.alias("key"),
@@ -117,7 +118,7 @@ def _rows(table: str, rows: DataFrame) -> DataFrame:
 
 
 def _wrong(table: str) -> dict[str, Column]:
-    """When other columns than those of the key are at fault."""
+    """Returns the fault conditions of columns outside of the key."""
     if table == "topics":
         return {"partitions": F.col("partitions").isNull() | (F.col("partitions") < 0)}
     if table == "replicas":
@@ -129,13 +130,13 @@ def _wrong(table: str) -> dict[str, Column]:
 
 
 def _show(columns: list[str]) -> Column:
-    """A row's columns as a person reads them: `cluster=c1, topic=orders`."""
+    """Formats the columns of a row for a message: `cluster=c1, topic=orders`."""
     values = [F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in columns]
     return F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), value) for name, value in zip(columns, values, strict=True)))
 
 
-def _raise(found: Sequence[tuple[str, str, Row]]) -> None:
-    faults = [_fault(table, problem, row["rows"], row["example"]) for table, problem, row in found]
+def _raise(faulty: Sequence[tuple[str, str, Row]]) -> None:
+    faults = [_fault(table, problem, row["rows"], row["example"]) for table, problem, row in faulty]
     raise FleetError(sorted(faults, key=str))
 
 

@@ -1,7 +1,7 @@
-"""The orders of the Java runtime that Kafka's assignors inherit.
+"""Sort orders of the Java runtime that Kafka's assignors inherit.
 
-`String.compareTo` compares UTF-16 code units; Spark compares UTF-8 bytes. The two differ where characters above
-U+FFFF (surrogate pairs in UTF-16) meet characters from U+E000 to U+FFFF.
+`String.compareTo` compares UTF-16 code units; Spark compares UTF-8 bytes. They differ if characters above U+FFFF
+(surrogate pairs in UTF-16) are compared with characters from U+E000 to U+FFFF.
 """
 
 from __future__ import annotations
@@ -11,5 +11,5 @@ from pyspark.sql import functions as F
 
 
 def string_order(column: str | Column) -> Column:
-    """A binary sort key of a string column: sorts as `String.compareTo` does. Null stays null."""
+    """Returns a binary sort key that sorts a string column as `String.compareTo` does. Null stays null."""
     return F.encode(F.col(column) if isinstance(column, str) else column, "UTF-16BE")

@@ -1,4 +1,4 @@
-"""What one pass over a fleet says: one table of tagged rows, of which everything that is asked for is a projection."""
+"""Base class of results that are lazy projections of one tagged table."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pyspark.sql.types import StructType
 
 @dataclass(frozen=True)
 class LazyResult:
-    """Base of the answers of advisers and of the ways to another protocol or release.
+    """The result of one pass: a table of tagged rows, of which each public table is a projection.
 
     Attributes:
-        rows: what the pass over the fleet says, or, read back, what one has said; `kind` says what a row is.
+        rows: the tagged rows of the pass, computed or read from storage; `kind` says what a row is.
     """
 
     rows: DataFrame
 
     def tagged_rows(self, tables: Iterable[str] = ()) -> DataFrame:
-        """All that the tables are projections of, as one table."""
+        """Returns the tagged rows that the tables are projections of."""
         return self.rows
 
-    def with_tagged_rows(self, decided: DataFrame) -> Self:
-        """The same answer reading its rows from where `decided` was written, in place of computing them."""
-        return replace(self, rows=decided)
+    def with_tagged_rows(self, rows: DataFrame) -> Self:
+        """Returns the same result, reading its tagged rows from a table instead of computing them."""
+        return replace(self, rows=rows)
 
     def _rows(self, kind: str, table: StructType | None = None) -> DataFrame:
-        """The rows of a kind, with the columns of a table."""
+        """Returns the rows of a kind, with the columns of a table."""
         rows = self.rows.where(F.col("kind") == kind)
         return rows if table is None else rows.select(*table.names)

@@ -1,7 +1,7 @@
-"""Runs: partitions first, first + step, … of one topic, `count` of them, as one row.
+"""Slices as DataFrames: partitions first, first + step, … (`count` of them) of one topic, as one row.
 
-Every assignment is made of few runs (a range is one with step 1, a round robin one with step n), so that plans are
-computed on runs and expanded to partitions last, if at all.
+An assignment consists of few slices (a range has step 1, a round robin of n members step n), so plans are computed on
+slices and expanded to partitions last.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, RUNS
 
 
-def expand(runs: DataFrame) -> DataFrame:
-    """Runs to one row per partition: `first, step, count` become `partition`; other columns are carried along.
+def expand(slices: DataFrame) -> DataFrame:
+    """Expands slices to one row per partition: `first, step, count` become `partition`; other columns are kept.
 
-    A run of no partitions gives no row.
+    A slice without partitions yields no row.
     """
     last = F.col("first") + F.col("step") * (F.col("count") - 1)
-    numbers = F.explode(F.sequence("first", last, "step")).alias("partition")
-    others = [name for name in runs.columns if name not in ("first", "step", "count")]
-    return runs.where(F.col("count") > 0).select(*others, numbers)
+    partitions = F.explode(F.sequence("first", last, "step")).alias("partition")
+    columns = [name for name in slices.columns if name not in ("first", "step", "count")]
+    return slices.where(F.col("count") > 0).select(*columns, partitions)
 
 
 def contains_partition(partition: Column, first: Column, step: Column, count: Column) -> Column:
-    """Whether a run holds a partition."""
+    """Returns whether a slice contains a partition."""
     offset = partition - first
     return (offset >= 0) & (offset < step * count) & (offset % step == 0)
 
 
 def compress(partitions: DataFrame) -> DataFrame:
-    """One row per partition to runs, losslessly: evenly spaced neighbours of a member's topic become one run.
+    """Compresses one row per partition to slices, losslessly; duplicates count once.
 
     Args:
-        partitions: cluster, group_id, member_id, topic, partition, none of them null. The same row twice counts once.
+        partitions: cluster, group_id, member_id, topic, partition; none of them null.
 
     Returns:
         cluster, group_id, member_id, topic, first, step, count.
@@ -49,29 +49,28 @@ def compress(partitions: DataFrame) -> DataFrame:
 
 
 def to_bitmaps(owned: DataFrame) -> DataFrame:
-    """Rows of single partitions as blocks of bits: cluster, group_id, member_id, topic, block, bits, twice, count.
+    """Returns bitmaps of single partitions: cluster, group_id, member_id, topic, block, bits, twice, count.
 
-    An aggregation that needs neither a sort nor Python and leaves little to shuffle; see
-    `numeric.ownership_bitmaps`.
+    The aggregation needs neither a sort nor Python, and reduces the shuffle (`numeric.ownership_bitmaps`).
     """
     word = F.shiftright("partition", 6).bitwiseAND(WORDS - 1)
     bit = F.expr("shiftleft(1L, partition & 63)")
-    each = [F.when(word == number, bit).otherwise(F.lit(0).cast("long")) for number in range(WORDS)]
-    bits = [F.bit_or(value).alias(f"or_{number}") for number, value in enumerate(each)]
-    twice = [F.bit_xor(value).alias(f"xor_{number}") for number, value in enumerate(each)]
+    bit_words = [F.when(word == index, bit).otherwise(F.lit(0).cast("long")) for index in range(WORDS)]
+    bits = [F.bit_or(value).alias(f"or_{index}") for index, value in enumerate(bit_words)]
+    twice = [F.bit_xor(value).alias(f"xor_{index}") for index, value in enumerate(bit_words)]
     blocks = owned.groupBy(*MEMBER_KEY, "topic", F.shiftright("partition", BLOCK_BITS).alias("block")).agg(
         *bits, *twice, F.count(F.lit(1)).cast("int").alias("count")
     )
-    together = {
-        "bits": F.array(*(F.col(f"or_{number}") for number in range(WORDS))),
-        "twice": F.array(*(F.col(f"xor_{number}") for number in range(WORDS))),
+    arrays = {
+        "bits": F.array(*(F.col(f"or_{index}") for index in range(WORDS))),
+        "twice": F.array(*(F.col(f"xor_{index}") for index in range(WORDS))),
     }
-    return blocks.withColumns(together).select(*MEMBER_KEY, "topic", "block", "bits", "twice", "count")
+    return blocks.withColumns(arrays).select(*MEMBER_KEY, "topic", "block", "bits", "twice", "count")
 
 
 def _merged(blocks: pa.Table) -> Iterator[pa.Table]:
     key = ["cluster", "group_id", "member_id", "topic"]
-    number, example = number_rows(blocks, key)
-    owner, *run = runs_of_blocks(number, numbers(blocks["block"], 0), words(blocks["bits"].combine_chunks()))
-    columns = blocks.select(key).take(pa.array(example[owner], pa.int64())).columns
-    yield pa.table([*columns, *(pa.array(each, pa.int32()) for each in run)], names=[*key, "first", "step", "count"])
+    key_index, row = number_rows(blocks, key)
+    owner, *slices = runs_of_blocks(key_index, numbers(blocks["block"], 0), words(blocks["bits"].combine_chunks()))
+    columns = blocks.select(key).take(pa.array(row[owner], pa.int64())).columns
+    yield pa.table([*columns, *(pa.array(each, pa.int32()) for each in slices)], names=[*key, "first", "step", "count"])

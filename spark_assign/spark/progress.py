@@ -1,12 +1,11 @@
-"""What takes long says how far it is: a bar on a terminal, a line now and then in a log, nothing where it is quick.
+"""Reports the progress of long operations: a bar on a terminal, occasional lines in a log, nothing if it is quick.
 
     with progress("groups described", len(groups)) as step:
         for batch in batches:
             describe(batch)
             step(len(batch))
 
-It is shown where the log of this module is at INFO, as `command.run_job` sets it: who calls the package from Python is
-not told, unless he asks for it.
+Progress is shown if this module's logger is at INFO, as `command.run_job` sets it. Python callers enable it themselves.
 """
 
 from __future__ import annotations
@@ -20,48 +19,48 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 QUIET_S = 5.0
-"""What is done sooner says nothing."""
+"""Time before the first report, in seconds."""
 
 EVERY_S = 10.0
-"""From one line in a log to the next."""
+"""Time between two lines in a log, in seconds."""
 
 _REDRAWN_S = 1.0
 
 log = logging.getLogger(__name__)
 
 _FREE = threading.Lock()
-"""Only one at a time is shown: what goes on inside of another one is a part of it."""
+"""Only one operation is reported at a time; nested operations are part of it."""
 
 
 class ProgressStep(Protocol):
-    """So many more are done; and the name of what comes next, where that is worth saying."""
+    """Reports completed items, and optionally the name of the next one."""
 
     def __call__(self, done: int = 1, following: str = "") -> None: ...
 
 
 class Display(Protocol):
-    """Where it is shown."""
+    """Output of progress reports."""
 
     every_s: float
 
     def show(self, text: str, done: int, since_s: float) -> None:
-        """What is being done, how many are done, and how long it took up to now."""
+        """Shows the text, the number of completed items, and the elapsed seconds."""
 
     def end(self) -> None:
-        """It is over, well or not."""
+        """Ends the output, after success or failure."""
 
 
 @contextmanager
 def progress(what: str, total: int, first: str = "") -> Iterator[ProgressStep]:
-    """Tell how far something is, once it has taken `QUIET_S` seconds.
+    """Reports progress once the operation has taken `QUIET_S` seconds.
 
     Args:
-        what: is done, in the plural and as done: `groups described`. Of a single thing (`total` 1) what is being done.
-        total: how many there are.
-        first: the name of the one that comes first.
+        what: what is done, in plural past form (`groups described`); for a single item (`total` 1), what is being done.
+        total: number of items.
+        first: name of the first item.
 
     Yields:
-        a function to be called after each of them, or some together; from any thread.
+        a function to call after one or more items, from any thread.
     """
     if total < 1 or not log.isEnabledFor(logging.INFO) or not _FREE.acquire(blocking=False):
         yield lambda done=1, following="": None
@@ -81,13 +80,13 @@ def progress(what: str, total: int, first: str = "") -> Iterator[ProgressStep]:
 
 
 def _tick(account: Account, over: threading.Event) -> None:
-    """What is shown moves on even where a single step takes long."""
+    """Refreshes the display while a single step takes long."""
     while not over.wait(_REDRAWN_S):
         account.look()
 
 
 class Account:
-    """How many are done of how many, and when it was said last."""
+    """Counts completed items and remembers the time of the last report."""
 
     def __init__(
         self, what: str, total: int, current: str, display: Display, clock: Callable[[], float] = time.monotonic
@@ -100,13 +99,13 @@ class Account:
         self._lock = threading.Lock()
 
     def step(self, done: int = 1, following: str = "") -> None:
-        """So many more are done."""
+        """Counts completed items."""
         with self._lock:
             self.done, self.current = self.done + done, following
         self.look()
 
     def look(self) -> None:
-        """Show it, if the time has come."""
+        """Reports if a report is due."""
         with self._lock:
             now = self._clock()
             due = now >= self._began + QUIET_S if self._said is None else now >= self._said + self.display.every_s
@@ -114,7 +113,7 @@ class Account:
                 self._show(now)
 
     def finish(self) -> None:
-        """It went well: say so, if anything was said before."""
+        """Reports completion if anything was reported before."""
         with self._lock:
             if self._said is not None:
                 self.done, self.current = self.total, ""
@@ -125,38 +124,38 @@ class Account:
         self.display.show(self.text(now - self._began), self.done, now - self._began)
 
     def text(self, since_s: float) -> str:
-        """What, how far, how long yet: `groups described: 600 of 1,200, 30 s, about 30 s to go`."""
-        far = f"{self.done:,} of {self.total:,}, " if self.total > 1 else ""
+        """Returns item, progress, and remaining time: `groups described: 600 of 1,200, 30 s, about 30 s to go`."""
+        progress_text = f"{self.done:,} of {self.total:,}, " if self.total > 1 else ""
         current = f"now {self.current}, " if self.current else ""
-        left = since_s * (self.total - self.done) / self.done if self.done else 0
-        to_go = f", about {duration(left)} to go" if left else ""
-        return f"{self.what}: {far}{current}{duration(since_s)}{to_go}"
+        remaining = since_s * (self.total - self.done) / self.done if self.done else 0
+        to_go = f", about {duration(remaining)} to go" if remaining else ""
+        return f"{self.what}: {progress_text}{current}{duration(since_s)}{to_go}"
 
 
 def duration(seconds: float) -> str:
-    """In words: `42 s`, `3 min 20 s`, `2 h 5 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    """Formats seconds: `42 s`, `3 min 20 s`, `2 h 5 min`."""
+    total = round(seconds)
+    if total < 60:
+        return f"{total} s"
+    minutes, remainder = divmod(total, 60)
+    return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class Lines:
-    """Lines of a log."""
+    """Progress as lines of a log."""
 
     every_s = EVERY_S
 
     def show(self, text: str, done: int, since_s: float) -> None:
-        """A line."""
+        """Logs a line."""
         log.info("%s", text)
 
     def end(self) -> None:
-        """Nothing is left open."""
+        """Does nothing."""
 
 
 class _Bar:
-    """A bar on the terminal, by click; a line of the log that comes meanwhile takes its place, and it is drawn anew."""
+    """Progress as a bar on the terminal, by click. A log line replaces the bar, which is then drawn again."""
 
     every_s = 0.0
 
@@ -166,7 +165,7 @@ class _Bar:
         self._handlers = logging.getLogger().handlers
 
     def show(self, text: str, done: int, since_s: float) -> None:
-        """The bar as far as it is; behind it what the text says behind the label."""
+        """Draws the bar, with the details of the text behind it."""
         if self._bar is None:
             self._bar = _drawn(self._what, self._total, since_s)
             for handler in self._handlers:
@@ -179,7 +178,7 @@ class _Bar:
         self._bar.render_progress()  # a step that takes long moves on as well
 
     def end(self) -> None:
-        """Give the terminal its next line back."""
+        """Finishes the bar and its line."""
         if self._bar is not None:
             self._bar.render_finish()
             for handler in self._handlers:
@@ -198,7 +197,7 @@ def _drawn(what: str, total: int, since_s: float) -> Any:
 
 
 def _behind(text: str) -> str:
-    """The name of the current one, and since when: click itself says how many and how long yet."""
+    """Returns the current item and the elapsed time; click itself shows counts and the remaining time."""
     words = text.partition(": ")[2].split(", ")
     return ", ".join(word for word in words if " of " not in word and not word.endswith(" to go"))
 

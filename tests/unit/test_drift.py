@@ -258,13 +258,13 @@ def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
 def test_what_is_in_the_same_run_is_never_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that both sides have costs nothing, however long it is; one that differs is looked at."""
     looked: list[int] = []
-    one_by_one = ownership_changes._one_by_one
+    one_by_one = ownership_changes._compare_partitions
 
     def counting(held: Any, claims: Any, target: Any, *others: Any) -> Any:
         looked.append(int(claims.count.sum() + target.count.sum()))
         return one_by_one(held, claims, target, *others)
 
-    monkeypatch.setattr(ownership_changes, "_one_by_one", counting)
+    monkeypatch.setattr(ownership_changes, "_compare_partitions", counting)
     long = {"kind": OWNED_SLICE, "member_id": "m", "topic": "t", "first": 0, "step": 1, "count": 2_000_000_000}
     short = {"kind": OWNED_SLICE, "member_id": "m", "topic": "u", "first": 0, "step": 2, "count": 3}
     rows = [

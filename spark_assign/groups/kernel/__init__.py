@@ -1,8 +1,8 @@
-"""Whole consumer groups, many at once: from facts to what is decided, as Arrow tables and NumPy columns.
+"""Consumer groups as NumPy arrays, many at once: from facts to tagged rows.
 
-    facts ─ told ─ faults ─ specs ─ assign ─ changes ─ decided
+    facts ─ faults ─ specs ─ assign ─ ownership changes ─ tagged rows
 
-`indexed_facts` numbers the names, `faults` sets groups aside that cannot be planned, `specs` is what the kernels read,
-`assign` finds each group's assignor and asks it, `ownership_changes` holds what is planned against what is owned,
-`decided` writes rows.
+`facts` replaces names by indexes, `faults` finds groups that can't be planned, `group_specs` holds the input of the
+assignors, `assign` runs each group's assignor, `ownership_changes` compares assignments with current ownership, and
+`plan_groups` drives the pass and writes rows.
 """

@@ -1,4 +1,4 @@
-"""The assignors asked: who gets what in the groups that each of them plans."""
+"""Runs an assignor: assigns the groups that it plans."""
 
 from __future__ import annotations
 
@@ -34,83 +34,88 @@ LIBRARY_ASSIGNORS = {
     ("roundrobin", "librdkafka"): assign_by_librdkafka,
     ("cooperative-sticky", "librdkafka"): assign_by_librdkafka,
 }
-"""By assignor and library, where no rules of Kafka's own clients are the same."""
+"""Assignors of libraries other than Kafka's clients, by assignor and library, if no release of Kafka's clients
+behaves identically (`groups.assignors.library_assignors`)."""
 
 
 def no_assignments() -> GroupAssignments:
-    """The plan of no group."""
-    return _stays(EMPTY_SLICES)
+    """Returns the assignments of no group."""
+    return _without_reasons(EMPTY_SLICES)
 
 
 def assign(
-    specs: GroupSpecs, assignor: str, chosen: BoolArray, custom: Mapping[str, GroupAssignor]
+    specs: GroupSpecs, assignor: str, selected: BoolArray, custom: Mapping[str, GroupAssignor]
 ) -> GroupAssignments:
-    """Plan some groups by one assignor, which may be the profile of a release (`groups.assignors.release_rules`)."""
+    """Assigns the selected groups by one assignor, optionally of a client release
+    (`groups.assignors.release_rules`)."""
     if assignor in custom:
-        return _custom(specs, chosen, custom[assignor])
+        return _custom(specs, selected, custom[assignor])
     if assignor == WEIGHTED_STICKY:
-        return assign_weighted(specs, chosen)
+        return assign_weighted(specs, selected)
     if assignor in SERVER_SIDE:
-        return assign_by_server(specs, assignor, chosen)
+        return assign_by_server(specs, assignor, selected)
     library = read_library(assignor)
     if library is not None and library in LIBRARY_ASSIGNORS:
-        return LIBRARY_ASSIGNORS[library](specs, library[0], chosen)
+        return LIBRARY_ASSIGNORS[library](specs, library[0], selected)
     profile = read_profile(assignor if library is None else AS_KAFKA[library])
     assert profile is not None, assignor
     assignor, rules = profile
     if assignor in STICKY:
-        return _sticky(specs, assignor, rules, chosen)
-    runs = specs.precomputed_slices(assignor)
-    runs = runs.take(chosen[specs.members.group[runs.member]])
-    _check_whole(specs, assignor, chosen, runs)
+        return _sticky(specs, assignor, rules, selected)
+    slices = specs.precomputed_slices(assignor)
+    slices = slices.take(selected[specs.members.group[slices.member]])
+    _check_complete(specs, assignor, selected, slices)
     if assignor == "roundrobin":
-        return _stays(assign_heterogeneous_round_robin(specs, chosen, runs))
-    return _stays(assign_ranges_by_rack(specs, chosen, runs) if rules.racks else runs)
+        return _without_reasons(assign_heterogeneous_round_robin(specs, selected, slices))
+    return _without_reasons(assign_ranges_by_rack(specs, selected, slices) if rules.racks else slices)
 
 
-def _check_whole(specs: GroupSpecs, assignor: str, chosen: BoolArray, runs: PartitionSlices) -> None:
-    """Windows lay out all partitions of a group. Where they have not, nothing of the plan is to be believed."""
-    known = specs.topics.with_metadata
-    num_assigned = np.bincount(runs.topic, runs.count, len(specs.topics))[known]
-    if (num_assigned != np.where(chosen[specs.topics.group[known]], specs.topics.partitions[known], 0)).any():
+def _check_complete(specs: GroupSpecs, assignor: str, selected: BoolArray, slices: PartitionSlices) -> None:
+    """Checks that windows have assigned all partitions of the selected groups; otherwise the plan would be
+    incomplete."""
+    with_metadata = specs.topics.with_metadata
+    num_assigned = np.bincount(slices.topic, slices.count, len(specs.topics))[with_metadata]
+    if (
+        num_assigned != np.where(selected[specs.topics.group[with_metadata]], specs.topics.partitions[with_metadata], 0)
+    ).any():
         raise AssertionError(f"windows have not laid out all partitions of the groups that {assignor} plans")
 
 
-def _stays(runs: PartitionSlices, refused: dict[int, tuple[str, str]] | None = None) -> GroupAssignments:
-    return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), refused or {})
+def _without_reasons(slices: PartitionSlices, rejected: dict[int, tuple[str, str]] | None = None) -> GroupAssignments:
+    return GroupAssignments(slices, np.full(len(slices), STAYS), np.zeros(len(slices), bool), rejected or {})
 
 
-def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, chosen: BoolArray) -> GroupAssignments:
+def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, selected: BoolArray) -> GroupAssignments:
     batch = sticky_batch(specs, cooperative=assignor == "cooperative-sticky", rules=rules)
     members, topics = np.arange(len(specs.members)), specs.topics.with_metadata
-    if not chosen.all():
-        members = members[chosen[specs.members.group]]
-        topics = topics[chosen[specs.topics.group[topics]]]
-        batch = take_groups(batch, chosen)
-    decided = plan_batch(batch)
-    numbers = np.flatnonzero(chosen).tolist()
-    said = {
-        group: why.format(specs.member_id[int(members[decided.named[group]])]) if group in decided.named else why
-        for group, why in decided.refused.items()
+    if not selected.all():
+        members = members[selected[specs.members.group]]
+        topics = topics[selected[specs.topics.group[topics]]]
+        batch = take_groups(batch, selected)
+    result = plan_batch(batch)
+    group_indexes = np.flatnonzero(selected).tolist()
+    details = {
+        group: why.format(specs.member_id[int(members[result.named[group]])]) if group in result.named else why
+        for group, why in result.refused.items()
     }
     return GroupAssignments(
-        PartitionSlices(members[decided.runs.member], topics[decided.runs.topic], *decided.runs.columns[2:]),
-        decided.reason,
-        decided.withheld,
-        {numbers[group]: ("kafka-fails", kafka_failure(assignor, why)) for group, why in said.items()},
+        PartitionSlices(members[result.runs.member], topics[result.runs.topic], *result.runs.columns[2:]),
+        result.reason,
+        result.withheld,
+        {group_indexes[group]: ("kafka-fails", kafka_failure(assignor, why)) for group, why in details.items()},
     )
 
 
-def kafka_failure(assignor: str, why: str) -> str:
-    """What is said of a group for which Kafka's class throws."""
-    return f"Kafka's {STICKY[assignor]} throws here: {why}"
+def kafka_failure(assignor: str, reason: str) -> str:
+    """Returns the rejection text for a group for which Kafka's class throws."""
+    return f"Kafka's {STICKY[assignor]} throws here: {reason}"
 
 
-def _custom(specs: GroupSpecs, chosen: BoolArray, assignor: GroupAssignor) -> GroupAssignments:
-    answers = [ask_group(specs, group, assignor) for group in np.flatnonzero(chosen).tolist()]
-    refused = {answer.group: ("assignor-failed", answer.error) for answer in answers if answer.error is not None}
-    parts = [answer.runs for answer in answers if answer.error is None] or [EMPTY_SLICES]
-    return _stays(
-        PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True))),
-        refused,
+def _custom(specs: GroupSpecs, selected: BoolArray, assignor: GroupAssignor) -> GroupAssignments:
+    results = [ask_group(specs, group, assignor) for group in np.flatnonzero(selected).tolist()]
+    rejected = {answer.group: ("assignor-failed", answer.error) for answer in results if answer.error is not None}
+    slices = [answer.runs for answer in results if answer.error is None] or [EMPTY_SLICES]
+    return _without_reasons(
+        PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in slices), strict=True))),
+        rejected,
     )

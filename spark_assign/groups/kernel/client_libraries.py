@@ -1,12 +1,12 @@
-"""Which client library a consumer runs on, and how its group may switch to another assignor.
+"""Detects client libraries, and determines how a group can switch to another assignor.
 
-The rule: a group may change its assignor by rolling restarts only if in every moment all members share one. That takes
-two restarts of each member: the first with the old and the new assignor in its list, the second with the new one alone.
-Where one of the two is eager and the other cooperative (KIP-429), the list of the first restart mixes both protocols,
-and most libraries refuse that: the consumer does not start. Then all members have to stop before the first one starts
-with the new assignor. That is safe for every library, so it is what is said where a library is not known.
+A group can change its assignor by rolling restarts only if at any moment all members share one assignor. That takes two
+restarts of each member: the first with both assignors in its list, the second with only the new one. If one of them is
+eager and the other cooperative (KIP-429), the list of the first restart mixes both protocols, and most libraries reject
+that: the consumer doesn't start. In this case all members must stop before the first one starts with the new assignor.
+That is safe for every library, and is the recommendation if a library is unknown.
 
-Who may mix, and where that is written:
+Libraries that can mix protocols, with sources:
     Java        yes, since 2.4: KIP-429, and the upgrade notes of Kafka 2.4 ("two rolling bounces")
     franz-go    yes: the comment of kgo.CooperativeStickyBalancer ("two rolling bounce deploys")
     librdkafka  no: "All partition.assignment.strategy assignors must have the same protocol type, online migration
@@ -18,7 +18,7 @@ Who may mix, and where that is written:
     aiokafka, kafkajs, segmentio's kafka-go  have no cooperative assignor: aio-libs/aiokafka#1126, tulios/kafkajs#1156,
                 segmentio/kafka-go#985
 
-Who speaks the broker's protocol (KIP-848, group.protocol=consumer), and where that is written:
+Libraries that support the consumer protocol (KIP-848, group.protocol=consumer), with sources:
     Java        since 4.0: Kafka's operations page "Consumer Rebalance Protocol"
     librdkafka  since 2.12.0, its release notes ("production-ready"); confluent-kafka 2.12 for Python, Go and .NET is
                 built on it, as is confluent-kafka-javascript 1.6
@@ -26,8 +26,8 @@ Who speaks the broker's protocol (KIP-848, group.protocol=consumer), and where t
     kafka-python  not yet: dpkp/kafka-python#3000. Sarama describes such groups (IBM/sarama#3748), no more. Of aiokafka,
                 kafkajs and segmentio's kafka-go nothing is known that says so
 
-How surely: the broker is told no library's name, only `client.id`, which anybody may set. A library's default name is
-strong evidence, and a name that merely holds the library's is weaker. `RoundRobinAssigner` (kafkajs) and `stream`
+Confidence: clients report only `client.id`, which users can set. A default client id is strong evidence; a client id
+that merely contains the name of a library is weaker. `RoundRobinAssigner` (kafkajs) and `stream`
 (Kafka Streams, Java) are assignors that only one library has.
 """
 
@@ -48,15 +48,15 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Library:
-    """What a client library can do.
+    """Capabilities of a client library.
 
     Attributes:
-        name: as it is shown.
-        assignors: those that it brings.
-        mixes: whether a consumer may list eager and cooperative assignors together.
-        default: a pattern for all of its default `client.id`; `<group>` stands for the group's id.
-        names: a pattern for what a client id holds that somebody named after the library.
-        consumer_protocol: from which release on it speaks the broker's protocol (KIP-848); null: it does not.
+        name: display name.
+        assignors: the assignors that it includes.
+        mixes: whether a consumer can list eager and cooperative assignors together.
+        default: pattern of the complete default `client.id`; `<group>` stands for the group id.
+        names: pattern of client ids that users derived from the name of the library.
+        consumer_protocol: first release with the consumer protocol (KIP-848); None: no release.
     """
 
     name: str
@@ -109,7 +109,7 @@ LIBRARIES = {
         Library("kafka-go", _EAGER - {"sticky"}, False, _like(r".*\(github\.com/segmentio/kafka-go\)")),
     )
 }
-"""By name. What is built on librdkafka has its default client id."""
+"""Libraries by name. Clients based on librdkafka have its default client id."""
 
 STREAMS = "stream"
 _OF_ASSIGNOR = {"RoundRobinAssigner": "kafkajs", STREAMS: "Java"}
@@ -118,50 +118,50 @@ _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE
 
 @dataclass(frozen=True)
 class Client:
-    """A member's library (null: not known), and whether that is more than a guess from a name somebody chose."""
+    """A member's library (None: unknown), and whether the evidence is more than a user-defined name."""
 
     library: str | None
     is_certain: bool = False
 
 
 def detect_library(group_id: str, client_id: str | None, member_id: str, assignor: str | None = None) -> Client:
-    """The library that a member of a group runs on.
+    """Detects the library of a member.
 
     Args:
-        group_id: of its group, which is part of Java's default client id.
-        client_id: what it calls itself; null: not known. A dynamic member's id begins with it, too.
-        member_id: of the member.
-        assignor: what the group runs with, if that is known.
+        group_id: id of its group, which is part of Java's default client id.
+        client_id: its client id; None: unknown. The member id of a dynamic member starts with it as well.
+        member_id: its member id.
+        assignor: the assignor of the group, if known.
     """
     if assignor in _OF_ASSIGNOR:
         return Client(_OF_ASSIGNOR[assignor], True)
     name = client_id or _UUID.sub("", member_id)
-    of_group = name.replace(group_id, "<group>") if group_id else name
-    for each in LIBRARIES.values():
-        if each.default.fullmatch(name) or each.default.fullmatch(of_group):
-            return Client(each.name, True)
-    for each in LIBRARIES.values():
-        if each.names is not None and each.names.search(name):
-            return Client(each.name, False)
+    generic_name = name.replace(group_id, "<group>") if group_id else name
+    for library in LIBRARIES.values():
+        if library.default.fullmatch(name) or library.default.fullmatch(generic_name):
+            return Client(library.name, True)
+    for library in LIBRARIES.values():
+        if library.names is not None and library.names.search(name):
+            return Client(library.name, False)
     return Client(None)
 
 
 def count_clients(clients: Iterable[Client]) -> str:
-    """The libraries of a group in words: `librdkafka 3, Java 1?, unknown 2`; `?` where a guess is among them."""
-    counted: Counter[str] = Counter()
-    guessed = set()
-    for each in clients:
-        counted[each.library or UNKNOWN] += 1
-        if each.library and not each.is_certain:
-            guessed.add(each.library)
-    ordered = sorted(counted.items(), key=lambda one: (one[0] == UNKNOWN, -one[1], one[0]))
-    return ", ".join(f"{name} {many}{'?' if name in guessed else ''}" for name, many in ordered)
+    """Formats the libraries of a group: `librdkafka 3, Java 1?, unknown 2`; `?` marks a count that contains a guess."""
+    counts: Counter[str] = Counter()
+    guesses = set()
+    for client in clients:
+        counts[client.library or UNKNOWN] += 1
+        if client.library and not client.is_certain:
+            guesses.add(client.library)
+    ordered = sorted(counts.items(), key=lambda item: (item[0] == UNKNOWN, -item[1], item[0]))
+    return ", ".join(f"{name} {count}{'?' if name in guesses else ''}" for name, count in ordered)
 
 
-def read_clients(words: str | None) -> dict[str, int]:
-    """How many members of each library, from what `count_clients` wrote; empty where nothing is known."""
-    pairs = (part.rstrip("?").rpartition(" ") for part in (words or "").split(", ") if part)
-    return {name: int(many) for name, _, many in pairs}
+def read_clients(text: str | None) -> dict[str, int]:
+    """Parses a text of `count_clients` into the number of members by library; empty if nothing is known."""
+    pairs = (entry.rstrip("?").rpartition(" ") for entry in (text or "").split(", ") if entry)
+    return {name: int(count) for name, _, count in pairs}
 
 
 STOP_ALL, ROLLING, NOT_THERE, SERVER = "stop all", "two rolling restarts", "not in this library", "server side"
@@ -169,19 +169,19 @@ STOP_ALL, ROLLING, NOT_THERE, SERVER = "stop all", "two rolling restarts", "not 
 
 @dataclass(frozen=True)
 class AssignorSwitch:
-    """How a group switches: one of the ways above, and the sentences that say so."""
+    """How a group switches its assignor: one of the kinds above, and its description."""
 
     kind: str
     text: str
 
 
 def plan_switch(now: str | None, to: str, clients: str | None = None) -> AssignorSwitch:
-    """How a group may switch from one assignor to another.
+    """Returns how a group can switch from one assignor to another.
 
     Args:
-        now: what it runs with; null: not known.
-        to: what it should run with.
-        clients: its members' libraries, as `count_clients` writes them; null: not known.
+        now: the current assignor; None: unknown.
+        to: the new assignor.
+        clients: libraries of the members, as formatted by `count_clients`; None: unknown.
     """
     counted = read_clients(clients)
     known = [name for name in counted if name != UNKNOWN]
@@ -246,7 +246,7 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
 
 
 def format_known_clients(clients: str | None) -> str:
-    """What is known of a group's clients, in a sentence; `clients` as `count_clients` writes them."""
+    """Describes what is known of a group's clients; `clients` is a text of `count_clients`."""
     counted = read_clients(clients)
     if not counted:
         return "Its clients are not known."

@@ -1,11 +1,11 @@
-"""Builds the orders that the broker's assignors depend on (`groups.assignors.server.coordinator_hash_order`) from
-`GroupSpecs`.
+"""Builds the orders that the broker's assignors depend on (`groups.assignors.server.coordinator_hash_order`).
 
-Where a fleet does not say what an order is made of
-    - members stand in the coordinator's table where their ids have them; those that share a place there, by id. In the
-      broker the member that comes last, and so makes it decide anew, counts last; and its table may have been larger;
-    - topics count by name in place of their ids.
-Such an order is a guess. A walk says where: keys with the same `tie` may come in any order.
+If a fleet lacks the input of an order, the order is a guess:
+    - Members are in the slots of the coordinator's hash table that their ids determine; members with the same slot are
+      ordered by id. In the broker, the member that joins last, and so triggers the assignment, comes last, and the
+      table might have been larger.
+    - Topics are ordered by name instead of by id.
+A `TieOrder` marks guesses: keys with the same `tie` can be in any order.
 """
 
 from __future__ import annotations
@@ -33,67 +33,70 @@ from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 @dataclass(frozen=True)
 class TieOrder:
-    """Members or topics in an order.
+    """An order of members or topics.
 
     Attributes:
-        index: who comes at each place.
-        tie: of each place a number, ascending; those that share one are next to each other in an unknown order.
+        index: member or topic index at each position.
+        tie: ascending numbers; adjacent positions with the same number are in an unknown order.
     """
 
     index: IntArray
     tie: IntArray
 
-    def take(self, chosen: BoolArray) -> TieOrder:
-        """Some of them."""
-        return TieOrder(self.index[chosen], self.tie[chosen])
+    def take(self, mask: BoolArray) -> TieOrder:
+        """Returns the positions that the mask selects."""
+        return TieOrder(self.index[mask], self.tie[mask])
 
 
 def coordinator_member_order(specs: GroupSpecs) -> TieOrder:
-    """All members, group by group, in the order in which the assignor sees them."""
-    told, members = specs.facts, specs.members
+    """Returns all members, by group, in the order in which the assignor sees them."""
+    facts, members = specs.facts, specs.members
     if not len(members):
         return TieOrder(np.empty(0, np.int64), np.empty(0, np.int64))
-    none = np.iinfo(np.int32).max
+    no_position = np.iinfo(np.int32).max
     hashes = string_hashes(specs.member_id.to_pylist())
-    position = told.int_column("position", none)[members.row]
+    position = facts.int_column("position", no_position)[members.row]
     slots = table_slots(hashes, members.group)
     by_slot = np.ones(specs.num_groups, bool)
-    by_slot[members.group[position < none]] = False
+    by_slot[members.group[position < no_position]] = False
     by_slot |= find_classic_groups(specs)
-    place = np.where(by_slot[members.group], slots, position)
-    order = np.lexsort((place, members.group))
+    slot = np.where(by_slot[members.group], slots, position)
+    order = np.lexsort((slot, members.group))
     order = order[table_order(hashes[order], order, members.group[order])]
     bucket = map_buckets(hashes, members.group)
-    # Of a bucket nothing is known if one of its members has no position, or several have the same.
-    group, bucket, place = members.group[order], bucket[order], place[order]
-    here = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
-    new = starts_new_key(here)
-    if new.all():
-        return TieOrder(order, here)
-    sorted_places = np.lexsort((place, here))
-    twice = np.zeros(len(order), bool)
-    twice[sorted_places[1:]] = ~starts_new_key(here[sorted_places])[1:] & (np.diff(place[sorted_places]) == 0)
-    unknown = np.bincount(here, twice | (place == none) | by_slot[group]) > 0
-    return TieOrder(order, np.cumsum(new | ~unknown[here]) - 1)
+    # The order within a bucket is unknown if a member has no position, or several have the same.
+    group, bucket, slot = members.group[order], bucket[order], slot[order]
+    bucket_index = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
+    starts_bucket = starts_new_key(bucket_index)
+    if starts_bucket.all():
+        return TieOrder(order, bucket_index)
+    sorted_places = np.lexsort((slot, bucket_index))
+    is_duplicate = np.zeros(len(order), bool)
+    is_duplicate[sorted_places[1:]] = ~starts_new_key(bucket_index[sorted_places])[1:] & (
+        np.diff(slot[sorted_places]) == 0
+    )
+    is_unknown = np.bincount(bucket_index, is_duplicate | (slot == no_position) | by_slot[group]) > 0
+    return TieOrder(order, np.cumsum(starts_bucket | ~is_unknown[bucket_index]) - 1)
 
 
 def find_classic_groups(specs: GroupSpecs) -> BoolArray:
-    """Groups that are known to be classic ones: not in the coordinator's new table, and without a target so far."""
+    """Returns the mask of the groups that are known to be classic: not in the new coordinator table, and without a
+    target."""
     rows = specs.facts.rows_by_kind[GROUP]
-    classic = np.zeros(specs.facts.num_groups, bool)
-    kinds = specs.facts.column("group_type", rows).to_pylist()
-    classic[specs.facts.group_index[rows]] = [kind == "classic" for kind in kinds]
-    return classic[specs.fact_group_index]
+    is_classic = np.zeros(specs.facts.num_groups, bool)
+    types = specs.facts.column("group_type", rows).to_pylist()
+    is_classic[specs.facts.group_index[rows]] = [kind == "classic" for kind in types]
+    return is_classic[specs.fact_group_index]
 
 
 @dataclass(frozen=True)
 class TopicIdIndex:
-    """The ids of a specs' topics.
+    """Ids of the topics of specs.
 
     Attributes:
-        topic_ids: of each topic; in groups of `by_name`, its place by name instead.
-        by_name: groups in which the id of a topic is not known.
-        rejected: groups in which one is no id.
+        topic_ids: id of each topic; in groups of `by_name`, the position by name.
+        by_name: mask of the groups in which a topic id is unknown.
+        rejected: code and detail by group index, for groups with an invalid id.
     """
 
     topic_ids: TopicIds
@@ -102,90 +105,99 @@ class TopicIdIndex:
 
 
 def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
-    """The ids of the specs' topics."""
-    topics, told = specs.topics, specs.facts
-    texts: list[str | None] = [None] * len(topics)
-    if "topic_id" in told.table.column_names:
-        rows = np.append(told.rows_by_kind[SUBSCRIPTION], told.rows_by_kind[DUPLICATE_TOPIC])
-        rows = rows[told.topic_index[rows] >= 0]
-        size = max(len(told.topic_names), 1)
-        key, first = np.unique(told.group_index[rows] * size + told.topic_index[rows], return_index=True)
-        at = Places(specs.fact_group_index[topics.group] * size + topics.name).of(key)
-        for place, text in zip(at.tolist(), told.column("topic_id", rows[first]).to_pylist(), strict=True):
-            if place >= 0:
-                texts[place] = text
-    ids = read_topic_ids(texts)
-    refused: dict[int, tuple[str, str]] = {}
-    for at in topics.with_metadata[~ids.fine[topics.with_metadata]].tolist():
-        if texts[at] is not None:
-            said = f"topics: topic_id {texts[at]!r} of {specs.topic[at]} is no id. Kafka prints one as 22 characters"
-            refused.setdefault(int(topics.group[at]), ("bad-topic-id", said))
+    """Reads the ids of the topics of the specs."""
+    topics, facts = specs.topics, specs.facts
+    id_texts: list[str | None] = [None] * len(topics)
+    if "topic_id" in facts.table.column_names:
+        rows = np.append(facts.rows_by_kind[SUBSCRIPTION], facts.rows_by_kind[DUPLICATE_TOPIC])
+        rows = rows[facts.topic_index[rows] >= 0]
+        size = max(len(facts.topic_names), 1)
+        key, first = np.unique(facts.group_index[rows] * size + facts.topic_index[rows], return_index=True)
+        topic = Places(specs.fact_group_index[topics.group] * size + topics.name).of(key)
+        for topic_position, text in zip(topic.tolist(), facts.column("topic_id", rows[first]).to_pylist(), strict=True):
+            if topic_position >= 0:
+                id_texts[topic_position] = text
+    ids = read_topic_ids(id_texts)
+    rejected: dict[int, tuple[str, str]] = {}
+    for topic in topics.with_metadata[~ids.fine[topics.with_metadata]].tolist():
+        if id_texts[topic] is not None:
+            detail = (
+                f"topics: topic_id {id_texts[topic]!r} of {specs.topic[topic]} is no id. "
+                "Kafka prints one as 22 characters"
+            )
+            rejected.setdefault(int(topics.group[topic]), ("bad-topic-id", detail))
     by_name = np.zeros(specs.num_groups, bool)
     by_name[topics.group[topics.with_metadata[~ids.fine[topics.with_metadata]]]] = True
-    place, nameless = row_numbers(topics.group), by_name[topics.group]
-    of = TopicIds(np.where(nameless, place, ids.hash), np.where(nameless, place, ids.rank), ids.fine)
-    return TopicIdIndex(of, by_name, refused)
+    topic_position, nameless = row_numbers(topics.group), by_name[topics.group]
+    topic_ids = TopicIds(
+        np.where(nameless, topic_position, ids.hash), np.where(nameless, topic_position, ids.rank), ids.fine
+    )
+    return TopicIdIndex(topic_ids, by_name, rejected)
 
 
 def coordinator_topic_order(specs: GroupSpecs, topics: IntArray, ids: TopicIdIndex) -> TieOrder:
-    """The same topics in the walk of the hash set of their ids, group by group; names are in a set before.
+    """Returns topics, by group, in the iteration order of the hash set of their ids, which is filled from a set of
+    names.
 
     Args:
         specs: the groups.
-        topics: those with metadata.
-        ids: of all topics.
+        topics: indexes of the topics with metadata.
+        ids: ids of all topics.
     """
-    asked = np.flatnonzero(specs.topics.is_subscribed)
-    names, of = string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name[asked]], specs.topics.group[asked]
-    walked = asked[set_order(names, of)]
+    subscribed = np.flatnonzero(specs.topics.is_subscribed)
+    name_hash, group_of_name = (
+        string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name[subscribed]],
+        specs.topics.group[subscribed],
+    )
+    by_name_set = subscribed[set_order(name_hash, group_of_name)]
     bucket_of_name = np.zeros(len(specs.topics), np.int64)
-    bucket_of_name[asked] = set_buckets(names, of)
-    # Names without metadata have no id, but make the set larger.
-    sizes = np.bincount(of, minlength=specs.num_groups)
-    has = np.zeros(len(specs.topics), bool)
-    has[topics] = True
-    inserted = walked[has[walked]]
+    bucket_of_name[subscribed] = set_buckets(name_hash, group_of_name)
+    # Names without metadata have no id, but increase the size of the set.
+    sizes = np.bincount(group_of_name, minlength=specs.num_groups)
+    is_selected = np.zeros(len(specs.topics), bool)
+    is_selected[topics] = True
+    inserted = by_name_set[is_selected[by_name_set]]
     group = specs.topics.group[inserted]
     order = set_order(ids.topic_ids.hash[inserted], group, sizes)
     bucket = set_buckets(ids.topic_ids.hash[inserted], group, sizes)[order]
-    at, group = inserted[order], group[order]
-    here = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
-    # Where Java rebuilds a bucket, the order of names says nothing any more.
-    short = np.bincount(here)[here] <= LONGEST_CHAIN if len(here) else np.empty(0, bool)
-    new = starts_new_key(here) | (starts_new_key(bucket_of_name[at]) & short)
-    return TieOrder(at, np.cumsum(starts_new_key(group) | (new & ~ids.by_name[group])) - 1)
+    ordered, group = inserted[order], group[order]
+    bucket_index = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
+    # If Java treeifies a bucket, the order of names has no effect.
+    short = np.bincount(bucket_index)[bucket_index] <= LONGEST_CHAIN if len(bucket_index) else np.empty(0, bool)
+    starts_bucket = starts_new_key(bucket_index) | (starts_new_key(bucket_of_name[ordered]) & short)
+    return TieOrder(ordered, np.cumsum(starts_new_key(group) | (starts_bucket & ~ids.by_name[group])) - 1)
 
 
 def coordinator_previous_order(
     losing: PartitionSlices, id_hash: IntArray, id_rank: IntArray
 ) -> tuple[PartitionSlices, IntArray, IntArray]:
-    """What members had, each partition for itself, in the walk of their maps and sets.
+    """Returns previously owned partitions, one per row, in the iteration order of the members' maps and sets.
 
     Args:
-        losing: ascending by member, topic, and partition.
-        id_hash, id_rank: of each topic.
+        losing: slices sorted by member, topic, and partition.
+        id_hash, id_rank: hash and rank of each topic id.
 
     Returns:
-        the rows; and of each the tie of its topic, and that of its partition.
+        the rows; the tie of each row's topic; the tie of each row's partition.
     """
-    some = losing.expand()
-    if not len(some):
-        return some, some.topic, some.topic
+    rows = losing.expand()
+    if not len(rows):
+        return rows, rows.topic, rows.topic
     # Sets of partitions, filled in ascending order.
-    some = some.take(np.lexsort((some.first, some.topic, some.member)))
-    new = starts_new_key(some.member << PARTITION_BITS | some.topic)
-    of = np.cumsum(new) - 1
-    tie = set_buckets(some.first, of)
-    order = set_order(some.first, of)
-    some, tie = some.take(order), tie[order]
-    # Maps of topics, filled from the record. `computeIfAbsent` puts a key before those that its bucket has, so that the
-    # record has topics that were new in one assignment backwards. These maps grow as they fill.
-    member, topic = some.member[new], some.topic[new]
-    number, hashes = np.cumsum(starts_new_key(member)) - 1, id_hash[topic]
-    put = np.lexsort((-topic, member))
-    at = put[table_order(hashes[put], id_rank[topic][put], number[put])]
-    topic_tie = map_buckets(hashes, number)[of]
-    place = np.empty(len(at), np.int64)
-    place[at] = np.arange(len(at))
-    order = np.argsort(place[of], kind="stable")
-    return some.take(order), topic_tie[order], tie[order]
+    rows = rows.take(np.lexsort((rows.first, rows.topic, rows.member)))
+    starts_set = starts_new_key(rows.member << PARTITION_BITS | rows.topic)
+    set_index = np.cumsum(starts_set) - 1
+    tie = set_buckets(rows.first, set_index)
+    order = set_order(rows.first, set_index)
+    rows, tie = rows.take(order), tie[order]
+    # Maps of topics, filled from the record. `computeIfAbsent` inserts a key before the keys of its bucket, so that the
+    # record has the new topics of one assignment in reverse order. These maps grow as they fill.
+    member, topic = rows.member[starts_set], rows.topic[starts_set]
+    member_number, hashes = np.cumsum(starts_new_key(member)) - 1, id_hash[topic]
+    insertion = np.lexsort((-topic, member))
+    map_order = insertion[table_order(hashes[insertion], id_rank[topic][insertion], member_number[insertion])]
+    topic_tie = map_buckets(hashes, member_number)[set_index]
+    position = np.empty(len(map_order), np.int64)
+    position[map_order] = np.arange(len(map_order))
+    order = np.argsort(position[set_index], kind="stable")
+    return rows.take(order), topic_tie[order], tie[order]

@@ -1,25 +1,33 @@
-"""What is known of consumer groups, a row per fact; its `kind` says which of the columns it uses.
+"""Facts about consumer groups, one row per fact. The `kind` of a row says which columns it uses.
 
 MEMBER   member_id, group_instance_id, rack_id, generation_id, user_data_generation_id, position, user_data, client_id:
          a row of `members`
-ASKS     member_id, topic, partitions (null: no such topic), topic_id: a row of `subscriptions`; and, where windows of
-         an assignor have laid it out, the run that it gets: `<assignor>_first`, `_step`, `_count`
-ALIKE    topic, topic_id, like: a topic with the same subscribers and as many partitions as `like`; where topics are
-         told so, only the subscriptions to those that others are like are told of, and a topic is like itself
-GROUP    assignor, group_type, subscription_type, client_library, client_version, certainty: a row of `groups`, what it
-         is configured with and who leads it
-OWNED    member_id, topic, partitions (of the topic; null: no such topic), first, step, count: a run
-BLOCK    the same as a block of single partitions: block, bits, twice, count (`numeric.ownership_bitmaps`)
-LEFT     as OWNED: a run that a member owned which has left
-IN_ORDER member_id, topic, position, at: partitions of a topic in the order in which a member tells that it owns them;
-         its topics come by position
-LAYOUT   topic, at (partitions), racks (those of each one's replicas), leader_racks (that of its preferred leader)
+SUBSCRIPTION
+         member_id, topic, partitions (null: unknown topic), topic_id: a row of `subscriptions`; and the slice of each
+         window assignor: `<assignor>_first`, `_step`, `_count`
+DUPLICATE_TOPIC
+         topic, topic_id, like: a topic with the same subscribers and partition count as the representative `like`. If
+         such facts exist, only the subscriptions to representatives are included; a representative is its own `like`
+GROUP    assignor, group_type, subscription_type, client_library, client_version, certainty: a row of `groups`
+OWNED_SLICE
+         member_id, topic, partitions (of the topic; null: unknown topic), first, step, count: owned partitions
+OWNED_BITMAP
+         owned partitions as bits: member_id, topic, partitions, block, bits, twice, count (`numeric.ownership_bitmaps`)
+DEPARTED_SLICE
+         as OWNED_SLICE: partitions that a departed member owned
+OWNED_ORDER
+         member_id, topic, position, at: partitions of a topic in the order in which a member reports them; topics are
+         ordered by position
+REPLICA_RACKS
+         topic, and the parallel lists at (partitions), racks (of the replicas), leader_racks (of the preferred leader)
 INITIALIZED
          topic, first, step, count: a row of `initialized`
-LOAD     topic, at (partitions), and side by side with them what goes through each, null where that is not known:
-         in_rates, in_rate_stddevs, out_rates, lags, byte_rates: rows of `partition_loads` that hold for all groups
-OWN_LOAD the same of rows that are of this group alone
-TOPOLOGY nothing more: a row of `subtopologies`
+LOAD     topic, and the parallel lists at (partitions), in_rates, in_rate_stddevs, out_rates, lags, byte_rates (null if
+         unknown): rows of `partition_loads` that apply to all groups
+GROUP_LOAD
+         as LOAD: rows that apply to this group only
+SUBTOPOLOGY
+         no columns: a row of `subtopologies`
 """
 
 from __future__ import annotations
@@ -52,7 +60,7 @@ from spark_assign.numeric.segmented_arrays import expand_slices
 ) = range(13)
 
 LEADER_COLUMNS = ("client_library", "client_version", "certainty")
-"""What is known of a group's leader (`groups.kernel.leader_rules`)."""
+"""Columns of `groups` about the group's leader (`groups.kernel.leader_rules`)."""
 
 LOAD_COLUMNS = {
     "in_rate": "in_rates",
@@ -61,13 +69,13 @@ LOAD_COLUMNS = {
     "lag": "lags",
     "bytes": "byte_rates",
 }
-"""Columns of `loads`, and those of a fact that have a list of each."""
+"""Columns of `loads`, and the fact columns that hold a list of each."""
 
 LOAD_SETTINGS = ("capacity", "load_bound")
-"""Columns of `groups` that say something of load."""
+"""Columns of `groups` with load settings."""
 
 WINDOW_ASSIGNORS = ("range", "roundrobin")
-"""Assignors whose runs windows lay out, wherever windows can say it."""
+"""Assignors whose slices windows compute."""
 
 _TEXT, _INT = pa.string(), pa.int32()
 
@@ -103,17 +111,15 @@ FACT_TYPES: dict[str, pa.DataType] = {
     **dict.fromkeys(("subscription_type", *LEADER_COLUMNS), _TEXT),
     **{f"{name}_{part}": _INT for name in WINDOW_ASSIGNORS for part in ("first", "step", "count")},
 }
-"""Every column of a fact and its type. What no fact of a fleet uses may be left out."""
+"""All fact columns and their types. A fact table can omit columns that no fact uses."""
 
 
-def column(facts: pa.Table, name: str) -> pa.Array:
-    """A column of the facts, all null where it was left out."""
-    if name in facts.column_names:
-        return facts[name].combine_chunks()
-    return pa.nulls(len(facts), FACT_TYPES[name])
+def column(table: pa.Table, name: str) -> pa.Array:
+    """Returns a column of a fact table; all null if the table omits it."""
+    if name in table.column_names:
+        return table[name].combine_chunks()
+    return pa.nulls(len(table), FACT_TYPES[name])
 
-
-# DOC: Facts with numbers in place of names.
 
 KINDS = (
     MEMBER,
@@ -134,15 +140,18 @@ KINDS = (
 
 @dataclass(frozen=True)
 class IndexedFacts:
-    """Facts of whole groups.
+    """Facts of complete groups, with names replaced by indexes. All arrays have one element per fact unless noted.
 
     Attributes:
-        table: the table.
-        rows_by_kind: of each kind its rows.
-        group_index: of each row the number of its group.
-        member_index, topic_index, representative_index: of each row the number of its name; -1 for null.
-        cluster, group_id: the names of each group.
-        member_id, topic_names: the names.
+        table: the fact table.
+        rows_by_kind: row indexes of each kind of fact.
+        group_index: index into `cluster` and `group_id`.
+        member_index: index into `member_id`; -1 for null.
+        topic_index: index into `topic_names`; -1 for null.
+        representative_index: index of `like` into `topic_names`; -1 for null.
+        cluster, group_id: one element per group.
+        member_id: distinct member ids, in `String.compareTo` order.
+        topic_names: distinct topic names, in `String.compareTo` order.
     """
 
     table: pa.Table
@@ -158,30 +167,30 @@ class IndexedFacts:
 
     @property
     def num_groups(self) -> int:
-        """How many groups."""
+        """Number of groups."""
         return len(self.cluster)
 
     def int_column(self, name: str, missing: int = -1) -> IntArray:
-        """A column of whole numbers; null becomes `missing`."""
+        """Returns an integer column as int64; null becomes `missing`."""
         return numbers(column(self.table, name), missing)
 
     def column(self, name: str, rows: IntArray) -> pa.Array:
-        """A column of some rows."""
+        """Returns a column of the rows at these indexes."""
         return column(self.table, name).take(pa.array(rows, pa.int64()))
 
 
-def index_facts(facts: pa.Table) -> IndexedFacts:
-    """Number the names of facts (`groups.kernel.facts`), rows in any order."""
-    kind = column(facts, "kind").to_numpy(zero_copy_only=False)
-    rows = {each: np.flatnonzero(kind == each) for each in KINDS}
-    clusters, ids = Names(column(facts, "cluster")), Names(column(facts, "group_id"))
-    both = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
-    groups = Places(both)
-    member, topic = Names(column(facts, "member_id")), Names(column(facts, "topic"), column(facts, "like"))
+def index_facts(table: pa.Table) -> IndexedFacts:
+    """Indexes the names of a fact table whose rows are in any order."""
+    kind = column(table, "kind").to_numpy(zero_copy_only=False)
+    rows = {tag: np.flatnonzero(kind == tag) for tag in KINDS}
+    clusters, ids = Names(column(table, "cluster")), Names(column(table, "group_id"))
+    group_keys = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
+    groups = Places(group_keys)
+    member, topic = Names(column(table, "member_id")), Names(column(table, "topic"), column(table, "like"))
     return IndexedFacts(
-        table=facts,
+        table=table,
         rows_by_kind=rows,
-        group_index=groups.of(both),
+        group_index=groups.of(group_keys),
         member_index=member.columns[0],
         topic_index=topic.columns[0],
         representative_index=topic.columns[1],
@@ -194,32 +203,42 @@ def index_facts(facts: pa.Table) -> IndexedFacts:
 
 @dataclass(frozen=True)
 class SubscriptionRows:
-    """Subscriptions: of each a row of the facts that says who, for this topic or one that is like it, and the topic."""
+    """Subscriptions, including those to duplicate topics.
+
+    Attributes:
+        row: row index of a fact with the member; its topic is the topic or its representative.
+        topic: index into `IndexedFacts.topic_names`.
+    """
 
     row: IntArray
     topic: IntArray
 
 
-def find_subscriptions(told: IndexedFacts, sound: NDArray[np.bool_]) -> SubscriptionRows:
-    """The subscriptions of sound groups, those to topics that are alike each for itself."""
-    rows, alike = (
-        told.rows_by_kind[kind][sound[told.group_index[told.rows_by_kind[kind]]]]
+def find_subscriptions(facts: IndexedFacts, is_valid: NDArray[np.bool_]) -> SubscriptionRows:
+    """Returns the subscriptions of the groups that `is_valid` marks, with duplicate topics expanded."""
+    rows, duplicates = (
+        facts.rows_by_kind[kind][is_valid[facts.group_index[facts.rows_by_kind[kind]]]]
         for kind in (SUBSCRIPTION, DUPLICATE_TOPIC)
     )
-    if not len(alike):
-        return SubscriptionRows(rows, told.topic_index[rows])
-    size = len(told.topic_names)
-    key = told.group_index[alike] * size + told.representative_index[alike]
+    if not len(duplicates):
+        return SubscriptionRows(rows, facts.topic_index[rows])
+    size = len(facts.topic_names)
+    key = facts.group_index[duplicates] * size + facts.representative_index[duplicates]
     order = np.argsort(key)
-    wanted = told.group_index[rows] * size + told.topic_index[rows]
-    begin, end = (np.searchsorted(key[order], wanted, side) for side in ("left", "right"))
-    which, at = expand_slices(begin, np.ones_like(begin), end - begin)
-    return SubscriptionRows(rows[which], told.topic_index[alike[order]][at])
+    subscribed = facts.group_index[rows] * size + facts.topic_index[rows]
+    starts, ends = (np.searchsorted(key[order], subscribed, side) for side in ("left", "right"))
+    subscription, duplicate = expand_slices(starts, np.ones_like(starts), ends - starts)
+    return SubscriptionRows(rows[subscription], facts.topic_index[duplicates[order]][duplicate])
 
 
 @dataclass(frozen=True)
 class OwnedSlices:
-    """What members own, as runs: of each run a row of the facts that says who and which topic, first, step, count."""
+    """Partitions that members own, as slices.
+
+    Attributes:
+        row: row index of a fact with the member and topic.
+        first, step, count: the slice.
+    """
 
     row: IntArray
     first: IntArray
@@ -227,23 +246,26 @@ class OwnedSlices:
     count: IntArray
 
 
-def find_owned(told: IndexedFacts, sound: NDArray[np.bool_]) -> OwnedSlices:
-    """The ownership of sound groups, single partitions as runs."""
-    runs, blocks = (
-        told.rows_by_kind[kind][sound[told.group_index[told.rows_by_kind[kind]]]]
+def find_owned(facts: IndexedFacts, is_valid: NDArray[np.bool_]) -> OwnedSlices:
+    """Returns the ownership of the groups that `is_valid` marks, with bitmaps converted to slices."""
+    runs, bitmaps = (
+        facts.rows_by_kind[kind][is_valid[facts.group_index[facts.rows_by_kind[kind]]]]
         for kind in (OWNED_SLICE, OWNED_BITMAP)
     )
-    pairs = Places(_pair(told, blocks))
-    key, *parts = runs_of_blocks(
-        pairs.of(_pair(told, blocks)), told.int_column("block")[blocks], words(told.column("bits", blocks))
+    pairs = Places(_pair(facts, bitmaps))
+    key, *from_bitmaps = runs_of_blocks(
+        pairs.of(_pair(facts, bitmaps)), facts.int_column("block")[bitmaps], words(facts.column("bits", bitmaps))
     )
     example = np.zeros(len(pairs), np.int64)
-    example[pairs.of(_pair(told, blocks))] = blocks
-    given = [told.int_column(name)[runs] for name in ("first", "step", "count")]
+    example[pairs.of(_pair(facts, bitmaps))] = bitmaps
+    columns = [facts.int_column(name)[runs] for name in ("first", "step", "count")]
     row = np.append(runs, example[key])
-    return OwnedSlices(row, *(np.append(one, other) for one, other in zip(given, parts, strict=True)))
+    return OwnedSlices(
+        row, *(np.append(slices, converted) for slices, converted in zip(columns, from_bitmaps, strict=True))
+    )
 
 
-def _pair(told: IndexedFacts, rows: IntArray) -> IntArray:
-    members, topics = len(told.member_id) + 1, len(told.topic_names) + 1
-    return (told.group_index[rows] * members + told.member_index[rows]) * topics + told.topic_index[rows]
+def _pair(facts: IndexedFacts, rows: IntArray) -> IntArray:
+    """Returns group, member, and topic of each row as one key."""
+    members, topics = len(facts.member_id) + 1, len(facts.topic_names) + 1
+    return (facts.group_index[rows] * members + facts.member_index[rows]) * topics + facts.topic_index[rows]

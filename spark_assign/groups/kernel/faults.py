@@ -1,7 +1,7 @@
-"""Groups that cannot be planned, and why: rows that say nothing, or that contradict each other.
+"""Finds groups that can't be planned: incomplete or contradictory rows.
 
-What Kafka has rules for (a vanished topic, a partition claimed by two members, a member without subscriptions) is no
-fault.
+Conditions for which Kafka has rules (a vanished topic, a partition claimed by two members, a member without
+subscriptions) are no faults.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ REMEDIES = {
     "bad-partition": "Partitions count from 0, a run's step from 1",
     "duplicate-owned": "Keep one row per member and partition",
 }
-"""By code, the gravest first."""
+"""Remedy by fault code, the most severe fault first."""
 
 
 _BITS = 31
-"""A partition's number fits in so many bits."""
+"""Number of bits of a partition index."""
 
 
 class _Fault(NamedTuple):
@@ -53,26 +53,32 @@ class _Fault(NamedTuple):
     rows: int
 
 
-def find_faults(told: IndexedFacts, *, also: Collection[str] = ()) -> dict[int, tuple[str, str]]:
-    """Of each faulty group the code (of its gravest fault) and the detail (of all).
+def find_faults(facts: IndexedFacts, *, also: Collection[str] = ()) -> dict[int, tuple[str, str]]:
+    """Returns code (of the most severe fault) and detail (of all faults) by faulty group index.
 
     Args:
-        told: the facts.
-        also: types of groups that are no fault here: `share`, `streams`.
+        facts: the facts.
+        also: group types that are valid in this pass: `share`, `streams`.
     """
-    found: dict[tuple[int, str], list[_Fault]] = {}
-    for fault in (*_of_members(told), *_of_groups(told), *_of_others(told, also), *_of_runs(told), *_of_blocks(told)):
-        found.setdefault((fault.group, fault.code), []).append(fault)
+    faults_by_code: dict[tuple[int, str], list[_Fault]] = {}
+    for fault in (
+        *_member_faults(facts),
+        *_group_faults(facts),
+        *_type_faults(facts, also),
+        *_slice_faults(facts),
+        *_bitmap_faults(facts),
+    ):
+        faults_by_code.setdefault((fault.group, fault.code), []).append(fault)
     rank = list(REMEDIES).index
-    of_group: dict[int, list[tuple[int, str, str]]] = {}
-    for (group, code), faults in found.items():
-        rows, least = sum(fault.rows for fault in faults), min(fault.row for fault in faults)
-        more = f" and {rows - 1} more" if rows > 1 else ""
-        of_group.setdefault(group, []).append((rank(code), code, f"{least}{more}. {REMEDIES[code]}"))
-    return {group: _together(sorted(faults)) for group, faults in of_group.items()}
+    details_by_group: dict[int, list[tuple[int, str, str]]] = {}
+    for (group, code), faults in faults_by_code.items():
+        rows, example = sum(fault.rows for fault in faults), min(fault.row for fault in faults)
+        suffix = f" and {rows - 1} more" if rows > 1 else ""
+        details_by_group.setdefault(group, []).append((rank(code), code, f"{example}{suffix}. {REMEDIES[code]}"))
+    return {group: _combine(sorted(faults)) for group, faults in details_by_group.items()}
 
 
-def _together(faults: list[tuple[int, str, str]]) -> tuple[str, str]:
+def _combine(faults: list[tuple[int, str, str]]) -> tuple[str, str]:
     return faults[0][1], "; ".join(detail for _, _, detail in faults)
 
 
@@ -81,68 +87,68 @@ def _text(name: str, value: object) -> str:
 
 
 def _row(table: str, **values: object) -> str:
-    """A row as a person reads it: `owned: member_id=m1, topic=orders`."""
+    """Formats a row for a message: `owned: member_id=m1, topic=orders`."""
     return f"{table}: {', '.join(_text(name, value) for name, value in values.items())}"
 
 
 # --- members, subscriptions, groups -------------------------------------------------------------------------------
 
 
-def _of_members(told: IndexedFacts) -> Iterator[_Fault]:
-    """Members listed twice, members that other tables name but `members` does not, null, instance ids twice."""
-    listed, times = np.unique(_member_keys(told, MEMBER), return_counts=True)
-    for key in listed[(times > 1) | (listed % _size(told) == 0)].tolist():
-        yield _of_member(told, key, "members", "duplicate-member")
-    asking = np.unique(_member_keys(told, SUBSCRIPTION))
-    for key in np.setdiff1d(asking, listed).tolist():
-        yield _of_member(told, key, "subscriptions", "unknown-member")
-    rows = told.rows_by_kind[SUBSCRIPTION]
-    for group in np.unique(told.group_index[rows[told.topic_index[rows] < 0]]).tolist():
+def _member_faults(facts: IndexedFacts) -> Iterator[_Fault]:
+    """Yields faults of members: duplicates, members missing in `members`, null keys, duplicate instance ids."""
+    member_keys, counts = np.unique(_member_keys(facts, MEMBER), return_counts=True)
+    for key in member_keys[(counts > 1) | (member_keys % _size(facts) == 0)].tolist():
+        yield _member_fault(facts, key, "members", "duplicate-member")
+    subscriber_keys = np.unique(_member_keys(facts, SUBSCRIPTION))
+    for key in np.setdiff1d(subscriber_keys, member_keys).tolist():
+        yield _member_fault(facts, key, "subscriptions", "unknown-member")
+    rows = facts.rows_by_kind[SUBSCRIPTION]
+    for group in np.unique(facts.group_index[rows[facts.topic_index[rows] < 0]]).tolist():
         yield _Fault(group, "null-key", _row("subscriptions", topic=None), 1)
     for kind, table in ((OWNED_SLICE, "owned_runs"), (OWNED_BITMAP, "owned")):
-        for key in np.setdiff1d(_member_keys(told, kind), np.append(listed, asking)).tolist():
-            yield _of_member(told, key, table, "unknown-member")
-    yield from _instances(told)
+        for key in np.setdiff1d(_member_keys(facts, kind), np.append(member_keys, subscriber_keys)).tolist():
+            yield _member_fault(facts, key, table, "unknown-member")
+    yield from _instances(facts)
 
 
-def _size(told: IndexedFacts) -> int:
-    return len(told.member_id) + 1
+def _size(facts: IndexedFacts) -> int:
+    return len(facts.member_id) + 1
 
 
-def _member_keys(told: IndexedFacts, kind: int) -> IntArray:
-    """Of each row of a kind its group and member as one number, the member that is null first."""
-    rows = told.rows_by_kind[kind]
-    return told.group_index[rows] * _size(told) + told.member_index[rows] + 1
+def _member_keys(facts: IndexedFacts, kind: int) -> IntArray:
+    """Returns group and member of each row of a kind as one key; null members sort first."""
+    rows = facts.rows_by_kind[kind]
+    return facts.group_index[rows] * _size(facts) + facts.member_index[rows] + 1
 
 
-def _of_member(told: IndexedFacts, key: int, table: str, code: str) -> _Fault:
-    group, member = divmod(key, _size(told))
-    name = told.member_id[member - 1].as_py() if member else None
+def _member_fault(facts: IndexedFacts, key: int, table: str, code: str) -> _Fault:
+    group, member = divmod(key, _size(facts))
+    name = facts.member_id[member - 1].as_py() if member else None
     return _Fault(group, code if member else "null-key", _row(table, member_id=name), 1)
 
 
-def _instances(told: IndexedFacts) -> Iterator[_Fault]:
-    rows = told.rows_by_kind[MEMBER]
-    instance = Names(told.column("group_instance_id", rows))
-    keys = told.group_index[rows] * max(len(instance), 1) + instance.columns[0]
-    found, times = np.unique(keys[instance.columns[0] >= 0], return_counts=True)
-    for key in found[times > 1].tolist():
-        group, number = divmod(key, len(instance))
-        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.texts[number].as_py()), 1)
+def _instances(facts: IndexedFacts) -> Iterator[_Fault]:
+    rows = facts.rows_by_kind[MEMBER]
+    instance = Names(facts.column("group_instance_id", rows))
+    keys = facts.group_index[rows] * max(len(instance), 1) + instance.columns[0]
+    duplicates, counts = np.unique(keys[instance.columns[0] >= 0], return_counts=True)
+    for key in duplicates[counts > 1].tolist():
+        group, index = divmod(key, len(instance))
+        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.texts[index].as_py()), 1)
 
 
-def _of_groups(told: IndexedFacts) -> Iterator[_Fault]:
-    groups, times = np.unique(told.group_index[told.rows_by_kind[GROUP]], return_counts=True)
+def _group_faults(facts: IndexedFacts) -> Iterator[_Fault]:
+    groups, times = np.unique(facts.group_index[facts.rows_by_kind[GROUP]], return_counts=True)
     for group in groups[times > 1].tolist():
-        yield _Fault(group, "duplicate-group", _row("groups", group_id=told.group_id[group].as_py()), 1)
+        yield _Fault(group, "duplicate-group", _row("groups", group_id=facts.group_id[group].as_py()), 1)
 
 
-def _of_others(told: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]:
-    """Groups of other protocols, whose members own something else; with a topology it is one of Streams."""
-    rows = told.rows_by_kind[GROUP]
-    found = set(zip(told.group_index[rows].tolist(), told.column("group_type", rows).to_pylist(), strict=True))
-    found |= {(group, "streams") for group in np.unique(told.group_index[told.rows_by_kind[SUBTOPOLOGY]]).tolist()}
-    for group, kind in found:
+def _type_faults(facts: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]:
+    """Yields a fault for each group of another protocol; a group with subtopologies is a streams group."""
+    rows = facts.rows_by_kind[GROUP]
+    types = set(zip(facts.group_index[rows].tolist(), facts.column("group_type", rows).to_pylist(), strict=True))
+    types |= {(group, "streams") for group in np.unique(facts.group_index[facts.rows_by_kind[SUBTOPOLOGY]]).tolist()}
+    for group, kind in types:
         if kind in ("share", "streams") and kind not in also:
             yield _Fault(group, f"{kind}-group", _row("groups", group_type=kind), 1)
 
@@ -153,82 +159,86 @@ def _of_others(told: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]:
 _RUN = ("first", "step", "count")
 
 
-def _of_runs(told: IndexedFacts) -> Iterator[_Fault]:
-    """Runs that say nothing, and partitions that a member owns twice."""
+def _slice_faults(facts: IndexedFacts) -> Iterator[_Fault]:
+    """Yields faults of slices: null or negative values, and partitions that a member owns twice."""
     for kind, table, names in (
         (OWNED_SLICE, "owned_runs", ("member_id", "topic")),
         (INITIALIZED, "initialized", ("topic",)),
     ):
-        rows = told.rows_by_kind[kind]
-        null = told.topic_index[rows] < 0
+        rows = facts.rows_by_kind[kind]
+        is_null = facts.topic_index[rows] < 0
         for name in _RUN:
-            null |= ~told.column(name, rows).is_valid().to_numpy(zero_copy_only=False)
-        first, step, count = (told.int_column(name, 0)[rows] for name in _RUN)
-        bad = ~null & ((first < 0) | (step < 1) | (count < 0))
-        for faulty, code in ((null, "null-key"), (bad, "bad-partition")):
-            for row in rows[faulty].tolist():
-                values = {name: column(told.table, name)[row].as_py() for name in (*names, *_RUN)}
-                yield _Fault(int(told.group_index[row]), code, _row(table, **values), 1)
-        sound = ~null & ~bad & (count > 0)
-        if kind == OWNED_SLICE and sound.any():
-            yield from _twice(told, rows[sound], first[sound], step[sound], count[sound])
+            is_null |= ~facts.column(name, rows).is_valid().to_numpy(zero_copy_only=False)
+        first, step, count = (facts.int_column(name, 0)[rows] for name in _RUN)
+        is_invalid = ~is_null & ((first < 0) | (step < 1) | (count < 0))
+        for mask, code in ((is_null, "null-key"), (is_invalid, "bad-partition")):
+            for row in rows[mask].tolist():
+                values = {name: column(facts.table, name)[row].as_py() for name in (*names, *_RUN)}
+                yield _Fault(int(facts.group_index[row]), code, _row(table, **values), 1)
+        is_valid = ~is_null & ~is_invalid & (count > 0)
+        if kind == OWNED_SLICE and is_valid.any():
+            yield from _duplicate_faults(facts, rows[is_valid], first[is_valid], step[is_valid], count[is_valid])
 
 
-def _twice(told: IndexedFacts, rows: IntArray, first: IntArray, step: IntArray, count: IntArray) -> Iterator[_Fault]:
-    """Partitions in two runs of one member; only where a run begins before another ends they are looked at singly."""
-    pair = (told.group_index[rows] * (len(told.member_id) + 1) + told.member_index[rows] + 1) * len(
-        told.topic_names
-    ) + told.topic_index[rows]
+def _duplicate_faults(
+    facts: IndexedFacts, rows: IntArray, first: IntArray, step: IntArray, count: IntArray
+) -> Iterator[_Fault]:
+    """Yields partitions in two slices of one member. Only overlapping slices are expanded."""
+    pair = (facts.group_index[rows] * (len(facts.member_id) + 1) + facts.member_index[rows] + 1) * len(
+        facts.topic_names
+    ) + facts.topic_index[rows]
     order = np.lexsort((first, pair))
-    rows, pair, first, step, count = (each[order] for each in (rows, pair, first, step, count))
-    number = np.cumsum(starts_new_key(pair), dtype=np.int64) << _BITS
-    reached = np.maximum.accumulate(number | np.minimum(first + step * (count - 1), (1 << _BITS) - 1))
-    meets = np.isin(pair, np.unique(pair[1:][reached[:-1] >= (number | first)[1:]])) if len(pair) else pair.astype(bool)
-    if not meets.any():
+    rows, pair, first, step, count = (duplicate[order] for duplicate in (rows, pair, first, step, count))
+    pair_bits = np.cumsum(starts_new_key(pair), dtype=np.int64) << _BITS
+    max_end = np.maximum.accumulate(pair_bits | np.minimum(first + step * (count - 1), (1 << _BITS) - 1))
+    is_overlapping = (
+        np.isin(pair, np.unique(pair[1:][max_end[:-1] >= (pair_bits | first)[1:]])) if len(pair) else pair.astype(bool)
+    )
+    if not is_overlapping.any():
         return
-    run, partition = expand_slices(first[meets], step[meets], count[meets])
-    found, times = np.unique(np.stack([pair[meets][run], partition]), axis=1, return_counts=True)
+    slice_index, partition = expand_slices(first[is_overlapping], step[is_overlapping], count[is_overlapping])
+    duplicates, counts = np.unique(np.stack([pair[is_overlapping][slice_index], partition]), axis=1, return_counts=True)
     example = dict(zip(pair.tolist(), rows.tolist(), strict=True))
-    for key, each in found[:, times > 1].T.tolist():
-        yield _repeated(told, example[key], "owned_runs", each, 1)
+    for key, duplicate in duplicates[:, counts > 1].T.tolist():
+        yield _duplicate_fault(facts, example[key], "owned_runs", duplicate, 1)
 
 
-def _of_blocks(told: IndexedFacts) -> Iterator[_Fault]:
-    rows = told.rows_by_kind[OWNED_BITMAP]
+def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:
+    rows = facts.rows_by_kind[OWNED_BITMAP]
     if not len(rows):
         return
-    block, count = told.int_column("block", -1)[rows], told.int_column("count", 0)[rows]
-    null = (told.topic_index[rows] < 0) | ~told.column("block", rows).is_valid().to_numpy(zero_copy_only=False)
-    bits, twice = words(told.column("bits", rows)), words(told.column("twice", rows))
-    for faulty, code in ((null, "null-key"), (~null & (block < 0), "bad-partition")):
-        for at in np.flatnonzero(faulty).tolist():
-            known = told.column("block", rows[[at]])[0].is_valid
-            low = unpack(bits[[at]])[1]
-            least = (int(block[at]) << BLOCK_BITS) + (int(low[0]) if len(low) else 0) if known else None
-            names = {name: told.column(name, rows[[at]])[0].as_py() for name in ("member_id", "topic")}
-            text = _row("owned", **names, partition=least)
-            yield _Fault(int(told.group_index[rows[at]]), code, text, int(count[at]))
-    sound = np.flatnonzero(~null & (block >= 0))
-    for at, low in zip(*(each.tolist() for each in repeated(bits[sound], twice[sound], count[sound])), strict=True):
-        here = sound[at]
-        partition = None if low < 0 else (int(block[here]) << BLOCK_BITS) + low
-        yield _repeated(told, int(rows[here]), "owned", partition, 1)
+    block, count = facts.int_column("block", -1)[rows], facts.int_column("count", 0)[rows]
+    is_null = (facts.topic_index[rows] < 0) | ~facts.column("block", rows).is_valid().to_numpy(zero_copy_only=False)
+    bits, twice = words(facts.column("bits", rows)), words(facts.column("twice", rows))
+    for faulty, code in ((is_null, "null-key"), (~is_null & (block < 0), "bad-partition")):
+        for index in np.flatnonzero(faulty).tolist():
+            has_block = facts.column("block", rows[[index]])[0].is_valid
+            bit = unpack(bits[[index]])[1]
+            lowest = (int(block[index]) << BLOCK_BITS) + (int(bit[0]) if len(bit) else 0) if has_block else None
+            names = {name: facts.column(name, rows[[index]])[0].as_py() for name in ("member_id", "topic")}
+            text = _row("owned", **names, partition=lowest)
+            yield _Fault(int(facts.group_index[rows[index]]), code, text, int(count[index]))
+    valid = np.flatnonzero(~is_null & (block >= 0))
+    for index, bit in zip(*(each.tolist() for each in repeated(bits[valid], twice[valid], count[valid])), strict=True):
+        bitmap = valid[index]
+        partition = None if bit < 0 else (int(block[bitmap]) << BLOCK_BITS) + bit
+        yield _duplicate_fault(facts, int(rows[bitmap]), "owned", partition, 1)
 
 
-def _repeated(told: IndexedFacts, row: int, table: str, partition: int | None, rows: int) -> _Fault:
-    values = {name: column(told.table, name)[row].as_py() for name in ("member_id", "topic")}
+def _duplicate_fault(facts: IndexedFacts, row: int, table: str, partition: int | None, rows: int) -> _Fault:
+    values = {name: column(facts.table, name)[row].as_py() for name in ("member_id", "topic")}
     if partition is not None:
         values["partition"] = partition
-    return _Fault(int(told.group_index[row]), "duplicate-owned", _row(table, **values), rows)
+    return _Fault(int(facts.group_index[row]), "duplicate-owned", _row(table, **values), rows)
 
 
-def rejected_table(told: IndexedFacts, faults: dict[int, tuple[str, str]]) -> pa.Table:
-    """The faulty groups by name: cluster, group_id, code, detail."""
+def rejected_table(facts: IndexedFacts, faults: dict[int, tuple[str, str]]) -> pa.Table:
+    """Returns cluster, group_id, code, and detail of the faulty groups."""
     groups = pa.array(sorted(faults), pa.int64())
     return pa.table(
         {
-            "cluster": told.cluster.take(groups),
-            "group_id": told.group_id.take(groups),
+            "cluster": facts.cluster.take(groups),
+            "group_id": facts.group_id.take(groups),
             "code": pa.array([faults[group][0] for group in sorted(faults)], pa.string()),
             "detail": pa.array([faults[group][1] for group in sorted(faults)], pa.string()),
         }

@@ -1,12 +1,11 @@
-"""Groups planned as franz-go's sticky balancers plan them, asked with a `GroupSpecs`.
+"""Assigns groups as franz-go's sticky balancers do.
 
-Sticky reads what members claim in their user data, cooperative-sticky in the subscription if that tells a generation.
-If it does not, cooperative-sticky looks into the user data, where Java's clients before 3.4 tell the generation only:
-so it does not see what they own, though it withholds it. In a group of which no generation is known, it is as if all
-told the same.
+Sticky reads claims from the user data. Cooperative-sticky reads them from the subscription if that has a generation;
+otherwise from the user data, where Java clients before 3.4 report only the generation. In that case it withholds what
+these members own without seeing that they own it. If no member of a group has a generation, all count as equal.
 
-They know no racks unless they are told to use them. Most groups go by runs, many at once (`franz_go_undisputed`); the
-others partition by partition.
+The balancers ignore racks unless they are configured to use them. Undisputed groups are planned on slices, many at
+once; other groups partition by partition.
 """
 
 from __future__ import annotations
@@ -34,13 +33,14 @@ from spark_assign.numeric.segmented_arrays import expand_slices, row_numbers
 
 @dataclass(frozen=True)
 class _BalancerInput:
-    """What is known of one group, in numbers of its own.
+    """The input of the balancer for one group, in indexes of the group.
 
     Attributes:
-        members, topics: of each its number in the specs; members as the leader sorts them, topics by name.
+        members: index of each member in the specs, in the leader's order.
+        topics: index of each topic in the specs, by name.
         group: what the balancer sees.
-        claimer, claimed: claims, a partition each, by member.
-        in_vain: whether some, but not all subscribe to a topic of no partitions.
+        claimer, claimed: claims, one partition each, sorted by member.
+        has_unmatched: whether some but not all members subscribe to a topic without partitions.
     """
 
     members: IntArray
@@ -48,156 +48,173 @@ class _BalancerInput:
     group: FranzGoGroup
     claimer: IntArray
     claimed: IntArray
-    in_vain: bool
+    has_unmatched: bool
 
 
-def assign_by_franz_go(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
-    """Plan some groups by franz-go's `sticky` or `cooperative-sticky`."""
+def assign_by_franz_go(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
+    """Assigns the selected groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
-    undisputed = find_undisputed(specs, chosen, np.ones(len(specs.members), bool))
+    undisputed = find_undisputed(specs, selected, np.ones(len(specs.members), bool))
     if cooperative:
-        _, readable = _told_in(specs, cooperative)
-        unread = np.zeros(specs.num_groups, bool)
-        unread[specs.members.group[undisputed.owned.member[~readable[undisputed.owned.member]]]] = True
-        undisputed = undisputed.without(unread, specs)
-    planned = plan_undisputed(specs, undisputed, served(specs), cooperative=cooperative)
-    return planned.concat(_one_by_one(specs, assignor, chosen & ~undisputed.groups))
+        _, readable = _read_generations(specs, cooperative)
+        has_unreadable = np.zeros(specs.num_groups, bool)
+        has_unreadable[specs.members.group[undisputed.owned.member[~readable[undisputed.owned.member]]]] = True
+        undisputed = undisputed.without(has_unreadable, specs)
+    assignments = plan_undisputed(specs, undisputed, byte_assignment_order(specs), cooperative=cooperative)
+    return assignments.concat(_one_by_one(specs, assignor, selected & ~undisputed.groups))
 
 
-def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
-    """The same, partition by partition."""
+def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
+    """Assigns the selected groups partition by partition."""
     cooperative = assignor == "cooperative-sticky"
-    generation, readable = _told_in(specs, cooperative)
-    parts = [_plan(told, generation, cooperative) for told in _groups(specs, generation, readable, chosen)]
+    generation, readable = _read_generations(specs, cooperative)
+    results = [_plan(told, generation, cooperative) for told in _groups(specs, generation, readable, selected)]
     none = np.empty(0, np.int64)
-    columns = [np.concatenate(each) for each in zip(*parts, strict=True)] or [none] * 6
+    columns = [np.concatenate(each) for each in zip(*results, strict=True)] or [none] * 6
     member, topic, partition, reason, withheld, order_dependent = columns
-    runs, reason, late = as_runs(member, topic, partition, reason, withheld.astype(bool))
-    hangs = order_dependent.astype(bool)
-    zero = np.zeros(int(hangs.sum()), np.int64)
-    open_ = as_runs(member[hangs], topic[hangs], partition[hangs], zero, zero.astype(bool))[0]
-    return GroupAssignments(runs, reason, late, {}, open_)
+    runs, reason, is_withheld = as_runs(member, topic, partition, reason, withheld.astype(bool))
+    is_order_dependent = order_dependent.astype(bool)
+    zero = np.zeros(int(is_order_dependent.sum()), np.int64)
+    order_dependent_slices = as_runs(
+        member[is_order_dependent], topic[is_order_dependent], partition[is_order_dependent], zero, zero.astype(bool)
+    )[0]
+    return GroupAssignments(runs, reason, is_withheld, {}, order_dependent_slices)
 
 
-def _told_in(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]:
-    """Of each member the generation that its claims are of, and whether the balancer sees them."""
+def _read_generations(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]:
+    """Returns the generation of the claims of each member, and whether the balancer sees these claims."""
     members = specs.members
     if not cooperative:
         generation: IntArray = np.where(members.has_user_data, members.user_data_generation, members.generation)
         return generation, np.ones(len(members), bool)
-    says = (
+    has_generation = (
         np.bincount(members.group, np.maximum(members.generation, members.user_data_generation) >= 0, specs.num_groups)
         > 0
     )
-    return members.generation, (members.generation >= 0) | ~says[members.group]
+    return members.generation, (members.generation >= 0) | ~has_generation[members.group]
 
 
 def _groups(
-    specs: GroupSpecs, generation: IntArray, readable: BoolArray, chosen: BoolArray
+    specs: GroupSpecs, generation: IntArray, readable: BoolArray, selected: BoolArray
 ) -> Iterator[_BalancerInput]:
-    """The chosen groups, one by one."""
-    if not chosen.any():
+    """Yields the balancer input of each selected group."""
+    if not selected.any():
         return
     members, topics = specs.members, specs.topics
-    in_line = served(specs)
-    asking, asked = np.divmod(specs.subscriptions, max(len(topics), 1))
-    claims = _claims(specs, chosen)
+    assignment_order = byte_assignment_order(specs)
+    subscriber, subscribed = np.divmod(specs.subscriptions, max(len(topics), 1))
+    claims = _claims(specs, selected)
     groups = np.arange(specs.num_groups + 1)
-    ends = [np.searchsorted(members.group[of], groups) for of in (in_line, asking, claims.member)]
-    of_topics = np.searchsorted(topics.group, groups)
-    number = np.empty(len(members), np.int64)
-    for group in np.flatnonzero(chosen).tolist():
-        mine, asks, claim = (slice(each[group], each[group + 1]) for each in ends)
-        at = np.arange(of_topics[group], of_topics[group + 1])
-        at = at[topics.is_subscribed[at]]
-        number[in_line[mine]] = np.arange(mine.stop - mine.start)
-        asks_for = number[asking[asks]], np.searchsorted(at, asked[asks])
-        own = claims.take(np.arange(claim.start, claim.stop))
-        own = PartitionSlices(number[own.member], np.searchsorted(at, own.topic), *own.columns[2:])
-        partitions = np.maximum(topics.partitions[at], 0)
-        told = in_line[mine]
-        yield _told(told, at, partitions, asks_for, own, generation[told], readable[told])
+    offsets = [np.searchsorted(members.group[of], groups) for of in (assignment_order, subscriber, claims.member)]
+    topic_offsets = np.searchsorted(topics.group, groups)
+    member_index = np.empty(len(members), np.int64)
+    for group in np.flatnonzero(selected).tolist():
+        member_range, subscription_range, claim_range = (slice(each[group], each[group + 1]) for each in offsets)
+        group_topics = np.arange(topic_offsets[group], topic_offsets[group + 1])
+        group_topics = group_topics[topics.is_subscribed[group_topics]]
+        member_index[assignment_order[member_range]] = np.arange(member_range.stop - member_range.start)
+        subscriptions = (
+            member_index[subscriber[subscription_range]],
+            np.searchsorted(group_topics, subscribed[subscription_range]),
+        )
+        owned = claims.take(np.arange(claim_range.start, claim_range.stop))
+        owned = PartitionSlices(
+            member_index[owned.member], np.searchsorted(group_topics, owned.topic), *owned.columns[2:]
+        )
+        partitions = np.maximum(topics.partitions[group_topics], 0)
+        ordered_members = assignment_order[member_range]
+        yield _build_input(
+            ordered_members,
+            group_topics,
+            partitions,
+            subscriptions,
+            owned,
+            generation[ordered_members],
+            readable[ordered_members],
+        )
 
 
-def _claims(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
-    """What members claim of topics that somebody subscribes to, one by one, as far as there are such partitions."""
+def _claims(specs: GroupSpecs, selected: BoolArray) -> PartitionSlices:
+    """Returns existing partitions of subscribed topics that members claim, one per row."""
     claims = specs.owned
-    mine = chosen[specs.members.group[claims.member]]
-    rows = claims.take(mine & np.isin(claims.topic, specs.topics.with_metadata)).expand()
+    is_selected = selected[specs.members.group[claims.member]]
+    rows = claims.take(is_selected & np.isin(claims.topic, specs.topics.with_metadata)).expand()
     rows = rows.take(rows.first < specs.topics.partitions[rows.topic])
     return rows.take(np.argsort(rows.member, kind="stable"))
 
 
-def _told(
+def _build_input(
     members: IntArray,
     topics: IntArray,
     partitions: IntArray,
-    asks: tuple[IntArray, IntArray],
+    subscriptions: tuple[IntArray, IntArray],
     claims: PartitionSlices,
     generation: IntArray,
     readable: BoolArray,
 ) -> _BalancerInput:
-    """One group; members and topics of subscriptions and claims are in its own numbers."""
-    asking, asked = asks
-    order = np.lexsort((asking, asked))
-    ends = np.searchsorted(asked[order], np.arange(1, len(topics)))
-    subscribers = [each.tolist() for each in np.split(asking[order], ends)] if len(topics) else []
-    begin = np.cumsum(partitions) - partitions
+    """Returns the balancer input of one group; subscriptions and claims are in indexes of the group."""
+    subscriber, subscribed = subscriptions
+    order = np.lexsort((subscriber, subscribed))
+    ends = np.searchsorted(subscribed[order], np.arange(1, len(topics)))
+    subscribers = [each.tolist() for each in np.split(subscriber[order], ends)] if len(topics) else []
+    starts = np.cumsum(partitions) - partitions
     claims = claims.take(np.argsort(claims.member, kind="stable"))
-    claimer, claimed = claims.member, begin[claims.topic] + claims.first
-    some = readable[claimer]
-    owner, stale = believe(claimer[some], claimed[some], generation, int(partitions.sum()))
-    # What its claimer does not subscribe to counts only against others that claim it.
-    of_topic = np.repeat(np.arange(len(topics)), partitions)
-    owner[~np.isin(owner * len(topics) + of_topic, asking * len(topics) + asked)] = NO_MEMBER
+    claimer, claimed = claims.member, starts[claims.topic] + claims.first
+    is_readable = readable[claimer]
+    owner, stale = believe(claimer[is_readable], claimed[is_readable], generation, int(partitions.sum()))
+    # A claim of an unsubscribed topic only conflicts with the claims of other members.
+    partition_topic = np.repeat(np.arange(len(topics)), partitions)
+    owner[~np.isin(owner * len(topics) + partition_topic, subscriber * len(topics) + subscribed)] = NO_MEMBER
     group = FranzGoGroup(len(members), partitions.tolist(), subscribers, owner.tolist(), stale)
     in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
     return _BalancerInput(members, topics, group, claimer, claimed, any(in_vain))
 
 
-def _plan(told: _BalancerInput, generation: IntArray, cooperative: bool) -> tuple[IntArray, ...]:
-    """Member, topic and partition of everything that is assigned; the reason, whether it is withheld, and
-    order-dependent."""
-    group = told.group
-    answer = plan_group(group, asked_in_vain=told.in_vain)
-    owner, before = np.array(answer.owner, np.int64), np.array(group.owner, np.int64)
+def _plan(balancer_input: _BalancerInput, generation: IntArray, cooperative: bool) -> tuple[IntArray, ...]:
+    """Returns member, topic, and partition of everything that is assigned; the reason; whether it is withheld; and
+    whether it is order-dependent.
+    """
+    group = balancer_input.group
+    result = plan_group(group, asked_in_vain=balancer_input.has_unmatched)
+    owner, previous = np.array(result.owner, np.int64), np.array(group.owner, np.int64)
     partitions = np.array(group.partitions, np.int64)
     topic, partition = expand_slices(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
-    taken = (before != NO_MEMBER) & (before != owner)
-    reason = np.where(taken, OVER_QUOTA if answer.alike else BALANCING, STAYS)
+    is_revoked = (previous != NO_MEMBER) & (previous != owner)
+    reason = np.where(is_revoked, OVER_QUOTA if result.alike else BALANCING, STAYS)
     withheld = np.zeros(len(owner), bool)
     if cooperative:
-        withheld = _withheld(owner, told.claimer, told.claimed, generation[told.members])
-    return told.members[owner], told.topics[topic], partition, reason, withheld, np.array(answer.order_dependent, bool)
+        withheld = _withheld(owner, balancer_input.claimer, balancer_input.claimed, generation[balancer_input.members])
+    return (
+        balancer_input.members[owner],
+        balancer_input.topics[topic],
+        partition,
+        reason,
+        withheld,
+        np.array(result.order_dependent, bool),
+    )
 
 
 def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation: IntArray) -> BoolArray:
-    """What somebody else claims as well, unless its new owner has it: claims it, and nobody in a newer generation."""
+    """Returns whether each partition is withheld: another member claims it, and its new owner doesn't claim it with the
+    newest generation.
+    """
     newest = np.full(len(owner), -1, np.int64)
     np.maximum.at(newest, claimed, generation[claimer])
-    own = owner[claimed] == claimer
-    others, has = np.zeros(len(owner), bool), np.zeros(len(owner), bool)
-    others[claimed[~own]] = True
-    has[claimed[own & (generation[claimer] >= newest[claimed])]] = True
-    withheld: BoolArray = others & ~has
+    is_own = owner[claimed] == claimer
+    has_others, has_owner = np.zeros(len(owner), bool), np.zeros(len(owner), bool)
+    has_others[claimed[~is_own]] = True
+    has_owner[claimed[is_own & (generation[claimer] >= newest[claimed])]] = True
+    withheld: BoolArray = has_others & ~has_owner
     return withheld
 
-
-# DOC: franz-go's sticky balancers where nothing is in dispute (`undisputed`):
-# `groups.assignors.franz_go.homogeneous`, on
-# runs.
-#
-# Only what nobody owns, and what members have too much, is looked at one by one. Whoever gives was dealt nothing: who
-# was
-# has at most one more than whoever has least. So what is order-dependent is only what was dealt
-# (`groups.assignors.franz_go.deal_positions`).
-#
 
 _NONE = np.empty(0, np.int64)
 
 
-def served(specs: GroupSpecs) -> IntArray:
-    """The members by group, static ones first: by instance id, then the others by member id, as Go compares them."""
+def byte_assignment_order(specs: GroupSpecs) -> IntArray:
+    """Returns the members by group, static members first: by instance id, then dynamic members by member id, in byte
+    order (as Go compares strings).
+    """
     instance = specs.facts.column("group_instance_id", specs.members.row)
     dynamic = ~instance.is_valid().to_numpy(zero_copy_only=False)
     name = np.where(dynamic, byte_ranks(specs.member_id), byte_ranks(instance))
@@ -206,72 +223,100 @@ def served(specs: GroupSpecs) -> IntArray:
 
 
 def plan_undisputed(
-    specs: GroupSpecs, undisputed: UndisputedGroups, in_line: IntArray, *, cooperative: bool
+    specs: GroupSpecs, undisputed: UndisputedGroups, assignment_order: IntArray, *, cooperative: bool
 ) -> GroupAssignments:
-    """Plan these groups; `in_line` has all members as they are served."""
+    """Assigns undisputed groups on slices (`groups.assignors.franz_go.homogeneous`).
+
+    Only partitions without an owner, and the surplus of members, are expanded. A member that loses partitions gets no
+    new ones, because a member that gets new ones has at most one more than the least loaded. So only newly assigned
+    partitions are order-dependent (`groups.assignors.franz_go.deal_positions`).
+
+    Args:
+        specs: all groups.
+        undisputed: the undisputed groups.
+        assignment_order: all members in the order of `byte_assignment_order`.
+        cooperative: whether moved partitions are withheld.
+    """
     if not undisputed.groups.any():
         return GroupAssignments(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
-    to_member, hangs, from_member, getter = _dealt(specs, undisputed, in_line)
+    to_member, is_order_dependent, from_member, moved_to = _assign_unassigned(specs, undisputed, assignment_order)
     zero = np.zeros(len(to_member), np.int64)
-    dealt, stays, at_once = as_runs(to_member, undisputed.topic, undisputed.partition, zero, zero.astype(bool))
-    some = zero[hangs]
+    new_slices, new_reason, new_withheld = as_runs(
+        to_member, undisputed.topic, undisputed.partition, zero, zero.astype(bool)
+    )
+    zeros = zero[is_order_dependent]
     order_dependent = as_runs(
-        to_member[hangs], undisputed.topic[hangs], undisputed.partition[hangs], some, some.astype(bool)
+        to_member[is_order_dependent],
+        undisputed.topic[is_order_dependent],
+        undisputed.partition[is_order_dependent],
+        zeros,
+        zeros.astype(bool),
     )[0]
-    kept, moved = _given(undisputed, from_member)
-    reason, waits = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
-    taken, reason, waits = as_runs(getter, moved.topic, moved.first, reason, waits)
+    kept, moved = _split_kept(undisputed, from_member)
+    reason, is_withheld = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
+    moved_slices, reason, is_withheld = as_runs(moved_to, moved.topic, moved.first, reason, is_withheld)
     return GroupAssignments(
-        kept.concat(dealt).concat(taken),
-        np.concatenate([np.full(len(kept), STAYS), stays, reason]),
-        np.concatenate([np.zeros(len(kept), bool), at_once, waits]),
+        kept.concat(new_slices).concat(moved_slices),
+        np.concatenate([np.full(len(kept), STAYS), new_reason, reason]),
+        np.concatenate([np.zeros(len(kept), bool), new_withheld, is_withheld]),
         {},
         order_dependent,
     )
 
 
-def _dealt(
-    specs: GroupSpecs, undisputed: UndisputedGroups, in_line: IntArray
+def _assign_unassigned(
+    specs: GroupSpecs, undisputed: UndisputedGroups, assignment_order: IntArray
 ) -> tuple[IntArray, BoolArray, IntArray, IntArray]:
-    """To whom everything goes that nobody owns, and whether it may go elsewhere; then who gives to whom."""
-    to_members, from_members, getters, hangs = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
-    for members, load, topic in _undisputed_groups(specs, undisputed, in_line):
+    """Returns the new owner of each partition without an owner, whether that is order-dependent, and the moves:
+    from_member and to_member.
+    """
+    to_members, from_members, moved_to, is_order_dependent = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
+    for members, load, topic in _undisputed_groups(specs, undisputed, assignment_order):
         least = LeastLoaded(range(len(members)), load)
-        dealt = np.array(least.takes(len(topic)), np.int64)
-        to_members.append(members[dealt])
-        hangs.append(hanging(topic, dealt))
+        positions = np.array(least.takes(len(topic)), np.int64)
+        to_members.append(members[positions])
+        is_order_dependent.append(hanging(topic, positions))
         if max(load) > min(load) + 1:
             from_member, getter = np.array(steals_of(load), np.int64).T
             from_members.append(members[from_member])
-            getters.append(members[getter])
-    return np.concatenate(to_members), np.concatenate(hangs), np.concatenate(from_members), np.concatenate(getters)
+            moved_to.append(members[getter])
+    return (
+        np.concatenate(to_members),
+        np.concatenate(is_order_dependent),
+        np.concatenate(from_members),
+        np.concatenate(moved_to),
+    )
 
 
 def _undisputed_groups(
-    specs: GroupSpecs, undisputed: UndisputedGroups, in_line: IntArray
+    specs: GroupSpecs, undisputed: UndisputedGroups, assignment_order: IntArray
 ) -> Iterator[tuple[IntArray, list[int], IntArray]]:
-    """Of each group its members, how many partitions each of them has, and the topic of each that nobody has."""
+    """Yields, per group, its members, the number of partitions that each owns, and the topic of each partition without
+    an owner.
+    """
     groups = np.arange(specs.num_groups + 1)
-    ends = np.searchsorted(specs.members.group[in_line], groups).tolist()
-    free = np.searchsorted(specs.topics.group[undisputed.topic], groups).tolist()
+    ends = np.searchsorted(specs.members.group[assignment_order], groups).tolist()
+    unassigned = np.searchsorted(specs.topics.group[undisputed.topic], groups).tolist()
     for group in np.flatnonzero(undisputed.groups).tolist():
-        members = in_line[ends[group] : ends[group + 1]]
-        yield members, undisputed.load[members].tolist(), undisputed.topic[free[group] : free[group + 1]]
+        members = assignment_order[ends[group] : ends[group + 1]]
+        yield members, undisputed.load[members].tolist(), undisputed.topic[unassigned[group] : unassigned[group + 1]]
 
 
-def _given(undisputed: UndisputedGroups, from_member: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
-    """What members keep of what they own; and partition by partition what they give, in the order of `from_member`.
+def _split_kept(undisputed: UndisputedGroups, from_member: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
+    """Returns the slices that members keep, and the partitions that they lose, in the order of `from_member`.
 
-    They give the highest partition numbers, and of these the last topics.
+    A member loses its highest partition numbers and, among equal numbers, its last topics.
     """
     if not len(from_member):
         return undisputed.owned, EMPTY_SLICES
-    gives = np.bincount(from_member, minlength=len(undisputed.load))
-    some = (gives > 0)[undisputed.owned.member]
-    kept, given = keep_first(undisputed.owned.take(some), undisputed.load, undisputed.load - gives)
-    given = given.expand()
-    given = given.take(np.lexsort((-given.topic, -given.first, given.member)))
+    num_lost = np.bincount(from_member, minlength=len(undisputed.load))
+    is_losing = (num_lost > 0)[undisputed.owned.member]
+    kept, lost = keep_first(undisputed.owned.take(is_losing), undisputed.load, undisputed.load - num_lost)
+    lost = lost.expand()
+    lost = lost.take(np.lexsort((-lost.topic, -lost.first, lost.member)))
     order = np.argsort(from_member, kind="stable")
-    turn = np.empty(len(from_member), np.int64)
-    turn[order] = row_numbers(from_member[order])
-    return undisputed.owned.take(~some).concat(kept), given.take(np.searchsorted(given.member, from_member) + turn)
+    row_number = np.empty(len(from_member), np.int64)
+    row_number[order] = row_numbers(from_member[order])
+    return undisputed.owned.take(~is_losing).concat(kept), lost.take(
+        np.searchsorted(lost.member, from_member) + row_number
+    )

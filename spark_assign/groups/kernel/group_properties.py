@@ -1,4 +1,4 @@
-"""What facts say of whole groups: what they are, what they run with, and on which client libraries."""
+"""Reads properties of complete groups from facts: type, configured assignor, and client libraries."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ UNSUPPORTED_TYPES = {
     "share": "A share group (KIP-932): it has the broker's protocol from the start",
     "streams": "A streams group (KIP-1071): it has the broker's protocol from the start",
 }
+"""Group types that have another protocol, with an explanation."""
 
 
-def find_unsupported_groups(told: IndexedFacts, what: str) -> dict[int, tuple[str, str]]:
-    """Groups that are no groups of consumers, with what they are; `what`: what cannot be done with them."""
-    rows = told.rows_by_kind[GROUP]
-    kinds = told.column("group_type", rows).to_pylist()
+def find_unsupported_groups(facts: IndexedFacts, action: str) -> dict[int, tuple[str, str]]:
+    """Returns code and detail of groups that are not consumer groups; `action` is what they are excluded from."""
+    rows = facts.rows_by_kind[GROUP]
+    kinds = facts.column("group_type", rows).to_pylist()
     return {
-        group: ("out-of-scope", f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {kind}')}. Nothing to {what}")
-        for group, kind in zip(told.group_index[rows].tolist(), kinds, strict=True)
+        group: (
+            "out-of-scope",
+            f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {kind}')}. Nothing to {action}",
+        )
+        for group, kind in zip(facts.group_index[rows].tolist(), kinds, strict=True)
         if kind not in (None, "classic", "consumer")
     }
 
 
 def read_group_types(specs: GroupSpecs) -> list[str | None]:
-    """Of each group what the fleet says that it is."""
+    """Returns the type of each group according to the fleet; None if unknown."""
     rows = specs.facts.rows_by_kind[GROUP]
     kinds: list[str | None] = [None] * specs.facts.num_groups
     for group, kind in zip(
@@ -39,20 +43,24 @@ def read_group_types(specs: GroupSpecs) -> list[str | None]:
 
 
 def read_assignors(specs: GroupSpecs) -> list[str | None]:
-    """Of each group what it runs with."""
+    """Returns the assignor that each group is configured with."""
     configured = read_configured_assignors(specs.facts)
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     return [configured.get(name) for name in names]
 
 
-def read_client_libraries(specs: GroupSpecs, now: Sequence[str | None], assumed: Sequence[str | None]) -> list[str]:
-    """Of each group the libraries of its members, as `groups.kernel.client_libraries` counts them; `assumed`: of those
-    not known."""
-    found: list[list[Client]] = [[] for _ in range(specs.num_groups)]
+def read_client_libraries(
+    specs: GroupSpecs, current_assignors: Sequence[str | None], assumed: Sequence[str | None]
+) -> list[str]:
+    """Returns the libraries of the members of each group (`count_clients`).
+
+    `assumed` is the library of members whose library can't be detected.
+    """
+    clients: list[list[Client]] = [[] for _ in range(specs.num_groups)]
     group_id, rows = specs.group_id.to_pylist(), specs.members.row
     ids = zip(specs.facts.column("client_id", rows).to_pylist(), specs.member_id.to_pylist(), strict=True)
     for group, (client_id, member_id) in zip(specs.members.group.tolist(), ids, strict=True):
-        client = detect_library(group_id[group], client_id, member_id, now[group])
-        other = assumed[group]
-        found[group].append(Client(other, True) if client.library is None and other else client)
-    return [count_clients(each) for each in found]
+        client = detect_library(group_id[group], client_id, member_id, current_assignors[group])
+        assumed_library = assumed[group]
+        clients[group].append(Client(assumed_library, True) if client.library is None and assumed_library else client)
+    return [count_clients(each) for each in clients]

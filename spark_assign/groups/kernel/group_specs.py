@@ -1,4 +1,4 @@
-"""Groups as the kernels read them: numbers in place of names, many groups side by side."""
+"""Groups as arrays: `GroupSpecs` (Kafka's `GroupSpec`, for many groups) in, `GroupAssignments` out."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from spark_assign.numeric.segmented_arrays import starts_new_key
 
 @dataclass(frozen=True)
 class MemberColumns:
-    """Members, sorted by group and by `String.compareTo` of their ids; all columns are of each member.
+    """Members, sorted by group and by `String.compareTo` of the member id. Shape of each array: (num_members,).
 
     Attributes:
-        group: its group.
-        row: its row of the facts.
-        assignment_order: its place in the order in which range and roundrobin serve the members of its group: static
-            ones by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
-        hash_order: its place in the walk of its group's hash map; distinct over all members.
-        treeified: null where all hash maps of a group's members are walked alike
-        (`groups.assignors.sticky.hash_map_order`).
-        generation: of its subscription; -1 for none.
-        user_data_generation: the generation inside its user data, -1 for none; `has_user_data` is whether it has user
-        data of its own.
-        rack: the number of its rack; -1 for none.
-        has_subscription: whether it subscribes to anything.
+        group: group index.
+        row: row index of the member in the facts.
+        assignment_order: position in the order in which range and roundrobin assign to the members of the group: static
+            members by instance id, then dynamic members by member id (`AbstractPartitionAssignor.MemberInfo`).
+        hash_order: position in the iteration order of the group's hash map; distinct over all members.
+        treeified: iteration orders of groups whose hash maps differ in order; None if all hash maps of a group's
+            members have the same order (`groups.assignors.sticky.hash_map_order`).
+        generation: generation of the subscription; -1 for none.
+        user_data_generation: generation in the user data; -1 for none.
+        has_user_data: whether the member has user data.
+        rack: index into `GroupSpecs.racks`; -1 for none.
+        has_subscription: whether the member subscribes to any topic.
     """
 
     group: IntArray
@@ -69,22 +69,25 @@ class MemberColumns:
 
 @dataclass(frozen=True)
 class GroupSpecs:
-    """Groups 0, 1, … that have members and no fault.
+    """Groups that have members and no fault.
 
     Attributes:
-        facts: the facts.
-        fact_group_index: of each group its number there.
-        members, topics: of all groups.
-        subscriber_sets: of each class of subscribers that are not all of their group, the members, ascending.
-        owned: what members own.
-        departed_owned: what members that have left owned; the member is a number of `told.member_id`.
-        subscriptions: member and topic of each, as member * topics + topic, ascending, each once.
-        subscription_rows: of each subscription its row of the facts, which may be that to a topic that is like its own.
-        racks: the names of racks.
-        rack_sets: the sets of racks that partitions have replicas in; the first is empty.
-        rack_set: of topics with known racks, of each partition the number of its set.
-        owned_order: single partitions in the order in which members tell that they own them; null: as the facts say.
-        partition_loads: what goes through the partitions; null: as the facts say.
+        facts: the facts that the specs were read from.
+        fact_group_index: index of each group in the facts. Shape: (num_groups,).
+        members: the members of all groups.
+        topics: the topics of all groups.
+        subscriber_sets: distinct sets of subscribers that aren't all members of their group, as ascending member
+        indexes.
+        owned: partitions that members own.
+        departed_owned: partitions that departed members owned; `member` indexes into `facts.member_id`.
+        subscriptions: sorted unique keys of subscriptions: member * num_topics + topic.
+        subscription_rows: row index in the facts for each subscription; a row can be that of the representative of the
+            topic (`DUPLICATE_TOPIC`).
+        racks: rack names.
+        rack_sets: distinct sets of racks that hold the replicas of a partition; the first one is empty.
+        rack_set: for each topic with known racks, the index into `rack_sets` of each partition.
+        owned_order: single partitions in the order in which members report them; None: read from the facts.
+        partition_loads: loads of the partitions; None: read from the facts.
     """
 
     facts: IndexedFacts
@@ -104,51 +107,51 @@ class GroupSpecs:
 
     @property
     def num_groups(self) -> int:
-        """How many groups."""
+        """Number of groups."""
         return len(self.fact_group_index)
 
     @cached_property
     def member_id(self) -> pa.Array:
-        """Of each member its id."""
+        """Member id of each member."""
         return named(self.facts.member_id, self.facts.member_index[self.members.row])
 
     @cached_property
     def topic(self) -> pa.Array:
-        """Of each topic its name."""
+        """Name of each topic."""
         return named(self.facts.topic_names, self.topics.name)
 
     @cached_property
     def cluster(self) -> pa.Array:
-        """Of each group its cluster."""
+        """Cluster of each group."""
         return self.facts.cluster.take(pa.array(self.fact_group_index))
 
     @cached_property
     def group_id(self) -> pa.Array:
-        """Of each group its id."""
+        """Group id of each group."""
         return self.facts.group_id.take(pa.array(self.fact_group_index))
 
     @cached_property
     def loads(self) -> PartitionLoads:
-        """What goes through the partitions of the topics."""
+        """Loads of the partitions."""
         return self.partition_loads or read_loads(self.facts, self.fact_group_index, self.topics)
 
     def precomputed_slices(self, assignor: str) -> PartitionSlices:
-        """The runs that windows have laid out by an assignor, of topics with metadata.
+        """Returns the slices that windows computed for an assignor, of topics with metadata.
 
-        Range lays out topics that are alike in the same way; round robin goes on from one to the next.
+        Range assigns duplicate topics identically; round robin's slices of duplicates are shifted.
         """
         member, topic = np.divmod(self.subscriptions, max(len(self.topics), 1))
         first, step, count = (
-            self.facts.int_column(f"{assignor}_{part}", 0)[self.subscription_rows]
-            for part in ("first", "step", "count")
+            self.facts.int_column(f"{assignor}_{field}", 0)[self.subscription_rows]
+            for field in ("first", "step", "count")
         )
         if assignor == "roundrobin" and len(self.facts.rows_by_kind[DUPLICATE_TOPIC]):
-            first, count = self._in_turn(topic, first, step)
+            first, count = self._shifted_round_robin(topic, first, step)
         slices = PartitionSlices(member, topic, first, step, count)
         return slices.take(slices.count > 0)
 
-    def _in_turn(self, topic: IntArray, first: IntArray, members: IntArray) -> tuple[IntArray, IntArray]:
-        """First and count of round robin's runs, of which `first` is that in the topic whose row was laid out."""
+    def _shifted_round_robin(self, topic: IntArray, first: IntArray, members: IntArray) -> tuple[IntArray, IntArray]:
+        """Returns first and count of round robin's slices, from `first` and stride of the representative topic."""
         topics, size = self.topics, max(len(self.facts.topic_names), 1)
         partitions = np.maximum(np.where(topics.is_subscribed, topics.partitions, 0), 0)
         like = Places(topics.group * size + topics.name).of(
@@ -164,189 +167,211 @@ class GroupSpecs:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def read_group_specs(told: IndexedFacts, faulty: set[int]) -> GroupSpecs:
-    """The groups that have members, but those that are faulty."""
-    sound = np.ones(told.num_groups, bool)
-    sound[list(faulty)] = False
-    with_members = np.zeros(told.num_groups, bool)
-    with_members[told.group_index[told.rows_by_kind[MEMBER]]] = True
-    fact_group_index = np.flatnonzero(sound & with_members)
-    number = np.full(told.num_groups, -1, np.int64)
-    number[fact_group_index] = np.arange(len(fact_group_index))
-    members = _read_members(told, number)
-    wanted, claimed = find_subscriptions(told, number >= 0), find_owned(told, number >= 0)
-    topics, classes, subscriptions, rows, claims, left = _read_topics(told, number, members, wanted, claimed)
-    racks, rack, sets, rack_set = _read_racks(told, number, members, topics)
+def read_group_specs(facts: IndexedFacts, faulty: set[int]) -> GroupSpecs:
+    """Reads the groups that have members and are not in `faulty`, a set of group indexes."""
+    is_valid = np.ones(facts.num_groups, bool)
+    is_valid[list(faulty)] = False
+    with_members = np.zeros(facts.num_groups, bool)
+    with_members[facts.group_index[facts.rows_by_kind[MEMBER]]] = True
+    fact_group_index = np.flatnonzero(is_valid & with_members)
+    spec_index = np.full(facts.num_groups, -1, np.int64)
+    spec_index[fact_group_index] = np.arange(len(fact_group_index))
+    members = _read_members(facts, spec_index)
+    subscribed, owned_slices = find_subscriptions(facts, spec_index >= 0), find_owned(facts, spec_index >= 0)
+    topics, classes, subscriptions, rows, owned, departed_owned = _read_topics(
+        facts, spec_index, members, subscribed, owned_slices
+    )
+    racks, rack, rack_sets, rack_set = _read_racks(facts, spec_index, members, topics)
     owners = subscriptions // max(len(topics), 1)
     return GroupSpecs(
-        facts=told,
+        facts=facts,
         fact_group_index=fact_group_index,
         members=replace(members, rack=rack, has_subscription=np.bincount(owners, minlength=len(members)) > 0),
         topics=topics,
         subscriber_sets=classes,
-        owned=claims,
-        departed_owned=left,
+        owned=owned,
+        departed_owned=departed_owned,
         subscriptions=subscriptions,
         subscription_rows=rows,
         racks=racks,
-        rack_sets=sets,
+        rack_sets=rack_sets,
         rack_set=rack_set,
     )
 
 
-def _read_members(told: IndexedFacts, number: IntArray) -> MemberColumns:
-    rows = told.rows_by_kind[MEMBER][number[told.group_index[told.rows_by_kind[MEMBER]]] >= 0]
-    rows = rows[np.lexsort((told.member_index[rows], told.group_index[rows]))]
-    group, ids = number[told.group_index[rows]], told.member_index[rows]
-    position = told.int_column("position", np.iinfo(np.int32).max)[rows]
-    hashes = string_hashes(told.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
-    # Members are put into the leader's `HashMap` as the coordinator lists them; without a position, by id.
-    walk, treeified = walks(hashes, ids, group, np.lexsort((position, group)))
-    told_generation = told.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
+def _read_members(facts: IndexedFacts, spec_index: IntArray) -> MemberColumns:
+    rows = facts.rows_by_kind[MEMBER][spec_index[facts.group_index[facts.rows_by_kind[MEMBER]]] >= 0]
+    rows = rows[np.lexsort((facts.member_index[rows], facts.group_index[rows]))]
+    group, ids = spec_index[facts.group_index[rows]], facts.member_index[rows]
+    position = facts.int_column("position", np.iinfo(np.int32).max)[rows]
+    hashes = string_hashes(facts.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
+    # The leader inserts members into its `HashMap` in the coordinator's order; without a position, by id.
+    hash_order, treeified = walks(hashes, ids, group, np.lexsort((position, group)))
+    told_generation = facts.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
     return MemberColumns(
         group=group,
         row=rows,
-        assignment_order=_served(told, rows, group),
-        hash_order=walk,
+        assignment_order=_assignment_order(facts, rows, group),
+        hash_order=hash_order,
         treeified=treeified,
-        generation=np.maximum(told.int_column("generation_id")[rows], -1),
-        user_data_generation=np.maximum(told.int_column("user_data_generation_id")[rows], -1),
+        generation=np.maximum(facts.int_column("generation_id")[rows], -1),
+        user_data_generation=np.maximum(facts.int_column("user_data_generation_id")[rows], -1),
         has_user_data=told_generation,
         rack=np.full(len(rows), -1, np.int64),
         has_subscription=np.zeros(len(rows), bool),
     )
 
 
-def _served(told: IndexedFacts, rows: IntArray, group: IntArray) -> IntArray:
-    instance = Names(told.column("group_instance_id", rows)).columns[0]
-    order = np.lexsort((told.member_index[rows], instance, instance < 0, group))
-    begins = np.flatnonzero(starts_new_key(group))
-    served = np.empty(len(rows), np.int64)
-    served[order] = np.arange(len(rows))
-    return served - begins[np.cumsum(starts_new_key(group)) - 1] if len(rows) else served
+def _assignment_order(facts: IndexedFacts, rows: IntArray, group: IntArray) -> IntArray:
+    instance = Names(facts.column("group_instance_id", rows)).columns[0]
+    order = np.lexsort((facts.member_index[rows], instance, instance < 0, group))
+    starts = np.flatnonzero(starts_new_key(group))
+    position = np.empty(len(rows), np.int64)
+    position[order] = np.arange(len(rows))
+    return position - starts[np.cumsum(starts_new_key(group)) - 1] if len(rows) else position
 
 
 def _read_topics(
-    told: IndexedFacts, number: IntArray, members: MemberColumns, wanted: SubscriptionRows, claimed: OwnedSlices
+    facts: IndexedFacts,
+    spec_index: IntArray,
+    members: MemberColumns,
+    subscription_rows: SubscriptionRows,
+    owned_slices: OwnedSlices,
 ) -> tuple[TopicColumns, list[IntArray], IntArray, IntArray, PartitionSlices, PartitionSlices]:
-    size = max(len(told.topic_names), 1)
-    ids = max(len(told.member_id), 1)
-    of_member = Places(members.group * ids + told.member_index[members.row])
-    rows = wanted.row
-    # A subscription may be told of twice; members are sorted, so that their places are their numbers.
-    pairs = of_member.of(number[told.group_index[rows]] * ids + told.member_index[rows]) * size + wanted.topic
+    size = max(len(facts.topic_names), 1)
+    ids = max(len(facts.member_id), 1)
+    member_keys = Places(members.group * ids + facts.member_index[members.row])
+    rows = subscription_rows.row
+    # Subscriptions can occur twice. Members are sorted, so that positions in the key index are member indexes.
+    pairs = (
+        member_keys.of(spec_index[facts.group_index[rows]] * ids + facts.member_index[rows]) * size
+        + subscription_rows.topic
+    )
     if (np.diff(pairs) <= 0).any():
         pairs, first = np.unique(pairs, return_index=True)
         rows = rows[first]
-    asking = pairs // size
-    asked_key = members.group[asking] * size + pairs % size
-    left = told.rows_by_kind[DEPARTED_SLICE][number[told.group_index[told.rows_by_kind[DEPARTED_SLICE]]] >= 0]
-    owned_key = number[told.group_index[claimed.row]] * size + told.topic_index[claimed.row]
-    left_key = number[told.group_index[left]] * size + told.topic_index[left]
-    places = Places(np.concatenate([asked_key, owned_key, left_key]))
-    partitions = np.full(len(places), -1, np.int64)
-    of_row, topic = told.int_column("partitions"), places.of(asked_key)
-    for at, some in ((places.of(left_key), left), (places.of(owned_key), claimed.row), (topic, rows)):
-        partitions[at] = of_row[some]
-    is_asked = np.zeros(len(places), bool)
-    is_asked[topic] = True
-    group = places.keys // size
-    subscribers, classes = subscriber_classes(asking, topic, len(places), group, members)
-    owner = of_member.of(number[told.group_index[claimed.row]] * ids + told.member_index[claimed.row])
-    fine = claimed.count > 0
-    claims = PartitionSlices(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).take(fine)
-    count = told.int_column("count", 0)[left]
-    gone = PartitionSlices(
-        told.member_index[left],
-        places.of(left_key),
-        told.int_column("first")[left],
-        told.int_column("step", 1)[left],
+    subscriber = pairs // size
+    subscribed_key = members.group[subscriber] * size + pairs % size
+    departed_rows = facts.rows_by_kind[DEPARTED_SLICE][
+        spec_index[facts.group_index[facts.rows_by_kind[DEPARTED_SLICE]]] >= 0
+    ]
+    owned_key = spec_index[facts.group_index[owned_slices.row]] * size + facts.topic_index[owned_slices.row]
+    departed_key = spec_index[facts.group_index[departed_rows]] * size + facts.topic_index[departed_rows]
+    topic_keys = Places(np.concatenate([subscribed_key, owned_key, departed_key]))
+    partitions = np.full(len(topic_keys), -1, np.int64)
+    row_partitions, topic = facts.int_column("partitions"), topic_keys.of(subscribed_key)
+    for topic_index, partition_rows in (
+        (topic_keys.of(departed_key), departed_rows),
+        (topic_keys.of(owned_key), owned_slices.row),
+        (topic, rows),
+    ):
+        partitions[topic_index] = row_partitions[partition_rows]
+    is_subscribed = np.zeros(len(topic_keys), bool)
+    is_subscribed[topic] = True
+    group = topic_keys.keys // size
+    subscriber_set, subscriber_sets = find_subscriber_sets(subscriber, topic, len(topic_keys), group, members)
+    owner = member_keys.of(spec_index[facts.group_index[owned_slices.row]] * ids + facts.member_index[owned_slices.row])
+    is_nonempty = owned_slices.count > 0
+    owned = PartitionSlices(
+        owner, topic_keys.of(owned_key), owned_slices.first, owned_slices.step, owned_slices.count
+    ).take(is_nonempty)
+    count = facts.int_column("count", 0)[departed_rows]
+    departed_owned = PartitionSlices(
+        facts.member_index[departed_rows],
+        topic_keys.of(departed_key),
+        facts.int_column("first")[departed_rows],
+        facts.int_column("step", 1)[departed_rows],
         count,
     ).take(count > 0)
-    topics = TopicColumns(group, places.keys % size, partitions, is_asked, subscribers)
-    return topics, classes, asking * max(len(places), 1) + topic, rows, claims, gone
+    topics = TopicColumns(group, topic_keys.keys % size, partitions, is_subscribed, subscriber_set)
+    return topics, subscriber_sets, subscriber * max(len(topic_keys), 1) + topic, rows, owned, departed_owned
 
 
-def subscriber_classes(
-    asking: IntArray, topic: IntArray, topics: int, group: IntArray, members: MemberColumns
+def find_subscriber_sets(
+    subscriber: IntArray, topic: IntArray, num_topics: int, group: IntArray, members: MemberColumns
 ) -> tuple[IntArray, list[IntArray]]:
-    """Of each topic the class of its subscribers, and the members of each class that is not everyone."""
+    """Returns the subscriber set of each topic, and the members of each set that is not all members of the group."""
     sizes = np.bincount(members.group)
-    asked_by = np.bincount(topic, minlength=topics)
-    subscribers = np.full(topics, ALL_MEMBERS, np.int64)
-    partial = np.flatnonzero((asked_by > 0) & (asked_by < sizes[group])) if len(sizes) else np.empty(0, np.int64)
+    num_subscribers = np.bincount(topic, minlength=num_topics)
+    subscriber_set = np.full(num_topics, ALL_MEMBERS, np.int64)
+    partial = (
+        np.flatnonzero((num_subscribers > 0) & (num_subscribers < sizes[group]))
+        if len(sizes)
+        else np.empty(0, np.int64)
+    )
     if not len(partial):
-        return subscribers, []
-    some = np.isin(topic, partial)
-    order = np.lexsort((asking[some], topic[some]))
-    by_topic = np.split(asking[some][order], np.flatnonzero(np.diff(topic[some][order])) + 1)
-    found: dict[bytes, int] = {}
-    classes: list[IntArray] = []
-    for each, who in zip(partial.tolist(), by_topic, strict=True):
-        key = who.tobytes()
-        if key not in found:
-            found[key] = len(classes)
-            classes.append(who)
-        subscribers[each] = found[key]
-    return subscribers, classes
+        return subscriber_set, []
+    is_partial = np.isin(topic, partial)
+    order = np.lexsort((subscriber[is_partial], topic[is_partial]))
+    topic_members = np.split(subscriber[is_partial][order], np.flatnonzero(np.diff(topic[is_partial][order])) + 1)
+    index_by_members: dict[bytes, int] = {}
+    subscriber_sets: list[IntArray] = []
+    for topic_index, members_of_topic in zip(partial.tolist(), topic_members, strict=True):
+        key = members_of_topic.tobytes()
+        if key not in index_by_members:
+            index_by_members[key] = len(subscriber_sets)
+            subscriber_sets.append(members_of_topic)
+        subscriber_set[topic_index] = index_by_members[key]
+    return subscriber_set, subscriber_sets
 
 
 def _read_racks(
-    told: IndexedFacts, number: IntArray, members: MemberColumns, topics: TopicColumns
+    facts: IndexedFacts, spec_index: IntArray, members: MemberColumns, topics: TopicColumns
 ) -> tuple[list[str], IntArray, list[frozenset[int]], dict[int, IntArray]]:
-    """The racks, of each member its own, the sets of racks, and of topics with known racks each partition's set."""
-    coded = told.column("rack_id", members.row).dictionary_encode()
-    rack = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    numbers = {text: at for at, text in enumerate(coded.dictionary.to_pylist())}
-    sets: dict[frozenset[int], int] = {frozenset(): 0}
-    of_topic: dict[int, IntArray] = {}
-    size = max(len(told.topic_names), 1)
-    places = Places(topics.group * size + topics.name)
-    rows = told.rows_by_kind[REPLICA_RACKS]
-    rows = rows[numbers_of(told.column("at", rows).value_lengths(), 0) > 0]
-    at = places.of(
+    """Returns the rack names, the rack of each member, the distinct rack sets, and the rack set of each partition of
+    topics with known racks.
+    """
+    encoded = facts.column("rack_id", members.row).dictionary_encode()
+    rack = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    rack_index = {text: topic_index for topic_index, text in enumerate(encoded.dictionary.to_pylist())}
+    rack_sets_: dict[frozenset[int], int] = {frozenset(): 0}
+    topic_rack_set: dict[int, IntArray] = {}
+    size = max(len(facts.topic_names), 1)
+    topic_keys = Places(topics.group * size + topics.name)
+    rows = facts.rows_by_kind[REPLICA_RACKS]
+    rows = rows[numbers_of(facts.column("at", rows).value_lengths(), 0) > 0]
+    topic_index = topic_keys.of(
         np.where(
-            number[told.group_index[rows]] >= 0, number[told.group_index[rows]] * size + told.topic_index[rows], -1
+            spec_index[facts.group_index[rows]] >= 0,
+            spec_index[facts.group_index[rows]] * size + facts.topic_index[rows],
+            -1,
         )
     )
-    here = [told.column(name, rows[at >= 0]).to_pylist() for name in ("at", "racks")]
-    for row, layout, topic in zip(*here, at[at >= 0].tolist(), strict=True):
+    lists = [facts.column(name, rows[topic_index >= 0]).to_pylist() for name in ("at", "racks")]
+    for row, layout, topic in zip(*lists, topic_index[topic_index >= 0].tolist(), strict=True):
         partitions = int(topics.partitions[topic])
-        found = np.zeros(max(partitions, 0), np.int64)
+        partition_rack_set = np.zeros(max(partitions, 0), np.int64)
         for partition, racks in zip(row, layout, strict=True):
             if partition < partitions:
-                key = frozenset(numbers.setdefault(text, len(numbers)) for text in racks)
-                found[partition] = sets.setdefault(key, len(sets))
-        of_topic[topic] = found
-    return list(numbers), rack, list(sets), of_topic
+                key = frozenset(rack_index.setdefault(text, len(rack_index)) for text in racks)
+                partition_rack_set[partition] = rack_sets_.setdefault(key, len(rack_sets_))
+        topic_rack_set[topic] = partition_rack_set
+    return list(rack_index), rack, list(rack_sets_), topic_rack_set
 
 
-def find_empty_groups(told: IndexedFacts, faulty: set[int]) -> IntArray:
-    """Groups that are known of but have no members and no fault, as rows of kind GROUP."""
-    rows = told.rows_by_kind[GROUP]
-    with_members = np.zeros(told.num_groups, bool)
-    with_members[told.group_index[told.rows_by_kind[MEMBER]]] = True
+def find_empty_groups(facts: IndexedFacts, faulty: set[int]) -> IntArray:
+    """Returns the rows of kind GROUP of groups without members and without faults."""
+    rows = facts.rows_by_kind[GROUP]
+    with_members = np.zeros(facts.num_groups, bool)
+    with_members[facts.group_index[facts.rows_by_kind[MEMBER]]] = True
     with_members[list(faulty)] = True
-    return rows[~with_members[told.group_index[rows]]]
-
-
-# DOC: What an assignor answers for groups of `GroupSpecs`, whichever assignor it is.
+    return rows[~with_members[facts.group_index[rows]]]
 
 
 @dataclass(frozen=True)
 class GroupAssignments:
-    """Who gets what; members and topics are numbers of `GroupSpecs`.
+    """The result of an assignor; members and topics are indexes of `GroupSpecs`.
 
     Attributes:
-        slices: the assignment, partitions that are withheld included.
-        reason: of each run why it was taken from the member that could have kept it (`STAYS`: it was not).
-        withheld: whether each run has to be given up by another member first.
-        rejected: group to code and detail; such a group has no runs.
-        order_dependent: what of the runs may go to somebody else in Kafka, as it hangs on an order that the fleet does
-        not say.
-            (Only uniform and franz-go's sticky balancers are asked for that.)
-        load_bound_status: of groups that weighted-sticky has planned how it went with their bound, one of
-            `groups.assignors.weighted.weighted_groups.WORDS`.
+        slices: the assignment, including withheld partitions.
+        reason: for each slice, why the assignor revoked it from the member that could have kept it (`STAYS`: it
+        didn't).
+        withheld: for each slice, whether another member must revoke it first.
+        rejected: code and detail by group index; a rejected group has no slices.
+        order_dependent: parts of the slices whose owner depends on an order that the facts don't determine; computed
+            only for uniform and franz-go's sticky balancers.
+        load_bound_status: outcome of the load bound by group index, for groups that weighted-sticky planned (one of
+            `groups.assignors.weighted.weighted_groups.WORDS`).
     """
 
     slices: PartitionSlices
@@ -356,18 +381,18 @@ class GroupAssignments:
     order_dependent: PartitionSlices = EMPTY_SLICES
     load_bound_status: Mapping[int, str] = field(default_factory=dict)
 
-    def concat(self, other: GroupAssignments) -> GroupAssignments:
-        """This plan and that of other groups."""
+    def concat(self, assignments: GroupAssignments) -> GroupAssignments:
+        """Returns the assignments of both sets of groups."""
         return GroupAssignments(
-            self.slices.concat(other.slices),
-            np.append(self.reason, other.reason),
-            np.append(self.withheld, other.withheld),
-            self.rejected | other.rejected,
-            self.order_dependent.concat(other.order_dependent),
-            {**self.load_bound_status, **other.load_bound_status},
+            self.slices.concat(assignments.slices),
+            np.append(self.reason, assignments.reason),
+            np.append(self.withheld, assignments.withheld),
+            self.rejected | assignments.rejected,
+            self.order_dependent.concat(assignments.order_dependent),
+            {**self.load_bound_status, **assignments.load_bound_status},
         )
 
     @property
     def assigned_now(self) -> PartitionSlices:
-        """What is assigned in this round."""
+        """Slices that are assigned in this round."""
         return self.slices.take(~self.withheld)

@@ -1,21 +1,31 @@
-"""By whose rules a classic group is assigned: the client library of its leader, and its release, as its bytes tell.
+"""Finds the client library, and release, whose rules assign a classic group: those of its leader.
 
-The leader of a group runs the assignor, and writes what everybody gets; each member writes what it subscribes to. Both
-are versioned, and libraries differ in what they write where there is nothing to say: Java null, aiokafka no bytes,
-librdkafka no bytes for itself, and for others again what they have written. So the bytes that the coordinator hands out
-tell more than `client.id`, which anybody may set.
+The leader runs the assignor and writes the assignments of all members; each member writes its own subscription. Both
+are
+versioned, and libraries differ in how they encode missing values: Java writes null, aiokafka an empty string,
+librdkafka an empty string for itself and a copy of the subscription's value for other members. So the stored bytes are
+better evidence than `client.id`, which users can set.
 
-Principles, in this priority
-    1. The leader is one of the members: what it wrote for all has to fit what one of them wrote for itself.
-    2. Where several libraries fit, a default `client.id` (`groups.kernel.client_libraries`) decides.
-    3. Sure is only what bytes and default client ids say alike. One of the two makes it likely; a part of a name is a
-       guess.
+Principles, in order of priority
+    1. The leader is a member: what it wrote for all members must match what one member wrote for itself.
+    2. If several libraries match, a default `client.id` (`groups.kernel.client_libraries`) decides.
+    3. The result is sure only if bytes and default client ids agree. One of the two makes it likely; a part of a name
+       is a guess.
 
-Example: every assignment has version 0 and empty user data, which is librdkafka's way, and kafka-python's. The members'
-subscriptions have version 3, which kafka-python never writes; their client id is `billing`. So the leader runs on
-librdkafka 2.2 or newer: likely, as the name says nothing.
+Example: all assignments have version 0 and empty user data, as librdkafka and kafka-python write them. The
+subscriptions have version 3, which kafka-python never writes; the client id is `billing`. So the leader is librdkafka
+2.2 or later: likely, because the name is no evidence.
 
-What each writes was seen on a broker, release by release (`tests/unit/fingerprints.json`):
+A plan matches the group's behavior only if it follows the rules of the leader (`find_rule_source`):
+
+    sure, given, likely, guess   planned by the rules of the leader, with that confidence
+    other                        the leader follows other rules: another release was requested, its library has an
+                                 unsupported assignor, or it orders static members differently
+    unknown                      planned by the rules of Java clients, because the leader is unknown
+    broker                       the broker assigns, by its own rules; there is no leader
+    own                          an assignor that no client includes
+
+Formats, as observed on a broker, release by release (`tests/unit/fingerprints.json`):
 
     library        release    subscription            assignment       cooperative-sticky's user data
     Java           before 2.4 version 0, null         version 0, null  –
@@ -49,12 +59,12 @@ SURE, LIKELY, GUESS, UNKNOWN = ("sure", "likely", "guess", "unknown")
 
 @dataclass(frozen=True)
 class SubscriptionFormat:
-    """How a member's subscription is written.
+    """Format of a member's subscription.
 
     Attributes:
-        version: of the bytes.
-        user_data: null and empty are told apart.
-        cut_short: version 1 without the list of owned partitions that belongs to it.
+        version: version of the bytes.
+        user_data: the user data; None and empty are distinct.
+        cut_short: version 1 without the list of owned partitions that the version requires.
     """
 
     version: int
@@ -64,7 +74,7 @@ class SubscriptionFormat:
 
 @dataclass(frozen=True)
 class AssignmentFormat:
-    """How a member's assignment is written, by the leader."""
+    """Format of a member's assignment, written by the leader."""
 
     version: int
     user_data: bytes | None
@@ -72,7 +82,7 @@ class AssignmentFormat:
 
 @dataclass(frozen=True)
 class MemberBytes:
-    """What is seen of a member; `assigned` is null where it was given nothing."""
+    """What the coordinator stores of a member; `assigned` is None if it has no assignment."""
 
     member_id: str
     client_id: str | None
@@ -82,7 +92,7 @@ class MemberBytes:
 
 @dataclass(frozen=True)
 class Leader:
-    """The library of a group's leader and its releases, both null where they are not known; and how surely."""
+    """Library and releases of a group's leader, both None if unknown, and the confidence."""
 
     library: str | None
     releases: str | None
@@ -91,7 +101,18 @@ class Leader:
 
 @dataclass(frozen=True)
 class _LibraryFingerprint:
-    """A library as it writes, a row of the table above. `empty`: it writes no bytes where others write null."""
+    """Byte formats of one library, a row of the table above.
+
+    Attributes:
+        library, releases: the library and its releases; None: all releases.
+        subscribed, assigned: version of subscriptions and of assignments.
+        empty: whether the library writes empty user data where other libraries write null.
+        cut_short: see `SubscriptionFormat`.
+        cooperative: minimum size of cooperative-sticky's user data, in bytes; None: no such assignor, or no user data.
+        echoes: the assignor with which the leader copies user data from subscriptions to assignments.
+        again: whether an assignment has null user data exactly if the subscription has.
+        only: the only assignor with this format.
+    """
 
     library: str
     releases: str | None
@@ -100,43 +121,40 @@ class _LibraryFingerprint:
     empty: bool = False
     cut_short: bool = False
     cooperative: int | None = None
-    """Bytes of cooperative-sticky's user data, at least; null: it has no such assignor, or says nothing."""
     echoes: str | None = None
-    """The assignor with which it tells everybody in an assignment what it was told in the subscription."""
     again: bool = False
-    """Its assignments are null for whom subscribes with null, whatever others are."""
     only: str | None = None
-    """The one assignor with which it writes so."""
 
     def has(self, assignor: str) -> bool:
-        """Whether it brings this assignor; one that nobody brings may be anybody's own."""
+        """Checks whether the library has this assignor. An assignor that no library has can be custom in all of
+        them."""
         if self.only is not None:
             return assignor == self.only
         return assignor in LIBRARIES[self.library].assignors or assignor not in _BROUGHT
 
-    def subscribes(self, seen: SubscriptionFormat, assignor: str) -> bool:
-        """Whether it may have written this subscription."""
-        if (seen.version, seen.cut_short) != (self.subscribed, self.cut_short):
+    def subscribes(self, subscription: SubscriptionFormat, assignor: str) -> bool:
+        """Checks whether the library can have written this subscription."""
+        if (subscription.version, subscription.cut_short) != (self.subscribed, self.cut_short):
             return False
-        said = seen.user_data
-        if assignor == COOPERATIVE and said:
-            kind = _GENERATION if len(said) == _GENERATION and any(said) else _OWNED
-            return self.cooperative == kind
+        user_data = subscription.user_data
+        if assignor == COOPERATIVE and user_data:
+            size = _GENERATION if len(user_data) == _GENERATION and any(user_data) else _OWNED
+            return self.cooperative == size
         if assignor == COOPERATIVE and self.cooperative == _GENERATION:
             return False
-        return bool(said) or (said is not None) == self.empty
+        return bool(user_data) or (user_data is not None) == self.empty
 
-    def assigns(self, seen: MemberBytes, assignor: str) -> bool:
-        """Whether it may have written this member's assignment."""
-        if seen.assigned is None:
+    def assigns(self, member: MemberBytes, assignor: str) -> bool:
+        """Checks whether the library can have written this member's assignment."""
+        if member.assigned is None:
             return True
-        if seen.assigned.version != self.assigned:
+        if member.assigned.version != self.assigned:
             return False
-        said = seen.assigned.user_data
-        if said and assignor in _BROUGHT:
+        user_data = member.assigned.user_data
+        if user_data and assignor in _BROUGHT:
             return self.echoes == assignor
-        empty = seen.subscribed.user_data is not None if self.again else self.empty
-        return bool(said) or (said is not None) == empty
+        empty = member.subscribed.user_data is not None if self.again else self.empty
+        return bool(user_data) or (user_data is not None) == empty
 
 
 _GENERATION, _OWNED = 4, 8
@@ -161,66 +179,54 @@ _ORDER = [(each.library, each.releases) for each in _WRITERS]
 
 
 def find_leader(group_id: str, assignor: str, members: Sequence[MemberBytes]) -> Leader:
-    """The library of the leader of a classic group.
+    """Finds the library of the leader of a classic group.
 
     Args:
-        group_id: the group.
-        assignor: what it runs with.
-        members: all of them, as the coordinator shows them.
+        group_id: id of the group.
+        assignor: the assignor in use.
+        members: all members, as the coordinator describes them.
     """
     if all(each.assigned is None for each in members):
         return Leader(None, None, UNKNOWN)
-    leaders = [
+    writers = [
         each for each in _WRITERS if each.has(assignor) and all(each.assigns(seen, assignor) for seen in members)
     ]
     candidates: list[tuple[list[_LibraryFingerprint], Client]] = []
     for member in members:
-        fits = [each for each in leaders if each.subscribes(member.subscribed, assignor)]
-        if fits:
-            candidates.append((fits, detect_library(group_id, member.client_id, member.member_id, assignor)))
-    by_bytes = {each.library for fits, _ in candidates for each in fits}
+        matches = [each for each in writers if each.subscribes(member.subscribed, assignor)]
+        if matches:
+            candidates.append((matches, detect_library(group_id, member.client_id, member.member_id, assignor)))
+    by_bytes = {each.library for matches, _ in candidates for each in matches}
     if len(by_bytes) != 1:  # the names have to tell
         candidates = [
-            ([each for each in fits if each.library == name.library] or fits, name) for fits, name in candidates
+            ([each for each in matches if each.library == name.library] or matches, name)
+            for matches, name in candidates
         ]
-    libraries = {each.library for fits, _ in candidates for each in fits}
+    libraries = {each.library for matches, _ in candidates for each in matches}
     if len(libraries) != 1:
         return Leader(None, None, UNKNOWN)
     (library,) = libraries
-    named = all(name.library == library and name.is_certain for _, name in candidates)
-    certainty = (SURE if named else LIKELY) if len(by_bytes) == 1 else LIKELY if named else GUESS
-    return Leader(library, _joined(each.releases for fits, _ in candidates for each in fits), certainty)
+    is_default_id = all(name.library == library and name.is_certain for _, name in candidates)
+    confidence = (SURE if is_default_id else LIKELY) if len(by_bytes) == 1 else LIKELY if is_default_id else GUESS
+    return Leader(library, _joined(each.releases for matches, _ in candidates for each in matches), confidence)
 
 
 def _joined(releases: Iterable[str | None]) -> str | None:
-    """Several stretches of releases as one, from the oldest to the newest."""
-    told = sorted({each for each in releases if each}, key=[each for _, each in _ORDER].index)
-    if len(told) < 2:
-        return told[0] if told else None
-    oldest, newest = told[0], told[-1]
-    begin = "" if oldest.startswith("<") else oldest.partition("-")[0].rstrip("+")
+    """Merges ranges of releases, from the oldest to the newest."""
+    distinct = sorted({each for each in releases if each}, key=[each for _, each in _ORDER].index)
+    if len(distinct) < 2:
+        return distinct[0] if distinct else None
+    oldest, newest = distinct[0], distinct[-1]
+    start = "" if oldest.startswith("<") else oldest.partition("-")[0].rstrip("+")
     if newest.endswith("+"):
-        return f"{begin}+" if begin else None
+        return f"{start}+" if start else None
     end = newest.partition("-")[2]
-    return f"{begin}-{end}" if begin else f"<={end}"
+    return f"{start}-{end}" if start else f"<={end}"
 
-
-# DOC: By whose rules a group is planned, and how sure it is that its leader decides by them, in words.
-#
-# A row of metrics has the assignor with its release, and the leader as far as it is known. The plan is what the group
-# will do only where the two fit:
-#
-#     sure, given, likely, guess   planned by the rules of its leader, who is known so surely
-#     other                        its leader decides by other rules: another release was asked for, or its library has
-#                                  an assignor that is not known here, or lines up static members otherwise
-#     unknown                      planned by the rules of Java's clients, as nothing is known of its leader
-#     broker                       the broker assigns, by rules of its own: there is no leader
-#     own                          an assignor that comes with no client
-#
 
 GIVEN, OTHER, BROKER, OWN = "given", "other", "broker", "own"
 RULE_SOURCES = (SURE, GIVEN, LIKELY, GUESS, OTHER, UNKNOWN, BROKER, OWN)
-"""In the order in which they are told."""
+"""Kinds of rule sources, in the order of reports."""
 
 _LEADERS = {SURE: "sure", GIVEN: "as you say", LIKELY: "likely", GUESS: "a guess"}
 RULE_SOURCE_TEXTS = {
@@ -230,16 +236,16 @@ RULE_SOURCE_TEXTS = {
     BROKER: "the broker",
     OWN: "no client",
 }
-"""Each kind, behind `by the rules of`."""
+"""Text of each kind, after `by the rules of`."""
 
 _STATIC = ", with static members"
 TO_NAME = frozenset({GUESS, UNKNOWN})
-"""Where it helps to name the leader."""
+"""Kinds for which naming the leader improves the plan."""
 
 
 @dataclass(frozen=True)
 class RuleSource:
-    """By whose rules: one of RULE_SOURCES, and the same of one group in a few words."""
+    """Source of the rules that plan a group: one of `RULE_SOURCES`, and a short text."""
 
     kind: str
     text: str
@@ -248,88 +254,90 @@ class RuleSource:
 def format_leader(
     library: str | None, releases: str | None, certainty: str | None, *, static: bool = False
 ) -> str | None:
-    """What `metrics.led_by` says; null where the library is not known.
+    """Returns the text of `metrics.led_by`; None if the library is unknown.
 
     Args:
-        library, releases, certainty: of the leader, as far as they are known.
-        static: whether some members of the group are static. That is told where the library lines those up otherwise
-            than Java's clients do, so that the plan may not be what it decides.
+        library, releases, certainty: library, releases, and confidence of the leader, as far as known.
+        static: whether the group has static members. The text says so if the library orders static members differently
+            from Java clients, so that its assignment can differ from the plan.
 
     Examples:
-        >>> leader_in_words("Java", "2.8-3.3", "likely")
+        >>> format_leader("Java", "2.8-3.3", "likely")
         'Java 2.8-3.3 (likely)'
     """
     if library is None:
         return None
-    words = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
-    return words + _STATIC if static and library in STATIC_OTHERWISE else words
+    text = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
+    return text + _STATIC if static and library in STATIC_OTHERWISE else text
 
 
-def read_leader(words: str | None) -> tuple[str | None, str | None, str | None]:
-    """Library, releases and certainty, from what `format_leader` wrote.
+def read_leader(text: str | None) -> tuple[str | None, str | None, str | None]:
+    """Parses a text of `format_leader` into library, releases, and confidence.
 
     Examples:
         >>> read_leader("Java 2.8-3.3 (likely)"), read_leader("kafkajs"), read_leader(None)
         (('Java', '2.8-3.3', 'likely'), ('kafkajs', None, None), (None, None, None))
     """
-    if words is None:
+    if text is None:
         return None, None, None
-    named, _, certainty = words.removesuffix(_STATIC).partition(" (")
-    library, _, releases = named.partition(" ")
+    name, _, certainty = text.removesuffix(_STATIC).partition(" (")
+    library, _, releases = name.partition(" ")
     return library, releases or None, certainty.rstrip(")") or None
 
 
 def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
-    """By whose rules a group is planned.
+    """Returns the source of the rules by which a group is planned.
 
     Args:
-        assignor: that it is planned with, and its release (`metrics.assignor`).
-        leader: of the group (`metrics.led_by`).
+        assignor: assignor of the plan, with its release (`metrics.assignor`).
+        leader: leader of the group (`metrics.led_by`).
 
     Examples:
-        >>> whose_rules("sticky@3.3", "Java 2.8-3.3 (likely)").words
+        >>> find_rule_source("sticky@3.3", "Java 2.8-3.3 (likely)").text
         'Java 2.8-3.3 (likely), as 3.3'
-        >>> whose_rules("sticky", "kafka-python (likely)").words
+        >>> find_rule_source("sticky", "kafka-python (likely)").text
         "today's Java, but led by kafka-python (likely)"
-        >>> whose_rules("sticky", None)
-        Whose(kind='unknown', words="today's Java, leader not known")
+        >>> find_rule_source("sticky", None)
+        RuleSource(kind='unknown', text="today's Java, leader not known")
     """
     if assignor in OURS:
         return RuleSource(OWN, "no client")
     if assignor in SERVER_SIDE:
         return RuleSource(BROKER, "the broker")
-    name, at, release = assignor.partition("@")
+    name, separator, release = assignor.partition("@")
     if name not in CLIENT_SIDE:
         return RuleSource(OWN, "no client")
     library, releases, certainty = read_leader(leader)
-    rules = "today's Java" if not at else release if release in LIBRARIES else f"Java {release}"
+    rules = "today's Java" if not separator else release if release in LIBRARIES else f"Java {release}"
     if library is None:
         return RuleSource(UNKNOWN, f"{rules}, leader not known")
-    known = release == library or follows(name, library)
-    if not known or str(leader).endswith(_STATIC) or led_by(name, library, releases) != assignor:
+    is_known = release == library or follows(name, library)
+    if not is_known or str(leader).endswith(_STATIC) or led_by(name, library, releases) != assignor:
         return RuleSource(OTHER, f"{rules}, but led by {leader}")
-    as_of = f", as {rules.removeprefix(f'{library} ')}" if at and release != releases and release != library else ""
+    as_of = (
+        f", as {rules.removeprefix(f'{library} ')}" if separator and release != releases and release != library else ""
+    )
     return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
 
 
 def count_rules(rows: Iterable[tuple[str, str | None, int]]) -> Counter[str]:
-    """How many groups are planned by whose rules; rows of assignor, leader, and how many groups have both."""
-    counted: Counter[str] = Counter()
+    """Counts groups by rule source; each row has assignor, leader, and number of groups."""
+    counts: Counter[str] = Counter()
     for assignor, leader, groups in rows:
-        counted[find_rule_source(assignor, leader).kind] += groups
-    return counted
+        counts[find_rule_source(assignor, leader).kind] += groups
+    return counts
 
 
-def format_rule_sources(counted: Mapping[str, int]) -> str:
-    """The same in a line; empty where there is no group.
+def format_rule_sources(counts: Mapping[str, int]) -> str:
+    """Formats counts by rule source in one line; empty if there is no group.
 
     Examples:
-        >>> rules_in_words({"sure": 3, "unknown": 1})
+        >>> format_rule_sources({"sure": 3, "unknown": 1})
         'By the rules of their leader, sure: 3 groups; Java clients, leader not known: 1 group (--clients names it)'
     """
-    said = []
+    texts = []
     for kind in RULE_SOURCES:
-        if many := counted.get(kind, 0):
+        if num_groups := counts.get(kind, 0):
             remedy = " (--clients names it)" if kind in TO_NAME else ""
-            said.append(f"{RULE_SOURCE_TEXTS[kind]}: {many:,} group{'' if many == 1 else 's'}{remedy}")
-    return f"By the rules of {'; '.join(said)}" if said else ""
+            texts.append(f"{RULE_SOURCE_TEXTS[kind]}: {num_groups:,} group{'' if num_groups == 1 else 's'}{remedy}")
+    return f"By the rules of {'; '.join(texts)}" if texts else ""

@@ -1,7 +1,7 @@
-"""Groups planned as librdkafka's assignors plan them (`groups.assignors.librdkafka`), asked with a `GroupSpecs`.
+"""Assigns groups as librdkafka's assignors do (`groups.assignors.librdkafka`).
 
-Most groups go by runs, many at once (`librdkafka_slices`, `librdkafka_undisputed`); the others partition by partition.
-What cooperative-sticky gives back of topics that are gone, or that nobody subscribes to, is in no plan.
+Most groups are planned on slices, many at once (`librdkafka_slices`, `plan_undisputed`); other groups partition by
+partition. Partitions that cooperative-sticky returns of vanished or unsubscribed topics are in no plan.
 """
 
 from __future__ import annotations
@@ -35,81 +35,83 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
-def assign_by_librdkafka(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
-    """Plan some groups by librdkafka's `range`, `roundrobin` or `cooperative-sticky`."""
+def assign_by_librdkafka(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
+    """Assigns the selected groups by librdkafka's `range`, `roundrobin`, or `cooperative-sticky`."""
     if assignor == "roundrobin":
-        return _stays(round_robin_slices(specs, chosen))
-    plain = chosen & ~_with_racks(specs)
+        return _without_reasons(round_robin_slices(specs, selected))
+    on_slices = selected & ~_with_racks(specs)
     if assignor == "range":
-        planned = _stays(range_slices(specs, plain))
+        assignments = _without_reasons(range_slices(specs, on_slices))
     else:
-        undisputed = find_undisputed(specs, plain, specs.members.has_subscription)
-        plain, planned = undisputed.groups, plan_undisputed(specs, undisputed)
-    return planned.concat(_one_by_one(specs, assignor, chosen & ~plain))
+        undisputed = find_undisputed(specs, on_slices, specs.members.has_subscription)
+        on_slices, assignments = undisputed.groups, plan_undisputed(specs, undisputed)
+    return assignments.concat(_one_by_one(specs, assignor, selected & ~on_slices))
 
 
-def _stays(runs: PartitionSlices) -> GroupAssignments:
-    return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
+def _without_reasons(slices: PartitionSlices) -> GroupAssignments:
+    return GroupAssignments(slices, np.full(len(slices), STAYS), np.zeros(len(slices), bool), {})
 
 
 def _with_racks(specs: GroupSpecs) -> BoolArray:
-    """Groups in which racks may matter: a member has one, and so have replicas of a topic."""
-    racked = np.zeros(specs.num_groups, bool)
-    racked[specs.members.group[specs.members.rack >= 0]] = True
-    known = np.zeros(specs.num_groups, bool)
-    known[specs.topics.group[list(specs.rack_set)]] = True
-    return racked & known
+    """Returns the mask of groups in which racks might matter: a member has one, and so do replicas of a topic."""
+    has_racks = np.zeros(specs.num_groups, bool)
+    has_racks[specs.members.group[specs.members.rack >= 0]] = True
+    has_rack_sets = np.zeros(specs.num_groups, bool)
+    has_rack_sets[specs.topics.group[list(specs.rack_set)]] = True
+    return has_racks & has_rack_sets
 
 
-def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
-    """The same, partition by partition, by `range` or `cooperative-sticky`."""
-    if not chosen.any():
-        return _stays(EMPTY_SLICES)
-    reader = _Reader(specs, chosen)
+def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
+    """Assigns the selected groups partition by partition, by `range` or `cooperative-sticky`."""
+    if not selected.any():
+        return _without_reasons(EMPTY_SLICES)
+    reader = _Reader(specs, selected)
     rows: list[tuple[int, int, int, int, bool]] = []
-    refused: dict[int, tuple[str, str]] = {}
-    for at in np.flatnonzero(chosen).tolist():
-        group = reader.group(at)
-        later: Given = {}
+    rejected: dict[int, tuple[str, str]] = {}
+    for group_index in np.flatnonzero(selected).tolist():
+        group = reader.group(group_index)
+        next_round: Given = {}
         try:
             if assignor == "cooperative-sticky":
-                now, later = withhold(group, assign_sticky(group))
+                assigned, next_round = withhold(group, assign_sticky(group))
             else:
-                now = assign_ranges(group)
-        except UndefinedBehaviorError as why:
-            refused[at] = "kafka-fails", f"librdkafka's {assignor} fails here: {why}"
+                assigned = assign_ranges(group)
+        except UndefinedBehaviorError as error:
+            rejected[group_index] = "kafka-fails", f"librdkafka's {assignor} fails here: {error}"
             continue
-        reasons = _reasons(group, now, later) if later else {}
-        members, topics = reader.numbers(at)
-        for given, waits in ((now, False), (later, True)):
-            for who, partitions in given.items():
-                for topic, number in partitions:
-                    if number >= group.partitions.get(topic, 0):
+        reasons = _reasons(group, assigned, next_round) if next_round else {}
+        members, topics = reader.numbers(group_index)
+        for assignment, is_withheld in ((assigned, False), (next_round, True)):
+            for member, partitions in assignment.items():
+                for topic, partition in partitions:
+                    if partition >= group.partitions.get(topic, 0):
                         continue
-                    reason = reasons.get((topic, number), STAYS)
-                    rows.append((members[who], topics[topic], number, reason, waits))
-    whom, what, which, why_taken, withheld = np.array(rows, np.int64).reshape(-1, 5).T
-    return GroupAssignments(*as_runs(whom, what, which, why_taken, withheld.astype(bool)), refused)
+                    reason = reasons.get((topic, partition), STAYS)
+                    rows.append((members[member], topics[topic], partition, reason, is_withheld))
+    member_column, topic_column, partition_column, reason_column, withheld = np.array(rows, np.int64).reshape(-1, 5).T
+    return GroupAssignments(
+        *as_runs(member_column, topic_column, partition_column, reason_column, withheld.astype(bool)), rejected
+    )
 
 
-def _reasons(group: LibrdkafkaGroup, now: Given, later: Given) -> dict[TopicPartition, int]:
-    """Of what was taken from a member that could have kept it, why."""
-    owner = {partition: who for who, owned in read_claims(group).owned.items() for partition in owned}
+def _reasons(group: LibrdkafkaGroup, assigned: Given, withheld: Given) -> dict[TopicPartition, int]:
+    """Returns why each partition was revoked from a member that could have kept it."""
+    owner = {partition: member for member, owned in read_claims(group).owned.items() for partition in owned}
     topics, racks = {member.member_id: member.topics for member in group.members}, racks_that_matter(group)
     reasons = {}
-    for given in (now, later):
-        for who, partitions in given.items():
+    for assignment in (assigned, withheld):
+        for member, partitions in assignment.items():
             for partition in partitions:
-                had = owner.get(partition, who)
-                if had != who and partition[0] in topics[had]:
-                    reasons[partition] = BALANCING if near(group, racks, had, partition) else RACK_MISMATCH
+                previous = owner.get(partition, member)
+                if previous != member and partition[0] in topics[previous]:
+                    reasons[partition] = BALANCING if near(group, racks, previous, partition) else RACK_MISMATCH
     return reasons
 
 
 class _Reader:
-    """Groups of specs, by names."""
+    """Converts groups of the specs to librdkafka's input, with names."""
 
-    def __init__(self, specs: GroupSpecs, chosen: BoolArray) -> None:
+    def __init__(self, specs: GroupSpecs, selected: BoolArray) -> None:
         members, topics = specs.members, specs.topics
         facts = specs.facts
         self._specs = specs
@@ -119,164 +121,167 @@ class _Reader:
         groups = np.arange(specs.num_groups + 1)
         self._members, self._topics = np.searchsorted(members.group, groups), np.searchsorted(topics.group, groups)
         self._asks: dict[int, list[str]] = defaultdict(list)
-        asking = specs.subscriptions // max(len(topics), 1)
-        for key in specs.subscriptions[chosen[members.group[asking]]].tolist():
+        subscriber = specs.subscriptions // max(len(topics), 1)
+        for key in specs.subscriptions[selected[members.group[subscriber]]].tolist():
             member, topic = divmod(key, max(len(topics), 1))
             self._asks[member].append(self._names[topic])
         self._owned: dict[int, list[TopicPartition]] = defaultdict(list)
-        claims = specs.owned.take(chosen[members.group[specs.owned.member]]).expand()
+        claims = specs.owned.take(selected[members.group[specs.owned.member]]).expand()
         for member, topic, partition in zip(*(each.tolist() for each in claims.columns[:3]), strict=True):
             self._owned[member].append((self._names[topic], partition))
 
     def numbers(self, group: int) -> tuple[dict[str, int], dict[str, int]]:
-        """By name the numbers of the members and topics of a group."""
+        """Returns the indexes of the members and topics of a group, by name."""
         members, topics = (range(each[group], each[group + 1]) for each in (self._members, self._topics))
         return {self._ids[at]: at for at in members}, {self._names[at]: at for at in topics}
 
     def group(self, group: int) -> LibrdkafkaGroup:
-        """One group as librdkafka's leader has it before it."""
+        """Returns one group as librdkafka's leader sees it."""
         specs = self._specs
-        mine = sorted(range(*self._members[group : group + 2]), key=lambda at: (self._position[at], self._ids[at]))
-        members = tuple(self._member(at) for at in mine if at in self._asks)
-        numbers = self.numbers(group)[1]
+        ordered = sorted(
+            range(*self._members[group : group + 2]),
+            key=lambda topic_index: (self._position[topic_index], self._ids[topic_index]),
+        )
+        members = tuple(self._member(topic_index) for topic_index in ordered if topic_index in self._asks)
+        topic_indexes = self.numbers(group)[1]
         partitions, racks = {}, {}
         for topic in answered(members):
-            at = numbers[topic]
-            partitions[topic] = max(int(specs.topics.partitions[at]), 0)
-            if at in specs.rack_set and any(member.rack for member in members):
-                sets = [specs.rack_sets[number] for number in specs.rack_set[at].tolist()]
+            topic_index = topic_indexes[topic]
+            partitions[topic] = max(int(specs.topics.partitions[topic_index]), 0)
+            if topic_index in specs.rack_set and any(member.rack for member in members):
+                sets = [specs.rack_sets[number] for number in specs.rack_set[topic_index].tolist()]
                 racks[topic] = [frozenset(specs.racks[rack] for rack in each) for each in sets]
         return LibrdkafkaGroup(members, partitions, racks)
 
-    def _member(self, at: int) -> LibrdkafkaMember:
+    def _member(self, member_index: int) -> LibrdkafkaMember:
         members = self._specs.members
-        rack = int(members.rack[at])
+        rack = int(members.rack[member_index])
         return LibrdkafkaMember(
-            member_id=self._ids[at],
-            instance=self._instances[at],
+            member_id=self._ids[member_index],
+            instance=self._instances[member_index],
             rack=self._specs.racks[rack] if rack >= 0 else "",
-            generation=int(members.generation[at]),
-            topics=frozenset(self._asks[at]),
-            owned=tuple(self._owned.get(at, ())),
+            generation=int(members.generation[member_index]),
+            topics=frozenset(self._asks[member_index]),
+            owned=tuple(self._owned.get(member_index, ())),
         )
 
 
-# DOC: librdkafka's cooperative-sticky where nothing is in dispute (`undisputed`), many groups at once.
-#
-# Principle: everybody keeps what it owns; what nobody owns goes to whoever has least; then the fullest give to the
-# emptiest.
-#
-# What the balancing of `groups.assignors.librdkafka` comes to here
-#     - It asks for each partition whether any two members differ by two or more, and stops once they do not.
-#     - It walks over partitions from the fullest, each time the first one by topic and number of whoever has most
-# left of
-#       what it owned. As long as two members differ by two or more, that one is the fullest now, too: members that were
-#       given something have at most one more than the emptiest, and the emptiest never has less than before.
-#     - So each step of the walk moves a partition from the fullest, of these the last by id, to the emptiest, of these
-#       the first. Nobody takes that gives, no partition moves twice, and every move makes loads more even.
-#
-
-
 def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAssignments:
-    """Plan these groups."""
+    """Assigns undisputed groups by cooperative-sticky, many at once.
+
+    Principle: all members keep what they own; a partition without an owner goes to the least loaded member; then the
+    most loaded members give partitions to the least loaded.
+
+    Why counts suffice (`groups.assignors.librdkafka`)
+        - For each partition, the balancer checks whether any two members differ by two or more, and stops if not.
+        - It iterates over partitions from the most loaded member, each time the first one, by topic and partition, of
+          the member with most remaining owned partitions. While two members differ by two or more, that member is the
+          most
+          loaded: members that got partitions have at most one more than the least loaded.
+        - So each step moves a partition from the most loaded member (the last by id) to the least loaded (the first by
+          id). No member both gets and loses partitions, no partition moves twice, and every move makes loads more even.
+    """
     members, topics = specs.members, specs.topics
     name, topic_name = byte_ranks(specs.member_id), byte_ranks(specs.topic)
     subscribers = np.flatnonzero(members.has_subscription & undisputed.groups[members.group])
     group = members.group[subscribers]
-    left = _in_turn(specs, undisputed, topic_name)
-    free = np.bincount(topics.group[undisputed.topic], minlength=specs.num_groups)
-    to_member = subscribers[fill_up(group, undisputed.load[subscribers], name[subscribers], free)]
-    filled = np.zeros(len(to_member), np.int64)
-    dealt, reason, withheld = as_runs(
-        to_member, undisputed.topic[left], undisputed.partition[left], filled, filled.astype(bool)
+    order = _unassigned_order(specs, undisputed, topic_name)
+    num_unassigned = np.bincount(topics.group[undisputed.topic], minlength=specs.num_groups)
+    to_member = subscribers[fill_up(group, undisputed.load[subscribers], name[subscribers], num_unassigned)]
+    zeros = np.zeros(len(to_member), np.int64)
+    new_slices, reason, withheld = as_runs(
+        to_member, undisputed.topic[order], undisputed.partition[order], zeros, zeros.astype(bool)
     )
 
     load = undisputed.load + np.bincount(to_member, minlength=len(members))
-    from_member, turn, getter = _moves(group, subscribers, load, name, specs.num_groups)
-    kept, moved = _given(undisputed.owned, load, from_member, topic_name)
-    # The moved ones are sorted by member; each member's turns count from 0.
-    begin = np.searchsorted(moved.member, from_member)
-    moved = moved.take(begin + turn)
-    why, waits = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
-    taken, why, waits = as_runs(getter, moved.topic, moved.first, why, waits)
-    stays = np.full(len(kept), STAYS)
+    from_member, ordinal, moved_to = _find_moves(group, subscribers, load, name, specs.num_groups)
+    kept, moved = _split_kept(undisputed.owned, load, from_member, topic_name)
+    # `moved` is sorted by member; the ordinals of each member start at 0.
+    starts = np.searchsorted(moved.member, from_member)
+    moved = moved.take(starts + ordinal)
+    move_reason, move_withheld = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
+    moved_slices, move_reason, move_withheld = as_runs(moved_to, moved.topic, moved.first, move_reason, move_withheld)
+    kept_reason = np.full(len(kept), STAYS)
     return GroupAssignments(
-        kept.concat(dealt).concat(taken),
-        np.concatenate([stays, reason, why]),
-        np.concatenate([np.zeros(len(kept), bool), withheld, waits]),
+        kept.concat(new_slices).concat(moved_slices),
+        np.concatenate([kept_reason, reason, move_reason]),
+        np.concatenate([np.zeros(len(kept), bool), withheld, move_withheld]),
         {},
     )
 
 
-def _in_turn(specs: GroupSpecs, undisputed: UndisputedGroups, topic_name: IntArray) -> IntArray:
-    """What nobody owns in the order in which it is handed out, as places in it.
+def _unassigned_order(specs: GroupSpecs, undisputed: UndisputedGroups, topic_name: IntArray) -> IntArray:
+    """Returns the order in which partitions without an owner are assigned.
 
-    Where nobody owns anything that is by topic and number, elsewhere backwards, with topics as the broker answers.
+    If no member of the group owns anything, the order is by topic and partition. Otherwise it is the reverse, with
+    topics in the order of the Metadata response.
     """
     topics = specs.topics
     group = topics.group[undisputed.topic]
-    some = np.flatnonzero(topics.is_subscribed & undisputed.groups[topics.group])
-    place = topic_name.copy()
-    hashes = string_hashes(specs.facts.topic_names.to_pylist())[topics.name[some]]
-    backwards = np.zeros(specs.num_groups, bool)
-    backwards[specs.members.group[undisputed.owned.member]] = True
-    answered = answered_places(topics.group[some], topic_name[some], hashes)
-    place[some] = np.where(backwards[topics.group[some]], -answered, topic_name[some])
-    number = np.where(backwards[group], -undisputed.partition, undisputed.partition)
-    return np.lexsort((number, place[undisputed.topic], group))
+    subscribed = np.flatnonzero(topics.is_subscribed & undisputed.groups[topics.group])
+    topic_position = topic_name.copy()
+    hashes = string_hashes(specs.facts.topic_names.to_pylist())[topics.name[subscribed]]
+    is_reversed = np.zeros(specs.num_groups, bool)
+    is_reversed[specs.members.group[undisputed.owned.member]] = True
+    response_order = answered_places(topics.group[subscribed], topic_name[subscribed], hashes)
+    topic_position[subscribed] = np.where(
+        is_reversed[topics.group[subscribed]], -response_order, topic_name[subscribed]
+    )
+    partition_key = np.where(is_reversed[group], -undisputed.partition, undisputed.partition)
+    return np.lexsort((partition_key, topic_position[undisputed.topic], group))
 
 
-def _moves(
-    group: IntArray, subscribers: IntArray, load: IntArray, name: IntArray, number: int
+def _find_moves(
+    group: IntArray, subscribers: IntArray, load: IntArray, name: IntArray, num_groups: int
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Who gives, the how-manieth partition that it gives, and to whom."""
-    has, name = load[subscribers], name[subscribers]
-    size = np.maximum(np.bincount(group, minlength=number), 1)
-    quota = (np.bincount(group, has, number).astype(np.int64) // size)[group]
-    gives, gets = np.maximum(has - quota, 0), np.maximum(quota + 1 - has, 0)
-    apart = _spread(group, has, number) > 1
-    gives[~apart[group]] = gets[~apart[group]] = 0
-    high = np.repeat(np.arange(len(has)), gives)
-    turn = ranges_by_length(gives)
-    order = np.lexsort((-name[high], turn - has[high], group[high]))
-    high, turn = high[order], turn[order]
-    low = np.repeat(np.arange(len(has)), gets)
-    levels = has[low] + ranges_by_length(gets)
-    order = np.lexsort((name[low], levels, group[low]))
-    low, levels = low[order], levels[order]
-    # The n-th that gives goes with the n-th that gets, as long as they differ by two or more.
-    begins = np.searchsorted(group[low], np.arange(number + 1))
-    at = begins[group[high]] + row_numbers(group[high])
-    there = at < begins[group[high] + 1]
-    high, turn, at = high[there], turn[there], at[there]
-    moves = has[high] - turn > levels[at] + 1
-    return subscribers[high[moves]], turn[moves], subscribers[low[at[moves]]]
+    """Returns the moves: from_member, the ordinal of the lost partition, to_member."""
+    num_owned, name = load[subscribers], name[subscribers]
+    size = np.maximum(np.bincount(group, minlength=num_groups), 1)
+    quota = (np.bincount(group, num_owned, num_groups).astype(np.int64) // size)[group]
+    num_lost, num_gained = np.maximum(num_owned - quota, 0), np.maximum(quota + 1 - num_owned, 0)
+    is_uneven = _spread(group, num_owned, num_groups) > 1
+    num_lost[~is_uneven[group]] = num_gained[~is_uneven[group]] = 0
+    loser = np.repeat(np.arange(len(num_owned)), num_lost)
+    ordinal = ranges_by_length(num_lost)
+    order = np.lexsort((-name[loser], ordinal - num_owned[loser], group[loser]))
+    loser, ordinal = loser[order], ordinal[order]
+    gainer = np.repeat(np.arange(len(num_owned)), num_gained)
+    levels = num_owned[gainer] + ranges_by_length(num_gained)
+    order = np.lexsort((name[gainer], levels, group[gainer]))
+    gainer, levels = gainer[order], levels[order]
+    # The n-th losing slot is paired with the n-th getting slot while their loads differ by two or more.
+    starts = np.searchsorted(group[gainer], np.arange(num_groups + 1))
+    match = starts[group[loser]] + row_numbers(group[loser])
+    has_match = match < starts[group[loser] + 1]
+    loser, ordinal, match = loser[has_match], ordinal[has_match], match[has_match]
+    is_move = num_owned[loser] - ordinal > levels[match] + 1
+    return subscribers[loser[is_move]], ordinal[is_move], subscribers[gainer[match[is_move]]]
 
 
-def _spread(group: IntArray, has: IntArray, number: int) -> IntArray:
-    most, least = np.zeros(number, np.int64), np.full(number, np.iinfo(np.int64).max)
-    np.maximum.at(most, group, has)
-    np.minimum.at(least, group, has)
-    spread: IntArray = np.maximum(most - least, 0)
-    return spread
+def _spread(group: IntArray, num_owned: IntArray, num_groups: int) -> IntArray:
+    maximum, minimum = np.zeros(num_groups, np.int64), np.full(num_groups, np.iinfo(np.int64).max)
+    np.maximum.at(maximum, group, num_owned)
+    np.minimum.at(minimum, group, num_owned)
+    difference: IntArray = np.maximum(maximum - minimum, 0)
+    return difference
 
 
-def _given(
+def _split_kept(
     owned: PartitionSlices, load: IntArray, from_member: IntArray, topic_name: IntArray
 ) -> tuple[PartitionSlices, PartitionSlices]:
-    """What members keep of what they own, and the partitions that they give up, by member, topic and number."""
+    """Returns the slices that members keep, and the partitions that they lose, by member, topic, and partition."""
     if not len(from_member):
         return owned, EMPTY_SLICES
-    gives = np.bincount(from_member, minlength=len(load))
-    some = (gives > 0)[owned.member]
+    num_lost = np.bincount(from_member, minlength=len(load))
+    is_losing = (num_lost > 0)[owned.member]
     by_name = np.argsort(topic_name, kind="stable")
     rank = np.empty(len(by_name), np.int64)
     rank[by_name] = np.arange(len(by_name))
-    runs = owned.take(some)
-    first, rest = keep_told(
-        PartitionSlices(runs.member, rank[runs.topic], *runs.columns[2:]), load, gives, EMPTY_SLICES
+    losing = owned.take(is_losing)
+    lost, kept_ranks = keep_told(
+        PartitionSlices(losing.member, rank[losing.topic], *losing.columns[2:]), load, num_lost, EMPTY_SLICES
     )
-    first = first.expand()
-    first = first.take(np.lexsort((first.first, first.topic, first.member)))
-    kept = PartitionSlices(rest.member, by_name[rest.topic], *rest.columns[2:])
-    return owned.take(~some).concat(kept), PartitionSlices(first.member, by_name[first.topic], *first.columns[2:])
+    lost = lost.expand()
+    lost = lost.take(np.lexsort((lost.first, lost.topic, lost.member)))
+    kept = PartitionSlices(kept_ranks.member, by_name[kept_ranks.topic], *kept_ranks.columns[2:])
+    return owned.take(~is_losing).concat(kept), PartitionSlices(lost.member, by_name[lost.topic], *lost.columns[2:])

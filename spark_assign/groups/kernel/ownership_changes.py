@@ -1,25 +1,24 @@
-"""What is planned held against what is owned: what stays, what moves and why, what has to be given up first.
+"""Compares planned assignments with current ownership: partitions kept, moved (with the reason), and revoked.
 
-This is the only accounting there is. It is done on runs; what stays where it is, and what nobody owned, is never looked
-at partition by partition.
+All accounting is done here, on slices. Only topics in which partitions change their owner are expanded to partitions.
 
-Reasons of a move, the first that fits
-    topic-gone        the topic does not exist (any more)
-    partition-gone    the topic has fewer partitions (now)
-    new               nobody owned it
-    member-left       its owner has left the group
-    claim-conflict    two or more members claim it, and this one does not keep it
-    unsubscribed      its owner does not subscribe to the topic (any more)
-    unassigned        nobody gets it
-    over-quota        its owner has more than its share (sticky assignors, uniform)
-    rack-mismatch     it has no replica in its owner's rack (sticky assignors)
-    over-load         its owner has more load than its bound (weighted-sticky)
-    makes-room        another partition, that fits nowhere else, gets its place (weighted-sticky)
-    balancing         its next owner had fewer partitions (sticky assignors and uniform, differing subscriptions)
-    rebalanced        the assignor gives it to another member
+Reason of a move: the first that applies
+    topic-gone        the topic doesn't exist
+    partition-gone    the topic has fewer partitions
+    new               the partition had no owner
+    member-left       the owner left the group
+    claim-conflict    two or more members claim the partition, and this one doesn't keep it
+    unsubscribed      the owner doesn't subscribe to the topic
+    unassigned        the partition gets no owner
+    over-quota        the owner has more than its share (sticky assignors, uniform)
+    rack-mismatch     the partition has no replica in the owner's rack (sticky assignors)
+    over-load         the owner has more load than its bound (weighted-sticky)
+    makes-room        the partition frees capacity for one that fits nowhere else (weighted-sticky)
+    balancing         the next owner had fewer partitions (sticky assignors and uniform, different subscriptions)
+    rebalanced        the assignor assigns the partition to another member
 
-What has to be given up (KIP-429): what a living member loses, and, of what is withheld, also what its owner gets back
-(partitions that two members claim are given up by both, `CooperativeStickyAssignor`).
+Revocations (KIP-429): what a live owner loses and, of withheld partitions, also what their owner gets again (a
+partition that two members claim is revoked by both, `CooperativeStickyAssignor`).
 """
 
 from __future__ import annotations
@@ -38,12 +37,14 @@ from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlice
 from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
 
 NO_MEMBER = -1
+"""Member index of partitions without an owner."""
 
 REASONS = (
     *("topic-gone", "partition-gone", "new", "member-left", "claim-conflict", "unsubscribed", "unassigned"),
     *("over-quota", "rack-mismatch", "balancing", "over-load", "makes-room", "rebalanced"),
 )
-_TAKEN = {
+"""Reasons of a move, in the order of precedence."""
+_REVOKE_REASONS = {
     OVER_QUOTA: "over-quota",
     RACK_MISMATCH: "rack-mismatch",
     BALANCING: "balancing",
@@ -51,21 +52,22 @@ _TAKEN = {
     MAKES_ROOM: "makes-room",
 }
 
-_TOGETHER = 2_000_000
-"""So many partitions, about, are looked at one by one together."""
+_PARTITIONS_PER_BATCH = 2_000_000
+"""Approximate number of partitions that are expanded at once, which bounds the memory."""
 
 
 @dataclass(frozen=True)
 class Ownership:
-    """What is owned and what is planned, of many groups.
+    """Current ownership and planned assignment of many groups.
 
     Attributes:
-        num_groups: how many.
-        topic_group, partitions: of each topic its group and its number of partitions; -1: there is no such topic.
-        owned: what living members own; no member owns a partition twice.
-        departed: what members that have left owned; members are numbers of their own.
-        assigned: what is assigned in this round.
-        withheld: what its next owner gets a round later.
+        num_groups: number of groups.
+        topic_group: group index of each topic.
+        partitions: number of partitions of each topic; -1 for an unknown topic.
+        owned: partitions that live members own; a member owns a partition at most once.
+        departed: partitions that departed members owned; their member indexes are separate from those of live members.
+        assigned: partitions that are assigned in this round.
+        withheld: partitions that their next owner gets in the following round.
     """
 
     num_groups: int
@@ -76,26 +78,27 @@ class Ownership:
     assigned: PartitionSlices
     withheld: PartitionSlices
 
-    def sum_by_group(self, topic: IntArray, number: IntArray) -> IntArray:
-        """Numbers of topics added up by group."""
-        return np.bincount(self.topic_group[topic], number, self.num_groups).astype(np.int64)
+    def sum_by_group(self, topic: IntArray, values: IntArray) -> IntArray:
+        """Returns the sum of one value per topic index, by group."""
+        return np.bincount(self.topic_group[topic], values, self.num_groups).astype(np.int64)
 
 
-# --- how many -----------------------------------------------------------------------------------------------------
+# --- counts -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class OwnershipCounts:
-    """Partitions of each group.
+    """Number of partitions per group. Shape of each array: (num_groups,).
 
     Attributes:
-        owned: that living members own, each claim for itself.
-        kept: of those, that stay with their claimer.
-        returned: of those, that their claimer gives up and gets back.
-        owned_and_assigned: owned by anybody, living or not, and assigned or withheld now.
-        live_owned_and_assigned: of those, owned by a living member.
-        topic_gone, out_of_range: claimed, of topics that do not exist, or behind the end of their topic.
-        conflicts: claimed by two living members or more.
+        owned: owned by live members, counting each claim.
+        kept: of `owned`, those that stay with their owner.
+        returned: of `owned`, those that the owner revokes and gets again in the next round.
+        owned_and_assigned: owned by any member, live or departed, and now assigned or withheld.
+        live_owned_and_assigned: of these, owned by a live member.
+        topic_gone: owned, of topics that don't exist.
+        out_of_range: owned, with a partition index beyond the topic's partition count.
+        conflicts: owned by two or more live members.
     """
 
     owned: IntArray
@@ -108,86 +111,90 @@ class OwnershipCounts:
     conflicts: IntArray
 
 
-def count_changes(held: Ownership) -> OwnershipCounts:
-    """How much stays, and what is odd about what is owned."""
-    claims = held.owned
-    partitions = held.partitions[claims.topic]
-    fitting = -(-(np.maximum(partitions, 0) - claims.first) // claims.step)
-    below, gone = np.clip(fitting, 0, claims.count), partitions < 0
-    there, living = _still_there(held)
+def count_changes(ownership: Ownership) -> OwnershipCounts:
+    """Counts kept, returned, and irregular partitions per group."""
+    owned = ownership.owned
+    partitions = ownership.partitions[owned.topic]
+    fitting = -(-(np.maximum(partitions, 0) - owned.first) // owned.step)
+    in_range, is_unknown = np.clip(fitting, 0, owned.count), partitions < 0
+    num_assigned, num_live_assigned = _count_owned_and_assigned(ownership)
     return OwnershipCounts(
-        owned=held.sum_by_group(claims.topic, claims.count),
-        kept=_in_both(held, held.assigned),
-        returned=_in_both(held, held.withheld),
-        owned_and_assigned=there,
-        live_owned_and_assigned=living,
-        topic_gone=held.sum_by_group(claims.topic[gone], claims.count[gone]),
-        out_of_range=held.sum_by_group(claims.topic[~gone], (claims.count - below)[~gone]),
-        conflicts=_conflicts(held),
+        owned=ownership.sum_by_group(owned.topic, owned.count),
+        kept=_count_common(ownership, ownership.assigned),
+        returned=_count_common(ownership, ownership.withheld),
+        owned_and_assigned=num_assigned,
+        live_owned_and_assigned=num_live_assigned,
+        topic_gone=ownership.sum_by_group(owned.topic[is_unknown], owned.count[is_unknown]),
+        out_of_range=ownership.sum_by_group(owned.topic[~is_unknown], (owned.count - in_range)[~is_unknown]),
+        conflicts=_conflicts(ownership),
     )
 
 
-def _in_both(held: Ownership, planned: PartitionSlices) -> IntArray:
-    """How many partitions members claim and have in these runs, too."""
-    claim, run = _pairs(held.owned, planned)
-    some, others = held.owned.take(claim), planned.take(run)
-    return held.sum_by_group(some.topic, count_common_terms(*some.columns[2:], *others.columns[2:]))
+def _count_common(ownership: Ownership, planned: PartitionSlices) -> IntArray:
+    """Returns the number of owned partitions, per group, that the same member has in `planned`."""
+    owned_index, planned_index = _match_slices(ownership.owned, planned)
+    owned, assigned = ownership.owned.take(owned_index), planned.take(planned_index)
+    return ownership.sum_by_group(owned.topic, count_common_terms(*owned.columns[2:], *assigned.columns[2:]))
 
 
-def _pairs(claims: PartitionSlices, planned: PartitionSlices) -> tuple[IntArray, IntArray]:
-    """Every claim with every planned run of the same member and topic."""
-    size = int(max(claims.topic.max(initial=0), planned.topic.max(initial=0))) + 1
-    key, sought = planned.member * size + planned.topic, claims.member * size + claims.topic
+def _match_slices(owned: PartitionSlices, planned: PartitionSlices) -> tuple[IntArray, IntArray]:
+    """Returns index pairs of owned and planned slices with the same member and topic."""
+    size = int(max(owned.topic.max(initial=0), planned.topic.max(initial=0))) + 1
+    key, sought = planned.member * size + planned.topic, owned.member * size + owned.topic
     order = np.argsort(key, kind="stable")
     begin = np.searchsorted(key[order], sought)
-    number = np.searchsorted(key[order], sought, "right") - begin
-    claim = np.repeat(np.arange(len(claims)), number)
-    return claim, order[begin[claim] + ranges_by_length(number)]
+    num_matches = np.searchsorted(key[order], sought, "right") - begin
+    owned_index = np.repeat(np.arange(len(owned)), num_matches)
+    return owned_index, order[begin[owned_index] + ranges_by_length(num_matches)]
 
 
-def _still_there(held: Ownership) -> tuple[IntArray, IntArray]:
-    """Partitions that were owned and are assigned: by anybody, and by living members.
+def _count_owned_and_assigned(ownership: Ownership) -> tuple[IntArray, IntArray]:
+    """Returns the number of partitions, per group, that were owned and are assigned: by any member, and by live
+    members.
 
-    Topics are counted as a whole where all of their partitions are assigned and no claims meet.
+    Topics are counted without expanding them if all of their partitions are assigned and no claims overlap.
     """
-    target = held.assigned.concat(held.withheld)
-    owned = held.owned.concat(held.departed)
-    assigned = np.bincount(target.topic, target.count, len(held.partitions)).astype(np.int64)
-    odd = (assigned > 0) & (assigned != held.partitions)
-    odd[owned.topic[owned.last >= held.partitions[owned.topic]]] = True
-    odd[crossing_topics(owned)] = True
-    whole = (assigned > 0) & ~odd
+    target = ownership.assigned.concat(ownership.withheld)
+    owned = ownership.owned.concat(ownership.departed)
+    assigned = np.bincount(target.topic, target.count, len(ownership.partitions)).astype(np.int64)
+    needs_expansion = (assigned > 0) & (assigned != ownership.partitions)
+    needs_expansion[owned.topic[owned.last >= ownership.partitions[owned.topic]]] = True
+    needs_expansion[crossing_topics(owned)] = True
+    is_complete = (assigned > 0) & ~needs_expansion
     counts = []
-    for some in (owned, held.owned):
-        alike = some.take(whole[some.topic])
-        there = held.sum_by_group(alike.topic, alike.count)
+    for slices in (owned, ownership.owned):
+        complete = slices.take(is_complete[slices.topic])
+        num_assigned = ownership.sum_by_group(complete.topic, complete.count)
         keys = np.intersect1d(
-            some.take(odd[some.topic]).expand().partition_keys, target.take(odd[target.topic]).expand().partition_keys
+            slices.take(needs_expansion[slices.topic]).expand().partition_keys,
+            target.take(needs_expansion[target.topic]).expand().partition_keys,
         )
-        counts.append(there + held.sum_by_group(keys >> PARTITION_BITS, np.ones(len(keys), np.int64)))
+        counts.append(num_assigned + ownership.sum_by_group(keys >> PARTITION_BITS, np.ones(len(keys), np.int64)))
     return counts[0], counts[1]
 
 
-def _conflicts(held: Ownership) -> IntArray:
-    meeting = np.zeros(len(held.partitions), bool)
-    meeting[crossing_topics(held.owned)] = True
-    keys = np.sort(held.owned.take(meeting[held.owned.topic]).expand().partition_keys)
+def _conflicts(ownership: Ownership) -> IntArray:
+    """Returns the number of partitions, per group, that two or more live members claim."""
+    meeting = np.zeros(len(ownership.partitions), bool)
+    meeting[crossing_topics(ownership.owned)] = True
+    keys = np.sort(ownership.owned.take(meeting[ownership.owned.topic]).expand().partition_keys)
     again = np.unique(keys[1:][keys[1:] == keys[:-1]])
-    return held.sum_by_group(again >> PARTITION_BITS, np.ones(len(again), np.int64))
+    return ownership.sum_by_group(again >> PARTITION_BITS, np.ones(len(again), np.int64))
 
 
-# --- which --------------------------------------------------------------------------------------------------------
+# --- moves --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Changes of owner, as runs.
+    """Changes of ownership, as slices.
 
     Attributes:
-        topic, first, step, count: the run.
-        from_member: who loses it; a member that has left is `members` and its number; `NO_MEMBER` where nobody owned
-        it. to_member: who gets it, `NO_MEMBER` where nobody does.
-        reason: a place in `REASONS`.
+        topic, first, step, count: the slice.
+        from_member: member that loses the slice; `num_members + index` for a departed member; `NO_MEMBER` if it had no
+            owner.
+        to_member: member that gets the slice; `NO_MEMBER` if none does.
+        reason: index into `REASONS`.
     """
 
     topic: IntArray
@@ -201,160 +208,185 @@ class Moves:
     def __len__(self) -> int:
         return len(self.topic)
 
-    def take(self, chosen: BoolArray) -> Moves:
-        """Some of them."""
-        return Moves(*(column[chosen] for column in self.columns))
+    def take(self, mask: BoolArray) -> Moves:
+        """Returns the moves that the mask selects."""
+        return Moves(*(column[mask] for column in self.columns))
 
     @property
     def columns(self) -> tuple[IntArray, ...]:
-        """The columns."""
+        """All columns, in the order of the fields."""
         return self.topic, self.first, self.step, self.count, self.from_member, self.to_member, self.reason
 
 
 @dataclass(frozen=True)
 class SubscriptionIndex:
-    """Who subscribes to what: member * topics + topic, ascending; and the number of members that are not gone."""
+    """Lookup of subscriptions.
+
+    Attributes:
+        pairs: sorted keys: member * topics + topic.
+        topics: number of topics.
+        members: number of live members.
+    """
 
     pairs: IntArray
     topics: int
     members: int
 
     def contains(self, member: IntArray, topic: IntArray) -> BoolArray:
-        """Whether each member subscribes to the topic beside it."""
-        sought = member * self.topics + topic
+        """Returns whether each member subscribes to the topic at the same position."""
+        keys = member * self.topics + topic
         if not len(self.pairs):
-            return np.zeros(len(sought), bool)
-        at = np.minimum(np.searchsorted(self.pairs, sought), len(self.pairs) - 1)
-        return np.asarray(self.pairs[at] == sought, bool)
+            return np.zeros(len(keys), bool)
+        index = np.minimum(np.searchsorted(self.pairs, keys), len(self.pairs) - 1)
+        return np.asarray(self.pairs[index] == keys, bool)
 
 
-def list_changes(held: Ownership, taken: IntArray, subscribed: SubscriptionIndex) -> Iterator[tuple[Moves, Moves]]:
-    """Every change of owner, and what living members have to give up.
+def list_changes(
+    ownership: Ownership, reasons: IntArray, subscribed: SubscriptionIndex
+) -> Iterator[tuple[Moves, Moves]]:
+    """Lists every change of ownership, and what live members must revoke.
 
     Args:
-        held: what is owned and planned.
-        taken: of each run of `given`, then of `withheld`, why it was taken from the member that could have kept it.
-        subscribed: who subscribes to what.
+        ownership: current ownership and planned assignment.
+        reasons: for each slice of `assigned`, then of `withheld`, why the assignor revoked it from the member that
+            could have kept it.
+        subscribed: lookup of subscriptions.
 
     Yields:
-        moves, and revocations: `from_member` gives up what `to_member` (possibly itself, or nobody) has next.
+        moves, and revocations: `from_member` revokes what `to_member` (possibly itself, or `NO_MEMBER`) has next.
     """
-    target = held.assigned.concat(held.withheld)
-    late = np.append(np.zeros(len(held.assigned), bool), np.ones(len(held.withheld), bool))
-    claims = held.owned.concat(PartitionSlices(held.departed.member + subscribed.members, *held.departed.columns[1:]))
-    anybody = np.zeros(len(held.partitions), bool)
-    anybody[claims.topic] = True
-    fresh = ~anybody[target.topic]
-    new = np.full(int(fresh.sum()), REASONS.index("new"))
+    target = ownership.assigned.concat(ownership.withheld)
+    is_withheld = np.append(np.zeros(len(ownership.assigned), bool), np.ones(len(ownership.withheld), bool))
+    owned = ownership.owned.concat(
+        PartitionSlices(ownership.departed.member + subscribed.members, *ownership.departed.columns[1:])
+    )
+    has_owner = np.zeros(len(ownership.partitions), bool)
+    has_owner[owned.topic] = True
+    is_new = ~has_owner[target.topic]
+    new_reason = np.full(int(is_new.sum()), REASONS.index("new"))
     yield (
-        Moves(*target.take(fresh).columns[1:], np.full(len(new), NO_MEMBER), target.member[fresh], new),
+        Moves(*target.take(is_new).columns[1:], np.full(len(new_reason), NO_MEMBER), target.member[is_new], new_reason),
         Moves(*(np.empty(0, np.int64) for _ in range(7))),
     )
-    stays_claim, stays_target = find_kept(claims, target, late)
-    target, late, taken = (
-        target.take(~fresh & ~stays_target),
-        late[~fresh & ~stays_target],
-        taken[~fresh & ~stays_target],
+    owned_stays, target_stays = find_kept(owned, target, is_withheld)
+    target, is_withheld, reasons = (
+        target.take(~is_new & ~target_stays),
+        is_withheld[~is_new & ~target_stays],
+        reasons[~is_new & ~target_stays],
     )
-    claims = claims.take(~stays_claim)
-    for claim, run in _portions(claims, target):
-        yield _one_by_one(held, claims.take(claim), target.take(run), late[run], taken[run], subscribed)
+    owned = owned.take(~owned_stays)
+    for owned_mask, target_mask in _topic_batches(owned, target):
+        yield _compare_partitions(
+            ownership,
+            owned.take(owned_mask),
+            target.take(target_mask),
+            is_withheld[target_mask],
+            reasons[target_mask],
+            subscribed,
+        )
 
 
-def find_kept(claims: PartitionSlices, target: PartitionSlices, late: BoolArray) -> tuple[BoolArray, BoolArray]:
-    """The claims and the planned runs that are one and the same, where nobody else claims or gets anything of it."""
-    # Where claims are in conflict Kafka may give one partition to two members.
-    meeting = np.union1d(crossing_topics(claims), crossing_topics(target))
-    claim, run = match_equal_slices(claims, target)
-    fine = ~np.isin(claims.topic[claim], meeting) & ~late[run]
-    stays_claim, stays_target = np.zeros(len(claims), bool), np.zeros(len(target), bool)
-    stays_claim[claim[fine]] = stays_target[run[fine]] = True
-    return stays_claim, stays_target
+def find_kept(owned: PartitionSlices, target: PartitionSlices, is_withheld: BoolArray) -> tuple[BoolArray, BoolArray]:
+    """Returns masks of the owned and the planned slices that are equal, in topics without overlapping slices."""
+    # If claims conflict, Kafka might assign one partition to two members.
+    overlapping = np.union1d(crossing_topics(owned), crossing_topics(target))
+    owned_index, target_index = match_equal_slices(owned, target)
+    is_kept = ~np.isin(owned.topic[owned_index], overlapping) & ~is_withheld[target_index]
+    owned_stays, target_stays = np.zeros(len(owned), bool), np.zeros(len(target), bool)
+    owned_stays[owned_index[is_kept]] = target_stays[target_index[is_kept]] = True
+    return owned_stays, target_stays
 
 
-def _portions(claims: PartitionSlices, target: PartitionSlices) -> Iterator[tuple[BoolArray, BoolArray]]:
-    """The topics in portions of bounded size."""
-    topics = int(max(claims.topic.max(initial=-1), target.topic.max(initial=-1))) + 1
+def _topic_batches(owned: PartitionSlices, target: PartitionSlices) -> Iterator[tuple[BoolArray, BoolArray]]:
+    """Yields masks of owned and planned slices for batches of topics of bounded size."""
+    topics = int(max(owned.topic.max(initial=-1), target.topic.max(initial=-1))) + 1
     if not topics:
         return
-    rows = np.bincount(claims.topic, claims.count, topics) + np.bincount(target.topic, target.count, topics)
-    portion = (np.cumsum(rows) // _TOGETHER).astype(np.int64)
-    for each in np.unique(portion[rows > 0]).tolist():
-        yield portion[claims.topic] == each, portion[target.topic] == each
+    rows = np.bincount(owned.topic, owned.count, topics) + np.bincount(target.topic, target.count, topics)
+    topic_batch = (np.cumsum(rows) // _PARTITIONS_PER_BATCH).astype(np.int64)
+    for batch in np.unique(topic_batch[rows > 0]).tolist():
+        yield topic_batch[owned.topic] == batch, topic_batch[target.topic] == batch
 
 
-def _one_by_one(
-    held: Ownership,
-    claims: PartitionSlices,
+def _compare_partitions(
+    ownership: Ownership,
+    owned: PartitionSlices,
     target: PartitionSlices,
-    late: BoolArray,
-    taken: IntArray,
+    is_withheld: BoolArray,
+    reasons: IntArray,
     subscribed: SubscriptionIndex,
 ) -> tuple[Moves, Moves]:
-    """Partition by partition: every claim with every planned owner of the same partition."""
-    before, now = claims.expand(), target.expand()
-    by_key = np.argsort(now.partition_keys, kind="stable")
-    keys = now.partition_keys[by_key]
-    late, taken = np.repeat(late, target.count)[by_key], np.repeat(taken, target.count)[by_key]
-    owners = now.member[by_key]
-    begin = np.searchsorted(keys, before.partition_keys)
-    number = np.searchsorted(keys, before.partition_keys, "right") - begin
-    row = np.repeat(np.arange(len(before)), np.maximum(number, 1))
-    at = begin[row] + ranges_by_length(np.maximum(number, 1))
-    found = (number > 0)[row]
-    at = np.where(found, at, len(keys))
-    _, place, times = np.unique(before.partition_keys, return_inverse=True, return_counts=True)
-    unowned = ~np.isin(keys, before.partition_keys)
-    from_member = np.append(before.member[row], np.full(int(unowned.sum()), NO_MEMBER))
-    to_member = np.append(np.append(owners, NO_MEMBER)[at], owners[unowned])
-    key = np.append(before.partition_keys[row], keys[unowned])
-    claimers = np.append(times[place][row] if len(row) else row, np.zeros(int(unowned.sum()), np.int64))
-    why = np.append(np.append(taken, 0)[at], taken[unowned])
-    is_late = np.append(np.append(late, False)[at], late[unowned])
+    """Compares partition by partition: every claim with every planned owner of the same partition."""
+    current, planned = owned.expand(), target.expand()
+    by_key = np.argsort(planned.partition_keys, kind="stable")
+    keys = planned.partition_keys[by_key]
+    is_withheld, reasons = np.repeat(is_withheld, target.count)[by_key], np.repeat(reasons, target.count)[by_key]
+    owners = planned.member[by_key]
+    begin = np.searchsorted(keys, current.partition_keys)
+    num_owners = np.searchsorted(keys, current.partition_keys, "right") - begin
+    row = np.repeat(np.arange(len(current)), np.maximum(num_owners, 1))
+    next_index = begin[row] + ranges_by_length(np.maximum(num_owners, 1))
+    has_next = (num_owners > 0)[row]
+    next_index = np.where(has_next, next_index, len(keys))
+    _, key_index, claim_counts = np.unique(current.partition_keys, return_inverse=True, return_counts=True)
+    is_new = ~np.isin(keys, current.partition_keys)
+    from_member = np.append(current.member[row], np.full(int(is_new.sum()), NO_MEMBER))
+    to_member = np.append(np.append(owners, NO_MEMBER)[next_index], owners[is_new])
+    key = np.append(current.partition_keys[row], keys[is_new])
+    claimers = np.append(claim_counts[key_index][row] if len(row) else row, np.zeros(int(is_new.sum()), np.int64))
+    revoke_reason = np.append(np.append(reasons, 0)[next_index], reasons[is_new])
+    is_returned = np.append(np.append(is_withheld, False)[next_index], is_withheld[is_new])
     topic, partition = key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1)
-    reason = _reason(held, topic, partition, from_member, to_member, claimers, why, subscribed)
+    reason = _find_reason(ownership, topic, partition, from_member, to_member, claimers, revoke_reason, subscribed)
     changes = from_member != to_member
-    living = (from_member >= 0) & (from_member < subscribed.members)
-    to_revoke = living & (changes | is_late)
+    is_live = (from_member >= 0) & (from_member < subscribed.members)
+    to_revoke = is_live & (changes | is_returned)
     columns = (topic, partition, from_member, to_member, reason)
-    return _moves(*(each[changes] for each in columns)), _moves(*(each[to_revoke] for each in columns))
+    return _to_moves(*(column[changes] for column in columns)), _to_moves(*(column[to_revoke] for column in columns))
 
 
-def _reason(
-    held: Ownership,
+def _find_reason(
+    ownership: Ownership,
     topic: IntArray,
     partition: IntArray,
     from_member: IntArray,
     to_member: IntArray,
     claimers: IntArray,
-    taken: IntArray,
+    revoke_reason: IntArray,
     subscribed: SubscriptionIndex,
 ) -> IntArray:
-    partitions = held.partitions[topic]
-    asks = subscribed.contains(np.where(from_member < subscribed.members, from_member, 0), topic)
-    first_that_fits = {
+    """Returns the reason of each move, as an index into `REASONS`."""
+    partitions = ownership.partitions[topic]
+    is_subscribed = subscribed.contains(np.where(from_member < subscribed.members, from_member, 0), topic)
+    conditions = {
         "topic-gone": partitions < 0,
         "partition-gone": partition >= partitions,
         "new": from_member == NO_MEMBER,
         "member-left": from_member >= subscribed.members,
         "claim-conflict": claimers > 1,
-        "unsubscribed": ~asks,
+        "unsubscribed": ~is_subscribed,
         "unassigned": to_member == NO_MEMBER,
-        **{name: taken == code for code, name in _TAKEN.items()},
+        **{name: revoke_reason == code for code, name in _REVOKE_REASONS.items()},
     }
-    codes = [REASONS.index(name) for name in first_that_fits]
-    return np.select(list(first_that_fits.values()), codes, REASONS.index("rebalanced")).astype(np.int64)
+    codes = [REASONS.index(name) for name in conditions]
+    return np.select(list(conditions.values()), codes, REASONS.index("rebalanced")).astype(np.int64)
 
 
-def _moves(topic: IntArray, partition: IntArray, from_member: IntArray, to_member: IntArray, reason: IntArray) -> Moves:
-    """Rows in any order, as runs."""
+def _to_moves(
+    topic: IntArray, partition: IntArray, from_member: IntArray, to_member: IntArray, reason: IntArray
+) -> Moves:
+    """Returns single-partition moves, in any order, as slices."""
     order = np.lexsort((partition, reason, to_member, from_member, topic))
     topic, partition, from_member, to_member, reason = (
-        each[order] for each in (topic, partition, from_member, to_member, reason)
+        column[order] for column in (topic, partition, from_member, to_member, reason)
     )
-    new = starts_new_key(topic) | starts_new_key(from_member) | starts_new_key(to_member) | starts_new_key(reason)
-    key = np.cumsum(new, dtype=np.int64)
-    # A pair of owners comes twice where Kafka gives a partition twice; it is one change.
+    starts_slice = (
+        starts_new_key(topic) | starts_new_key(from_member) | starts_new_key(to_member) | starts_new_key(reason)
+    )
+    key = np.cumsum(starts_slice, dtype=np.int64)
+    # If Kafka assigns a partition twice, the same pair of owners occurs twice; it is one change.
     run, first, step, count = compress_sorted(key, partition)
-    begin = np.flatnonzero(new)[run - 1] if len(run) else run
-    return Moves(topic[begin], first, step, count, from_member[begin], to_member[begin], reason[begin])
+    slice_start = np.flatnonzero(starts_slice)[run - 1] if len(run) else run
+    return Moves(
+        topic[slice_start], first, step, count, from_member[slice_start], to_member[slice_start], reason[slice_start]
+    )

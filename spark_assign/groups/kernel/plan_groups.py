@@ -1,14 +1,23 @@
-"""One pass over whole groups: facts in, everything that is decided out, as rows of one table.
+"""The planning pass: the facts of complete groups in, tagged rows of one table out.
 
-A row of the answer is tagged by its `kind`:
+The `kind` of a row says which columns it uses:
 
-    assigned     member_id, topic, first, step, count: a run of the plan
-    withheld     the same: its next owner gets it in the round after this one
-    order_dependent  the same, of what is assigned or withheld: who gets it hangs on an order that the facts do not say
-    changed_topic  a topic in which a partition changes its owner: partitions, members, member_flags, owned, planned
-                 (`changed_topics`), and the messages per second that are written to each of its partitions (loads)
-    metrics      assignor and the figures of a group
-    rejected     code, detail: a group that cannot be planned
+    assigned         member_id, topic, first, step, count: a slice that the member is assigned in this round
+    withheld         the same: a slice that its next owner gets in the following round
+    order_dependent  the same: an assigned or withheld slice whose owner depends on an order that the facts
+                     don't determine
+    changed_topic    a topic in which a partition changes its owner: topic, partitions, member_ids, member_flags, owned,
+                     planned (`changed_topics`), and loads (messages/s written to each partition; null if unknown)
+    metrics          assignor and the metrics of one group
+    rejected         code, detail: a group that can't be planned
+
+Steps of `plan_groups`
+    1. Index the facts and find the groups that have faults.
+    2. Read the specs of the valid groups.
+    3. Select the assignor of each group.
+    4. Assign, one assignor at a time, many groups side by side.
+    5. Compare the assignments with the current ownership.
+    6. Emit the rows of the requested kinds.
 """
 
 from __future__ import annotations
@@ -38,7 +47,7 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
 CONFIGURED = "configured"
-"""In place of a name: the assignor that each group is configured with."""
+"""Placeholder for an assignor name: plan each group with the assignor that it is configured with."""
 
 ASSIGNED, WITHHELD, ORDER_DEPENDENT, CHANGED_TOPIC, METRICS, REJECTED = (
     *("assigned", "withheld", "order_dependent", "changed_topic", "metrics", "rejected"),
@@ -80,26 +89,26 @@ COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
     METRICS: tuple(METRIC_COLUMNS),
     REJECTED: ("code", "detail"),
 }
-"""The columns that a row of each kind uses, beside cluster, group_id and kind."""
+"""Columns that a row of each kind uses, in addition to cluster, group_id, and kind."""
 
 
 def columns_of(kinds: Collection[str]) -> list[str]:
-    """Those columns of `PLAN_ROWS` that rows of these kinds use."""
+    """Returns the columns of `PLAN_ROWS` that rows of these kinds use, in schema order."""
     used = {"cluster", "group_id", "kind"}.union(*(COLUMNS_BY_KIND[kind] for kind in kinds))
     return [name for name in PLAN_ROWS.names if name in used]
 
 
 @dataclass(frozen=True)
 class PlanParams:
-    """What is asked of a fleet's groups.
+    """Parameters of one planning pass.
 
     Attributes:
-        patterns: shell patterns over group_id and an assignor's name, or `CONFIGURED`; the first that fits decides.
-        registered: the names of all assignors there are.
-        custom: those that plan one group at a time.
-        required_kinds: the kinds of rows to answer with.
-        racks_known: whether the fleet says where replicas are.
-        loads_known: whether it says what goes through partitions.
+        patterns: pairs of a shell pattern over group_id and an assignor name (or `CONFIGURED`). The first match wins.
+        registered: names of all registered assignors.
+        custom: user-defined assignors by name; each plans one group at a time.
+        required_kinds: kinds of rows to emit.
+        racks_known: whether the fleet has replicas and brokers.
+        loads_known: whether the fleet has partition loads.
     """
 
     patterns: tuple[tuple[str, str], ...]
@@ -110,94 +119,114 @@ class PlanParams:
     loads_known: bool = False
 
 
-def plan_groups(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts (`groups.kernel.facts`), in tables with the columns of `PLAN_ROWS` in
-    use."""
-    schema = pa.schema([PLAN_ROWS.field(name) for name in columns_of(question.required_kinds)])
-    for kind, rows in _answer(facts, question):
+def plan_groups(table: pa.Table, params: PlanParams) -> Iterator[pa.Table]:
+    """Plans all groups of a fact table.
+
+    Args:
+        table: facts of complete groups (`groups.kernel.facts`).
+        params: parameters of the pass.
+
+    Yields:
+        tables of tagged rows, with the columns of `PLAN_ROWS` that the required kinds use.
+    """
+    schema = pa.schema([PLAN_ROWS.field(name) for name in columns_of(params.required_kinds)])
+    for kind, rows in _plan_rows(table, params):
         yield tagged_table(kind, rows, schema)
 
 
-def _answer(facts: pa.Table, question: PlanParams) -> Iterator[tuple[str, pa.Table]]:
-    told = index_facts(facts)
-    faults = find_faults(told)
-    specs = read_group_specs(told, set(faults))
-    assignor, refused = select_assignors(specs, question)
-    planned = assign_groups(specs, assignor, question)
-    refused |= planned.rejected
-    if REJECTED in question.required_kinds:
-        yield REJECTED, rejected_table(told, faults)
-        yield REJECTED, _refusals(specs, refused)
-    fine = np.array([name is not None for name in assignor], bool)
-    fine[list(planned.rejected)] = False
-    if ASSIGNED in question.required_kinds:
-        yield ASSIGNED, _run_rows(specs, planned.assigned_now)
-    if WITHHELD in question.required_kinds:
-        yield WITHHELD, _run_rows(specs, planned.slices.take(planned.withheld))
-    if ORDER_DEPENDENT in question.required_kinds:
-        yield ORDER_DEPENDENT, _run_rows(specs, planned.order_dependent)
-    compared = read_ownership(specs, planned.assigned_now, planned.slices.take(planned.withheld), fine)
-    if METRICS in question.required_kinds:
+def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Table]]:
+    facts = index_facts(table)
+    faults = find_faults(facts)
+    specs = read_group_specs(facts, set(faults))
+    assignor, rejected = select_assignors(specs, params)
+    assignments = assign_groups(specs, assignor, params)
+    rejected |= assignments.rejected
+    if REJECTED in params.required_kinds:
+        yield REJECTED, rejected_table(facts, faults)
+        yield REJECTED, _rejected_rows(specs, rejected)
+    is_planned = np.array([name is not None for name in assignor], bool)
+    is_planned[list(assignments.rejected)] = False
+    if ASSIGNED in params.required_kinds:
+        yield ASSIGNED, _slice_rows(specs, assignments.assigned_now)
+    if WITHHELD in params.required_kinds:
+        yield WITHHELD, _slice_rows(specs, assignments.slices.take(assignments.withheld))
+    if ORDER_DEPENDENT in params.required_kinds:
+        yield ORDER_DEPENDENT, _slice_rows(specs, assignments.order_dependent)
+    compared = read_ownership(
+        specs, assignments.assigned_now, assignments.slices.take(assignments.withheld), is_planned
+    )
+    if METRICS in params.required_kinds:
         names = np.array([name or "" for name in assignor], object)
-        figures = group_metrics(specs, compared, planned.order_dependent, racks_known=question.racks_known)
-        figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(specs), _TEXT)}
-        figures["bound"] = pa.array([planned.load_bound_status.get(group) for group in range(specs.num_groups)], _TEXT)
-        if question.loads_known:
-            figures |= load_metrics(specs, planned.assigned_now)
-        yield METRICS, _group_rows(specs, figures, fine)
-        yield METRICS, _idle_rows(find_empty_groups(told, set(faults)), facts)
-    if CHANGED_TOPIC in question.required_kinds:
-        yield CHANGED_TOPIC, _changed_rows(specs, compared, planned, loads=question.loads_known)
+        metrics = group_metrics(specs, compared, assignments.order_dependent, racks_known=params.racks_known)
+        metrics |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_leader_texts(specs), _TEXT)}
+        metrics["bound"] = pa.array(
+            [assignments.load_bound_status.get(group) for group in range(specs.num_groups)], _TEXT
+        )
+        if params.loads_known:
+            metrics |= load_metrics(specs, assignments.assigned_now)
+        yield METRICS, _group_rows(specs, metrics, is_planned)
+        yield METRICS, _empty_group_rows(find_empty_groups(facts, set(faults)), table)
+    if CHANGED_TOPIC in params.required_kinds:
+        yield CHANGED_TOPIC, _changed_rows(specs, compared, assignments, loads=params.loads_known)
 
 
-def assign_groups(specs: GroupSpecs, assignor: list[str | None], question: PlanParams) -> GroupAssignments:
-    """Plan every group that has an assignor."""
+def assign_groups(specs: GroupSpecs, assignor: list[str | None], params: PlanParams) -> GroupAssignments:
+    """Assigns every group that has an assignor; `assignor` has one name per group, or None."""
     names = np.array([name or "" for name in assignor], object)
-    planned = by.no_assignments()
+    assignments = by.no_assignments()
     for name in sorted(set(assignor) - {None}, key=str):
-        planned = planned.concat(by.assign(specs, str(name), names == name, question.custom))
-    return planned
+        assignments = assignments.concat(by.assign(specs, str(name), names == name, params.custom))
+    return assignments
 
 
-# --- which assignor -----------------------------------------------------------------------------------------------
+# --- assignors -----------------------------------------------------------------------------------------------
 
 
-def select_assignors(specs: GroupSpecs, question: PlanParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
-    """Of each group its assignor, null where it has none; and of those code and detail."""
-    fits = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in question.patterns]
+def select_assignors(specs: GroupSpecs, params: PlanParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
+    """Selects the assignor of each group.
+
+    Returns:
+        the assignor's name per group (None: no assignor), and code and detail for each group without one.
+    """
+    patterns = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in params.patterns]
     configured, leaders = read_configured_assignors(specs.facts), read_leaders(specs.facts)
-    chosen: list[str | None] = []
-    refused: dict[int, tuple[str, str]] = {}
+    selected: list[str | None] = []
+    rejected: dict[int, tuple[str, str]] = {}
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     for group, (cluster, group_id) in enumerate(names):
-        wanted = next((name for pattern, name in fits if pattern.match(group_id)), None)
-        own = configured.get((cluster, group_id)) if wanted == CONFIGURED else wanted
-        refusal = _refusal(wanted, own, question.registered)
-        if wanted == CONFIGURED and own not in question.custom:
-            own = led_by(own, *leaders.get((cluster, group_id), (None, None))[:2])
-        chosen.append(own if refusal is None else None)
-        if refusal is not None:
-            refused[group] = refusal
-    return chosen, refused
+        pattern_assignor = next((name for pattern, name in patterns if pattern.match(group_id)), None)
+        assignor = configured.get((cluster, group_id)) if pattern_assignor == CONFIGURED else pattern_assignor
+        rejection = _find_rejection(pattern_assignor, assignor, params.registered)
+        if pattern_assignor == CONFIGURED and assignor not in params.custom:
+            assignor = led_by(assignor, *leaders.get((cluster, group_id), (None, None))[:2])
+        selected.append(assignor if rejection is None else None)
+        if rejection is not None:
+            rejected[group] = rejection
+    return selected, rejected
 
 
-def _refusal(wanted: str | None, own: str | None, known: tuple[str, ...]) -> tuple[str, str] | None:
-    if wanted is None:
+def _find_rejection(
+    pattern_assignor: str | None, assignor: str | None, registered: tuple[str, ...]
+) -> tuple[str, str] | None:
+    if pattern_assignor is None:
         return "no-pattern", "No pattern fits the group. Add one, say '*'"
-    if own is None:
+    if assignor is None:
         return "no-assignor", "groups.assignor does not say what it is configured with. Name an assignor"
-    if own not in known and not is_profile(own):
-        return "unknown-assignor", f"It is configured with {own}. Name one of {', '.join(known)}, or register it"
+    if assignor not in registered and not is_profile(assignor):
+        return (
+            "unknown-assignor",
+            f"It is configured with {assignor}. Name one of {', '.join(registered)}, or register it",
+        )
     return None
 
 
-def read_configured_assignors(told: IndexedFacts) -> dict[tuple[str, str], str]:
-    """By cluster and group_id the assignor that a group is configured with.
+def read_configured_assignors(facts: IndexedFacts) -> dict[tuple[str, str], str]:
+    """Returns the configured assignor by cluster and group_id.
 
-    The broker's range of KIP-848 is another one than the client's.
+    In a group of type `consumer` the name `range` stands for the broker's range assignor (KIP-848).
     """
-    rows = told.rows_by_kind[GROUP]
-    columns = (told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "assignor", "group_type"))
+    rows = facts.rows_by_kind[GROUP]
+    columns = (facts.column(name, rows).to_pylist() for name in ("cluster", "group_id", "assignor", "group_type"))
     return {
         (cluster, group_id): "server-range" if kind == "consumer" and name == "range" else name
         for cluster, group_id, name, kind in zip(*columns, strict=True)
@@ -205,78 +234,80 @@ def read_configured_assignors(told: IndexedFacts) -> dict[tuple[str, str], str]:
     }
 
 
-def read_leaders(told: IndexedFacts) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
-    """By cluster and group_id the library of a group's leader, its releases, and how surely that is known."""
-    rows = told.rows_by_kind[GROUP]
-    names = zip(*(told.column(name, rows).to_pylist() for name in ("cluster", "group_id")), strict=True)
+def read_leaders(facts: IndexedFacts) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
+    """Returns the leader's library, releases, and confidence by cluster and group_id."""
+    rows = facts.rows_by_kind[GROUP]
+    names = zip(*(facts.column(name, rows).to_pylist() for name in ("cluster", "group_id")), strict=True)
     return dict(
-        zip(names, zip(*(told.column(name, rows).to_pylist() for name in LEADER_COLUMNS), strict=True), strict=True)
+        zip(names, zip(*(facts.column(name, rows).to_pylist() for name in LEADER_COLUMNS), strict=True), strict=True)
     )
 
 
-def read_static_groups(told: IndexedFacts) -> set[tuple[str, str]]:
-    """cluster and group_id of the groups with static members."""
-    rows = told.rows_by_kind[MEMBER]
-    some = told.column("group_instance_id", rows).is_valid()
+def read_static_groups(facts: IndexedFacts) -> set[tuple[str, str]]:
+    """Returns cluster and group_id of the groups that have static members."""
+    rows = facts.rows_by_kind[MEMBER]
+    is_static = facts.column("group_instance_id", rows).is_valid()
     return set(
-        zip(*(told.column(name, rows).filter(some).to_pylist() for name in ("cluster", "group_id")), strict=True)
+        zip(*(facts.column(name, rows).filter(is_static).to_pylist() for name in ("cluster", "group_id")), strict=True)
     )
 
 
-def _led_by(specs: GroupSpecs) -> list[str | None]:
-    """Of each group its leader in words: `Java 2.8-3.3 (likely)`."""
+def _leader_texts(specs: GroupSpecs) -> list[str | None]:
+    """Returns a text for the leader of each group, such as `Java 2.8-3.3 (likely)`."""
     leaders = read_leaders(specs.facts)
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     static = read_static_groups(specs.facts)
     return [format_leader(*leaders.get(name, (None, None, None)), static=name in static) for name in names]
 
 
-# --- the answer ---------------------------------------------------------------------------------------------------
+# --- rows ---------------------------------------------------------------------------------------------------
 
 
 def group_key_columns(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array]:
-    """cluster and group_id of some groups."""
-    at = pa.array(groups, pa.int64())
-    return {"cluster": specs.cluster.take(at), "group_id": specs.group_id.take(at)}
+    """Returns the columns cluster and group_id for an array of group indexes."""
+    indexes = pa.array(groups, pa.int64())
+    return {"cluster": specs.cluster.take(indexes), "group_id": specs.group_id.take(indexes)}
 
 
-def _run_rows(specs: GroupSpecs, runs: PartitionSlices) -> pa.Table:
-    names = group_key_columns(specs, specs.topics.group[runs.topic])
-    names |= {"member_id": named(specs.member_id, runs.member), "topic": named(specs.topic, runs.topic)}
-    numbers = {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")}
-    return pa.table(names | numbers)
+def _slice_rows(specs: GroupSpecs, slices: PartitionSlices) -> pa.Table:
+    names = group_key_columns(specs, specs.topics.group[slices.topic])
+    names |= {"member_id": named(specs.member_id, slices.member), "topic": named(specs.topic, slices.topic)}
+    columns = {name: pa.array(getattr(slices, name)) for name in ("first", "step", "count")}
+    return pa.table(names | columns)
 
 
-def _group_rows(specs: GroupSpecs, figures: dict[str, pa.Array], fine: BoolArray) -> pa.Table:
-    table = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | figures)
-    return table.filter(pa.array(fine))
+def _group_rows(specs: GroupSpecs, metrics: dict[str, pa.Array], is_planned: BoolArray) -> pa.Table:
+    table = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | metrics)
+    return table.filter(pa.array(is_planned))
 
 
-def _idle_rows(rows: IntArray, facts: pa.Table) -> pa.Table:
-    """Consumer groups that the fleet knows of but that have no members: nothing to decide, and not forgotten."""
-    at = pa.array(rows, pa.int64())
-    kinds = column(facts, "group_type").take(at).fill_null("classic").to_pylist()
-    at = at.filter(pa.array([kind in ("classic", "consumer") for kind in kinds], pa.bool_()))
-    names = {name: column(facts, name).take(at) for name in ("cluster", "group_id")}
-    assignor = column(facts, "assignor").take(at).fill_null("none")
+def _empty_group_rows(rows: IntArray, table: pa.Table) -> pa.Table:
+    """Returns the metrics of consumer groups without members: all counts are zero."""
+    indexes = pa.array(rows, pa.int64())
+    kinds = column(table, "group_type").take(indexes).fill_null("classic").to_pylist()
+    indexes = indexes.filter(pa.array([kind in ("classic", "consumer") for kind in kinds], pa.bool_()))
+    names = {name: column(table, name).take(indexes) for name in ("cluster", "group_id")}
+    assignor = column(table, "assignor").take(indexes).fill_null("none")
     zeros = {
-        name: pa.array(np.zeros(len(at)), kind) for name, kind in METRIC_COLUMNS.items() if kind in (_LONG, _DOUBLE)
+        name: pa.array(np.zeros(len(indexes)), kind)
+        for name, kind in METRIC_COLUMNS.items()
+        if kind in (_LONG, _DOUBLE)
     }
     for name in _NULLABLE:
-        zeros[name] = pa.nulls(len(at), METRIC_COLUMNS[name])
+        zeros[name] = pa.nulls(len(indexes), METRIC_COLUMNS[name])
     return pa.table(names | zeros | {"assignor": assignor})
 
 
-def _refusals(specs: GroupSpecs, refused: dict[int, tuple[str, str]]) -> pa.Table:
-    groups = sorted(refused)
-    codes, details = ([refused[group][at] for group in groups] for at in (0, 1))
+def _rejected_rows(specs: GroupSpecs, rejected: dict[int, tuple[str, str]]) -> pa.Table:
+    groups = sorted(rejected)
+    codes, details = ([rejected[group][field] for group in groups] for field in (0, 1))
     names = group_key_columns(specs, np.array(groups, np.int64))
     return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
 
 
-def _changed_rows(specs: GroupSpecs, compared: Ownership, planned: GroupAssignments, *, loads: bool) -> pa.Table:
+def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssignments, *, loads: bool) -> pa.Table:
     """Returns a row for each topic in which a partition changes its owner, or is withheld."""
-    cause = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
+    cause = np.append(assignments.reason[~assignments.withheld], assignments.reason[assignments.withheld])
     subscribed = SubscriptionIndex(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
     member_ids = pa.concat_arrays([specs.member_id, specs.facts.member_id])
     topics, columns = changed_topics(compared, cause, subscribed, member_ids)

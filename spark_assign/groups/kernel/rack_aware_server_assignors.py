@@ -1,4 +1,4 @@
-"""What rack-uniform and rack-server-range do otherwise than the assignors of the broker, asked with a `GroupSpecs`."""
+"""Improves rack locality for rack-uniform and rack-server-range, variants of the broker's assignors."""
 
 from __future__ import annotations
 
@@ -19,114 +19,131 @@ def improve_uniform_racks(
     specs: GroupSpecs,
     topics: IntArray,
     members: IntArray,
-    mixed: BoolArray,
+    is_heterogeneous: BoolArray,
     previous: PartitionSlices,
     targets: TargetAssignments,
 ) -> TargetAssignments:
-    """Uniform's targets, with more partitions near to their members wherever that is possible.
+    """Returns uniform's targets with more partitions in the racks of their members if possible.
 
     Args:
         specs: the groups.
-        topics: those that are planned, ascending.
-        members: of all groups, in the order in which the assignor sees them.
-        mixed: groups whose members subscribe to different topics; there each topic is looked at on its own.
+        topics: indexes of the planned topics, ascending.
+        members: members of all groups, in the order in which the assignor sees them.
+        is_heterogeneous: mask of heterogeneous groups, in which each topic is optimized separately.
         previous: what members had.
-        targets: uniform's.
+        targets: uniform's targets.
     """
-    topics = topics[_racked(specs)[specs.topics.group[topics]]]
+    topics = topics[_groups_with_racks(specs)[specs.topics.group[topics]]]
     if not len(topics):
         return targets
     partitions = specs.topics.partitions[topics]
     topic, partition = np.repeat(topics, partitions), ranges_by_length(partitions)
-    begin = np.zeros(len(specs.topics), np.int64)
-    begin[topics] = np.cumsum(partitions) - partitions
-    concerned = np.zeros(len(specs.topics), bool)
-    concerned[topics] = True
-    place = np.empty(len(specs.members), np.int64)
-    place[members] = np.arange(len(members))
-    had, answered = (
-        _owners(each.take(concerned[each.topic]), begin, place, len(topic)) for each in (previous, targets.runs)
+    starts = np.zeros(len(specs.topics), np.int64)
+    starts[topics] = np.cumsum(partitions) - partitions
+    is_planned = np.zeros(len(specs.topics), bool)
+    is_planned[topics] = True
+    position = np.empty(len(specs.members), np.int64)
+    position[members] = np.arange(len(members))
+    previous_owner, target_owner = (
+        _owners(slices.take(is_planned[slices.topic]), starts, position, len(topic))
+        for slices in (previous, targets.runs)
     )
     racks = _Racks(specs)
-    kind, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
+    rack_set, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
     group = specs.topics.group[topic]
-    problem = group * len(specs.topics) + np.where(mixed[group], topic, 0)
-    new_member = answered.copy()
+    problem = group * len(specs.topics) + np.where(is_heterogeneous[group], topic, 0)
+    new_member = target_owner.copy()
     for first, last in key_ranges(problem):
-        some = slice(first, last)
-        begins, ends = np.searchsorted(specs.members.group[members], [group[first], group[first] + 1]).tolist()
-        now, mine = answered[some] - begins, rack[begins:ends]
-        before = np.where(had[some] < 0, -1, had[some] - begins)
-        if (before == now).all():
+        span = slice(first, last)
+        member_start, member_end = np.searchsorted(
+            specs.members.group[members], [group[first], group[first] + 1]
+        ).tolist()
+        target, member_racks = target_owner[span] - member_start, rack[member_start:member_end]
+        current = np.where(previous_owner[span] < 0, -1, previous_owner[span] - member_start)
+        if (current == target).all():
             continue
-        better = assign_near(before, kind[some], np.bincount(now, minlength=len(mine)), mine, near)
-        if is_near(mine[better], kind[some], near).sum() > is_near(mine[now], kind[some], near).sum():
-            new_member[some] = better + begins
-    # Of a problem all or nothing is new.
+        improved = assign_near(
+            current, rack_set[span], np.bincount(target, minlength=len(member_racks)), member_racks, near
+        )
+        if (
+            is_near(member_racks[improved], rack_set[span], near).sum()
+            > is_near(member_racks[target], rack_set[span], near).sum()
+        ):
+            new_member[span] = improved + member_start
+    # A problem is replaced completely or not at all.
     changed = np.zeros(len(specs.topics), bool)
-    changed[topic[np.isin(problem, problem[new_member != answered])]] = True
-    new = changed[topic]
-    moved = np.where(mixed[group], BALANCING, OVER_QUOTA)
-    reason = np.where((had >= 0) & (had != new_member), moved, STAYS)[new]
-    runs, reason, _ = as_runs(members[new_member[new]], topic[new], partition[new], reason, np.zeros(len(reason), bool))
-    rest = ~changed[targets.runs.topic]
-    return TargetAssignments(targets.runs.take(rest).concat(runs), np.append(targets.reason[rest], reason))
+    changed[topic[np.isin(problem, problem[new_member != target_owner])]] = True
+    is_new = changed[topic]
+    moved = np.where(is_heterogeneous[group], BALANCING, OVER_QUOTA)
+    reason = np.where((previous_owner >= 0) & (previous_owner != new_member), moved, STAYS)[is_new]
+    runs, reason, _ = as_runs(
+        members[new_member[is_new]], topic[is_new], partition[is_new], reason, np.zeros(len(reason), bool)
+    )
+    is_unchanged = ~changed[targets.runs.topic]
+    return TargetAssignments(
+        targets.runs.take(is_unchanged).concat(runs), np.append(targets.reason[is_unchanged], reason)
+    )
 
 
-def improve_range_racks(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSlices:
-    """Server-range's runs, with more partitions near to their members wherever that is possible."""
-    known = np.unique(runs.topic)
-    known = known[_racked(specs)[specs.topics.group[known]]]
-    if not len(known):
-        return runs
+def improve_range_racks(specs: GroupSpecs, server_slices: PartitionSlices) -> PartitionSlices:
+    """Returns server-range's slices with more partitions in the racks of their members if possible."""
+    topic_indexes = np.unique(server_slices.topic)
+    topic_indexes = topic_indexes[_groups_with_racks(specs)[specs.topics.group[topic_indexes]]]
+    if not len(topic_indexes):
+        return server_slices
     topics, racks = specs.topics, _Racks(specs)
-    order = np.lexsort((runs.first, runs.topic))
-    ordered = runs.take(order)
-    columns = topics.partitions[known], topics.subscriber_set[known], topics.group[known]
-    alike = known[np.lexsort((known, *columns))]
-    new = np.zeros(len(alike), bool)
+    order = np.lexsort((server_slices.first, server_slices.topic))
+    ordered = server_slices.take(order)
+    columns = topics.partitions[topic_indexes], topics.subscriber_set[topic_indexes], topics.group[topic_indexes]
+    sorted_topics = topic_indexes[np.lexsort((topic_indexes, *columns))]
+    starts_class = np.zeros(len(sorted_topics), bool)
     for column in (topics.partitions, topics.subscriber_set, topics.group):
-        new |= starts_new_key(column[alike])
-    found: list[PartitionSlices] = []
+        starts_class |= starts_new_key(column[sorted_topics])
+    improved: list[PartitionSlices] = []
     replaced = np.zeros(len(topics), bool)
-    for first, last in key_ranges(np.cumsum(new)):
-        some = alike[first:last]
-        mine = ordered.take(np.arange(*np.searchsorted(ordered.topic, [some[0], some[0] + 1])))
-        rack = racks.of_member[mine.member]
-        here = np.unique(rack[rack >= 0])
-        rack = np.where(rack < 0, -1, np.searchsorted(here, rack))
-        worth = racks.near[racks.sets_of(some).reshape(len(some), -1)].sum(axis=0)[:, here]
-        owner = lay_out_near(mine.count, rack, worth)
-        if _worth(owner, rack, worth) <= _worth(np.repeat(np.arange(len(mine)), mine.count), rack, worth):
+    for first, last in key_ranges(np.cumsum(starts_class)):
+        class_topics = sorted_topics[first:last]
+        class_slices = ordered.take(np.arange(*np.searchsorted(ordered.topic, [class_topics[0], class_topics[0] + 1])))
+        rack = racks.of_member[class_slices.member]
+        used_racks = np.unique(rack[rack >= 0])
+        rack = np.where(rack < 0, -1, np.searchsorted(used_racks, rack))
+        value = racks.near[racks.sets_of(class_topics).reshape(len(class_topics), -1)].sum(axis=0)[:, used_racks]
+        owner = lay_out_near(class_slices.count, rack, value)
+        if _count_matched(owner, rack, value) <= _count_matched(
+            np.repeat(np.arange(len(class_slices)), class_slices.count), rack, value
+        ):
             continue
-        replaced[some] = True
-        at, *run = owners_to_slices(owner)
-        found += [PartitionSlices(mine.member[at], np.full(len(at), topic), *run) for topic in some.tolist()]
-    parts = [runs.take(~replaced[runs.topic]), *found]
-    return PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)))
+        replaced[class_topics] = True
+        position, *run = owners_to_slices(owner)
+        improved += [
+            PartitionSlices(class_slices.member[position], np.full(len(position), topic), *run)
+            for topic in class_topics.tolist()
+        ]
+    slices = [server_slices.take(~replaced[server_slices.topic]), *improved]
+    return PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in slices), strict=True)))
 
 
-def _worth(owner: IntArray, rack: IntArray, worth: IntArray) -> int:
-    """How many partitions are near, if each number has this owner."""
-    of = rack[owner]
-    return int(worth[np.flatnonzero(of >= 0), of[of >= 0]].sum())
+def _count_matched(owner: IntArray, rack: IntArray, value: IntArray) -> int:
+    """Returns the number of partitions with a replica in the rack of their owner."""
+    owner_rack = rack[owner]
+    return int(value[np.flatnonzero(owner_rack >= 0), owner_rack[owner_rack >= 0]].sum())
 
 
-def _racked(specs: GroupSpecs) -> BoolArray:
-    """Groups in which a member has a rack, and a replica of some topic is known to be in one."""
-    racked, has_rack_set = np.zeros(specs.num_groups, bool), np.zeros(specs.num_groups, bool)
-    racked[specs.members.group[specs.members.rack >= 0]] = True
+def _groups_with_racks(specs: GroupSpecs) -> BoolArray:
+    """Returns the mask of groups in which a member has a rack and the rack of a replica is known."""
+    has_racks, has_rack_set = np.zeros(specs.num_groups, bool), np.zeros(specs.num_groups, bool)
+    has_racks[specs.members.group[specs.members.rack >= 0]] = True
     has_rack_set[specs.topics.group[list(specs.rack_set)]] = True
-    both: BoolArray = racked & has_rack_set
-    return both
+    result: BoolArray = has_racks & has_rack_set
+    return result
 
 
 class _Racks:
-    """Racks and sets of racks, numbered by their names: which of them a row told of first says nothing.
+    """Racks and rack sets, indexed by sorted names, so that the order of rows has no effect.
 
     Attributes:
-        of_member: of each member its rack; -1 for none.
-        near: `near[set, rack]`, whether the rack is in the set.
+        of_member: rack of each member; -1 for none.
+        near: `near[set, rack]`: whether the set contains the rack.
     """
 
     def __init__(self, specs: GroupSpecs) -> None:
@@ -134,23 +151,25 @@ class _Racks:
         names = sorted(specs.racks)
         rank = np.array([names.index(name) for name in specs.racks] + [-1], np.int64)
         self.of_member = rank[specs.members.rack]
-        sets = [tuple(sorted(rank[rack] for rack in each)) for each in specs.rack_sets]
-        every = sorted(sets)
-        self._number = np.array([every.index(each) for each in sets], np.int64)
-        self.near: BoolArray = np.array([[rack in each for rack in range(len(names))] for each in every], bool)
+        sets = [tuple(sorted(rank[rack] for rack in rack_set)) for rack_set in specs.rack_sets]
+        sorted_sets = sorted(sets)
+        self._number = np.array([sorted_sets.index(rack_set) for rack_set in sets], np.int64)
+        self.near: BoolArray = np.array(
+            [[rack in rack_set for rack in range(len(names))] for rack_set in sorted_sets], bool
+        )
 
     def sets_of(self, topics: IntArray) -> IntArray:
-        """Of each partition of these topics the set of racks that it has replicas in; the first one is empty."""
-        nothing = np.empty(0, np.int64)
+        """Returns the rack set of each partition of the topics; set 0 is empty."""
+        empty = np.empty(0, np.int64)
         counts = zip(topics.tolist(), self._specs.topics.partitions[topics].tolist(), strict=True)
         sets = [self._specs.rack_set.get(topic, np.zeros(partitions, np.int64)) for topic, partitions in counts]
-        found: IntArray = self._number[np.concatenate([nothing, *sets])]
-        return found
+        result: IntArray = self._number[np.concatenate([empty, *sets])]
+        return result
 
 
-def _owners(runs: PartitionSlices, begin: IntArray, place: IntArray, size: int) -> IntArray:
-    """Of each partition its member's place; -1 for nobody."""
-    rows = runs.expand()
+def _owners(slices: PartitionSlices, starts: IntArray, position: IntArray, size: int) -> IntArray:
+    """Returns the position of each partition's member; -1 for none."""
+    rows = slices.expand()
     owner = np.full(size, -1, np.int64)
-    owner[begin[rows.topic] + rows.first] = place[rows.member]
+    owner[starts[rows.topic] + rows.first] = position[rows.member]
     return owner

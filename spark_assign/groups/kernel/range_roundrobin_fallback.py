@@ -1,4 +1,4 @@
-"""Range and round robin where windows cannot say it: racks decide (KIP-881), or subscriptions differ."""
+"""Range and round robin for groups that windows cannot compute: racks matter (KIP-881), or subscriptions differ."""
 
 from __future__ import annotations
 
@@ -12,60 +12,71 @@ from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_sli
 from spark_assign.numeric.round_robin_offset import round_robin_start
 
 
-def assign_ranges_by_rack(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
-    """Range with the topics that racks decide laid out anew."""
+def assign_ranges_by_rack(specs: GroupSpecs, selected: BoolArray, slices: PartitionSlices) -> PartitionSlices:
+    """Returns range assignments in which the topics where racks matter are recomputed."""
     if not specs.rack_set:
-        return runs
+        return slices
     members, topics = specs.members, specs.topics
-    racked = np.zeros(specs.num_groups, bool)
-    racked[members.group[members.rack >= 0]] = True
+    has_racks = np.zeros(specs.num_groups, bool)
+    has_racks[members.group[members.rack >= 0]] = True
     replacements: list[PartitionSlices] = []
     replaced_topics: list[int] = []
-    for group in np.flatnonzero(racked & chosen).tolist():
-        lines = _Lines(specs, group)
-        asked = [
-            RackTopic(topic, int(topics.subscriber_set[topic]), int(topics.partitions[topic]), _layout(specs, topic))
+    for group in np.flatnonzero(has_racks & selected).tolist():
+        lines = _Subscribers(specs, group)
+        rack_topics = [
+            RackTopic(
+                topic, int(topics.subscriber_set[topic]), int(topics.partitions[topic]), _partition_racks(specs, topic)
+            )
             for topic in lines.topics.tolist()
         ]
-        racks = {line: _racks(members.rack[lines.of(line)]) for line in {each.line for each in asked}}
-        for topic, owner in lay_topics(asked, racks).items():
-            place, first, step, count = owners_to_slices(owner)
+        racks = {line: _racks(members.rack[lines.of(line)]) for line in {each.line for each in rack_topics}}
+        for topic, owner in lay_topics(rack_topics, racks).items():
+            position, first, step, count = owners_to_slices(owner)
             line = lines.of(int(topics.subscriber_set[topic]))
-            replacements.append(PartitionSlices(line[place], np.full(len(place), topic), first, step, count))
+            replacements.append(PartitionSlices(line[position], np.full(len(position), topic), first, step, count))
             replaced_topics.append(topic)
-    return _concatenated([runs.take(~np.isin(runs.topic, replaced_topics)), *replacements])
+    return _concatenated([slices.take(~np.isin(slices.topic, replaced_topics)), *replacements])
 
 
-def assign_heterogeneous_round_robin(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
-    """Round robin with the groups whose topics have differing subscribers dealt anew, round the ring of all members."""
-    topics, known = specs.topics, specs.topics.with_metadata
-    lines_of_group = np.unique(np.stack([topics.group[known], topics.subscriber_set[known]]), axis=1)[0]
-    mixed = (np.bincount(lines_of_group, minlength=specs.num_groups) > 1) & chosen
-    if not mixed.any():
-        return runs
+def assign_heterogeneous_round_robin(
+    specs: GroupSpecs, selected: BoolArray, slices: PartitionSlices
+) -> PartitionSlices:
+    """Returns round-robin assignments in which groups with different subscriptions are recomputed, on the ring of all
+    members."""
+    topics, with_metadata = specs.topics, specs.topics.with_metadata
+    sets_by_group = np.unique(np.stack([topics.group[with_metadata], topics.subscriber_set[with_metadata]]), axis=1)[0]
+    is_heterogeneous = (np.bincount(sets_by_group, minlength=specs.num_groups) > 1) & selected
+    if not is_heterogeneous.any():
+        return slices
     replacements = []
-    for group in np.flatnonzero(mixed).tolist():
-        lines = _Lines(specs, group)
-        served = {line: specs.members.assignment_order[lines.of(line)].tolist() for line in set(lines.line)}
+    for group in np.flatnonzero(is_heterogeneous).tolist():
+        subscribers = _Subscribers(specs, group)
+        positions = {
+            line: specs.members.assignment_order[subscribers.of(line)].tolist() for line in set(subscribers.line)
+        }
         visits = [
-            (served[line], count)
-            for line, count in zip(lines.line, topics.partitions[lines.topics].tolist(), strict=True)
+            (positions[line], count)
+            for line, count in zip(subscribers.line, topics.partitions[subscribers.topics].tolist(), strict=True)
         ]
-        for topic, line, start in zip(lines.topics.tolist(), lines.line, round_robin_start(visits), strict=True):
-            replacements.append(_in_turn(lines.of(line), topic, start, int(topics.partitions[topic])))
-    return _concatenated([runs.take(~mixed[specs.members.group[runs.member]]), *replacements])
+        for topic, line, start in zip(
+            subscribers.topics.tolist(), subscribers.line, round_robin_start(visits), strict=True
+        ):
+            replacements.append(_assign_in_turn(subscribers.of(line), topic, start, int(topics.partitions[topic])))
+    return _concatenated([slices.take(~is_heterogeneous[specs.members.group[slices.member]]), *replacements])
 
 
-def _in_turn(line: IntArray, topic: int, start: int, partitions: int) -> PartitionSlices:
-    """A topic dealt to its line, where `start` gets partition 0."""
-    first = (np.arange(len(line)) - start) % len(line)
-    some = first < partitions
-    first, size = first[some], np.full(int(some.sum()), len(line))
-    return PartitionSlices(line[some], np.full(len(first), topic), first, size, -(-(partitions - first) // size))
+def _assign_in_turn(subscribers: IntArray, topic: int, start: int, partitions: int) -> PartitionSlices:
+    """Assigns a topic to its subscribers in turn; the subscriber at `start` gets partition 0."""
+    first = (np.arange(len(subscribers)) - start) % len(subscribers)
+    has_partitions = first < partitions
+    first, size = first[has_partitions], np.full(int(has_partitions.sum()), len(subscribers))
+    return PartitionSlices(
+        subscribers[has_partitions], np.full(len(first), topic), first, size, -(-(partitions - first) // size)
+    )
 
 
-class _Lines:
-    """The lines of one group: members in the order in which they are served, of each class of subscribers."""
+class _Subscribers:
+    """The subscribers of each subscriber set of one group, in assignment order."""
 
     def __init__(self, specs: GroupSpecs, group: int) -> None:
         self.specs = specs
@@ -76,23 +87,23 @@ class _Lines:
         self._lines: dict[int, IntArray] = {ALL_MEMBERS: members[np.argsort(specs.members.assignment_order[members])]}
 
     def of(self, line: int) -> IntArray:
-        """The members of a class."""
+        """Returns the members of a subscriber set, in assignment order."""
         if line not in self._lines:
             members = self.specs.subscriber_sets[line]
             self._lines[line] = members[np.argsort(self.specs.members.assignment_order[members])]
         return self._lines[line]
 
 
-def _racks(numbers: IntArray) -> list[int | None]:
-    return [None if number < 0 else number for number in numbers.tolist()]
+def _racks(racks: IntArray) -> list[int | None]:
+    return [None if rack < 0 else rack for rack in racks.tolist()]
 
 
-def _layout(specs: GroupSpecs, topic: int) -> list[frozenset[int]]:
-    """The racks that each partition of a topic has replicas in."""
+def _partition_racks(specs: GroupSpecs, topic: int) -> list[frozenset[int]]:
+    """Returns the set of replica racks of each partition of a topic."""
     if topic not in specs.rack_set:
         return [frozenset()] * int(specs.topics.partitions[topic])
-    return [specs.rack_sets[number] for number in specs.rack_set[topic].tolist()]
+    return [specs.rack_sets[rack_set] for rack_set in specs.rack_set[topic].tolist()]
 
 
-def _concatenated(parts: list[PartitionSlices]) -> PartitionSlices:
-    return PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)))
+def _concatenated(slices: list[PartitionSlices]) -> PartitionSlices:
+    return PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in slices), strict=True)))

@@ -1,12 +1,12 @@
-"""Groups planned as the broker plans them (KIP-848): uniform and server-range, asked with a `GroupSpecs`.
+"""Assigns groups as the broker does (KIP-848): uniform and server-range.
 
-What members own now is taken for their target so far. A partition that somebody else still owns is withheld: the
-broker hands it out once its owner has said that it has given it up.
+What members own now is their target so far. A partition that another member still owns is withheld: the broker assigns
+it after its owner has reported the revocation.
 
-Kafka's orders need the topics' ids and the members' places in the coordinator's table (`coordinator_order`). Where a
-fleet does not say them, the answer says which of its partitions hang on that (`GroupAssignments.order_dependent`).
+Kafka's orders depend on topic ids and on the positions of members in the coordinator's table (`coordinator_order`). If
+a fleet lacks them, `GroupAssignments.order_dependent` lists the partitions that depend on them.
 
-Two members cannot have one partition in the broker. Of a fleet in which they do, the first one in the order keeps it.
+In the broker two members can't own one partition. If they do in a fleet, the first one in the order keeps it.
 """
 
 from __future__ import annotations
@@ -49,233 +49,272 @@ from spark_assign.numeric.partition_slices import (
 from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 
-def assign_by_server(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
-    """Plan some groups by an assignor of the broker, or by one of ours."""
+def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
+    """Assigns the selected groups by an assignor of the broker, or by one of this project's variants."""
     topics = specs.topics.with_metadata
     if assignor not in BY_IDS:
-        runs = _ranges(specs, topics[chosen[specs.topics.group[topics]]])
-        runs = improve_range_racks(specs, runs) if assignor in OURS else runs
-        return withhold_owned(specs, TargetAssignments(runs, np.full(len(runs), STAYS)))
+        slices = _ranges(specs, topics[selected[specs.topics.group[topics]]])
+        slices = improve_range_racks(specs, slices) if assignor in OURS else slices
+        return withhold_owned(specs, TargetAssignments(slices, np.full(len(slices), STAYS)))
     ids = read_topic_ids_of_specs(specs)
-    refused = {group: why for group, why in ids.rejected.items() if chosen[group]}
-    chosen = chosen.copy()
-    chosen[list(refused)] = False
-    topics = topics[chosen[specs.topics.group[topics]]]
-    members, mixed = coordinator_member_order(specs), _mixed(specs)
+    rejected = {group: rejection for group, rejection in ids.rejected.items() if selected[group]}
+    selected = selected.copy()
+    selected[list(rejected)] = False
+    topics = topics[selected[specs.topics.group[topics]]]
+    members, is_heterogeneous = coordinator_member_order(specs), _find_heterogeneous(specs)
     previous = first_owners(specs, topics, members.index)
-    targets, order_dependent = _uniform(specs, topics, chosen, ids, members, mixed, previous)
+    targets, order_dependent = _uniform(specs, topics, selected, ids, members, is_heterogeneous, previous)
     if assignor in OURS:
         targets, order_dependent = (
-            improve_uniform_racks(specs, topics, members.index, mixed, previous, targets),
+            improve_uniform_racks(specs, topics, members.index, is_heterogeneous, previous, targets),
             EMPTY_SLICES,
         )
-    return replace(_withhold(specs, targets, previous), rejected=refused, order_dependent=order_dependent)
+    return replace(_withhold(specs, targets, previous), rejected=rejected, order_dependent=order_dependent)
 
 
 def _ranges(specs: GroupSpecs, topics: IntArray) -> PartitionSlices:
     member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
-    number = _numbers(topics, len(specs.topics))
-    mine = number[topic] >= 0
-    runs = lay_out_ranges(
-        member[mine], number[topic[mine]], specs.members.assignment_order, specs.topics.partitions[topics]
+    topic_position = _positions(topics, len(specs.topics))
+    is_selected = topic_position[topic] >= 0
+    ranges = lay_out_ranges(
+        member[is_selected],
+        topic_position[topic[is_selected]],
+        specs.members.assignment_order,
+        specs.topics.partitions[topics],
     )
-    return PartitionSlices(runs.member, topics[runs.topic], *runs.columns[2:])
+    return PartitionSlices(ranges.member, topics[ranges.topic], *ranges.columns[2:])
 
 
 # --- uniform ------------------------------------------------------------------------------------------------------
 
 
-def _mixed(specs: GroupSpecs) -> BoolArray:
-    """Groups whose members subscribe to different topics, or count as if they did."""
-    told, rows = specs.facts, specs.facts.rows_by_kind[GROUP]
-    counts = np.zeros(told.num_groups, bool)
-    said = told.column("subscription_type", rows).to_pylist()
-    counts[told.group_index[rows]] = [each == "heterogeneous" for each in said]
-    mixed = counts[specs.fact_group_index]
+def _find_heterogeneous(specs: GroupSpecs) -> BoolArray:
+    """Returns the mask of groups whose subscription type is heterogeneous."""
+    facts, rows = specs.facts, specs.facts.rows_by_kind[GROUP]
+    is_declared = np.zeros(facts.num_groups, bool)
+    types = facts.column("subscription_type", rows).to_pylist()
+    is_declared[facts.group_index[rows]] = [each == "heterogeneous" for each in types]
+    is_heterogeneous = is_declared[specs.fact_group_index]
     differing = specs.topics.is_subscribed & (specs.topics.subscriber_set != ALL_MEMBERS)
-    mixed[specs.topics.group[differing]] = True
-    return mixed
+    is_heterogeneous[specs.topics.group[differing]] = True
+    return is_heterogeneous
 
 
 def _uniform(
     specs: GroupSpecs,
     topics: IntArray,
-    chosen: BoolArray,
+    selected: BoolArray,
     ids: TopicIdIndex,
     members: TieOrder,
-    mixed: BoolArray,
+    is_heterogeneous: BoolArray,
     previous: PartitionSlices,
 ) -> tuple[TargetAssignments, PartitionSlices]:
-    """Uniform's targets, and those runs of them that hang on an unknown order."""
-    answers = [_alike(specs, topics[~mixed[specs.topics.group[topics]]], chosen & ~mixed, members, ids, previous)]
-    for group in np.flatnonzero(chosen & mixed).tolist():
-        mine = topics[specs.topics.group[topics] == group]
-        answers.append(
-            _differing(specs, mine, members.take(specs.members.group[members.index] == group), ids, previous)
+    """Returns uniform's targets, and their order-dependent slices."""
+    results = [
+        _assign_homogeneous(
+            specs,
+            topics[~is_heterogeneous[specs.topics.group[topics]]],
+            selected & ~is_heterogeneous,
+            members,
+            ids,
+            previous,
         )
-    runs, order_dependent = answers[0][0].runs, answers[0][1]
-    for targets, more in answers[1:]:
-        runs, order_dependent = runs.concat(targets.runs), order_dependent.concat(more)
-    return TargetAssignments(runs, np.concatenate([targets.reason for targets, _ in answers])), order_dependent
+    ]
+    for group in np.flatnonzero(selected & is_heterogeneous).tolist():
+        group_topics = topics[specs.topics.group[topics] == group]
+        results.append(
+            _assign_heterogeneous(
+                specs, group_topics, members.take(specs.members.group[members.index] == group), ids, previous
+            )
+        )
+    runs, order_dependent = results[0][0].runs, results[0][1]
+    for targets, group_order_dependent in results[1:]:
+        runs, order_dependent = runs.concat(targets.runs), order_dependent.concat(group_order_dependent)
+    return TargetAssignments(runs, np.concatenate([targets.reason for targets, _ in results])), order_dependent
 
 
-def _alike(
+def _assign_homogeneous(
     specs: GroupSpecs,
     topics: IntArray,
-    chosen: BoolArray,
+    selected: BoolArray,
     members: TieOrder,
     ids: TopicIdIndex,
     previous: PartitionSlices,
 ) -> tuple[TargetAssignments, PartitionSlices]:
-    """Groups in which everybody subscribes to the same topics, side by side."""
-    walk, members = (
+    """Assigns homogeneous groups, side by side."""
+    topic_order, members = (
         coordinator_topic_order(specs, topics, ids),
-        members.take(chosen[specs.members.group[members.index]]),
+        members.take(selected[specs.members.group[members.index]]),
     )
-    member, topic = _numbers(members.index, len(specs.members)), _numbers(walk.index, len(specs.topics))
-    mine = topic[previous.topic] >= 0
-    before = PartitionSlices(
-        member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
+    member, topic = _positions(members.index, len(specs.members)), _positions(topic_order.index, len(specs.topics))
+    is_selected = topic[previous.topic] >= 0
+    current = PartitionSlices(
+        member[previous.member[is_selected]],
+        topic[previous.topic[is_selected]],
+        *previous.take(is_selected).columns[2:],
     )
-    before = before.take(np.lexsort((before.first, before.topic, before.member)))
-    # Groups that are not chosen have no members here: groups are numbered anew.
-    place = np.cumsum(chosen) - 1
-    group, of_topic = place[specs.members.group[members.index]], place[specs.topics.group[walk.index]]
-    partitions = specs.topics.partitions[walk.index]
-    had = np.bincount(before.member, before.count, len(members.index)).astype(np.int64)
-    shares = MemberQuotas(group, had, quotas(group, of_topic, partitions, had), members.tie)
-    loses = (had > shares.least)[before.member]
-    rest, losing = before.take(~loses), before.take(loses)
+    current = current.take(np.lexsort((current.first, current.topic, current.member)))
+    # Groups that are not selected have no members, so groups are renumbered.
+    group_position = np.cumsum(selected) - 1
+    group, of_topic = (
+        group_position[specs.members.group[members.index]],
+        group_position[specs.topics.group[topic_order.index]],
+    )
+    partitions = specs.topics.partitions[topic_order.index]
+    num_owned = np.bincount(current.member, current.count, len(members.index)).astype(np.int64)
+    shares = MemberQuotas(group, num_owned, quotas(group, of_topic, partitions, num_owned), members.tie)
+    loses = (num_owned > shares.least)[current.member]
+    kept_slices, losing = current.take(~loses), current.take(loses)
     losing, by_topic, by_partition = coordinator_previous_order(
-        losing, ids.topic_ids.hash[walk.index], ids.topic_ids.rank[walk.index]
+        losing, ids.topic_ids.hash[topic_order.index], ids.topic_ids.rank[topic_order.index]
     )
-    by_topic = np.where(ids.by_name[specs.topics.group[walk.index][losing.topic]], 0, by_topic)
-    # Members of a classic group tell an order, but to their leader: the broker reads back what it has written.
-    told = read_owned_order(specs)
-    told = told.take(~find_classic_groups(specs)[specs.members.group[told.member]])
-    order, known = in_owned_order(losing, PartitionSlices(member[told.member], topic[told.topic], *told.columns[2:]))
+    by_topic = np.where(ids.by_name[specs.topics.group[topic_order.index][losing.topic]], 0, by_topic)
+    # Members of a classic group report their order to the leader; the broker reads what it has stored.
+    reported = read_owned_order(specs)
+    reported = reported.take(~find_classic_groups(specs)[specs.members.group[reported.member]])
+    order, is_reported = in_owned_order(
+        losing, PartitionSlices(member[reported.member], topic[reported.topic], *reported.columns[2:])
+    )
     losing = losing.take(order)
-    by_topic, by_partition = (np.where(known, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition))
-    both = rest.concat(losing)
-    before = both.take(np.argsort(both.member, kind="stable"))
-    targets = assign_homogeneous(group, of_topic, partitions, before)
-    runs = _named(targets.runs, members.index, walk.index)
-    open_ = hanging(shares, of_topic, targets.free, losing, UnknownOrder(walk.tie, (by_topic, by_partition)))
-    # What a member keeps that loses nothing is sure.
-    some = runs.take(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
-    return TargetAssignments(runs, targets.reason), _only(some, walk.index[open_.topic], open_.first)
+    by_topic, by_partition = (
+        np.where(is_reported, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition)
+    )
+    combined = kept_slices.concat(losing)
+    current = combined.take(np.argsort(combined.member, kind="stable"))
+    targets = assign_homogeneous(group, of_topic, partitions, current)
+    runs = _to_spec_indexes(targets.runs, members.index, topic_order.index)
+    open_partitions = hanging(
+        shares, of_topic, targets.free, losing, UnknownOrder(topic_order.tie, (by_topic, by_partition))
+    )
+    # Partitions of a member that loses nothing do not depend on an order.
+    unstable_slices = runs.take(
+        np.append(num_owned > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)]
+    )
+    return TargetAssignments(runs, targets.reason), _intersect(
+        unstable_slices, topic_order.index[open_partitions.topic], open_partitions.first
+    )
 
 
-def _only(runs: PartitionSlices, topic: IntArray, partition: IntArray) -> PartitionSlices:
-    """What these runs have of some partitions."""
+def _intersect(slices: PartitionSlices, topic: IntArray, partition: IntArray) -> PartitionSlices:
+    """Returns the part of the slices that consists of the given partitions."""
     if not len(topic):
         return EMPTY_SLICES
     keys = np.sort(topic << PARTITION_BITS | partition)
-    rows = runs.expand()
-    at = np.minimum(np.searchsorted(keys, rows.partition_keys), len(keys) - 1)
-    rows = rows.take(keys[at] == rows.partition_keys)
-    nothing = np.zeros(len(rows), np.int64)
-    return as_runs(rows.member, rows.topic, rows.first, nothing, nothing.astype(bool))[0]
+    rows = slices.expand()
+    match = np.minimum(np.searchsorted(keys, rows.partition_keys), len(keys) - 1)
+    rows = rows.take(keys[match] == rows.partition_keys)
+    zeros = np.zeros(len(rows), np.int64)
+    return as_runs(rows.member, rows.topic, rows.first, zeros, zeros.astype(bool))[0]
 
 
-def _differing(
+def _assign_heterogeneous(
     specs: GroupSpecs, topics: IntArray, members: TieOrder, ids: TopicIdIndex, previous: PartitionSlices
 ) -> tuple[TargetAssignments, PartitionSlices]:
-    """One group whose members subscribe to different topics."""
-    member, topic = _numbers(members.index, len(specs.members)), _numbers(topics, len(specs.topics))
-    asking, asked = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
-    mine = topic[asked] >= 0
-    asking, asked = member[asking[mine]], topic[asked[mine]]
-    order = np.lexsort((asking, asked))
-    ends = np.searchsorted(asked[order], np.arange(1, len(topics))) if len(topics) else np.empty(0, np.int64)
-    subscribers = [each.tolist() for each in np.split(asking[order], ends)] if len(topics) else []
-    mine = topic[previous.topic] >= 0
-    before = PartitionSlices(
-        member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
+    """Assigns one heterogeneous group."""
+    member, topic = _positions(members.index, len(specs.members)), _positions(topics, len(specs.topics))
+    subscriber, subscribed = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
+    is_selected = topic[subscribed] >= 0
+    subscriber, subscribed = member[subscriber[is_selected]], topic[subscribed[is_selected]]
+    order = np.lexsort((subscriber, subscribed))
+    ends = np.searchsorted(subscribed[order], np.arange(1, len(topics))) if len(topics) else np.empty(0, np.int64)
+    subscribers = [each.tolist() for each in np.split(subscriber[order], ends)] if len(topics) else []
+    is_selected = topic[previous.topic] >= 0
+    current = PartitionSlices(
+        member[previous.member[is_selected]],
+        topic[previous.topic[is_selected]],
+        *previous.take(is_selected).columns[2:],
     )
     partitions, ranks = specs.topics.partitions[topics].tolist(), ids.topic_ids.rank[topics].tolist()
-    asked_for = HeterogeneousTies(len(members.index), subscribers, partitions, ranks, before)
-    targets = asked_for.assign()
-    runs = _named(targets.runs, members.index, topics)
+    ties = HeterogeneousTies(len(members.index), subscribers, partitions, ranks, current)
+    targets = ties.assign()
+    runs = _to_spec_indexes(targets.runs, members.index, topics)
     by_name = len(topics) > 0 and bool(ids.by_name[specs.topics.group[topics[0]]])
-    at, partition = asked_for.hanging(members.tie.tolist(), ranks_known=not by_name)
-    return TargetAssignments(runs, targets.reason), _only(runs, topics[at], partition)
+    topic_position, partition = ties.hanging(members.tie.tolist(), ranks_known=not by_name)
+    return TargetAssignments(runs, targets.reason), _intersect(runs, topics[topic_position], partition)
 
 
-def _named(runs: PartitionSlices, members: IntArray, topics: IntArray) -> PartitionSlices:
+def _to_spec_indexes(runs: PartitionSlices, members: IntArray, topics: IntArray) -> PartitionSlices:
     return PartitionSlices(members[runs.member], topics[runs.topic], *runs.columns[2:])
 
 
-def _numbers(chosen: IntArray, size: int) -> IntArray:
-    """Of each number its place in `chosen`; -1 where it is not there."""
-    numbers = np.full(size, -1, np.int64)
-    numbers[chosen] = np.arange(len(chosen))
-    return numbers
+def _positions(indexes: IntArray, size: int) -> IntArray:
+    """Returns, for each index below `size`, its position in `indexes`; -1 if absent."""
+    positions = np.full(size, -1, np.int64)
+    positions[indexes] = np.arange(len(indexes))
+    return positions
 
 
 def first_owners(specs: GroupSpecs, topics: IntArray, members: IntArray) -> PartitionSlices:
-    """What members own of topics that they subscribe to; no partition twice, none beyond its topic's count."""
-    claims, size = specs.owned, max(len(specs.topics), 1)
-    some = _numbers(topics, len(specs.topics))[claims.topic] >= 0
-    claims = claims.take(some)
-    asked = claims.member * size + claims.topic
-    at = np.searchsorted(specs.subscriptions, asked)
-    claims = claims.take(np.append(specs.subscriptions, -1)[at] == asked)
-    fitting = -(-(specs.topics.partitions[claims.topic] - claims.first) // claims.step)
-    claims = PartitionSlices(*claims.columns[:4], np.clip(fitting, 0, claims.count))
-    claims = claims.take(claims.count > 0)
-    meeting = np.isin(claims.topic, crossing_topics(claims))
-    if not meeting.any():
-        return claims
-    place = _numbers(members, len(specs.members))
-    rows = claims.take(meeting).expand()
-    rows = rows.take(np.lexsort((place[rows.member], rows.partition_keys)))
-    return claims.take(~meeting).concat(rows.take(starts_new_key(rows.partition_keys)))
+    """Returns the owned partitions of subscribed topics: each partition at most once, none out of range."""
+    owned, size = specs.owned, max(len(specs.topics), 1)
+    is_selected = _positions(topics, len(specs.topics))[owned.topic] >= 0
+    owned = owned.take(is_selected)
+    keys = owned.member * size + owned.topic
+    match = np.searchsorted(specs.subscriptions, keys)
+    owned = owned.take(np.append(specs.subscriptions, -1)[match] == keys)
+    fitting = -(-(specs.topics.partitions[owned.topic] - owned.first) // owned.step)
+    owned = PartitionSlices(*owned.columns[:4], np.clip(fitting, 0, owned.count))
+    owned = owned.take(owned.count > 0)
+    is_overlapping = np.isin(owned.topic, crossing_topics(owned))
+    if not is_overlapping.any():
+        return owned
+    position = _positions(members, len(specs.members))
+    rows = owned.take(is_overlapping).expand()
+    rows = rows.take(np.lexsort((position[rows.member], rows.partition_keys)))
+    return owned.take(~is_overlapping).concat(rows.take(starts_new_key(rows.partition_keys)))
 
 
 # --- reconciliation -----------------------------------------------------------------------------------------------
 
 
 def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: PartitionSlices) -> GroupAssignments:
-    """Mark what others still own. Where the answer was made from all that is owned of a topic, it says that itself."""
-    claims, size = specs.owned, len(specs.topics)
-    of_topic = (np.bincount(each.topic, each.count, size) for each in (claims, previous))
-    known = np.equal(*of_topic)[targets.runs.topic]
-    some = TargetAssignments(targets.runs.take(~known), targets.reason[~known])
-    runs, reason = targets.runs.take(known), targets.reason[known]
-    one = runs.count == 1
-    single, why = runs.take(one), reason[one]
-    joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
-    runs, reason = runs.take(~one).concat(joined), np.append(reason[~one], why)
-    told = GroupAssignments(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
-    return told.concat(withhold_owned(specs, some)) if len(some.runs) else told
+    """Marks the partitions that other members still own.
+
+    If the targets were computed from all owned partitions of a topic, their reasons contain that already.
+    """
+    owned, size = specs.owned, len(specs.topics)
+    num_by_topic = (np.bincount(each.topic, each.count, size) for each in (owned, previous))
+    is_complete = np.equal(*num_by_topic)[targets.runs.topic]
+    incomplete = TargetAssignments(targets.runs.take(~is_complete), targets.reason[~is_complete])
+    slices, reason = targets.runs.take(is_complete), targets.reason[is_complete]
+    is_single = slices.count == 1
+    single, single_reason = slices.take(is_single), reason[is_single]
+    merged, single_reason, is_withheld = as_runs(
+        single.member, single.topic, single.first, single_reason, single_reason != STAYS
+    )
+    slices, reason = slices.take(~is_single).concat(merged), np.append(reason[~is_single], single_reason)
+    assignments = GroupAssignments(
+        slices, reason, np.append(reason[: len(reason) - len(single_reason)] != STAYS, is_withheld), {}
+    )
+    return assignments.concat(withhold_owned(specs, incomplete)) if len(incomplete.runs) else assignments
 
 
 def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssignments:
-    """The same, where it has to be looked up. Runs that their owner has already are looked at as a whole."""
-    runs, reason = targets.runs, targets.reason
-    claims = specs.owned
-    stays = mask_from_indexes(match_equal_slices(runs, claims)[0], len(runs))
-    moving, why = runs.take(~stays), reason[~stays]
+    """Marks the partitions that other members still own, by lookup. Slices that stay with their owner are not
+    expanded."""
+    slices, reason = targets.runs, targets.reason
+    owned_slices = specs.owned
+    is_kept = mask_from_indexes(match_equal_slices(slices, owned_slices)[0], len(slices))
+    moving, moving_reason = slices.take(~is_kept), reason[~is_kept]
     row = np.repeat(np.arange(len(moving)), moving.count)
     rows = moving.expand()
-    concerned = np.zeros(len(specs.topics), bool)
-    concerned[rows.topic] = True
-    owned = claims.take(concerned[claims.topic]).expand()
+    has_moves = np.zeros(len(specs.topics), bool)
+    has_moves[rows.topic] = True
+    owned = owned_slices.take(has_moves[owned_slices.topic]).expand()
     owned = owned.take(np.argsort(owned.partition_keys, kind="stable"))
     keys = owned.partition_keys
-    begin, end = np.searchsorted(keys, rows.partition_keys), np.searchsorted(keys, rows.partition_keys, "right")
-    withheld = end > begin
-    # Who has it itself keeps it, whoever else claims it.
-    pair = np.repeat(np.arange(len(rows)), end - begin)
-    claim = begin[pair] + row_numbers(pair)
-    own = owned.member[claim] == rows.member[pair]
-    withheld[pair[own]] = False
-    parted, why, late = as_runs(rows.member, rows.topic, rows.first, why[row], withheld)
-    kept = runs.take(stays)
+    starts, ends = np.searchsorted(keys, rows.partition_keys), np.searchsorted(keys, rows.partition_keys, "right")
+    withheld = ends > starts
+    # A member that owns the partition keeps it, even if others claim it.
+    row_index = np.repeat(np.arange(len(rows)), ends - starts)
+    claim = starts[row_index] + row_numbers(row_index)
+    is_own = owned.member[claim] == rows.member[row_index]
+    withheld[row_index[is_own]] = False
+    moved, moving_reason, is_withheld = as_runs(rows.member, rows.topic, rows.first, moving_reason[row], withheld)
+    kept = slices.take(is_kept)
     return GroupAssignments(
-        kept.concat(parted),
-        np.append(reason[stays], why),
-        np.append(np.zeros(len(kept), bool), late),
+        kept.concat(moved),
+        np.append(reason[is_kept], moving_reason),
+        np.append(np.zeros(len(kept), bool), is_withheld),
         {},
     )

@@ -1,8 +1,9 @@
-"""The groups of specs as the sticky assignors read them: of which generation claims are, and in what order told.
+"""Reads what sticky assignors need from `GroupSpecs`: the generations of claims, the order of owned partitions, and the
+groups in which ownership is undisputed.
 
-Sticky is eager: its members have given up all before they join, and tell what they owned, and in which generation, in
-the assignor's user data. Cooperative-sticky reads the subscription, which tells what is owned by topic and partition;
-its generation came with 3.4, until then it was in the user data, and until 2.8.0 nowhere.
+Sticky is eager: its members have revoked everything before they join, and report what they owned, and in which
+generation, in the assignor's user data. Cooperative-sticky reads the subscription, which reports owned partitions by
+topic and partition. Its generation was added in 3.4; before, it was in the user data, and before 2.8.0 nowhere.
 """
 
 from __future__ import annotations
@@ -25,53 +26,55 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
 def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: ReleaseRules = LATEST_RULES) -> StickyBatch:
-    """The groups of specs; topics are numbered as in `Topics.known`.
+    """Returns the groups of specs as input of the sticky assignors; topic indexes refer to `topics.with_metadata`.
 
     Args:
         specs: the groups.
-        cooperative: whether it is cooperative-sticky, which withholds what changes hands.
-        rules: of which release.
+        cooperative: whether the assignor is cooperative-sticky, which withholds partitions that change their owner.
+        rules: rules of the client release.
     """
-    members, topics, known = specs.members, specs.topics, specs.topics.with_metadata
-    claims, is_known = _known(specs, specs.owned)
+    members, topics, topic_index = specs.members, specs.topics, specs.topics.with_metadata
+    owned, is_known = _known(specs, specs.owned)
     nameless = topics.is_subscribed & (topics.partitions <= 0)
-    in_order = rules.keeps_as_told and not cooperative
+    uses_owned_order = rules.keeps_as_told and not cooperative
     hashed = rules.tells_by_hash and cooperative
     return StickyBatch(
         groups=StickyGroups(
             members.group,
             members.hash_order,
-            topics.group[known],
-            topics.partitions[known],
+            topics.group[topic_index],
+            topics.partitions[topic_index],
             cooperative,
             members.treeified,
         ),
         claimed_in=_claimed_in(specs, cooperative, rules),
         generation=members.generation,
-        claims=claims,
-        topic_class=topics.subscriber_set[known],
-        topic_hash=string_hashes(specs.facts.topic_names.to_pylist())[topics.name[known]],
+        claims=owned,
+        topic_class=topics.subscriber_set[topic_index],
+        topic_hash=string_hashes(specs.facts.topic_names.to_pylist())[topics.name[topic_index]],
         other_classes=list(zip(topics.group[nameless].tolist(), topics.subscriber_set[nameless].tolist(), strict=True)),
         classes=dict(enumerate(specs.subscriber_sets)),
         rack=members.rack,
         rack_sets=specs.rack_sets,
-        rack_set={at: specs.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in specs.rack_set},
-        told=_known(specs, read_owned_order(specs))[0] if in_order else EMPTY_SLICES,
+        rack_set={
+            index: specs.rack_set[topic] for index, topic in enumerate(topic_index.tolist()) if topic in specs.rack_set
+        },
+        told=_known(specs, read_owned_order(specs))[0] if uses_owned_order else EMPTY_SLICES,
         gone=specs.owned.take(~is_known) if rules.general_only or hashed else EMPTY_SLICES,
         rules=rules,
     )
 
 
-def _known(specs: GroupSpecs, runs: PartitionSlices) -> tuple[PartitionSlices, IntArray]:
-    """Those of topics with metadata, in their numbers; and which they are."""
-    known = specs.topics.with_metadata
-    topic = np.searchsorted(known, runs.topic)
-    here = np.append(known, -1)[topic] == runs.topic
-    return PartitionSlices(runs.member, topic, *runs.columns[2:]).take(here), here
+def _known(specs: GroupSpecs, slices: PartitionSlices) -> tuple[PartitionSlices, IntArray]:
+    """Returns the slices of topics with metadata, in indexes of these topics, and the mask of those slices."""
+    topic_index = specs.topics.with_metadata
+    topic = np.searchsorted(topic_index, slices.topic)
+    is_known = np.append(topic_index, -1)[topic] == slices.topic
+    return PartitionSlices(slices.member, topic, *slices.columns[2:]).take(is_known), is_known
 
 
 def _claimed_in(specs: GroupSpecs, cooperative: bool, rules: ReleaseRules) -> IntArray:
-    """Of each member the generation that its claims are of; -1 for none."""
+    """Returns the generation of the claims of each member; -1 for none."""
     members = specs.members
     if cooperative and rules.blind_to_generations:
         return np.full(len(members), -1, np.int64)
@@ -80,75 +83,74 @@ def _claimed_in(specs: GroupSpecs, cooperative: bool, rules: ReleaseRules) -> In
     return np.where(members.generation >= 0, members.generation, members.user_data_generation)
 
 
-# DOC: In which order members have what they own, where a fleet says so (`owned.position`).
-
-
 def read_owned_order(specs: GroupSpecs) -> PartitionSlices:
-    """Single partitions as members tell that they own them, where facts say in which order."""
+    """Returns single partitions in the order in which members report them, if the fleet has that order
+    (`owned.position`)."""
     if specs.owned_order is not None:
         return specs.owned_order
-    told, members, topics = specs.facts, specs.members, specs.topics
-    number = np.full(told.num_groups, -1, np.int64)
-    number[specs.fact_group_index] = np.arange(specs.num_groups)
-    rows = told.rows_by_kind[OWNED_ORDER][number[told.group_index[told.rows_by_kind[OWNED_ORDER]]] >= 0]
+    facts, members, topics = specs.facts, specs.members, specs.topics
+    spec_index = np.full(facts.num_groups, -1, np.int64)
+    spec_index[specs.fact_group_index] = np.arange(specs.num_groups)
+    rows = facts.rows_by_kind[OWNED_ORDER][spec_index[facts.group_index[facts.rows_by_kind[OWNED_ORDER]]] >= 0]
     if not len(rows):
         return EMPTY_SLICES
-    rows = rows[np.lexsort((told.int_column("position")[rows], told.member_index[rows], told.group_index[rows]))]
-    ids, names = max(len(told.member_id), 1), max(len(told.topic_names), 1)
-    group = number[told.group_index[rows]]
-    member = Places(members.group * ids + told.member_index[members.row]).of(group * ids + told.member_index[rows])
-    topic = Places(topics.group * names + topics.name).of(group * names + told.topic_index[rows])
-    at = told.column("at", rows)
-    partition = np.asarray(at.flatten().to_numpy(zero_copy_only=False), np.int64)
-    row = np.repeat(np.arange(len(rows)), np.asarray(at.value_lengths().to_numpy(zero_copy_only=False), np.int64))
-    one = np.ones(len(row), np.int64)
-    every = PartitionSlices(member[row], topic[row], partition, one, one)
-    return every.take((every.member >= 0) & (every.topic >= 0))
+    rows = rows[np.lexsort((facts.int_column("position")[rows], facts.member_index[rows], facts.group_index[rows]))]
+    num_ids, num_topics = max(len(facts.member_id), 1), max(len(facts.topic_names), 1)
+    group = spec_index[facts.group_index[rows]]
+    member = Places(members.group * num_ids + facts.member_index[members.row]).of(
+        group * num_ids + facts.member_index[rows]
+    )
+    topic = Places(topics.group * num_topics + topics.name).of(group * num_topics + facts.topic_index[rows])
+    partitions = facts.column("at", rows)
+    partition = np.asarray(partitions.flatten().to_numpy(zero_copy_only=False), np.int64)
+    row = np.repeat(
+        np.arange(len(rows)), np.asarray(partitions.value_lengths().to_numpy(zero_copy_only=False), np.int64)
+    )
+    ones = np.ones(len(row), np.int64)
+    owned = PartitionSlices(member[row], topic[row], partition, ones, ones)
+    return owned.take((owned.member >= 0) & (owned.topic >= 0))
 
 
-def in_owned_order(owned: PartitionSlices, told: PartitionSlices) -> tuple[IntArray, BoolArray]:
-    """Single partitions in the order in which their members tell them, as far as they do.
+def in_owned_order(owned: PartitionSlices, ordered: PartitionSlices) -> tuple[IntArray, BoolArray]:
+    """Sorts single partitions by the order in which their members report them.
 
     Args:
-        owned: single partitions in some other order.
-        told: as `read_owned_order` has them, in the same numbers of members and topics.
+        owned: single partitions in any order.
+        told: the reported order (`read_owned_order`), with the same member and topic indexes.
 
     Returns:
-        the places of `owned` in the new order; and of each, in the old one, whether its member tells all it has here.
+        the sort order of `owned`; and for each row of `owned`, whether its member reports all of its rows.
     """
-    every = np.arange(len(owned))
-    if not len(told) or not len(owned):
-        return every, np.zeros(len(owned), bool)
-    size = int(max(owned.member.max(), told.member.max())) + 1
-    keys = Places(told.partition_keys)
-    one, other = keys.of(told.partition_keys) * size + told.member, keys.of(owned.partition_keys) * size + owned.member
-    order = np.argsort(one, kind="stable")
-    at = np.minimum(np.searchsorted(one[order], other), len(one) - 1)
-    place = np.where(one[order][at] == other, order[at], -1)
-    silent = np.zeros(size, bool)
-    silent[owned.member[place < 0]] = True
-    known = ~silent[owned.member]
-    return np.lexsort((np.where(known, place, every), owned.member)), known
-
-
-# DOC: Groups in which nothing is in dispute: members all subscribe to the same topics, and nobody claims what another
-# does.
-#
-# The sticky assignors of other libraries go partition by partition. In such groups it can be told from counts alone
-# what
-# comes out: there they are planned on runs, many at once, and only what changes hands is looked at one by one.
-#
+    indexes = np.arange(len(owned))
+    if not len(ordered) or not len(owned):
+        return indexes, np.zeros(len(owned), bool)
+    size = int(max(owned.member.max(), ordered.member.max())) + 1
+    keys = Places(ordered.partition_keys)
+    ordered_keys, owned_keys = (
+        keys.of(ordered.partition_keys) * size + ordered.member,
+        keys.of(owned.partition_keys) * size + owned.member,
+    )
+    order = np.argsort(ordered_keys, kind="stable")
+    match = np.minimum(np.searchsorted(ordered_keys[order], owned_keys), len(ordered_keys) - 1)
+    position = np.where(ordered_keys[order][match] == owned_keys, order[match], -1)
+    is_incomplete = np.zeros(size, bool)
+    is_incomplete[owned.member[position < 0]] = True
+    is_ordered = ~is_incomplete[owned.member]
+    return np.lexsort((np.where(is_ordered, position, indexes), owned.member)), is_ordered
 
 
 @dataclass(frozen=True)
 class UndisputedGroups:
-    """Some groups of specs.
+    """Homogeneous groups without conflicting owners.
+
+    The sticky assignors of other libraries work partition by partition. In undisputed groups the result follows from
+    counts, so that many groups are planned at once on slices, and only partitions that change their owner are expanded.
 
     Attributes:
-        groups: of all groups, which.
-        owned: what members own, as far as there are such partitions.
-        load: of all members, how many partitions they own.
-        topic, partition: what nobody owns, by topic and partition.
+        groups: mask over all groups.
+        owned: partitions that members own and that exist.
+        load: number of partitions that each member owns. Shape: (num_members,).
+        topic, partition: partitions without an owner, sorted by topic and partition.
     """
 
     groups: BoolArray
@@ -157,35 +159,35 @@ class UndisputedGroups:
     topic: IntArray
     partition: IntArray
 
-    def without(self, others: BoolArray, specs: GroupSpecs) -> UndisputedGroups:
-        """The same without some groups."""
-        if not (others & self.groups).any():
+    def without(self, mask: BoolArray, specs: GroupSpecs) -> UndisputedGroups:
+        """Returns the groups except those that the mask selects."""
+        if not (mask & self.groups).any():
             return self
-        owned = self.owned.take(~others[specs.members.group[self.owned.member]])
-        some = ~others[specs.topics.group[self.topic]]
-        load = np.where(others[specs.members.group], 0, self.load)
-        return UndisputedGroups(self.groups & ~others, owned, load, self.topic[some], self.partition[some])
+        owned = self.owned.take(~mask[specs.members.group[self.owned.member]])
+        remaining = ~mask[specs.topics.group[self.topic]]
+        load = np.where(mask[specs.members.group], 0, self.load)
+        return UndisputedGroups(self.groups & ~mask, owned, load, self.topic[remaining], self.partition[remaining])
 
 
-def find_undisputed(specs: GroupSpecs, chosen: BoolArray, counted_in: BoolArray) -> UndisputedGroups:
-    """Those of the chosen groups in which nothing is in dispute.
+def find_undisputed(specs: GroupSpecs, selected: BoolArray, counted_in: BoolArray) -> UndisputedGroups:
+    """Finds the undisputed groups among the selected groups.
 
     Args:
         specs: all groups.
-        chosen: of each group, whether it is one of those.
-        counted_in: of each member, whether it counts: if not, it is as if it were not there.
+        selected: mask of the selected groups.
+        counted_in: mask of the members that take part; other members are ignored.
     """
     members, topics = specs.members, specs.topics
     known = np.zeros(len(topics), bool)
-    known[topics.with_metadata] = chosen[topics.group[topics.with_metadata]]
-    claims = specs.owned
-    claims = claims.take(counted_in[claims.member] & known[claims.topic])
-    fitting = -(-(topics.partitions[claims.topic] - claims.first) // claims.step)
-    owned = PartitionSlices(*claims.columns[:4], np.minimum(claims.count, fitting)).take(fitting > 0)
-    asked_by = np.bincount(specs.subscriptions % max(len(topics), 1), minlength=len(topics))
-    all_members = np.bincount(members.group[counted_in], minlength=specs.num_groups)
-    groups = chosen.copy()
-    groups[topics.group[topics.is_subscribed & (asked_by != all_members[topics.group])]] = False
+    known[topics.with_metadata] = selected[topics.group[topics.with_metadata]]
+    owned_slices = specs.owned
+    owned_slices = owned_slices.take(counted_in[owned_slices.member] & known[owned_slices.topic])
+    fitting = -(-(topics.partitions[owned_slices.topic] - owned_slices.first) // owned_slices.step)
+    owned = PartitionSlices(*owned_slices.columns[:4], np.minimum(owned_slices.count, fitting)).take(fitting > 0)
+    num_subscribers = np.bincount(specs.subscriptions % max(len(topics), 1), minlength=len(topics))
+    num_members = np.bincount(members.group[counted_in], minlength=specs.num_groups)
+    groups = selected.copy()
+    groups[topics.group[topics.is_subscribed & (num_subscribers != num_members[topics.group])]] = False
     groups[topics.group[crossing_topics(owned)]] = False
     owned = owned.take(groups[members.group[owned.member]])
     load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Answers of several kinds in one table, a row's `kind` saying which of its columns it uses."""
+"""Tables of tagged rows: rows of several kinds in one table, where `kind` says which columns a row uses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pyarrow as pa
 
 
 def tagged(kind: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, schema: pa.Schema) -> pa.Table:
-    """Rows of one kind with all columns of the table; those that are not given are null."""
-    given = {**columns, "kind": pa.repeat(pa.scalar(kind, pa.string()), rows)}
-    return pa.table([_cast(given.get(field.name), field, rows) for field in schema], schema=schema)
+    """Returns rows of one kind with all columns of the schema; missing columns are null."""
+    values = {**columns, "kind": pa.repeat(pa.scalar(kind, pa.string()), rows)}
+    return pa.table([_cast(values.get(field.name), field, rows) for field in schema], schema=schema)
 
 
 def tagged_rows(kind: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """The same of rows by the names of columns; what no row has is null."""
+    """Returns tagged rows from dictionaries; missing values are null."""
     used = {name for row in rows for name in row}
     columns = {
         field.name: pa.array([row.get(field.name) for row in rows], field.type)
@@ -26,9 +26,9 @@ def tagged_rows(kind: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema)
 
 
 def tagged_table(kind: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same of a table with some of the columns."""
+    """Returns tagged rows from a table with a subset of the columns."""
     return tagged(kind, {name: table[name] for name in table.column_names}, len(table), schema)
 
 
-def _cast(values: pa.Array | pa.ChunkedArray | None, wanted: pa.Field, rows: int) -> pa.Array:
-    return pa.nulls(rows, wanted.type) if values is None else values.cast(wanted.type)
+def _cast(values: pa.Array | pa.ChunkedArray | None, field: pa.Field, rows: int) -> pa.Array:
+    return pa.nulls(rows, field.type) if values is None else values.cast(field.type)

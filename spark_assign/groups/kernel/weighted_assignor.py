@@ -1,11 +1,11 @@
-"""Groups planned by weighted-sticky, asked with a `GroupSpecs`.
+"""Assigns groups by weighted-sticky.
 
-A partition's load is its `in_rate`. Where that is not known, it is the mean of those of its topic that are known, or
-else of those of the group: a partition whose rate is missing is no idle one. Members that subscribe to nothing do not
-count for the mean load of a member.
+The load of a partition is its `in_rate`. An unknown rate is replaced by the mean of the known rates of its topic or,
+without any, of its group: a partition without a rate isn't idle. Members without a subscription don't count in the mean
+load per member.
 
-A partition that somebody else still owns is withheld, as by cooperative-sticky. Of two that claim it, the first by
-member id is its owner.
+A partition that another member still owns is withheld, as by cooperative-sticky. If two members claim a partition, the
+first by member id is its owner.
 """
 
 from __future__ import annotations
@@ -28,36 +28,40 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 
-def assign_weighted(specs: GroupSpecs, chosen: BoolArray) -> GroupAssignments:
-    """Plan some groups; those whose loads, capacity or bound say nothing are refused."""
-    refused = {group: why for group, why in _refused(specs) if chosen[group]}
-    chosen = chosen.copy()
-    chosen[list(refused)] = False
+def assign_weighted(specs: GroupSpecs, selected: BoolArray) -> GroupAssignments:
+    """Assigns the selected groups; groups with invalid loads, capacity, or bound are rejected."""
+    rejected = {group: rejection for group, rejection in _find_rejected(specs) if selected[group]}
+    selected = selected.copy()
+    selected[list(rejected)] = False
     topics = specs.topics.with_metadata
-    topics = topics[chosen[specs.topics.group[topics]]]
+    topics = topics[selected[specs.topics.group[topics]]]
     topic = np.repeat(topics, specs.topics.partitions[topics])
     partition = ranges_by_length(specs.topics.partitions[topics])
     groups = _groups(specs, topics, topic, partition)
-    answer = plan_weighted(groups)
-    has = answer.owner >= 0
-    nobody_waits = np.zeros(int(has.sum()), bool)
-    runs, reason, _ = as_runs(answer.owner[has], topic[has], partition[has], answer.reason[has], nobody_waits)
-    planned = withhold_owned(specs, TargetAssignments(runs, reason))
-    words = {group: WORDS[answer.word[group]] for group in np.unique(groups.group).tolist()}
-    return GroupAssignments(planned.slices, planned.reason, planned.withheld, refused, load_bound_status=words)
+    result = plan_weighted(groups)
+    has_owner = result.owner >= 0
+    not_withheld = np.zeros(int(has_owner.sum()), bool)
+    runs, reason, _ = as_runs(
+        result.owner[has_owner], topic[has_owner], partition[has_owner], result.reason[has_owner], not_withheld
+    )
+    assignments = withhold_owned(specs, TargetAssignments(runs, reason))
+    statuses = {group: WORDS[result.word[group]] for group in np.unique(groups.group).tolist()}
+    return GroupAssignments(
+        assignments.slices, assignments.reason, assignments.withheld, rejected, load_bound_status=statuses
+    )
 
 
-def _refused(specs: GroupSpecs) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Groups that cannot be weighed: code, and detail with the remedy."""
+def _find_rejected(specs: GroupSpecs) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yields groups that cannot be weighted: group index, code, and detail with the remedy."""
     yield from specs.loads.faults.items()
-    asked = np.zeros(specs.num_groups, bool)
-    asked[specs.topics.group[specs.topics.with_metadata]] = True
+    has_topics = np.zeros(specs.num_groups, bool)
+    has_topics[specs.topics.group[specs.topics.with_metadata]] = True
     capacity, load_bound = configured_value(specs, "capacity"), configured_value(specs, "load_bound")
-    for group in np.flatnonzero(asked & ((capacity <= 0) | np.isinf(capacity))).tolist():
+    for group in np.flatnonzero(has_topics & ((capacity <= 0) | np.isinf(capacity))).tolist():
         yield group, ("bad-capacity", f"groups.capacity is {capacity[group]:g}. {_CAPACITY}")
-    for group in np.flatnonzero(asked & ((load_bound < 1) | np.isinf(load_bound))).tolist():
+    for group in np.flatnonzero(has_topics & ((load_bound < 1) | np.isinf(load_bound))).tolist():
         yield group, ("bad-load-bound", f"groups.load_bound is {load_bound[group]:g}. {_BOUND}")
-    for group in np.flatnonzero(asked & ~specs.loads.has_loads).tolist():
+    for group in np.flatnonzero(has_topics & ~specs.loads.has_loads).tolist():
         if group not in specs.loads.faults:
             yield group, ("no-loads", _NO_LOADS)
 
@@ -71,7 +75,7 @@ _NO_LOADS = (
 
 
 def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: IntArray) -> WeightedGroups:
-    """The groups of these topics, whose partitions are told one by one; others have none."""
+    """Returns the input of weighted-sticky: the groups of these topics, with one row per partition."""
     group = specs.topics.group[topic]
     rate = specs.loads.in_rate[specs.loads.position_of(topic, partition)]
     load, _ = fill_loads(rate, topic, group, specs.num_groups)
@@ -79,39 +83,39 @@ def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: Int
     capacity = configured_value(specs, "capacity")
     total = np.bincount(group, load, specs.num_groups).astype(np.float64)
     bound = bounds(total, subscribing, configured_value(specs, "load_bound"), capacity)
-    kind, may = _kinds(specs, topics)
-    of_topic = np.full(len(specs.topics), -1)
-    of_topic[topics] = kind
+    kind, eligible = _subscriber_sets(specs, topics)
+    topic_kind = np.full(len(specs.topics), -1)
+    topic_kind[topics] = kind
     return WeightedGroups(
         member_group=specs.members.group,
         group=group,
         load=load,
         owner=_owners(specs, topics, topic),
-        kind=of_topic[topic],
-        may=may,
+        kind=topic_kind[topic],
+        may=eligible,
         bound=bound,
         capacity=np.where(np.isnan(capacity), np.inf, capacity),
     )
 
 
-def _kinds(specs: GroupSpecs, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
-    """Of each topic the number of the set of its subscribers, and these sets."""
-    begins = np.searchsorted(specs.members.group, np.arange(specs.num_groups + 1))
+def _subscriber_sets(specs: GroupSpecs, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
+    """Returns the index of the subscriber set of each topic, and these sets."""
+    starts = np.searchsorted(specs.members.group, np.arange(specs.num_groups + 1))
     subscribers, group = specs.topics.subscriber_set[topics], specs.topics.group[topics]
     keys = np.where(subscribers == ALL_MEMBERS, len(specs.subscriber_sets) + group, subscribers)
-    found, kind = np.unique(keys, return_inverse=True)
-    may: list[IntArray] = []
-    for key in found.tolist():
+    distinct, kind = np.unique(keys, return_inverse=True)
+    eligible: list[IntArray] = []
+    for key in distinct.tolist():
         if key < len(specs.subscriber_sets):
-            may.append(specs.subscriber_sets[key])
+            eligible.append(specs.subscriber_sets[key])
         else:
-            begin, end = begins[key - len(specs.subscriber_sets) : key - len(specs.subscriber_sets) + 2].tolist()
-            may.append(np.arange(begin, end))
-    return kind, may
+            start, stop = starts[key - len(specs.subscriber_sets) : key - len(specs.subscriber_sets) + 2].tolist()
+            eligible.append(np.arange(start, stop))
+    return kind, eligible
 
 
 def _owners(specs: GroupSpecs, topics: IntArray, topic: IntArray) -> IntArray:
-    """Of each partition the member that owns it, and still asks for it; -1: nobody."""
+    """Returns the owner of each partition that still subscribes to it; -1 for none."""
     owned = first_owners(specs, topics, np.arange(len(specs.members))).expand()
     first = np.full(len(specs.topics), -1)
     first[topics] = np.cumsum(specs.topics.partitions[topics]) - specs.topics.partitions[topics]

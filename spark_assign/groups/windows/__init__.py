@@ -1,4 +1,4 @@
-"""Range and round robin of many groups at once, laid out by windows over their subscriptions."""
+"""Range and round robin as Spark window functions, for many groups at once."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from spark_assign.groups.windows.range import range_slices, rank_subscribers
 from spark_assign.groups.windows.roundrobin import number_partitions, round_robin_slices
 
 WINDOW_SLICES: dict[str, Callable[[], dict[str, Column]]] = {"range": range_slices, "roundrobin": round_robin_slices}
-"""Kafka's assignors that windows lay out, but for what `groups.kernel.range_roundrobin_fallback` does; each one's last
-step."""
+"""The last step of each assignor that windows compute. `groups.kernel.range_roundrobin_fallback` recomputes the groups
+in which racks or different subscriptions matter."""
 
 
 def assign_by_windows(
-    lines: DataFrame, assignors: Collection[str], group: Sequence[str], *, static: bool = True
+    rows: DataFrame, assignors: Collection[str], group: Sequence[str], *, static: bool = True
 ) -> DataFrame:
-    """Every topic laid out over its subscribers, by each of these assignors.
+    """Assigns every topic to its subscribers, by each of the assignors.
 
     Args:
-        lines: facts, of which a subscription has member_id, topic and partitions, a member group_instance_id; the
-            facts of a group are in one task, where the windows leave them.
-        assignors: names of `WINDOW_SLICES`.
-        group: the columns that tell groups apart.
-        static: whether there are static members at all.
+        rows: facts. A subscription has member_id, topic, and partitions; a member has group_instance_id. All facts of a
+            group are in one Spark partition, and the windows keep them there.
+        assignors: keys of `WINDOW_SLICES`.
+        group: the columns that identify a group.
+        static: whether any member is static.
 
     Returns:
-        the same with `<assignor>_first`, `_step` and `_count` of each subscription's run; count 0 or null: nothing.
+        the facts with the columns `<assignor>_first`, `_step`, and `_count`: the slice of each subscription. A count of
+        0 or null means no partitions.
     """
     if not assignors:
-        return lines
-    given = lines.columns
+        return rows
+    columns = rows.columns
     instance = F.col("group_instance_id")
     if static:
         instance = F.max("group_instance_id").over(Window.partitionBy(*group, "member_id"))
-    lines = rank_subscribers(lines.withColumn("instance", instance), [*group, "kind"])
+    rows = rank_subscribers(rows.withColumn("instance", instance), [*group, "kind"])
     if "roundrobin" in assignors:
-        lines = number_partitions(lines, [*group, "kind"])
-    runs = {f"{name}_{part}": value for name in assignors for part, value in WINDOW_SLICES[name]().items()}
-    return lines.select(*given, *(value.cast("int").alias(name) for name, value in runs.items()))
+        rows = number_partitions(rows, [*group, "kind"])
+    slices = {f"{name}_{field}": value for name in assignors for field, value in WINDOW_SLICES[name]().items()}
+    return rows.select(*columns, *(value.cast("int").alias(name) for name, value in slices.items()))

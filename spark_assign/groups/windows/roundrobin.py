@@ -1,8 +1,8 @@
-"""Round robin: all partitions of the group's topics, dealt to its members in turn.
+"""Round robin: assigns all partitions of the group's topics to its members in turn.
 
 Principles (Kafka's `RoundRobinAssignor`)
-    1. Members stand in a ring: static ones by instance id, then the others by member id.
-    2. Topics come by name, their partitions ascending; each partition goes to the next member in the ring that
+    1. Members form a ring: static members by instance id, then dynamic members by member id.
+    2. Topics come by name, their partitions in ascending order. Each partition goes to the next member in the ring that
        subscribes to its topic.
 
 Example: C0 and C1 subscribe to t0 and t1, three partitions each.
@@ -10,13 +10,13 @@ Example: C0 and C1 subscribe to t0 and t1, three partitions each.
     C1: [t0p1, t1p0, t1p2]
 
 Steps
-    1. Number the group's partitions in that order: a topic's partition 0 has as its row number the partitions of all
-       topics before it.
-    2. Row number modulo n is the rank of the member that gets it. So the member of rank k gets every n-th partition of
-       a topic, from (k - row number of partition 0) modulo n on.
+    1. Number the group's partitions in that order: the row number of a topic's partition 0 is the number of partitions
+       of all preceding topics.
+    2. The row number modulo n is the rank of the member that gets the partition. So the member of rank k gets every
+       n-th partition of a topic, starting at (k - row number of partition 0) modulo n.
 
-Where subscriptions differ, the pointer goes on from one topic to the next round the ring of all members; such groups
-are dealt anew by `numeric.round_robin_offset`. Sets of partitions never depend on Java's hash order.
+If subscriptions differ, the position in the ring of all members carries over from topic to topic;
+`numeric.round_robin_offset` recomputes such groups. The result never depends on Java's hash order.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from spark_assign.spark.java_order import string_order
 
 
 def number_partitions(ranked: DataFrame, group: Sequence[str]) -> DataFrame:
-    """Step 1: add `row_number` (bigint), that of the topic's partition 0.
+    """Step 1: adds `row_number` (bigint), the row number of the topic's partition 0.
 
     Args:
-        ranked: what `range.rank_subscribers` makes of subscriptions, with topic and partitions.
-        group: the columns that tell groups apart.
+        ranked: subscriptions with topic and partitions, as `range.rank_subscribers` returns them.
+        group: the columns that identify a group.
     """
-    once = F.when(F.col("line") == 1, F.col("partitions").cast("long"))
+    topic_partitions = F.when(F.col("line") == 1, F.col("partitions").cast("long"))
     topics = Window.partitionBy(*group).orderBy(string_order("topic"))
-    upto = F.sum(once).over(topics.rangeBetween(Window.unboundedPreceding, Window.currentRow))
-    return ranked.withColumn("row_number", upto - F.col("partitions"))
+    cumulative = F.sum(topic_partitions).over(topics.rangeBetween(Window.unboundedPreceding, Window.currentRow))
+    return ranked.withColumn("row_number", cumulative - F.col("partitions"))
 
 
 def round_robin_slices() -> dict[str, Column]:
-    """Step 2: first, step, count of a ranked subscriber's run; count 0: nothing."""
+    """Step 2: returns first, step, and count of a ranked subscriber's slice; a count of 0 means no partitions."""
     first = F.pmod(F.col("rank") - F.col("row_number"), F.col("members"))
-    turns = F.ceil((F.col("partitions") - first) / F.col("members"))
-    return {"first": first, "step": F.col("members"), "count": F.greatest(turns, F.lit(0))}
+    count = F.ceil((F.col("partitions") - first) / F.col("members"))
+    return {"first": first, "step": F.col("members"), "count": F.greatest(count, F.lit(0))}
