@@ -82,7 +82,7 @@ def size(
     A number of members is enough if the most loaded one can read what is written to its partitions at the `quantile` of
     their rates, and `headroom` beside it. Rates are taken to be spread normally, and all partitions to have their
     peaks at the same time. What a member can handle is `groups.capacity`, or is measured where members are behind
-    (`groups.kernel.member_load.capacities`).
+    (`groups.kernel.group_metrics.member_capacity`).
 
     Args:
         fleet: clusters, topics, groups and members, and `loads`.
@@ -136,5 +136,5 @@ def size(
         custom=own,
     )
     by_id = CONFIGURED in chosen or not set(BY_IDS).isdisjoint(chosen)
-    told = facts.facts_by_group(fleet, user_data=bool(own), topic_ids=by_id, in_order=True, loads=True)
+    told = facts.facts_by_group(fleet, user_data=bool(own), topic_ids=by_id, owned_order=True, loads=True)
     return Size(told.mapInArrow(map_arrow_batches(partial(kernel.size, asked=asked)), from_arrow_schema(kernel.SIZED)))

@@ -187,7 +187,7 @@ def zones(
         raise FleetError(lacking)
     asked = kernel.ZoneParams(price, currency, worth, follower_fetching)
     of_broker = fleet.groups is not None
-    told = facts.facts_by_group(fleet, ["range"], topic_ids=of_broker, in_order=True, loads=True, leaders=True)
+    told = facts.facts_by_group(fleet, ["range"], topic_ids=of_broker, owned_order=True, loads=True, leaders=True)
     return Zones(
         told.mapInArrow(map_arrow_batches(partial(kernel.zones, asked=asked)), from_arrow_schema(kernel.ZONED)),
         fleet,

@@ -91,7 +91,7 @@ def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
     if assignor is not None and assignor not in CLIENT_SIDE:
         raise ConfigError(f"assignor {assignor}: expected one of {', '.join(CLIENT_SIDE)}")
     _ = fleet.sizes
-    tagged_facts = facts.facts_by_group(fleet, clients=True, in_order=True)
+    tagged_facts = facts.facts_by_group(fleet, clients=True, owned_order=True)
     return Upgrade(
         tagged_facts.mapInArrow(
             map_arrow_batches(partial(kernel.upgrade, params=kernel.UpgradeParams(to, assignor))),

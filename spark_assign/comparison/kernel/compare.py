@@ -23,12 +23,7 @@ from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.kernel import ownership_changes
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_library, plan_switch
-from spark_assign.groups.kernel.convergence import (
-    MAX_ROUNDS,
-    count_heartbeats,
-    is_cooperative,
-    simulate_assignor_rounds,
-)
+from spark_assign.groups.kernel.convergence import MAX_ROUNDS, is_cooperative, simulate_assignor_rounds
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, IndexedFacts, column, index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_metrics import (
@@ -39,6 +34,7 @@ from spark_assign.groups.kernel.group_metrics import (
     read_ownership,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.heartbeats import count_heartbeats
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import read_configured_assignors
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray

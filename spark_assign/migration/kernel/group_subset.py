@@ -20,7 +20,7 @@ from spark_assign.groups.assignors.sticky.hash_map_order import walks
 from spark_assign.groups.assignors.sticky.sticky_types import STAYS
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS, IndexedFacts
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, MemberColumns, subscriber_classes
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, MemberColumns, find_subscriber_sets
 from spark_assign.groups.kernel.range_roundrobin_fallback import assign_heterogeneous_round_robin, assign_ranges_by_rack
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.java.hash_map import string_hashes
@@ -79,7 +79,7 @@ def select_members(
     facts = _select_facts(specs, members, groups, member_ids)
     member_columns = _member_columns(specs, facts.member_index, members, group_of, member_ids, rank)
     topic_columns = _topic_columns(specs, topics, group_of, pairs)
-    subscribers, classes = subscriber_classes(
+    subscribers, classes = find_subscriber_sets(
         pairs // max(len(topics), 1), pairs % max(len(topics), 1), len(topics), topic_columns.group, member_columns
     )
     owned_slices, departed_slices = (
