@@ -13,10 +13,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_assign.stores.locations import file_system, join
-from spark_assign.stores.run_store import ManifestOutcome, ReadTable, RowCounts
+
+if TYPE_CHECKING:
+    from spark_assign.stores.run_store import ManifestOutcome, ReadTable, RowCounts
 
 VERSION = 1
 """Of the form of the file: keys may be added to it, none goes or changes its meaning."""
