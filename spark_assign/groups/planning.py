@@ -21,8 +21,8 @@ from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.release_rules import client_side, tells_order
-from spark_assign.groups.assignors.server import BY_IDS
+from spark_assign.groups.assignors.release_rules import client_assignor, uses_owned_order
+from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel import plan_groups as kernel
 from spark_assign.groups.kernel.plan_groups import (
@@ -290,12 +290,12 @@ def gather_plan_facts(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool 
     With `loads` also what goes through the partitions, as far as the fleet says so.
     """
     own = custom_assignors()
-    wanted = {client_side(name) for name in patterns.values() if name not in own}
+    wanted = {client_assignor(name) for name in patterns.values() if name not in own}
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
     window_assignors = [name for name in WINDOW_SLICES if name not in own and (any_of_them or name in wanted)]
     loads = loads or any_of_them or WEIGHTED_STICKY in wanted
-    by_id = any_of_them or not wanted.isdisjoint(BY_IDS)
-    in_order = by_id or CONFIGURED in wanted or any(tells_order(name) for name in patterns.values())
+    by_id = any_of_them or not wanted.isdisjoint(TOPIC_ID_ASSIGNORS)
+    in_order = by_id or CONFIGURED in wanted or any(uses_owned_order(name) for name in patterns.values())
     return facts.facts_by_group(
         fleet, window_assignors, user_data=bool(own), topic_ids=by_id, in_order=in_order, loads=loads
     )

@@ -3,7 +3,7 @@
 Three sources, later ones win: Kafka's own; installed packages that offer the entry point `spark_assign.groups.registry`
 (its name is the assignor's name, its value a `GroupAssignor` or a class of one); `register` in the running program.
 Those of Kafka's clients may be asked for as of a release (`sticky@2.8`, `groups.assignors.release_rules`), or as
-another library has them (`sticky@franz-go`, `groups.assignors.library_assignors`).
+another library has them (`sticky@franz-go`, `groups.assignors.release_rules`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, is_profile, known_lines
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, format_release_lines, is_release_assignor
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.windows import WINDOW_SLICES
@@ -22,9 +22,9 @@ from spark_assign.tables.errors import UnknownAssignorError
 
 ENTRY_POINTS = "spark_assign.groups.registry"
 
-KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *SERVER_SIDE, WEIGHTED_STICKY)
-"""Assignors that are kernels over whole groups: Kafka's, and three of ours (`groups.assignors.server.OURS`,
-`weighted`)."""
+KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *SERVER_ASSIGNORS, WEIGHTED_STICKY)
+"""Assignors that are kernels over whole groups: Kafka's, and three of ours
+(`groups.assignors.server.RACK_SERVER_ASSIGNORS`, `weighted`)."""
 
 _registered: dict[str, GroupAssignor] = {}
 
@@ -75,15 +75,16 @@ def find_assignor(name: str) -> GroupAssignor | str:
     """
     if name in custom_assignors():
         return custom_assignors()[name]
-    if name in names() or is_profile(name):
+    if name in names() or is_release_assignor(name):
         return name
     assignor, at, release = name.partition("@")
-    if at and assignor in CLIENT_SIDE:
+    if at and assignor in CLIENT_ASSIGNORS:
         raise UnknownAssignorError(
-            f"{name!r}: no release of Kafka's clients is known as {release!r}. These answer alike: {known_lines()}"
+            f"{name!r}: no release of Kafka's clients is known as {release!r}. "
+            f"These answer alike: {format_release_lines()}"
         )
     if at and assignor in names():
-        raise UnknownAssignorError(f"{name!r}: only {', '.join(CLIENT_SIDE)} are known as of a release")
+        raise UnknownAssignorError(f"{name!r}: only {', '.join(CLIENT_ASSIGNORS)} are known as of a release")
     close = get_close_matches(name, names(), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise UnknownAssignorError(f"no assignor is called {name!r}{hint} There are: {', '.join(names())}")

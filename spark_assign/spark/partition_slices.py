@@ -12,8 +12,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.java.key_index import number_rows, numbers
-from spark_assign.numeric.ownership_bitmaps import BLOCK_BITS, WORDS, runs_of_blocks, words
+from spark_assign.java.key_index import index_rows, to_int_array
+from spark_assign.numeric.ownership_bitmaps import (
+    BITMAP_INDEX_BITS,
+    WORDS_PER_BITMAP,
+    read_bitmaps,
+    slices_from_bitmaps,
+)
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, RUNS
 
@@ -24,9 +29,9 @@ def expand(runs: DataFrame) -> DataFrame:
     A run of no partitions gives no row.
     """
     last = F.col("first") + F.col("step") * (F.col("count") - 1)
-    numbers = F.explode(F.sequence("first", last, "step")).alias("partition")
+    partitions = F.explode(F.sequence("first", last, "step")).alias("partition")
     others = [name for name in runs.columns if name not in ("first", "step", "count")]
-    return runs.where(F.col("count") > 0).select(*others, numbers)
+    return runs.where(F.col("count") > 0).select(*others, partitions)
 
 
 def contains_partition(partition: Column, first: Column, step: Column, count: Column) -> Column:
@@ -54,24 +59,26 @@ def to_bitmaps(owned: DataFrame) -> DataFrame:
     An aggregation that needs neither a sort nor Python and leaves little to shuffle; see
     `numeric.ownership_bitmaps`.
     """
-    word = F.shiftright("partition", 6).bitwiseAND(WORDS - 1)
+    word = F.shiftright("partition", 6).bitwiseAND(WORDS_PER_BITMAP - 1)
     bit = F.expr("shiftleft(1L, partition & 63)")
-    each = [F.when(word == number, bit).otherwise(F.lit(0).cast("long")) for number in range(WORDS)]
+    each = [F.when(word == number, bit).otherwise(F.lit(0).cast("long")) for number in range(WORDS_PER_BITMAP)]
     bits = [F.bit_or(value).alias(f"or_{number}") for number, value in enumerate(each)]
     twice = [F.bit_xor(value).alias(f"xor_{number}") for number, value in enumerate(each)]
-    blocks = owned.groupBy(*MEMBER_KEY, "topic", F.shiftright("partition", BLOCK_BITS).alias("block")).agg(
+    blocks = owned.groupBy(*MEMBER_KEY, "topic", F.shiftright("partition", BITMAP_INDEX_BITS).alias("block")).agg(
         *bits, *twice, F.count(F.lit(1)).cast("int").alias("count")
     )
     together = {
-        "bits": F.array(*(F.col(f"or_{number}") for number in range(WORDS))),
-        "twice": F.array(*(F.col(f"xor_{number}") for number in range(WORDS))),
+        "bits": F.array(*(F.col(f"or_{number}") for number in range(WORDS_PER_BITMAP))),
+        "twice": F.array(*(F.col(f"xor_{number}") for number in range(WORDS_PER_BITMAP))),
     }
     return blocks.withColumns(together).select(*MEMBER_KEY, "topic", "block", "bits", "twice", "count")
 
 
 def _merged(blocks: pa.Table) -> Iterator[pa.Table]:
     key = ["cluster", "group_id", "member_id", "topic"]
-    number, example = number_rows(blocks, key)
-    owner, *run = runs_of_blocks(number, numbers(blocks["block"], 0), words(blocks["bits"].combine_chunks()))
+    number, example = index_rows(blocks, key)
+    owner, *run = slices_from_bitmaps(
+        number, to_int_array(blocks["block"], 0), read_bitmaps(blocks["bits"].combine_chunks())
+    )
     columns = blocks.select(key).take(pa.array(example[owner], pa.int64())).columns
     yield pa.table([*columns, *(pa.array(each, pa.int32()) for each in run)], names=[*key, "first", "step", "count"])

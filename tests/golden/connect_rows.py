@@ -89,7 +89,7 @@ class Numbers:
         """Numbers as connectors and tasks, in order."""
         found: Listed = {"connectors": [], "tasks": []}
         for item in items:
-            name, task = named(item, self.connectors.texts)
+            name, task = named(item, self.connectors.names)
             if is_task(item):
                 found["tasks"].append(f"{name}-{task}")
             else:
@@ -117,8 +117,8 @@ class Numbers:
         fields = {
             "assignment": _sets(self.listed(memory.assignment)),
             "revocation": _sets(self.listed(memory.revocation)),
-            "candidates": [self.workers.texts[each] for each in memory.candidates],
-            "members": {self.workers.texts[each] for each in memory.members},
+            "candidates": [self.workers.names[each] for each in memory.candidates],
+            "members": {self.workers.names[each] for each in memory.members},
             "generation": memory.generation_id,
             "revoked_in_previous": memory.revoked_in_previous,
             "can_revoke": memory.can_revoke,
@@ -193,7 +193,7 @@ def answer(row: Row) -> Answer:
     if "state" in row["expect"]:
         said["state"] = numbers.state(memory, row["expect"]["state"])
     if row.get("rejoin_now") is not None:
-        gives_up = {numbers.workers.texts[worker] for worker in revoked} - {*row["not_applied"]}
+        gives_up = {numbers.workers.names[worker] for worker in revoked} - {*row["not_applied"]}
         said["rejoin_now"] = bool(gives_up or row["not_applied"] or not asked(row))
     return Answer(said, assigned)
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel import ownership_changes
 from spark_assign.groups.kernel.convergence import MAX_ROUNDS, is_cooperative, simulate_assignor_rounds
 from spark_assign.groups.kernel.group_specs import GroupSpecs
@@ -70,6 +70,6 @@ def seconds_paused(
     seconds: Any = cooperative_seconds if is_cooperative(assignor) else eager_seconds
     if assignor in asked.custom:
         seconds = eager_seconds
-    elif assignor in SERVER_SIDE:
+    elif assignor in SERVER_ASSIGNORS:
         seconds = server_seconds
     return np.asarray(seconds(told, asked.timing), np.float64)

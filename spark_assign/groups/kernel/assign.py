@@ -6,12 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from spark_assign.groups.assignors.custom import GroupAssignor, ask_group
-from spark_assign.groups.assignors.library_assignors import AS_KAFKA, read_library
-from spark_assign.groups.assignors.release_rules import ReleaseRules, read_profile
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.custom import GroupAssignor, run_custom_assignor
+from spark_assign.groups.assignors.release_rules import (
+    KAFKA_EQUIVALENTS,
+    ReleaseRules,
+    parse_library_assignor,
+    parse_release_assignor,
+)
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.sticky.plan_batch import plan_batch, take_groups
-from spark_assign.groups.assignors.sticky.sticky_types import STAYS
+from spark_assign.groups.assignors.sticky.sticky_groups import KEPT
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.franz_go import assign_by_franz_go
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
@@ -50,12 +54,12 @@ def assign(
         return _custom(specs, chosen, custom[assignor])
     if assignor == WEIGHTED_STICKY:
         return assign_weighted(specs, chosen)
-    if assignor in SERVER_SIDE:
+    if assignor in SERVER_ASSIGNORS:
         return assign_by_server(specs, assignor, chosen)
-    library = read_library(assignor)
+    library = parse_library_assignor(assignor)
     if library is not None and library in LIBRARY_ASSIGNORS:
         return LIBRARY_ASSIGNORS[library](specs, library[0], chosen)
-    profile = read_profile(assignor if library is None else AS_KAFKA[library])
+    profile = parse_release_assignor(assignor if library is None else KAFKA_EQUIVALENTS[library])
     assert profile is not None, assignor
     assignor, rules = profile
     if assignor in STICKY:
@@ -65,7 +69,7 @@ def assign(
     _check_whole(specs, assignor, chosen, runs)
     if assignor == "roundrobin":
         return _stays(assign_heterogeneous_round_robin(specs, chosen, runs))
-    return _stays(assign_ranges_by_rack(specs, chosen, runs) if rules.racks else runs)
+    return _stays(assign_ranges_by_rack(specs, chosen, runs) if rules.uses_racks else runs)
 
 
 def _check_whole(specs: GroupSpecs, assignor: str, chosen: BoolArray, runs: PartitionSlices) -> None:
@@ -77,7 +81,7 @@ def _check_whole(specs: GroupSpecs, assignor: str, chosen: BoolArray, runs: Part
 
 
 def _stays(runs: PartitionSlices, refused: dict[int, tuple[str, str]] | None = None) -> GroupAssignments:
-    return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), refused or {})
+    return GroupAssignments(runs, np.full(len(runs), KEPT), np.zeros(len(runs), bool), refused or {})
 
 
 def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, chosen: BoolArray) -> GroupAssignments:
@@ -90,11 +94,13 @@ def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, chosen: BoolA
     decided = plan_batch(batch)
     numbers = np.flatnonzero(chosen).tolist()
     said = {
-        group: why.format(specs.member_id[int(members[decided.named[group]])]) if group in decided.named else why
-        for group, why in decided.refused.items()
+        group: why.format(specs.member_id[int(members[decided.error_member[group]])])
+        if group in decided.error_member
+        else why
+        for group, why in decided.rejected.items()
     }
     return GroupAssignments(
-        PartitionSlices(members[decided.runs.member], topics[decided.runs.topic], *decided.runs.columns[2:]),
+        PartitionSlices(members[decided.slices.member], topics[decided.slices.topic], *decided.slices.columns[2:]),
         decided.reason,
         decided.withheld,
         {numbers[group]: ("kafka-fails", kafka_failure(assignor, why)) for group, why in said.items()},
@@ -107,9 +113,9 @@ def kafka_failure(assignor: str, why: str) -> str:
 
 
 def _custom(specs: GroupSpecs, chosen: BoolArray, assignor: GroupAssignor) -> GroupAssignments:
-    answers = [ask_group(specs, group, assignor) for group in np.flatnonzero(chosen).tolist()]
+    answers = [run_custom_assignor(specs, group, assignor) for group in np.flatnonzero(chosen).tolist()]
     refused = {answer.group: ("assignor-failed", answer.error) for answer in answers if answer.error is not None}
-    parts = [answer.runs for answer in answers if answer.error is None] or [EMPTY_SLICES]
+    parts = [answer.slices for answer in answers if answer.error is None] or [EMPTY_SLICES]
     return _stays(
         PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True))),
         refused,

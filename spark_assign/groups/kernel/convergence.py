@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules, client_side, read_profile
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors import release_rules
+from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules, client_assignor
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.sticky.plan_batch import StickyBatch, plan_batch, take_groups
-from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
+from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.facts import index_facts
 from spark_assign.groups.kernel.faults import find_faults
@@ -99,7 +100,7 @@ def _follow_library(assignor: str, specs: GroupSpecs, chosen: BoolArray, limit: 
 
 def is_cooperative(name: str) -> bool:
     """Whether an assignor withholds what its owner has to give up first (KIP-429)."""
-    return name == WEIGHTED_STICKY or client_side(name) == COOPERATIVE
+    return name == WEIGHTED_STICKY or client_assignor(name) == COOPERATIVE
 
 
 def simulate_assignor_rounds(
@@ -108,7 +109,7 @@ def simulate_assignor_rounds(
     """The same by an assignor's name, of Kafka's clients or another library; null where it is not cooperative."""
     if not is_cooperative(name):
         return None
-    profile = read_profile(name)
+    profile = release_rules.parse_release_assignor(name)
     if profile is None:
         return _follow_library(name, specs, chosen, limit)
     return simulate_rounds(specs, chosen, limit, profile[1])
@@ -128,7 +129,7 @@ def converge(facts: pa.Table, question: PlanParams, limit: int) -> Iterator[pa.T
         cooperative.add(name)
         for each in rounds:
             yield _rows(specs, each.group, np.full(len(each.group), each.number), names, _figures(each))
-    served = set(SERVER_SIDE) - own
+    served = set(SERVER_ASSIGNORS) - own
     yield from _target(specs, [name if name in served else None for name in assignor], question)
     assignor = [None if name in served or name in cooperative else name for name in assignor]
     yield _one_round(specs, assign_groups(specs, assignor, question), assignor)
@@ -251,18 +252,20 @@ def simulate_sticky_rounds(
         departed: what members that have left owned of topics with metadata; their numbers do not matter.
         limit: so many rounds at most.
     """
-    name = np.arange(batch.groups.number)
+    name = np.arange(batch.groups.num_groups)
     for number in range(1, limit + 1):
         decided = plan_batch(batch)
         groups = batch.groups
-        assigned, withheld = decided.runs.take(~decided.withheld), decided.runs.take(decided.withheld)
+        assigned, withheld = decided.slices.take(~decided.withheld), decided.slices.take(decided.withheld)
         given = _by_group(groups, assigned.topic, assigned.count)
         counts = count_changes(
-            Ownership(groups.number, groups.topic_group, groups.partitions, batch.claims, departed, assigned, withheld)
+            Ownership(
+                groups.num_groups, groups.topic_group, groups.partitions, batch.owned, departed, assigned, withheld
+            )
         )
         revoked = claimed - counts.kept
-        planned = np.ones(groups.number, bool)
-        planned[list(decided.refused)] = False
+        planned = np.ones(groups.num_groups, bool)
+        planned[list(decided.rejected)] = False
         yield CooperativeRound(
             number,
             name[planned],
@@ -276,14 +279,15 @@ def simulate_sticky_rounds(
         if not again.any():
             return
         name, claimed = name[again], given[again]
-        joined = np.full(len(groups.member_group), -1 if batch.rules.blind_to_generations else 1)
-        batch = replace(batch, claims=assigned, claimed_in=joined, generation=joined, gone=EMPTY_SLICES)
+        joined = np.full(len(groups.member_group), -1 if batch.rules.ignores_generations else 1)
+        batch = replace(batch, owned=assigned, owned_generation=joined, generation=joined)
+        batch = replace(batch, owned_without_metadata=EMPTY_SLICES)
         batch = take_groups(batch, again)
         departed = assigned.take(np.zeros(len(assigned), bool))
 
 
 def _by_group(groups: StickyGroups, topic: IntArray, number: IntArray) -> IntArray:
-    return np.bincount(groups.topic_group[topic], number, groups.number).astype(np.int64)
+    return np.bincount(groups.topic_group[topic], number, groups.num_groups).astype(np.int64)
 
 
 # DOC: In how many heartbeats each member of a KIP-848 group comes to its target, and what it waits for.
@@ -372,7 +376,7 @@ def list_heartbeats(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]
     told = index_facts(facts)
     specs = read_group_specs(told, set(find_faults(told)))
     assignor, _ = select_assignors(specs, question)
-    mine = [name if name in SERVER_SIDE and name not in question.custom else None for name in assignor]
+    mine = [name if name in SERVER_ASSIGNORS and name not in question.custom else None for name in assignor]
     planned = assign_groups(specs, mine, question)
     names = np.array([name or "" for name in mine], object)
     fine: BoolArray = names != ""

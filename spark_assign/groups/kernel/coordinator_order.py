@@ -25,7 +25,7 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import (
 from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, GROUP, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.hash_map import LONGEST_CHAIN, string_hashes, table_order
-from spark_assign.java.key_index import Places
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
@@ -110,20 +110,20 @@ def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
         rows = rows[told.topic_index[rows] >= 0]
         size = max(len(told.topic_names), 1)
         key, first = np.unique(told.group_index[rows] * size + told.topic_index[rows], return_index=True)
-        at = Places(specs.fact_group_index[topics.group] * size + topics.name).of(key)
+        at = KeyIndex(specs.fact_group_index[topics.group] * size + topics.name).lookup(key)
         for place, text in zip(at.tolist(), told.column("topic_id", rows[first]).to_pylist(), strict=True):
             if place >= 0:
                 texts[place] = text
     ids = read_topic_ids(texts)
     refused: dict[int, tuple[str, str]] = {}
-    for at in topics.with_metadata[~ids.fine[topics.with_metadata]].tolist():
+    for at in topics.with_metadata[~ids.is_valid[topics.with_metadata]].tolist():
         if texts[at] is not None:
             said = f"topics: topic_id {texts[at]!r} of {specs.topic[at]} is no id. Kafka prints one as 22 characters"
             refused.setdefault(int(topics.group[at]), ("bad-topic-id", said))
     by_name = np.zeros(specs.num_groups, bool)
-    by_name[topics.group[topics.with_metadata[~ids.fine[topics.with_metadata]]]] = True
+    by_name[topics.group[topics.with_metadata[~ids.is_valid[topics.with_metadata]]]] = True
     place, nameless = row_numbers(topics.group), by_name[topics.group]
-    of = TopicIds(np.where(nameless, place, ids.hash), np.where(nameless, place, ids.rank), ids.fine)
+    of = TopicIds(np.where(nameless, place, ids.hash), np.where(nameless, place, ids.rank), ids.is_valid)
     return TopicIdIndex(of, by_name, refused)
 
 

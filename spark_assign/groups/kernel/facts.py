@@ -30,9 +30,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_assign.java.key_index import Names, Places, numbers
+from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.ownership_bitmaps import runs_of_blocks, words
+from spark_assign.numeric.ownership_bitmaps import read_bitmaps, slices_from_bitmaps
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 (
@@ -163,7 +163,7 @@ class IndexedFacts:
 
     def int_column(self, name: str, missing: int = -1) -> IntArray:
         """A column of whole numbers; null becomes `missing`."""
-        return numbers(column(self.table, name), missing)
+        return to_int_array(column(self.table, name), missing)
 
     def column(self, name: str, rows: IntArray) -> pa.Array:
         """A column of some rows."""
@@ -174,21 +174,21 @@ def index_facts(facts: pa.Table) -> IndexedFacts:
     """Number the names of facts (`groups.kernel.facts`), rows in any order."""
     kind = column(facts, "kind").to_numpy(zero_copy_only=False)
     rows = {each: np.flatnonzero(kind == each) for each in KINDS}
-    clusters, ids = Names(column(facts, "cluster")), Names(column(facts, "group_id"))
+    clusters, ids = NameIndex(column(facts, "cluster")), NameIndex(column(facts, "group_id"))
     both = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
-    groups = Places(both)
-    member, topic = Names(column(facts, "member_id")), Names(column(facts, "topic"), column(facts, "like"))
+    groups = KeyIndex(both)
+    member, topic = NameIndex(column(facts, "member_id")), NameIndex(column(facts, "topic"), column(facts, "like"))
     return IndexedFacts(
         table=facts,
         rows_by_kind=rows,
-        group_index=groups.of(both),
+        group_index=groups.lookup(both),
         member_index=member.columns[0],
         topic_index=topic.columns[0],
         representative_index=topic.columns[1],
-        cluster=clusters.texts.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
-        group_id=ids.texts.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
-        member_id=member.texts,
-        topic_names=topic.texts,
+        cluster=clusters.names.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
+        group_id=ids.names.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
+        member_id=member.names,
+        topic_names=topic.names,
     )
 
 
@@ -233,12 +233,12 @@ def find_owned(told: IndexedFacts, sound: NDArray[np.bool_]) -> OwnedSlices:
         told.rows_by_kind[kind][sound[told.group_index[told.rows_by_kind[kind]]]]
         for kind in (OWNED_SLICE, OWNED_BITMAP)
     )
-    pairs = Places(_pair(told, blocks))
-    key, *parts = runs_of_blocks(
-        pairs.of(_pair(told, blocks)), told.int_column("block")[blocks], words(told.column("bits", blocks))
+    pairs = KeyIndex(_pair(told, blocks))
+    key, *parts = slices_from_bitmaps(
+        pairs.lookup(_pair(told, blocks)), told.int_column("block")[blocks], read_bitmaps(told.column("bits", blocks))
     )
     example = np.zeros(len(pairs), np.int64)
-    example[pairs.of(_pair(told, blocks))] = blocks
+    example[pairs.lookup(_pair(told, blocks))] = blocks
     given = [told.int_column(name)[runs] for name in ("first", "step", "count")]
     row = np.append(runs, example[key])
     return OwnedSlices(row, *(np.append(one, other) for one, other in zip(given, parts, strict=True)))

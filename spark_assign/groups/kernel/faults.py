@@ -23,9 +23,9 @@ from spark_assign.groups.kernel.facts import (
     IndexedFacts,
     column,
 )
-from spark_assign.java.key_index import Names
+from spark_assign.java.key_index import NameIndex
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.ownership_bitmaps import BLOCK_BITS, repeated, unpack, words
+from spark_assign.numeric.ownership_bitmaps import BITMAP_INDEX_BITS, find_duplicates, read_bitmaps, unpack
 from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
 
 REMEDIES = {
@@ -123,12 +123,12 @@ def _of_member(told: IndexedFacts, key: int, table: str, code: str) -> _Fault:
 
 def _instances(told: IndexedFacts) -> Iterator[_Fault]:
     rows = told.rows_by_kind[MEMBER]
-    instance = Names(told.column("group_instance_id", rows))
+    instance = NameIndex(told.column("group_instance_id", rows))
     keys = told.group_index[rows] * max(len(instance), 1) + instance.columns[0]
     found, times = np.unique(keys[instance.columns[0] >= 0], return_counts=True)
     for key in found[times > 1].tolist():
         group, number = divmod(key, len(instance))
-        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.texts[number].as_py()), 1)
+        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.names[number].as_py()), 1)
 
 
 def _of_groups(told: IndexedFacts) -> Iterator[_Fault]:
@@ -199,19 +199,21 @@ def _of_blocks(told: IndexedFacts) -> Iterator[_Fault]:
         return
     block, count = told.int_column("block", -1)[rows], told.int_column("count", 0)[rows]
     null = (told.topic_index[rows] < 0) | ~told.column("block", rows).is_valid().to_numpy(zero_copy_only=False)
-    bits, twice = words(told.column("bits", rows)), words(told.column("twice", rows))
+    bits, twice = read_bitmaps(told.column("bits", rows)), read_bitmaps(told.column("twice", rows))
     for faulty, code in ((null, "null-key"), (~null & (block < 0), "bad-partition")):
         for at in np.flatnonzero(faulty).tolist():
             known = told.column("block", rows[[at]])[0].is_valid
             low = unpack(bits[[at]])[1]
-            least = (int(block[at]) << BLOCK_BITS) + (int(low[0]) if len(low) else 0) if known else None
+            least = (int(block[at]) << BITMAP_INDEX_BITS) + (int(low[0]) if len(low) else 0) if known else None
             names = {name: told.column(name, rows[[at]])[0].as_py() for name in ("member_id", "topic")}
             text = _row("owned", **names, partition=least)
             yield _Fault(int(told.group_index[rows[at]]), code, text, int(count[at]))
     sound = np.flatnonzero(~null & (block >= 0))
-    for at, low in zip(*(each.tolist() for each in repeated(bits[sound], twice[sound], count[sound])), strict=True):
+    for at, low in zip(
+        *(each.tolist() for each in find_duplicates(bits[sound], twice[sound], count[sound])), strict=True
+    ):
         here = sound[at]
-        partition = None if low < 0 else (int(block[here]) << BLOCK_BITS) + low
+        partition = None if low < 0 else (int(block[here]) << BITMAP_INDEX_BITS) + low
         yield _repeated(told, int(rows[here]), "owned", partition, 1)
 
 

@@ -16,14 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, believe
-from spark_assign.groups.assignors.franz_go.deal_positions import hanging
-from spark_assign.groups.assignors.franz_go.homogeneous import steals_of
-from spark_assign.groups.assignors.franz_go.member_heaps import LeastLoaded
-from spark_assign.groups.assignors.franz_go.order_dependence import plan_group
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.retained_partitions import keep_first
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, STAYS
+from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, MemberHeap, resolve_owners
+from spark_assign.groups.assignors.franz_go.homogeneous import plan_steals
+from spark_assign.groups.assignors.franz_go.order_dependence import order_dependent_positions, plan_group
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.retained_partitions import keep_by_partition
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, OVER_QUOTA
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.sticky_input import UndisputedGroups, find_undisputed
 from spark_assign.java.key_index import byte_ranks
@@ -72,10 +70,10 @@ def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAss
     none = np.empty(0, np.int64)
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)] or [none] * 6
     member, topic, partition, reason, withheld, order_dependent = columns
-    runs, reason, late = as_runs(member, topic, partition, reason, withheld.astype(bool))
+    runs, reason, late = to_slices(member, topic, partition, reason, withheld.astype(bool))
     hangs = order_dependent.astype(bool)
     zero = np.zeros(int(hangs.sum()), np.int64)
-    open_ = as_runs(member[hangs], topic[hangs], partition[hangs], zero, zero.astype(bool))[0]
+    open_ = to_slices(member[hangs], topic[hangs], partition[hangs], zero, zero.astype(bool))[0]
     return GroupAssignments(runs, reason, late, {}, open_)
 
 
@@ -146,7 +144,7 @@ def _told(
     claims = claims.take(np.argsort(claims.member, kind="stable"))
     claimer, claimed = claims.member, begin[claims.topic] + claims.first
     some = readable[claimer]
-    owner, stale = believe(claimer[some], claimed[some], generation, int(partitions.sum()))
+    owner, stale = resolve_owners(claimer[some], claimed[some], generation, int(partitions.sum()))
     # What its claimer does not subscribe to counts only against others that claim it.
     of_topic = np.repeat(np.arange(len(topics)), partitions)
     owner[~np.isin(owner * len(topics) + of_topic, asking * len(topics) + asked)] = NO_MEMBER
@@ -164,7 +162,7 @@ def _plan(told: _BalancerInput, generation: IntArray, cooperative: bool) -> tupl
     partitions = np.array(group.partitions, np.int64)
     topic, partition = expand_slices(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
     taken = (before != NO_MEMBER) & (before != owner)
-    reason = np.where(taken, OVER_QUOTA if answer.alike else BALANCING, STAYS)
+    reason = np.where(taken, OVER_QUOTA if answer.homogeneous else BALANCING, KEPT)
     withheld = np.zeros(len(owner), bool)
     if cooperative:
         withheld = _withheld(owner, told.claimer, told.claimed, generation[told.members])
@@ -190,7 +188,7 @@ def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation:
 # Only what nobody owns, and what members have too much, is looked at one by one. Whoever gives was dealt nothing: who
 # was
 # has at most one more than whoever has least. So what is order-dependent is only what was dealt
-# (`groups.assignors.franz_go.deal_positions`).
+# (`groups.assignors.franz_go.order_dependence`).
 #
 
 _NONE = np.empty(0, np.int64)
@@ -213,17 +211,17 @@ def plan_undisputed(
         return GroupAssignments(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
     to_member, hangs, from_member, getter = _dealt(specs, undisputed, in_line)
     zero = np.zeros(len(to_member), np.int64)
-    dealt, stays, at_once = as_runs(to_member, undisputed.topic, undisputed.partition, zero, zero.astype(bool))
+    dealt, stays, at_once = to_slices(to_member, undisputed.topic, undisputed.partition, zero, zero.astype(bool))
     some = zero[hangs]
-    order_dependent = as_runs(
+    order_dependent = to_slices(
         to_member[hangs], undisputed.topic[hangs], undisputed.partition[hangs], some, some.astype(bool)
     )[0]
     kept, moved = _given(undisputed, from_member)
     reason, waits = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
-    taken, reason, waits = as_runs(getter, moved.topic, moved.first, reason, waits)
+    taken, reason, waits = to_slices(getter, moved.topic, moved.first, reason, waits)
     return GroupAssignments(
         kept.concat(dealt).concat(taken),
-        np.concatenate([np.full(len(kept), STAYS), stays, reason]),
+        np.concatenate([np.full(len(kept), KEPT), stays, reason]),
         np.concatenate([np.zeros(len(kept), bool), at_once, waits]),
         {},
         order_dependent,
@@ -236,12 +234,12 @@ def _dealt(
     """To whom everything goes that nobody owns, and whether it may go elsewhere; then who gives to whom."""
     to_members, from_members, getters, hangs = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
     for members, load, topic in _undisputed_groups(specs, undisputed, in_line):
-        least = LeastLoaded(range(len(members)), load)
-        dealt = np.array(least.takes(len(topic)), np.int64)
+        least = MemberHeap(range(len(members)), load)
+        dealt = np.array(least.take_many(len(topic)), np.int64)
         to_members.append(members[dealt])
-        hangs.append(hanging(topic, dealt))
+        hangs.append(order_dependent_positions(topic, dealt))
         if max(load) > min(load) + 1:
-            from_member, getter = np.array(steals_of(load), np.int64).T
+            from_member, getter = np.array(plan_steals(load), np.int64).T
             from_members.append(members[from_member])
             getters.append(members[getter])
     return np.concatenate(to_members), np.concatenate(hangs), np.concatenate(from_members), np.concatenate(getters)
@@ -268,7 +266,7 @@ def _given(undisputed: UndisputedGroups, from_member: IntArray) -> tuple[Partiti
         return undisputed.owned, EMPTY_SLICES
     gives = np.bincount(from_member, minlength=len(undisputed.load))
     some = (gives > 0)[undisputed.owned.member]
-    kept, given = keep_first(undisputed.owned.take(some), undisputed.load, undisputed.load - gives)
+    kept, given = keep_by_partition(undisputed.owned.take(some), undisputed.load, undisputed.load - gives)
     given = given.expand()
     given = given.take(np.lexsort((-given.topic, -given.first, given.member)))
     order = np.argsort(from_member, kind="stable")

@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.sticky.hash_map_order import walks
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
-from spark_assign.groups.assignors.sticky.sticky_types import TreeifiedMembers
+from spark_assign.groups.assignors.sticky.sticky_groups import TreeifiedMembers, member_hash_orders
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
     DUPLICATE_TOPIC,
@@ -26,8 +25,8 @@ from spark_assign.groups.kernel.facts import (
 )
 from spark_assign.groups.kernel.topic_columns import PartitionLoads, TopicColumns, read_loads
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.java.key_index import Names, Places, named
-from spark_assign.java.key_index import numbers as numbers_of
+from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
+from spark_assign.java.key_index import to_int_array as numbers_of
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.numeric.segmented_arrays import starts_new_key
@@ -44,7 +43,7 @@ class MemberColumns:
             ones by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
         hash_order: its place in the walk of its group's hash map; distinct over all members.
         treeified: null where all hash maps of a group's members are walked alike
-        (`groups.assignors.sticky.hash_map_order`).
+        (`groups.assignors.sticky.sticky_groups`).
         generation: of its subscription; -1 for none.
         user_data_generation: the generation inside its user data, -1 for none; `has_user_data` is whether it has user
         data of its own.
@@ -110,12 +109,12 @@ class GroupSpecs:
     @cached_property
     def member_id(self) -> pa.Array:
         """Of each member its id."""
-        return named(self.facts.member_id, self.facts.member_index[self.members.row])
+        return take_names(self.facts.member_id, self.facts.member_index[self.members.row])
 
     @cached_property
     def topic(self) -> pa.Array:
         """Of each topic its name."""
-        return named(self.facts.topic_names, self.topics.name)
+        return take_names(self.facts.topic_names, self.topics.name)
 
     @cached_property
     def cluster(self) -> pa.Array:
@@ -151,7 +150,7 @@ class GroupSpecs:
         """First and count of round robin's runs, of which `first` is that in the topic whose row was laid out."""
         topics, size = self.topics, max(len(self.facts.topic_names), 1)
         partitions = np.maximum(np.where(topics.is_subscribed, topics.partitions, 0), 0)
-        like = Places(topics.group * size + topics.name).of(
+        like = KeyIndex(topics.group * size + topics.name).lookup(
             topics.group[topic] * size + self.facts.topic_index[self.subscription_rows]
         )
         counted = np.zeros_like(partitions)
@@ -201,7 +200,7 @@ def _read_members(told: IndexedFacts, number: IntArray) -> MemberColumns:
     position = told.int_column("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(told.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
     # Members are put into the leader's `HashMap` as the coordinator lists them; without a position, by id.
-    walk, treeified = walks(hashes, ids, group, np.lexsort((position, group)))
+    walk, treeified = member_hash_orders(hashes, ids, group, np.lexsort((position, group)))
     told_generation = told.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
     return MemberColumns(
         group=group,
@@ -218,7 +217,7 @@ def _read_members(told: IndexedFacts, number: IntArray) -> MemberColumns:
 
 
 def _served(told: IndexedFacts, rows: IntArray, group: IntArray) -> IntArray:
-    instance = Names(told.column("group_instance_id", rows)).columns[0]
+    instance = NameIndex(told.column("group_instance_id", rows)).columns[0]
     order = np.lexsort((told.member_index[rows], instance, instance < 0, group))
     begins = np.flatnonzero(starts_new_key(group))
     served = np.empty(len(rows), np.int64)
@@ -231,10 +230,10 @@ def _read_topics(
 ) -> tuple[TopicColumns, list[IntArray], IntArray, IntArray, PartitionSlices, PartitionSlices]:
     size = max(len(told.topic_names), 1)
     ids = max(len(told.member_id), 1)
-    of_member = Places(members.group * ids + told.member_index[members.row])
+    of_member = KeyIndex(members.group * ids + told.member_index[members.row])
     rows = wanted.row
     # A subscription may be told of twice; members are sorted, so that their places are their numbers.
-    pairs = of_member.of(number[told.group_index[rows]] * ids + told.member_index[rows]) * size + wanted.topic
+    pairs = of_member.lookup(number[told.group_index[rows]] * ids + told.member_index[rows]) * size + wanted.topic
     if (np.diff(pairs) <= 0).any():
         pairs, first = np.unique(pairs, return_index=True)
         rows = rows[first]
@@ -243,22 +242,22 @@ def _read_topics(
     left = told.rows_by_kind[DEPARTED_SLICE][number[told.group_index[told.rows_by_kind[DEPARTED_SLICE]]] >= 0]
     owned_key = number[told.group_index[claimed.row]] * size + told.topic_index[claimed.row]
     left_key = number[told.group_index[left]] * size + told.topic_index[left]
-    places = Places(np.concatenate([asked_key, owned_key, left_key]))
+    places = KeyIndex(np.concatenate([asked_key, owned_key, left_key]))
     partitions = np.full(len(places), -1, np.int64)
-    of_row, topic = told.int_column("partitions"), places.of(asked_key)
-    for at, some in ((places.of(left_key), left), (places.of(owned_key), claimed.row), (topic, rows)):
+    of_row, topic = told.int_column("partitions"), places.lookup(asked_key)
+    for at, some in ((places.lookup(left_key), left), (places.lookup(owned_key), claimed.row), (topic, rows)):
         partitions[at] = of_row[some]
     is_asked = np.zeros(len(places), bool)
     is_asked[topic] = True
     group = places.keys // size
     subscribers, classes = subscriber_classes(asking, topic, len(places), group, members)
-    owner = of_member.of(number[told.group_index[claimed.row]] * ids + told.member_index[claimed.row])
+    owner = of_member.lookup(number[told.group_index[claimed.row]] * ids + told.member_index[claimed.row])
     fine = claimed.count > 0
-    claims = PartitionSlices(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).take(fine)
+    claims = PartitionSlices(owner, places.lookup(owned_key), claimed.first, claimed.step, claimed.count).take(fine)
     count = told.int_column("count", 0)[left]
     gone = PartitionSlices(
         told.member_index[left],
-        places.of(left_key),
+        places.lookup(left_key),
         told.int_column("first")[left],
         told.int_column("step", 1)[left],
         count,
@@ -301,10 +300,10 @@ def _read_racks(
     sets: dict[frozenset[int], int] = {frozenset(): 0}
     of_topic: dict[int, IntArray] = {}
     size = max(len(told.topic_names), 1)
-    places = Places(topics.group * size + topics.name)
+    places = KeyIndex(topics.group * size + topics.name)
     rows = told.rows_by_kind[REPLICA_RACKS]
     rows = rows[numbers_of(told.column("at", rows).value_lengths(), 0) > 0]
-    at = places.of(
+    at = places.lookup(
         np.where(
             number[told.group_index[rows]] >= 0, number[told.group_index[rows]] * size + told.topic_index[rows], -1
         )
@@ -346,7 +345,7 @@ class GroupAssignments:
         not say.
             (Only uniform and franz-go's sticky balancers are asked for that.)
         load_bound_status: of groups that weighted-sticky has planned how it went with their bound, one of
-            `groups.assignors.weighted.weighted_groups.WORDS`.
+            `groups.assignors.weighted.weighted_groups.BOUND_STATUSES`.
     """
 
     slices: PartitionSlices

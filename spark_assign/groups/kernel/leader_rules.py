@@ -39,9 +39,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.library_assignors import STATIC_OTHERWISE
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, follows, led_by
-from spark_assign.groups.assignors.server import OURS, SERVER_SIDE
+from spark_assign.groups.assignors.release_rules import (
+    CLIENT_ASSIGNORS,
+    LIBRARIES_WITHOUT_STATIC_ORDER,
+    assignor_of_leader,
+    is_emulated,
+)
+from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, Client, detect_library
 
 SURE, LIKELY, GUESS, UNKNOWN = ("sure", "likely", "guess", "unknown")
@@ -262,7 +266,7 @@ def format_leader(
     if library is None:
         return None
     words = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
-    return words + _STATIC if static and library in STATIC_OTHERWISE else words
+    return words + _STATIC if static and library in LIBRARIES_WITHOUT_STATIC_ORDER else words
 
 
 def read_leader(words: str | None) -> tuple[str | None, str | None, str | None]:
@@ -294,19 +298,19 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
         >>> whose_rules("sticky", None)
         Whose(kind='unknown', words="today's Java, leader not known")
     """
-    if assignor in OURS:
+    if assignor in RACK_SERVER_ASSIGNORS:
         return RuleSource(OWN, "no client")
-    if assignor in SERVER_SIDE:
+    if assignor in SERVER_ASSIGNORS:
         return RuleSource(BROKER, "the broker")
     name, at, release = assignor.partition("@")
-    if name not in CLIENT_SIDE:
+    if name not in CLIENT_ASSIGNORS:
         return RuleSource(OWN, "no client")
     library, releases, certainty = read_leader(leader)
     rules = "today's Java" if not at else release if release in LIBRARIES else f"Java {release}"
     if library is None:
         return RuleSource(UNKNOWN, f"{rules}, leader not known")
-    known = release == library or follows(name, library)
-    if not known or str(leader).endswith(_STATIC) or led_by(name, library, releases) != assignor:
+    known = release == library or is_emulated(name, library)
+    if not known or str(leader).endswith(_STATIC) or assignor_of_leader(name, library, releases) != assignor:
         return RuleSource(OTHER, f"{rules}, but led by {leader}")
     as_of = f", as {rules.removeprefix(f'{library} ')}" if at and release != releases and release != library else ""
     return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")

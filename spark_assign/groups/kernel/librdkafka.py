@@ -10,20 +10,26 @@ from collections import defaultdict
 
 import numpy as np
 
+from spark_assign.groups.assignors.librdkafka.balance import UndefinedBehaviorError
 from spark_assign.groups.assignors.librdkafka.balancer_input import (
-    Given,
+    Assignment,
     LibrdkafkaGroup,
     LibrdkafkaMember,
     TopicPartition,
+    metadata_positions,
+    metadata_response_order,
 )
-from spark_assign.groups.assignors.librdkafka.metadata_order import answered, answered_places
-from spark_assign.groups.assignors.librdkafka.movements import UndefinedBehaviorError
-from spark_assign.groups.assignors.librdkafka.ranges import assign_ranges
-from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky, near, racks_that_matter, read_claims
-from spark_assign.groups.assignors.librdkafka.withhold import withhold
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.retained_partitions import keep_told
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, RACK_MISMATCH, STAYS
+from spark_assign.groups.assignors.librdkafka.range import assign_ranges
+from spark_assign.groups.assignors.librdkafka.sticky import (
+    assign_sticky,
+    find_member_racks,
+    is_rack_matched,
+    resolve_owned,
+    withhold,
+)
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.retained_partitions import keep_in_owned_order
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, RACK_MISMATCH
 from spark_assign.groups.assignors.sticky.water_filling import fill_up
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.librdkafka_slices import NO_POSITION, range_slices, round_robin_slices
@@ -49,7 +55,7 @@ def assign_by_librdkafka(specs: GroupSpecs, assignor: str, chosen: BoolArray) ->
 
 
 def _stays(runs: PartitionSlices) -> GroupAssignments:
-    return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
+    return GroupAssignments(runs, np.full(len(runs), KEPT), np.zeros(len(runs), bool), {})
 
 
 def _with_racks(specs: GroupSpecs) -> BoolArray:
@@ -70,7 +76,7 @@ def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAss
     refused: dict[int, tuple[str, str]] = {}
     for at in np.flatnonzero(chosen).tolist():
         group = reader.group(at)
-        later: Given = {}
+        later: Assignment = {}
         try:
             if assignor == "cooperative-sticky":
                 now, later = withhold(group, assign_sticky(group))
@@ -86,23 +92,23 @@ def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAss
                 for topic, number in partitions:
                     if number >= group.partitions.get(topic, 0):
                         continue
-                    reason = reasons.get((topic, number), STAYS)
+                    reason = reasons.get((topic, number), KEPT)
                     rows.append((members[who], topics[topic], number, reason, waits))
     whom, what, which, why_taken, withheld = np.array(rows, np.int64).reshape(-1, 5).T
-    return GroupAssignments(*as_runs(whom, what, which, why_taken, withheld.astype(bool)), refused)
+    return GroupAssignments(*to_slices(whom, what, which, why_taken, withheld.astype(bool)), refused)
 
 
-def _reasons(group: LibrdkafkaGroup, now: Given, later: Given) -> dict[TopicPartition, int]:
+def _reasons(group: LibrdkafkaGroup, now: Assignment, later: Assignment) -> dict[TopicPartition, int]:
     """Of what was taken from a member that could have kept it, why."""
-    owner = {partition: who for who, owned in read_claims(group).owned.items() for partition in owned}
-    topics, racks = {member.member_id: member.topics for member in group.members}, racks_that_matter(group)
+    owner = {partition: who for who, owned in resolve_owned(group).owned.items() for partition in owned}
+    topics, racks = {member.member_id: member.topics for member in group.members}, find_member_racks(group)
     reasons = {}
     for given in (now, later):
         for who, partitions in given.items():
             for partition in partitions:
                 had = owner.get(partition, who)
                 if had != who and partition[0] in topics[had]:
-                    reasons[partition] = BALANCING if near(group, racks, had, partition) else RACK_MISMATCH
+                    reasons[partition] = BALANCING if is_rack_matched(group, racks, had, partition) else RACK_MISMATCH
     return reasons
 
 
@@ -140,7 +146,7 @@ class _Reader:
         members = tuple(self._member(at) for at in mine if at in self._asks)
         numbers = self.numbers(group)[1]
         partitions, racks = {}, {}
-        for topic in answered(members):
+        for topic in metadata_response_order(members):
             at = numbers[topic]
             partitions[topic] = max(int(specs.topics.partitions[at]), 0)
             if at in specs.rack_set and any(member.rack for member in members):
@@ -187,7 +193,7 @@ def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAss
     free = np.bincount(topics.group[undisputed.topic], minlength=specs.num_groups)
     to_member = subscribers[fill_up(group, undisputed.load[subscribers], name[subscribers], free)]
     filled = np.zeros(len(to_member), np.int64)
-    dealt, reason, withheld = as_runs(
+    dealt, reason, withheld = to_slices(
         to_member, undisputed.topic[left], undisputed.partition[left], filled, filled.astype(bool)
     )
 
@@ -198,8 +204,8 @@ def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAss
     begin = np.searchsorted(moved.member, from_member)
     moved = moved.take(begin + turn)
     why, waits = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
-    taken, why, waits = as_runs(getter, moved.topic, moved.first, why, waits)
-    stays = np.full(len(kept), STAYS)
+    taken, why, waits = to_slices(getter, moved.topic, moved.first, why, waits)
+    stays = np.full(len(kept), KEPT)
     return GroupAssignments(
         kept.concat(dealt).concat(taken),
         np.concatenate([stays, reason, why]),
@@ -220,8 +226,8 @@ def _in_turn(specs: GroupSpecs, undisputed: UndisputedGroups, topic_name: IntArr
     hashes = string_hashes(specs.facts.topic_names.to_pylist())[topics.name[some]]
     backwards = np.zeros(specs.num_groups, bool)
     backwards[specs.members.group[undisputed.owned.member]] = True
-    answered = answered_places(topics.group[some], topic_name[some], hashes)
-    place[some] = np.where(backwards[topics.group[some]], -answered, topic_name[some])
+    metadata_response_order = metadata_positions(topics.group[some], topic_name[some], hashes)
+    place[some] = np.where(backwards[topics.group[some]], -metadata_response_order, topic_name[some])
     number = np.where(backwards[group], -undisputed.partition, undisputed.partition)
     return np.lexsort((number, place[undisputed.topic], group))
 
@@ -273,7 +279,7 @@ def _given(
     rank = np.empty(len(by_name), np.int64)
     rank[by_name] = np.arange(len(by_name))
     runs = owned.take(some)
-    first, rest = keep_told(
+    first, rest = keep_in_owned_order(
         PartitionSlices(runs.member, rank[runs.topic], *runs.columns[2:]), load, gives, EMPTY_SLICES
     )
     first = first.expand()

@@ -1,14 +1,15 @@
 """librdkafka's range and roundrobin on runs, many groups at once, where racks decide nothing.
 
 They differ from Java's in who is served when: ids are compared as bytes, and where a group has static members and
-others, each line of members is what C's merge sort makes of it (`groups.assignors.librdkafka.balancer_input.served`).
+others, each line of members is what C's merge sort makes of it
+(`groups.assignors.librdkafka.balancer_input.assignment_order`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.librdkafka.balancer_input import LibrdkafkaMember, served
+from spark_assign.groups.assignors.librdkafka.balancer_input import LibrdkafkaMember, assignment_order
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -138,4 +139,4 @@ class _Lines:
             LibrdkafkaMember(name, instance, "", at, frozenset(), ())
             for at, (name, instance) in enumerate(zip(ids, instances, strict=True))
         ]
-        return members[[member.generation for member in served(listed)]]
+        return members[[member.generation for member in assignment_order(listed)]]

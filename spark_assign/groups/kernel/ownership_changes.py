@@ -29,12 +29,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_topics
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, RACK_MISMATCH
+from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, OVER_QUOTA, RACK_MISMATCH
 from spark_assign.groups.assignors.weighted.weighted_groups import MAKES_ROOM, OVER_LOAD
-from spark_assign.numeric.arithmetic_progressions import count_common_terms
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted, match_equal_slices
+from spark_assign.numeric.partition_slices import (
+    PARTITION_BITS,
+    PartitionSlices,
+    compress_sorted,
+    count_common_terms,
+    match_equal_slices,
+)
 from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
 
 NO_MEMBER = -1
@@ -155,7 +160,7 @@ def _still_there(held: Ownership) -> tuple[IntArray, IntArray]:
     assigned = np.bincount(target.topic, target.count, len(held.partitions)).astype(np.int64)
     odd = (assigned > 0) & (assigned != held.partitions)
     odd[owned.topic[owned.last >= held.partitions[owned.topic]]] = True
-    odd[crossing_topics(owned)] = True
+    odd[find_overlapping_topics(owned)] = True
     whole = (assigned > 0) & ~odd
     counts = []
     for some in (owned, held.owned):
@@ -170,7 +175,7 @@ def _still_there(held: Ownership) -> tuple[IntArray, IntArray]:
 
 def _conflicts(held: Ownership) -> IntArray:
     meeting = np.zeros(len(held.partitions), bool)
-    meeting[crossing_topics(held.owned)] = True
+    meeting[find_overlapping_topics(held.owned)] = True
     keys = np.sort(held.owned.take(meeting[held.owned.topic]).expand().partition_keys)
     again = np.unique(keys[1:][keys[1:] == keys[:-1]])
     return held.sum_by_group(again >> PARTITION_BITS, np.ones(len(again), np.int64))
@@ -264,7 +269,7 @@ def list_changes(held: Ownership, taken: IntArray, subscribed: SubscriptionIndex
 def find_kept(claims: PartitionSlices, target: PartitionSlices, late: BoolArray) -> tuple[BoolArray, BoolArray]:
     """The claims and the planned runs that are one and the same, where nobody else claims or gets anything of it."""
     # Where claims are in conflict Kafka may give one partition to two members.
-    meeting = np.union1d(crossing_topics(claims), crossing_topics(target))
+    meeting = np.union1d(find_overlapping_topics(claims), find_overlapping_topics(target))
     claim, run = match_equal_slices(claims, target)
     fine = ~np.isin(claims.topic[claim], meeting) & ~late[run]
     stays_claim, stays_target = np.zeros(len(claims), bool), np.zeros(len(target), bool)

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import is_profile, led_by
+from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_release_assignor
 from spark_assign.groups.kernel import assign as by
 from spark_assign.groups.kernel.changed_topics import changed_topics
 from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, MEMBER, IndexedFacts, column, index_facts
@@ -33,7 +33,7 @@ from spark_assign.groups.kernel.leader_rules import format_leader
 from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.groups.kernel.topic_columns import slice_rates
-from spark_assign.java.key_index import named
+from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -53,11 +53,11 @@ METRIC_COLUMNS = {
     **dict.fromkeys(("moved", "revoked", "unassigned", "withheld", "members_without_subscription"), _LONG),
     **dict.fromkeys(("unknown_topics", "owned_topic_gone", "owned_beyond_count", "claim_conflicts"), _LONG),
     **dict.fromkeys(("order_dependent", "rack_matched"), _LONG),
-    "led_by": _TEXT,
+    "assignor_of_leader": _TEXT,
     **LOAD_METRICS,
     "bound": _TEXT,
 }
-_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_METRICS, "bound")
+_NULLABLE = ("max_over_mean", "rack_matched", "assignor_of_leader", *LOAD_METRICS, "bound")
 PLAN_ROWS = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "topic"), _TEXT),
@@ -140,7 +140,7 @@ def _answer(facts: pa.Table, question: PlanParams) -> Iterator[tuple[str, pa.Tab
     if METRICS in question.required_kinds:
         names = np.array([name or "" for name in assignor], object)
         figures = group_metrics(specs, compared, planned.order_dependent, racks_known=question.racks_known)
-        figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(specs), _TEXT)}
+        figures |= {"assignor": pa.array(names, _TEXT), "assignor_of_leader": pa.array(_led_by(specs), _TEXT)}
         figures["bound"] = pa.array([planned.load_bound_status.get(group) for group in range(specs.num_groups)], _TEXT)
         if question.loads_known:
             figures |= load_metrics(specs, planned.assigned_now)
@@ -174,7 +174,7 @@ def select_assignors(specs: GroupSpecs, question: PlanParams) -> tuple[list[str 
         own = configured.get((cluster, group_id)) if wanted == CONFIGURED else wanted
         refusal = _refusal(wanted, own, question.registered)
         if wanted == CONFIGURED and own not in question.custom:
-            own = led_by(own, *leaders.get((cluster, group_id), (None, None))[:2])
+            own = assignor_of_leader(own, *leaders.get((cluster, group_id), (None, None))[:2])
         chosen.append(own if refusal is None else None)
         if refusal is not None:
             refused[group] = refusal
@@ -186,7 +186,7 @@ def _refusal(wanted: str | None, own: str | None, known: tuple[str, ...]) -> tup
         return "no-pattern", "No pattern fits the group. Add one, say '*'"
     if own is None:
         return "no-assignor", "groups.assignor does not say what it is configured with. Name an assignor"
-    if own not in known and not is_profile(own):
+    if own not in known and not is_release_assignor(own):
         return "unknown-assignor", f"It is configured with {own}. Name one of {', '.join(known)}, or register it"
     return None
 
@@ -242,7 +242,7 @@ def group_key_columns(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array
 
 def _run_rows(specs: GroupSpecs, runs: PartitionSlices) -> pa.Table:
     names = group_key_columns(specs, specs.topics.group[runs.topic])
-    names |= {"member_id": named(specs.member_id, runs.member), "topic": named(specs.topic, runs.topic)}
+    names |= {"member_id": take_names(specs.member_id, runs.member), "topic": take_names(specs.topic, runs.topic)}
     numbers = {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")}
     return pa.table(names | numbers)
 
@@ -280,7 +280,7 @@ def _changed_rows(specs: GroupSpecs, compared: Ownership, planned: GroupAssignme
     subscribed = SubscriptionIndex(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
     member_ids = pa.concat_arrays([specs.member_id, specs.facts.member_id])
     topics, columns = changed_topics(compared, cause, subscribed, member_ids)
-    columns |= group_key_columns(specs, specs.topics.group[topics]) | {"topic": named(specs.topic, topics)}
+    columns |= group_key_columns(specs, specs.topics.group[topics]) | {"topic": take_names(specs.topic, topics)}
     if loads:
         first, step = np.zeros(len(topics), np.int64), np.ones(len(topics), np.int64)
         count = np.maximum(specs.topics.partitions[topics], 0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.rack_server_range import lay_out_near
-from spark_assign.groups.assignors.server.rack_uniform import assign_near, is_near
+from spark_assign.groups.assignors.server.rack_uniform import assign_by_rack, is_rack_matched
+from spark_assign.groups.assignors.server.range import assign_ranges_by_rack
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, STAYS
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, OVER_QUOTA
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
@@ -45,7 +45,7 @@ def improve_uniform_racks(
     place = np.empty(len(specs.members), np.int64)
     place[members] = np.arange(len(members))
     had, answered = (
-        _owners(each.take(concerned[each.topic]), begin, place, len(topic)) for each in (previous, targets.runs)
+        _owners(each.take(concerned[each.topic]), begin, place, len(topic)) for each in (previous, targets.slices)
     )
     racks = _Racks(specs)
     kind, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
@@ -59,18 +59,20 @@ def improve_uniform_racks(
         before = np.where(had[some] < 0, -1, had[some] - begins)
         if (before == now).all():
             continue
-        better = assign_near(before, kind[some], np.bincount(now, minlength=len(mine)), mine, near)
-        if is_near(mine[better], kind[some], near).sum() > is_near(mine[now], kind[some], near).sum():
+        better = assign_by_rack(before, kind[some], np.bincount(now, minlength=len(mine)), mine, near)
+        if is_rack_matched(mine[better], kind[some], near).sum() > is_rack_matched(mine[now], kind[some], near).sum():
             new_member[some] = better + begins
     # Of a problem all or nothing is new.
     changed = np.zeros(len(specs.topics), bool)
     changed[topic[np.isin(problem, problem[new_member != answered])]] = True
     new = changed[topic]
     moved = np.where(mixed[group], BALANCING, OVER_QUOTA)
-    reason = np.where((had >= 0) & (had != new_member), moved, STAYS)[new]
-    runs, reason, _ = as_runs(members[new_member[new]], topic[new], partition[new], reason, np.zeros(len(reason), bool))
-    rest = ~changed[targets.runs.topic]
-    return TargetAssignments(targets.runs.take(rest).concat(runs), np.append(targets.reason[rest], reason))
+    reason = np.where((had >= 0) & (had != new_member), moved, KEPT)[new]
+    runs, reason, _ = to_slices(
+        members[new_member[new]], topic[new], partition[new], reason, np.zeros(len(reason), bool)
+    )
+    rest = ~changed[targets.slices.topic]
+    return TargetAssignments(targets.slices.take(rest).concat(runs), np.append(targets.reason[rest], reason))
 
 
 def improve_range_racks(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSlices:
@@ -96,7 +98,7 @@ def improve_range_racks(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSl
         here = np.unique(rack[rack >= 0])
         rack = np.where(rack < 0, -1, np.searchsorted(here, rack))
         worth = racks.near[racks.sets_of(some).reshape(len(some), -1)].sum(axis=0)[:, here]
-        owner = lay_out_near(mine.count, rack, worth)
+        owner = assign_ranges_by_rack(mine.count, rack, worth)
         if _worth(owner, rack, worth) <= _worth(np.repeat(np.arange(len(mine)), mine.count), rack, worth):
             continue
         replaced[some] = True

@@ -15,16 +15,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_assign.groups.assignors.server import BY_IDS, OURS
-from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, quotas
-from spark_assign.groups.assignors.server.order_dependence import MemberQuotas, UnknownOrder, hanging
-from spark_assign.groups.assignors.server.order_dependence_heterogeneous import HeterogeneousTies
-from spark_assign.groups.assignors.server.range import lay_out_ranges
+from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
+from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, compute_quotas
+from spark_assign.groups.assignors.server.order_dependence import (
+    HeterogeneousTies,
+    MemberQuotas,
+    UnknownOrder,
+    order_dependent_partitions,
+)
+from spark_assign.groups.assignors.server.range import assign_server_ranges
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_topics
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
-from spark_assign.groups.assignors.sticky.sticky_types import STAYS
+from spark_assign.groups.assignors.sticky.sticky_groups import KEPT
 from spark_assign.groups.kernel.coordinator_order import (
     TieOrder,
     TopicIdIndex,
@@ -52,10 +56,10 @@ from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 def assign_by_server(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """Plan some groups by an assignor of the broker, or by one of ours."""
     topics = specs.topics.with_metadata
-    if assignor not in BY_IDS:
+    if assignor not in TOPIC_ID_ASSIGNORS:
         runs = _ranges(specs, topics[chosen[specs.topics.group[topics]]])
-        runs = improve_range_racks(specs, runs) if assignor in OURS else runs
-        return withhold_owned(specs, TargetAssignments(runs, np.full(len(runs), STAYS)))
+        runs = improve_range_racks(specs, runs) if assignor in RACK_SERVER_ASSIGNORS else runs
+        return withhold_owned(specs, TargetAssignments(runs, np.full(len(runs), KEPT)))
     ids = read_topic_ids_of_specs(specs)
     refused = {group: why for group, why in ids.rejected.items() if chosen[group]}
     chosen = chosen.copy()
@@ -64,7 +68,7 @@ def assign_by_server(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Gro
     members, mixed = coordinator_member_order(specs), _mixed(specs)
     previous = first_owners(specs, topics, members.index)
     targets, order_dependent = _uniform(specs, topics, chosen, ids, members, mixed, previous)
-    if assignor in OURS:
+    if assignor in RACK_SERVER_ASSIGNORS:
         targets, order_dependent = (
             improve_uniform_racks(specs, topics, members.index, mixed, previous, targets),
             EMPTY_SLICES,
@@ -76,7 +80,7 @@ def _ranges(specs: GroupSpecs, topics: IntArray) -> PartitionSlices:
     member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     number = _numbers(topics, len(specs.topics))
     mine = number[topic] >= 0
-    runs = lay_out_ranges(
+    runs = assign_server_ranges(
         member[mine], number[topic[mine]], specs.members.assignment_order, specs.topics.partitions[topics]
     )
     return PartitionSlices(runs.member, topics[runs.topic], *runs.columns[2:])
@@ -113,9 +117,9 @@ def _uniform(
         answers.append(
             _differing(specs, mine, members.take(specs.members.group[members.index] == group), ids, previous)
         )
-    runs, order_dependent = answers[0][0].runs, answers[0][1]
+    runs, order_dependent = answers[0][0].slices, answers[0][1]
     for targets, more in answers[1:]:
-        runs, order_dependent = runs.concat(targets.runs), order_dependent.concat(more)
+        runs, order_dependent = runs.concat(targets.slices), order_dependent.concat(more)
     return TargetAssignments(runs, np.concatenate([targets.reason for targets, _ in answers])), order_dependent
 
 
@@ -143,7 +147,7 @@ def _alike(
     group, of_topic = place[specs.members.group[members.index]], place[specs.topics.group[walk.index]]
     partitions = specs.topics.partitions[walk.index]
     had = np.bincount(before.member, before.count, len(members.index)).astype(np.int64)
-    shares = MemberQuotas(group, had, quotas(group, of_topic, partitions, had), members.tie)
+    shares = MemberQuotas(group, had, compute_quotas(group, of_topic, partitions, had), members.tie)
     loses = (had > shares.least)[before.member]
     rest, losing = before.take(~loses), before.take(loses)
     losing, by_topic, by_partition = coordinator_previous_order(
@@ -159,10 +163,12 @@ def _alike(
     both = rest.concat(losing)
     before = both.take(np.argsort(both.member, kind="stable"))
     targets = assign_homogeneous(group, of_topic, partitions, before)
-    runs = _named(targets.runs, members.index, walk.index)
-    open_ = hanging(shares, of_topic, targets.free, losing, UnknownOrder(walk.tie, (by_topic, by_partition)))
+    runs = _named(targets.slices, members.index, walk.index)
+    open_ = order_dependent_partitions(
+        shares, of_topic, targets.unassigned, losing, UnknownOrder(walk.tie, (by_topic, by_partition))
+    )
     # What a member keeps that loses nothing is sure.
-    some = runs.take(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
+    some = runs.take(np.append(had > shares.least, True)[np.where(targets.is_new, -1, targets.slices.member)])
     return TargetAssignments(runs, targets.reason), _only(some, walk.index[open_.topic], open_.first)
 
 
@@ -175,7 +181,7 @@ def _only(runs: PartitionSlices, topic: IntArray, partition: IntArray) -> Partit
     at = np.minimum(np.searchsorted(keys, rows.partition_keys), len(keys) - 1)
     rows = rows.take(keys[at] == rows.partition_keys)
     nothing = np.zeros(len(rows), np.int64)
-    return as_runs(rows.member, rows.topic, rows.first, nothing, nothing.astype(bool))[0]
+    return to_slices(rows.member, rows.topic, rows.first, nothing, nothing.astype(bool))[0]
 
 
 def _differing(
@@ -196,9 +202,9 @@ def _differing(
     partitions, ranks = specs.topics.partitions[topics].tolist(), ids.topic_ids.rank[topics].tolist()
     asked_for = HeterogeneousTies(len(members.index), subscribers, partitions, ranks, before)
     targets = asked_for.assign()
-    runs = _named(targets.runs, members.index, topics)
+    runs = _named(targets.slices, members.index, topics)
     by_name = len(topics) > 0 and bool(ids.by_name[specs.topics.group[topics[0]]])
-    at, partition = asked_for.hanging(members.tie.tolist(), ranks_known=not by_name)
+    at, partition = asked_for.order_dependent_partitions(members.tie.tolist(), ranks_known=not by_name)
     return TargetAssignments(runs, targets.reason), _only(runs, topics[at], partition)
 
 
@@ -224,7 +230,7 @@ def first_owners(specs: GroupSpecs, topics: IntArray, members: IntArray) -> Part
     fitting = -(-(specs.topics.partitions[claims.topic] - claims.first) // claims.step)
     claims = PartitionSlices(*claims.columns[:4], np.clip(fitting, 0, claims.count))
     claims = claims.take(claims.count > 0)
-    meeting = np.isin(claims.topic, crossing_topics(claims))
+    meeting = np.isin(claims.topic, find_overlapping_topics(claims))
     if not meeting.any():
         return claims
     place = _numbers(members, len(specs.members))
@@ -240,20 +246,20 @@ def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: Partition
     """Mark what others still own. Where the answer was made from all that is owned of a topic, it says that itself."""
     claims, size = specs.owned, len(specs.topics)
     of_topic = (np.bincount(each.topic, each.count, size) for each in (claims, previous))
-    known = np.equal(*of_topic)[targets.runs.topic]
-    some = TargetAssignments(targets.runs.take(~known), targets.reason[~known])
-    runs, reason = targets.runs.take(known), targets.reason[known]
+    known = np.equal(*of_topic)[targets.slices.topic]
+    some = TargetAssignments(targets.slices.take(~known), targets.reason[~known])
+    runs, reason = targets.slices.take(known), targets.reason[known]
     one = runs.count == 1
     single, why = runs.take(one), reason[one]
-    joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
+    joined, why, late = to_slices(single.member, single.topic, single.first, why, why != KEPT)
     runs, reason = runs.take(~one).concat(joined), np.append(reason[~one], why)
-    told = GroupAssignments(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
-    return told.concat(withhold_owned(specs, some)) if len(some.runs) else told
+    told = GroupAssignments(runs, reason, np.append(reason[: len(reason) - len(why)] != KEPT, late), {})
+    return told.concat(withhold_owned(specs, some)) if len(some.slices) else told
 
 
 def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssignments:
     """The same, where it has to be looked up. Runs that their owner has already are looked at as a whole."""
-    runs, reason = targets.runs, targets.reason
+    runs, reason = targets.slices, targets.reason
     claims = specs.owned
     stays = mask_from_indexes(match_equal_slices(runs, claims)[0], len(runs))
     moving, why = runs.take(~stays), reason[~stays]
@@ -271,7 +277,7 @@ def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssign
     claim = begin[pair] + row_numbers(pair)
     own = owned.member[claim] == rows.member[pair]
     withheld[pair[own]] = False
-    parted, why, late = as_runs(rows.member, rows.topic, rows.first, why[row], withheld)
+    parted, why, late = to_slices(rows.member, rows.topic, rows.first, why[row], withheld)
     kept = runs.take(stays)
     return GroupAssignments(
         kept.concat(parted),

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
-from spark_assign.groups.assignors.sticky.constrained import unowned
-from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_topics
+from spark_assign.groups.assignors.sticky.constrained import find_unowned
+from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
 from spark_assign.groups.assignors.sticky.plan_batch import StickyBatch
-from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
+from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups
 from spark_assign.groups.kernel.facts import OWNED_ORDER
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.java.key_index import Places
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
@@ -35,8 +35,8 @@ def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: ReleaseRules = 
     members, topics, known = specs.members, specs.topics, specs.topics.with_metadata
     claims, is_known = _known(specs, specs.owned)
     nameless = topics.is_subscribed & (topics.partitions <= 0)
-    in_order = rules.keeps_as_told and not cooperative
-    hashed = rules.tells_by_hash and cooperative
+    in_order = rules.keeps_in_owned_order and not cooperative
+    hashed = rules.reports_in_hash_order and cooperative
     return StickyBatch(
         groups=StickyGroups(
             members.group,
@@ -46,18 +46,22 @@ def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: ReleaseRules = 
             cooperative,
             members.treeified,
         ),
-        claimed_in=_claimed_in(specs, cooperative, rules),
+        owned_generation=_claimed_in(specs, cooperative, rules),
         generation=members.generation,
-        claims=claims,
-        topic_class=topics.subscriber_set[known],
+        owned=claims,
+        topic_subscriber_set=topics.subscriber_set[known],
         topic_hash=string_hashes(specs.facts.topic_names.to_pylist())[topics.name[known]],
-        other_classes=list(zip(topics.group[nameless].tolist(), topics.subscriber_set[nameless].tolist(), strict=True)),
-        classes=dict(enumerate(specs.subscriber_sets)),
-        rack=members.rack,
+        topics_without_metadata=list(
+            zip(topics.group[nameless].tolist(), topics.subscriber_set[nameless].tolist(), strict=True)
+        ),
+        subscriber_sets=dict(enumerate(specs.subscriber_sets)),
+        member_rack=members.rack,
         rack_sets=specs.rack_sets,
-        rack_set={at: specs.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in specs.rack_set},
-        told=_known(specs, read_owned_order(specs))[0] if in_order else EMPTY_SLICES,
-        gone=specs.owned.take(~is_known) if rules.general_only or hashed else EMPTY_SLICES,
+        partition_rack_set={
+            at: specs.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in specs.rack_set
+        },
+        owned_order=_known(specs, read_owned_order(specs))[0] if in_order else EMPTY_SLICES,
+        owned_without_metadata=specs.owned.take(~is_known) if rules.only_general or hashed else EMPTY_SLICES,
         rules=rules,
     )
 
@@ -73,7 +77,7 @@ def _known(specs: GroupSpecs, runs: PartitionSlices) -> tuple[PartitionSlices, I
 def _claimed_in(specs: GroupSpecs, cooperative: bool, rules: ReleaseRules) -> IntArray:
     """Of each member the generation that its claims are of; -1 for none."""
     members = specs.members
-    if cooperative and rules.blind_to_generations:
+    if cooperative and rules.ignores_generations:
         return np.full(len(members), -1, np.int64)
     if not cooperative or rules.generation_in_user_data:
         return np.where(members.has_user_data, members.user_data_generation, members.generation)
@@ -96,8 +100,10 @@ def read_owned_order(specs: GroupSpecs) -> PartitionSlices:
     rows = rows[np.lexsort((told.int_column("position")[rows], told.member_index[rows], told.group_index[rows]))]
     ids, names = max(len(told.member_id), 1), max(len(told.topic_names), 1)
     group = number[told.group_index[rows]]
-    member = Places(members.group * ids + told.member_index[members.row]).of(group * ids + told.member_index[rows])
-    topic = Places(topics.group * names + topics.name).of(group * names + told.topic_index[rows])
+    member = KeyIndex(members.group * ids + told.member_index[members.row]).lookup(
+        group * ids + told.member_index[rows]
+    )
+    topic = KeyIndex(topics.group * names + topics.name).lookup(group * names + told.topic_index[rows])
     at = told.column("at", rows)
     partition = np.asarray(at.flatten().to_numpy(zero_copy_only=False), np.int64)
     row = np.repeat(np.arange(len(rows)), np.asarray(at.value_lengths().to_numpy(zero_copy_only=False), np.int64))
@@ -120,8 +126,11 @@ def in_owned_order(owned: PartitionSlices, told: PartitionSlices) -> tuple[IntAr
     if not len(told) or not len(owned):
         return every, np.zeros(len(owned), bool)
     size = int(max(owned.member.max(), told.member.max())) + 1
-    keys = Places(told.partition_keys)
-    one, other = keys.of(told.partition_keys) * size + told.member, keys.of(owned.partition_keys) * size + owned.member
+    keys = KeyIndex(told.partition_keys)
+    one, other = (
+        keys.lookup(told.partition_keys) * size + told.member,
+        keys.lookup(owned.partition_keys) * size + owned.member,
+    )
     order = np.argsort(one, kind="stable")
     at = np.minimum(np.searchsorted(one[order], other), len(one) - 1)
     place = np.where(one[order][at] == other, order[at], -1)
@@ -186,10 +195,10 @@ def find_undisputed(specs: GroupSpecs, chosen: BoolArray, counted_in: BoolArray)
     all_members = np.bincount(members.group[counted_in], minlength=specs.num_groups)
     groups = chosen.copy()
     groups[topics.group[topics.is_subscribed & (asked_by != all_members[topics.group])]] = False
-    groups[topics.group[crossing_topics(owned)]] = False
+    groups[topics.group[find_overlapping_topics(owned)]] = False
     owned = owned.take(groups[members.group[owned.member]])
     load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)
     partitions = np.where(known & groups[topics.group], topics.partitions, 0)
-    topic, partition = unowned(owned, partitions)
+    topic, partition = find_unowned(owned, partitions)
     order = np.lexsort((partition, topic))
     return UndisputedGroups(groups, owned, load, topic[order], partition[order])

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.facts import GROUP_LOAD, LOAD, LOAD_COLUMNS, IndexedFacts
-from spark_assign.java.key_index import Places
-from spark_assign.java.key_index import numbers as numbers_of
+from spark_assign.java.key_index import KeyIndex
+from spark_assign.java.key_index import to_int_array as numbers_of
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices
 
@@ -119,7 +119,9 @@ def _rows(told: IndexedFacts, kind: int, fact_group_index: IntArray, topics: Top
     size = max(len(told.topic_names), 1)
     rows = told.rows_by_kind[kind]
     rows = rows[(number[told.group_index[rows]] >= 0) & (told.topic_index[rows] >= 0)]
-    topic = Places(topics.group * size + topics.name).of(number[told.group_index[rows]] * size + told.topic_index[rows])
+    topic = KeyIndex(topics.group * size + topics.name).lookup(
+        number[told.group_index[rows]] * size + told.topic_index[rows]
+    )
     return rows[topic >= 0], topic[topic >= 0]
 
 

@@ -15,12 +15,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.constrained import as_runs
+from spark_assign.groups.assignors.sticky.constrained import to_slices
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
-from spark_assign.groups.assignors.weighted.bounds import bounds, fill_loads
 from spark_assign.groups.assignors.weighted.plan import plan_weighted
-from spark_assign.groups.assignors.weighted.weighted_groups import WORDS, WeightedGroups
+from spark_assign.groups.assignors.weighted.weighted_groups import (
+    BOUND_STATUSES,
+    WeightedGroups,
+    compute_bounds,
+    fill_loads,
+)
 from spark_assign.groups.kernel.group_metrics import configured_value
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.server_assignors import first_owners, withhold_owned
@@ -41,9 +45,9 @@ def assign_weighted(specs: GroupSpecs, chosen: BoolArray) -> GroupAssignments:
     answer = plan_weighted(groups)
     has = answer.owner >= 0
     nobody_waits = np.zeros(int(has.sum()), bool)
-    runs, reason, _ = as_runs(answer.owner[has], topic[has], partition[has], answer.reason[has], nobody_waits)
+    runs, reason, _ = to_slices(answer.owner[has], topic[has], partition[has], answer.reason[has], nobody_waits)
     planned = withhold_owned(specs, TargetAssignments(runs, reason))
-    words = {group: WORDS[answer.word[group]] for group in np.unique(groups.group).tolist()}
+    words = {group: BOUND_STATUSES[answer.status[group]] for group in np.unique(groups.partition_group).tolist()}
     return GroupAssignments(planned.slices, planned.reason, planned.withheld, refused, load_bound_status=words)
 
 
@@ -78,17 +82,17 @@ def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: Int
     subscribing = np.bincount(specs.members.group[specs.members.has_subscription], minlength=specs.num_groups)
     capacity = configured_value(specs, "capacity")
     total = np.bincount(group, load, specs.num_groups).astype(np.float64)
-    bound = bounds(total, subscribing, configured_value(specs, "load_bound"), capacity)
+    bound = compute_bounds(total, subscribing, configured_value(specs, "load_bound"), capacity)
     kind, may = _kinds(specs, topics)
     of_topic = np.full(len(specs.topics), -1)
     of_topic[topics] = kind
     return WeightedGroups(
         member_group=specs.members.group,
-        group=group,
+        partition_group=group,
         load=load,
         owner=_owners(specs, topics, topic),
-        kind=of_topic[topic],
-        may=may,
+        eligible_set=of_topic[topic],
+        eligible_sets=may,
         bound=bound,
         capacity=np.where(np.isnan(capacity), np.inf, capacity),
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.release_rules import LATEST_RULES, read_profile
-from spark_assign.groups.assignors.server.range import lay_out_ranges
-from spark_assign.groups.assignors.sticky.sticky_types import STAYS
+from spark_assign.groups.assignors.release_rules import LATEST_RULES, parse_release_assignor
+from spark_assign.groups.assignors.server.range import assign_server_ranges
+from spark_assign.groups.assignors.sticky.sticky_groups import KEPT
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
@@ -23,16 +23,16 @@ from spark_assign.numeric.segmented_arrays import row_numbers
 
 def assign_without_spark(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """Plan some groups by one of Kafka's assignors, as of a release or not, with nothing laid out before."""
-    name, rules = read_profile(assignor) or (assignor, LATEST_RULES)
+    name, rules = parse_release_assignor(assignor) or (assignor, LATEST_RULES)
     if name not in WINDOW_ASSIGNORS:
         return assign(specs, assignor, chosen, {})
     slices = _ranges(specs) if name == "range" else _in_turn(specs)
     runs = slices.take(chosen[specs.members.group[slices.member]])
     if name == "roundrobin":
         runs = assign_heterogeneous_round_robin(specs, chosen, runs)
-    elif rules.racks:
+    elif rules.uses_racks:
         runs = assign_ranges_by_rack(specs, chosen, runs)
-    return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
+    return GroupAssignments(runs, np.full(len(runs), KEPT), np.zeros(len(runs), bool), {})
 
 
 def _ranges(specs: GroupSpecs) -> PartitionSlices:
@@ -40,7 +40,7 @@ def _ranges(specs: GroupSpecs) -> PartitionSlices:
     member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     known = specs.topics.partitions[topic] > 0
     partitions = np.maximum(specs.topics.partitions, 0)
-    return lay_out_ranges(member[known], topic[known], specs.members.assignment_order, partitions)
+    return assign_server_ranges(member[known], topic[known], specs.members.assignment_order, partitions)
 
 
 def _in_turn(specs: GroupSpecs) -> PartitionSlices:

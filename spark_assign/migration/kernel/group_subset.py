@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.sticky.hash_map_order import walks
+from spark_assign.groups.assignors.sticky.sticky_groups import member_hash_orders
 from spark_assign.groups.kernel.facts import IndexedFacts
 from spark_assign.groups.kernel.group_specs import GroupSpecs, MemberColumns, subscriber_classes
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.java.key_index import Names
+from spark_assign.java.key_index import NameIndex
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers
@@ -51,7 +51,7 @@ def part_of(
         left: what members that are away owned, likewise.
     """
     texts = pa.array([ids[number] for number in members.tolist()], pa.string())
-    names = Names(texts)
+    names = NameIndex(texts)
     order = np.lexsort((names.columns[0], specs.members.group[members]))
     members, texts, rank = members[order], texts.take(pa.array(order)), names.columns[0][order]
     groups = np.unique(specs.members.group[members])
@@ -116,13 +116,13 @@ def _members(
 ) -> MemberColumns:
     whole, told = specs.members, specs.facts
     group, rows = number[whole.group[members]], whole.row[members]
-    instance = Names(told.column("group_instance_id", rows)).columns[0]
+    instance = NameIndex(told.column("group_instance_id", rows)).columns[0]
     order = np.lexsort((rank, instance, instance < 0, group))
     served = np.empty(len(members), np.int64)
     served[order] = row_numbers(group[order])
     position = told.int_column("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(texts.to_pylist()) if len(texts) else np.empty(0, np.int64)
-    walk, treeified = walks(hashes, named[rows], group, np.lexsort((position, group)))
+    walk, treeified = member_hash_orders(hashes, named[rows], group, np.lexsort((position, group)))
     return MemberColumns(
         group=group,
         row=rows,

@@ -3,7 +3,7 @@
 The cheapest way is the measure. Of all ways that cost less than `worth` a day more than it, that one is taken which
 changes least: the way of today; the owners of today with follower fetching, which moves nothing; then the fewest
 partitions that move, the assignor that the group runs with, and the order in which the ways are told. Assignors that
-Kafka does not have (`groups.assignors.server.OURS`) are told, and never taken.
+Kafka does not have (`groups.assignors.server.RACK_SERVER_ASSIGNORS`) are told, and never taken.
 
 Example: today 40.00 a day, follower fetching 0.00, cooperative-sticky with follower fetching 0.00. The second, as it
 moves nothing.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.server import OURS
+from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS
 
 CURRENT = "today"
 """In place of an assignor: who has what now."""
@@ -69,7 +69,9 @@ def recommend(ways: Sequence[ReadOption], told: GroupContext) -> tuple[int | Non
         why = _unknown(now, told)
         return None, [way.refused or why for way in ways]
     able = [at for at, way in enumerate(ways) if way.cost is not None and way.refused is None]
-    able = [at for at in able if ways[at].partitions >= now.partitions and ways[at].assignor not in OURS]
+    able = [
+        at for at in able if ways[at].partitions >= now.partitions and ways[at].assignor not in RACK_SERVER_ASSIGNORS
+    ]
     least = min(ways[at].cost or 0.0 for at in able)
     enough = [at for at in able if (ways[at].cost or 0.0) - least < told.worth or ways[at].cost == least]
     best = min(enough, key=lambda at: (_change(ways[at], told), at))
@@ -112,7 +114,7 @@ def _reason(way: ReadOption, chosen: bool, now: ReadOption, best: ReadOption, to
         return "Fewer partitions would have an owner"
     if saved < 0:
         return f"Costs {money} more than today"
-    if way.assignor in OURS:
+    if way.assignor in RACK_SERVER_ASSIGNORS:
         return f"Would save {money}, and Kafka has no such assignor"
     beyond = way.cost - (best.cost or 0.0)
     if beyond >= told.worth and beyond > 0:

@@ -14,9 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, LATEST_RULES, ReleaseRules, read_profile
-from spark_assign.groups.assignors.sticky.retained_partitions import in_order, told_by_hash
-from spark_assign.java.key_index import Places
+from spark_assign.groups.assignors.release_rules import (
+    CLIENT_ASSIGNORS,
+    LATEST_RULES,
+    ReleaseRules,
+    parse_release_assignor,
+)
+from spark_assign.groups.assignors.sticky.retained_partitions import hash_owned_order, sort_by_owned_order
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.migration.kernel.upgrade.group_membership import Assignors
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
@@ -29,7 +34,7 @@ SETTLED = 1
 
 def rules_of(release: str) -> ReleaseRules:
     """What the assignors of a release do."""
-    found = read_profile(f"{CLIENT_SIDE[-1]}@{release}")
+    found = parse_release_assignor(f"{CLIENT_ASSIGNORS[-1]}@{release}")
     return LATEST_RULES if found is None else found[1]
 
 
@@ -37,7 +42,7 @@ def profile_rules(name: str) -> tuple[str, object]:
     """What tells two profiles apart: range knows racks or not, round robin is as ever."""
     elected, _, release = name.partition("@")
     rules = rules_of(release)
-    return elected, {"roundrobin": None, "range": rules.racks}.get(elected, rules)
+    return elected, {"roundrobin": None, "range": rules.uses_racks}.get(elected, rules)
 
 
 def is_eager(assignors: Assignors) -> bool:
@@ -55,7 +60,7 @@ def generation_told(release: str, elected: str) -> tuple[int, int]:
     rules = rules_of(release)
     in_subscription = -1 if rules.generation_in_user_data else SETTLED
     if elected == COOPERATIVE:
-        return in_subscription, -1 if rules.blind_to_generations else SETTLED
+        return in_subscription, -1 if rules.ignores_generations else SETTLED
     return in_subscription, SETTLED if elected == "sticky" else -1
 
 
@@ -81,14 +86,14 @@ def order_after(before: PartitionSlices, given: PartitionSlices, topic_hash: Int
         topic_hash: of each topic its `String.hashCode`.
         members: how many.
     """
-    rows = in_order(given.expand(), told_by_hash(given, EMPTY_SLICES, topic_hash, members))
+    rows = sort_by_owned_order(given.expand(), hash_owned_order(given, EMPTY_SLICES, topic_hash, members))
     if not len(rows):
         return rows
     topics = np.append(0, np.cumsum((np.diff(rows.member) != 0) | (np.diff(rows.topic) != 0)))
-    keys = Places(before.partition_keys)
-    one = keys.of(before.partition_keys) * members + before.member
-    other = keys.of(rows.partition_keys) * members + rows.member
-    other[keys.of(rows.partition_keys) < 0] = -1
+    keys = KeyIndex(before.partition_keys)
+    one = keys.lookup(before.partition_keys) * members + before.member
+    other = keys.lookup(rows.partition_keys) * members + rows.member
+    other[keys.lookup(rows.partition_keys) < 0] = -1
     order = np.argsort(one, kind="stable")
     at = np.minimum(np.searchsorted(one[order], other), max(len(one) - 1, 0))
     kept = one[order][at] == other if len(one) else np.zeros(len(rows), bool)

@@ -296,7 +296,7 @@ class _UpgradingGroups:
             ],
             bool,
         )
-        racked = np.array([rules_of(setup.release).racks for setup in setups], bool)
+        racked = np.array([rules_of(setup.release).uses_racks for setup in setups], bool)
         known = replace(
             members,
             generation=self.generation[part.members],
@@ -360,7 +360,9 @@ class _UpgradingGroups:
 
 def _keeps_as_told(course: UpgradePath | None) -> bool:
     """Whether a leader on the way asks in which order its members have what they have."""
-    return course is not None and any(rules_of(each.release).keeps_as_told for each in (course.before, *course.bounces))
+    return course is not None and any(
+        rules_of(each.release).keeps_in_owned_order for each in (course.before, *course.bounces)
+    )
 
 
 def _in_order(specs: GroupSpecs, courses: Sequence[UpgradePath | None]) -> PartitionSlices:

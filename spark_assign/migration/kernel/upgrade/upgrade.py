@@ -148,11 +148,11 @@ class _Found:
             "static_members": self.static[group],
             "partitions": self.partitions[group],
             "to_release": case.to,
-            "to_rules": rules_of(case.to).line,
+            "to_rules": rules_of(case.to).release_line,
         }
         if why is not None:
             return row | {"verdict": otherwise, "note": why}
-        row |= {"from_release": case.release, "from_rules": rules_of(str(case.release)).line}
+        row |= {"from_release": case.release, "from_rules": rules_of(str(case.release)).release_line}
         row["to_assignor"] = case.switch or case.assignor
         steps, whole = self.way.steps[group], bool(self.way.whole[group])
         total = _total(steps) if whole else {}
@@ -201,7 +201,7 @@ class _Found:
                 "leader_release": step.leader_release,
                 "leader_changed": step.changed,
                 "assignor": step.elected,
-                "rules": rules_of(step.leader_release).line,
+                "rules": rules_of(step.leader_release).release_line,
                 **_figures(step),
                 "action": words.action(case, step),
             }

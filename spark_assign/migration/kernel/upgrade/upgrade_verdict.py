@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, read_profile
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import (
     NOT_THERE,
     ROLLING,
@@ -53,7 +53,7 @@ class UpgradeCandidate:
     def release(self) -> str | None:
         """What its members run now: of several releases the newest; null: not known."""
         found = _ONE.fullmatch(self.releases or "")
-        if found is None or read_profile(f"{CLIENT_SIDE[0]}@{found[1]}") is None:
+        if found is None or parse_release_assignor(f"{CLIENT_ASSIGNORS[0]}@{found[1]}") is None:
             return None
         return found[1]
 
@@ -75,7 +75,7 @@ class UpgradeCandidate:
         one, other = rules_of(str(self.release)), rules_of(self.to)
         if self.assignor == "roundrobin":
             return True
-        return one.racks == other.racks if self.assignor == "range" else one == other
+        return one.uses_racks == other.uses_racks if self.assignor == "range" else one == other
 
     @property
     def lists(self) -> tuple[Assignors, ...]:
@@ -88,9 +88,9 @@ class UpgradeCandidate:
 
 def known(case: UpgradeCandidate) -> str | None:
     """Why nothing can be said of a group; null: something can."""
-    if case.assignor not in CLIENT_SIDE:
+    if case.assignor not in CLIENT_ASSIGNORS:
         runs = "What it runs with is not known" if case.assignor is None else f"It runs with {case.assignor}"
-        return f"{runs}: only {', '.join(CLIENT_SIDE)} are known by release."
+        return f"{runs}: only {', '.join(CLIENT_ASSIGNORS)} are known by release."
     if case.library is None:
         return "Who leads it is not known; say so: --clients 'GROUP=Java@2.8'."
     if case.library != "Java":
