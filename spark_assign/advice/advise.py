@@ -25,7 +25,7 @@ from spark_assign.advice.size import HEADROOM, QUANTILE, size
 from spark_assign.advice.zones import CURRENCY, PRICE, faults, zones
 from spark_assign.comparison.compare import CLIENTS, compare
 from spark_assign.fleet import Fleet
-from spark_assign.groups.assignors.server import KAFKAS
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
@@ -210,7 +210,7 @@ def _of_sizes(
     fleet: Fleet, settings: Settings | None, headroom: float, quantile: float, least_members: int
 ) -> list[DataFrame]:
     """By every assignor that a group may be advised."""
-    names = [CONFIGURED, *CLIENTS, *(KAFKAS if fleet.groups is not None else ())]
+    names = [CONFIGURED, *CLIENTS, *(KAFKA_SERVER_ASSIGNORS if fleet.groups is not None else ())]
     found = size(fleet, names, headroom=headroom, quantile=quantile, settings=settings)
     told = found.rows.where((F.col("kind") != of_size.OF_NUMBER) | (F.col("members") == least_members))
     kinds = {of_size.OF_GROUP: kernel.OF_SIZE, of_size.OF_NUMBER: kernel.OF_CURVE}

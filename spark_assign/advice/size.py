@@ -17,7 +17,7 @@ from spark_assign.advice.kernel import size as kernel
 from spark_assign.advice.kernel.size_sweep import MOST, SizingCriteria
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.server import BY_IDS
+from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.simulation.settings import Settings
@@ -135,6 +135,6 @@ def size(
         numbers=tuple(sorted(set(members))),
         custom=own,
     )
-    by_id = CONFIGURED in chosen or not set(BY_IDS).isdisjoint(chosen)
+    by_id = CONFIGURED in chosen or not set(TOPIC_ID_ASSIGNORS).isdisjoint(chosen)
     told = facts.facts_by_group(fleet, user_data=bool(own), topic_ids=by_id, owned_order=True, loads=True)
     return Size(told.mapInArrow(map_arrow_batches(partial(kernel.size, asked=asked)), from_arrow_schema(kernel.SIZED)))

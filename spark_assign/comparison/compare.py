@@ -18,8 +18,8 @@ from spark_assign.comparison.kernel import compare as kernel
 from spark_assign.comparison.what_if import AS_IS, Change
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.release_rules import client_side, tells_order
-from spark_assign.groups.assignors.server import BY_IDS, KAFKAS
+from spark_assign.groups.assignors.release_rules import client_assignor, uses_owned_order
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
 from spark_assign.groups.registry import custom_assignors, find_assignor
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
@@ -75,7 +75,7 @@ def compare(
     """
     by_protocol = assignors is None
     if assignors is None:
-        assignors = [*CLIENTS, *(KAFKAS if fleet.groups is not None else ())]
+        assignors = [*CLIENTS, *(KAFKA_SERVER_ASSIGNORS if fleet.groups is not None else ())]
     names = list(dict.fromkeys([assignors] if isinstance(assignors, str) else assignors))
     if not names:
         raise ValueError("there is nothing to compare: name at least one assignor")
@@ -105,14 +105,14 @@ def compare(
         by_protocol=by_protocol,
     )
     own = custom_assignors()
-    asked_for = {client_side(name) for name in names if name not in own}
-    by_id = not set(BY_IDS).isdisjoint(names)
+    asked_for = {client_assignor(name) for name in names if name not in own}
+    by_id = not set(TOPIC_ID_ASSIGNORS).isdisjoint(names)
     together = facts.facts_by_group_and_state(
         changed,
         [name for name in WINDOW_SLICES if name in asked_for],
         user_data=bool(own),
         topic_ids=by_id,
-        owned_order=by_id or any(tells_order(name) for name in names),
+        owned_order=by_id or any(uses_owned_order(name) for name in names),
         loads=True,
     )
     work = partial(kernel.compare, asked=asked, schema=to_arrow_schema(_NULLABLE))

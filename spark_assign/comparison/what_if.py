@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.groups.assignors.release_rules import known_lines, read_profile
+from spark_assign.groups.assignors.release_rules import format_release_lines, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.spark.java_order import string_order
 from spark_assign.spark.partition_slices import compress
@@ -122,9 +122,9 @@ def led_by(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: 
     if library not in LIBRARIES:
         known = ", ".join(LIBRARIES)
         raise FleetError([Fault("groups", "client_library", f"{library!r} is not known", f"Give one of {known}")])
-    if library == "Java" and release is not None and read_profile(f"sticky@{release}") is None:
+    if library == "Java" and release is not None and parse_release_assignor(f"sticky@{release}") is None:
         problem = f"no release of Kafka's clients is known as {release!r}"
-        raise FleetError([Fault("groups", "client_version", problem, f"These answer alike: {known_lines()}")])
+        raise FleetError([Fault("groups", "client_version", problem, f"These answer alike: {format_release_lines()}")])
     groups = _groups_of(fleet)
     matching = matches(cluster=cluster, group_id=group_id)
     told = {"client_library": library, "client_version": release, "certainty": "given"}

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.facts import topic_counts
 from spark_assign.groups.planning import Plan
 from spark_assign.spark.java_order import string_order
@@ -64,7 +64,7 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
         payments-eu-0 gives it up first, and the next round assigns it.
     """
     found_cluster, assignor = _find_group(plan, group_id, cluster)
-    facts = _gather(plan, found_cluster, group_id, topic, partition, by_broker=assignor in SERVER_SIDE)
+    facts = _gather(plan, found_cluster, group_id, topic, partition, by_broker=assignor in SERVER_ASSIGNORS)
     return f"{topic}-{partition} of {found_cluster}/{group_id}: {_format(facts, topic, partition)}"
 
 

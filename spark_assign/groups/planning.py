@@ -21,8 +21,8 @@ from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.release_rules import client_side, tells_order
-from spark_assign.groups.assignors.server import BY_IDS
+from spark_assign.groups.assignors.release_rules import client_assignor, uses_owned_order
+from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel import plan_groups as kernel
 from spark_assign.groups.kernel.plan_groups import (
@@ -300,12 +300,12 @@ def gather_plan_facts(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool 
     If `loads` is true, the facts include partition loads as far as the fleet has them.
     """
     custom = custom_assignors()
-    selected = {client_side(name) for name in patterns.values() if name not in custom}
+    selected = {client_assignor(name) for name in patterns.values() if name not in custom}
     any_configured = CONFIGURED in selected and fleet.groups is not None
     window_assignors = [name for name in WINDOW_SLICES if name not in custom and (any_configured or name in selected)]
     loads = loads or any_configured or WEIGHTED_STICKY in selected
-    topic_ids = any_configured or not selected.isdisjoint(BY_IDS)
-    owned_order = topic_ids or CONFIGURED in selected or any(tells_order(name) for name in patterns.values())
+    topic_ids = any_configured or not selected.isdisjoint(TOPIC_ID_ASSIGNORS)
+    owned_order = topic_ids or CONFIGURED in selected or any(uses_owned_order(name) for name in patterns.values())
     return facts.facts_by_group(
         fleet, window_assignors, user_data=bool(custom), topic_ids=topic_ids, owned_order=owned_order, loads=loads
     )

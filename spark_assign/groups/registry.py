@@ -1,9 +1,9 @@
 """Registry of assignors.
 
 Three sources; later ones take precedence: Kafka's own assignors; installed packages with the entry point
-`spark_assign.groups.registry` (name: the assignor's name; value: a `GroupAssignor` or a class of one); `register` in
+`spark_assign.assignors` (name: the assignor's name; value: a `GroupAssignor` or a class of one); `register` in
 the running program. A client assignor can have the suffix of a release (`sticky@2.8`, `groups.assignors.release_rules`)
-or of another library (`sticky@franz-go`, `groups.assignors.library_assignors`).
+or of another library (`sticky@franz-go`, `groups.assignors.release_rules`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, is_profile, known_lines
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, format_release_lines, is_release_assignor
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.tables.errors import UnknownAssignorError
 
-ENTRY_POINTS = "spark_assign.groups.registry"
+ENTRY_POINTS = "spark_assign.assignors"
 
-KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *SERVER_SIDE, WEIGHTED_STICKY)
+KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *SERVER_ASSIGNORS, WEIGHTED_STICKY)
 """Assignors that are kernels over complete groups: Kafka's, and three of this project
 (`groups.assignors.server.OURS`, `weighted`)."""
 
@@ -75,15 +75,16 @@ def find_assignor(name: str) -> GroupAssignor | str:
     """
     if name in custom_assignors():
         return custom_assignors()[name]
-    if name in names() or is_profile(name):
+    if name in names() or is_release_assignor(name):
         return name
     assignor, separator, release = name.partition("@")
-    if separator and assignor in CLIENT_SIDE:
+    if separator and assignor in CLIENT_ASSIGNORS:
         raise UnknownAssignorError(
-            f"{name!r}: no release of Kafka's clients is known as {release!r}. These answer alike: {known_lines()}"
+            f"{name!r}: no release of Kafka's clients is known as {release!r}. "
+            f"These answer alike: {format_release_lines()}"
         )
     if separator and assignor in names():
-        raise UnknownAssignorError(f"{name!r}: only {', '.join(CLIENT_SIDE)} are known as of a release")
+        raise UnknownAssignorError(f"{name!r}: only {', '.join(CLIENT_ASSIGNORS)} are known as of a release")
     close = get_close_matches(name, names(), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise UnknownAssignorError(f"no assignor is called {name!r}{hint} There are: {', '.join(names())}")

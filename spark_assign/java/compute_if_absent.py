@@ -28,7 +28,7 @@ def capacities_for(expected: IntArray) -> IntArray:
     return capacities
 
 
-def computed_order(
+def compute_if_absent_order(
     calls: IntArray, of: IntArray, hashes: IntArray, ranks: IntArray | None, capacities: IntArray
 ) -> IntArray:
     """Returns the iteration order of maps filled by `computeIfAbsent`.
@@ -67,7 +67,7 @@ def computed_order(
         filled = ComputedTable(int(capacities[each]), None if ranks is None else ranks.__getitem__)
         for call in calls[slice(*np.searchsorted(of, [each, each + 1]))].tolist():
             filled.put(call, int(spread[call]))
-        walk[slice(*np.searchsorted(table, [each, each + 1]))] = filled.walk()
+        walk[slice(*np.searchsorted(table, [each, each + 1]))] = filled.iteration_order()
     return walk
 
 

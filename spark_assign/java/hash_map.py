@@ -110,7 +110,7 @@ def _order(spread: IntArray, ranks: IntArray | None, group: IntArray, treeified:
         table: HashTable[int] = HashTable(rank=None if ranks is None else ranks.__getitem__)
         for key in range(begin, end):
             table.put(key, int(spread[key]))
-        order[begin:end] = table.walk()
+        order[begin:end] = table.iteration_order()
     return order
 
 
@@ -119,7 +119,7 @@ def text_order(texts: Sequence[str]) -> list[int]:
     return table_order(string_hashes(texts), text_ranks(texts)).tolist() if texts else []
 
 
-def text_walk(texts: Sequence[str]) -> list[str]:
+def texts_in_table_order(texts: Sequence[str]) -> list[str]:
     """Returns the texts in the iteration order of a `HashMap` with these keys."""
     return [texts[at] for at in text_order(texts)]
 
@@ -219,7 +219,7 @@ class HashTable(Generic[Key]):
         self._buckets: dict[int, Bucket[Key]] | None = None
 
     @property
-    def treed(self) -> bool:
+    def treeified(self) -> bool:
         """Returns whether a bucket is, or was, a tree."""
         return self._buckets is not None
 
@@ -285,9 +285,9 @@ class HashTable(Generic[Key]):
         if self._buckets is None:
             return min(self.spread if among is None else among, key=self.bucket)
         wanted = self.spread if among is None else set(among)
-        return next(key for key in self.walk() if key in wanted)
+        return next(key for key in self.iteration_order() if key in wanted)
 
-    def walk(self) -> list[Key]:
+    def iteration_order(self) -> list[Key]:
         """Returns the keys in iteration order: by bucket, and in a list bucket by insertion."""
         if self._buckets is None:
             return sorted(self.spread, key=self.bucket)

@@ -21,7 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 Key = TypeVar("Key")
 
-_MOST_UNTREEIFIED = 6
+_UNTREEIFY_THRESHOLD = 6
 _SIGN = 1 << 31
 
 
@@ -123,7 +123,7 @@ class Tree(Generic[Key]):
         return self._bucket(low, whole), self._bucket(high, whole)
 
     def _bucket(self, entries: list[Entry[Key]], whole: bool) -> Bucket[Key]:
-        if len(entries) <= _MOST_UNTREEIFIED:
+        if len(entries) <= _UNTREEIFY_THRESHOLD:
             return [each.key for each in entries]
         return self if whole else Tree(entries)
 

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.server import KAFKAS, OURS, UNIFORM
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, UNIFORM
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.registry import find_assignor
 from spark_assign.migration.kernel import migrate as kernel
@@ -129,8 +129,10 @@ def migrate(
     if any(table is not None for table in (settings.groups, settings.members, settings.partitions)):
         raise ValueError("settings: migrate takes times that hold for all groups, and no tables; simulate takes those")
     find_assignor(to)
-    if to not in KAFKAS:
-        raise ConfigError(f"to {to}: the broker has {' and '.join(KAFKAS)}; others can be asked by what_if")
+    if to not in KAFKA_SERVER_ASSIGNORS:
+        raise ConfigError(
+            f"to {to}: the broker has {' and '.join(KAFKA_SERVER_ASSIGNORS)}; others can be asked by what_if"
+        )
     if max_size is not None and max_size < 1:
         raise ConfigError(f"max_size {max_size}: group.consumer.max.size is 1 or more")
     params = kernel.MigrationParams(
@@ -138,7 +140,9 @@ def migrate(
         policy=_parse_policy(policy),
         max_size=max_size,
         clients=_resolve_library(library),
-        what_if=(dict(zip(KAFKAS, OURS, strict=True))[to],) if what_if is None else _check_assignors(what_if),
+        what_if=(dict(zip(KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, strict=True))[to],)
+        if what_if is None
+        else _check_assignors(what_if),
         timing=settings.timing,
         racks_known=fleet.racks_known,
     )

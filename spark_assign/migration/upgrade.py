@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, known_lines, read_profile
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, format_release_lines, parse_release_assignor
 from spark_assign.migration.kernel import upgrade as kernel
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
@@ -86,10 +86,12 @@ def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
         |payments-eu|     go|         2.8|       3.9|    7|             0|
         +-----------+-------+------------+----------+-----+--------------+
     """
-    if read_profile(f"{CLIENT_SIDE[0]}@{to}") is None:
-        raise ConfigError(f"to {to}: no such release of Kafka's clients is known. These answer alike: {known_lines()}")
-    if assignor is not None and assignor not in CLIENT_SIDE:
-        raise ConfigError(f"assignor {assignor}: expected one of {', '.join(CLIENT_SIDE)}")
+    if parse_release_assignor(f"{CLIENT_ASSIGNORS[0]}@{to}") is None:
+        raise ConfigError(
+            f"to {to}: no such release of Kafka's clients is known. These answer alike: {format_release_lines()}"
+        )
+    if assignor is not None and assignor not in CLIENT_ASSIGNORS:
+        raise ConfigError(f"assignor {assignor}: expected one of {', '.join(CLIENT_ASSIGNORS)}")
     _ = fleet.sizes
     tagged_facts = facts.facts_by_group(fleet, clients=True, owned_order=True)
     return Upgrade(

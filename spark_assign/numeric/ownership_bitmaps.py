@@ -14,17 +14,17 @@ import pyarrow as pa
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import compress_sorted
 
-WORDS = 8
-BLOCK_BITS = 9
+WORDS_PER_BITMAP = 8
+BITMAP_INDEX_BITS = 9
 """A block has so many bits of a partition's number below its own."""
 
-_TOGETHER = 524_288
+_WORDS_BATCH_SIZE = 524_288
 """So many words are unpacked together."""
 
 
-def words(column: pa.Array) -> IntArray:
+def read_bitmaps(column: pa.Array) -> IntArray:
     """The words of blocks, a row per block."""
-    return np.asarray(column.flatten().to_numpy(zero_copy_only=False), np.int64).reshape(-1, WORDS)
+    return np.asarray(column.flatten().to_numpy(zero_copy_only=False), np.int64).reshape(-1, WORDS_PER_BITMAP)
 
 
 def unpack(bits: IntArray) -> tuple[IntArray, IntArray]:
@@ -32,17 +32,19 @@ def unpack(bits: IntArray) -> tuple[IntArray, IntArray]:
     rows, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     flat = bits.reshape(-1)
     some = np.flatnonzero(flat)  # in sparse blocks most words are empty
-    for begin in range(0, len(some), _TOGETHER):
-        at = some[begin : begin + _TOGETHER]
+    for begin in range(0, len(some), _WORDS_BATCH_SIZE):
+        at = some[begin : begin + _WORDS_BATCH_SIZE]
         octets = flat[at].astype("<i8").view(np.uint8).reshape(-1, 8)
         found = np.flatnonzero(np.unpackbits(octets, axis=1, bitorder="little"))
         word = at[found >> 6]
-        rows.append(word // WORDS)
-        numbers.append((word % WORDS << 6) | (found & 63))
+        rows.append(word // WORDS_PER_BITMAP)
+        numbers.append((word % WORDS_PER_BITMAP << 6) | (found & 63))
     return np.concatenate(rows), np.concatenate(numbers)
 
 
-def runs_of_blocks(key: IntArray, block: IntArray, bits: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def slices_from_bitmaps(
+    key: IntArray, block: IntArray, bits: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Blocks in any order as runs, losslessly: evenly spaced neighbours of one key become one run.
 
     Returns:
@@ -50,10 +52,10 @@ def runs_of_blocks(key: IntArray, block: IntArray, bits: IntArray) -> tuple[IntA
     """
     order = np.lexsort((block, key))
     at, low = unpack(bits[order])
-    return compress_sorted(key[order][at], (block[order][at] << BLOCK_BITS) + low)
+    return compress_sorted(key[order][at], (block[order][at] << BITMAP_INDEX_BITS) + low)
 
 
-def repeated(bits: IntArray, twice: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
+def find_duplicates(bits: IntArray, twice: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
     """Partitions that stand in several rows.
 
     Args:

@@ -46,7 +46,7 @@ def rates(at: FloatArray, count: FloatArray) -> Rates:
     return Rates(np.where(known, mean, np.nan), np.where(known & (several > 1), stddev, np.nan))
 
 
-def growth(at: FloatArray, size: FloatArray) -> FloatArray:
+def growth_rates(at: FloatArray, size: FloatArray) -> FloatArray:
     """Returns how fast logs grew, in bytes per second, over the intervals in which they did not shrink.
 
     A log shrinks if segments are deleted or compacted; how much was written meanwhile is unknown. NaN if a log shrank

@@ -12,8 +12,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.java.key_index import number_rows, numbers
-from spark_assign.numeric.ownership_bitmaps import BLOCK_BITS, WORDS, runs_of_blocks, words
+from spark_assign.java.key_index import index_rows, to_int_array
+from spark_assign.numeric.ownership_bitmaps import (
+    BITMAP_INDEX_BITS,
+    WORDS_PER_BITMAP,
+    read_bitmaps,
+    slices_from_bitmaps,
+)
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, RUNS
 
@@ -53,24 +58,26 @@ def to_bitmaps(owned: DataFrame) -> DataFrame:
 
     The aggregation needs neither a sort nor Python, and reduces the shuffle (`numeric.ownership_bitmaps`).
     """
-    word = F.shiftright("partition", 6).bitwiseAND(WORDS - 1)
+    word = F.shiftright("partition", 6).bitwiseAND(WORDS_PER_BITMAP - 1)
     bit = F.expr("shiftleft(1L, partition & 63)")
-    bit_words = [F.when(word == index, bit).otherwise(F.lit(0).cast("long")) for index in range(WORDS)]
+    bit_words = [F.when(word == index, bit).otherwise(F.lit(0).cast("long")) for index in range(WORDS_PER_BITMAP)]
     bits = [F.bit_or(value).alias(f"or_{index}") for index, value in enumerate(bit_words)]
     twice = [F.bit_xor(value).alias(f"xor_{index}") for index, value in enumerate(bit_words)]
-    blocks = owned.groupBy(*MEMBER_KEY, "topic", F.shiftright("partition", BLOCK_BITS).alias("block")).agg(
+    blocks = owned.groupBy(*MEMBER_KEY, "topic", F.shiftright("partition", BITMAP_INDEX_BITS).alias("block")).agg(
         *bits, *twice, F.count(F.lit(1)).cast("int").alias("count")
     )
     arrays = {
-        "bits": F.array(*(F.col(f"or_{index}") for index in range(WORDS))),
-        "twice": F.array(*(F.col(f"xor_{index}") for index in range(WORDS))),
+        "bits": F.array(*(F.col(f"or_{index}") for index in range(WORDS_PER_BITMAP))),
+        "twice": F.array(*(F.col(f"xor_{index}") for index in range(WORDS_PER_BITMAP))),
     }
     return blocks.withColumns(arrays).select(*MEMBER_KEY, "topic", "block", "bits", "twice", "count")
 
 
 def _merged(blocks: pa.Table) -> Iterator[pa.Table]:
     key = ["cluster", "group_id", "member_id", "topic"]
-    key_index, row = number_rows(blocks, key)
-    owner, *slices = runs_of_blocks(key_index, numbers(blocks["block"], 0), words(blocks["bits"].combine_chunks()))
+    key_index, row = index_rows(blocks, key)
+    owner, *slices = slices_from_bitmaps(
+        key_index, to_int_array(blocks["block"], 0), read_bitmaps(blocks["bits"].combine_chunks())
+    )
     columns = blocks.select(key).take(pa.array(row[owner], pa.int64())).columns
     yield pa.table([*columns, *(pa.array(each, pa.int32()) for each in slices)], names=[*key, "first", "step", "count"])

@@ -17,9 +17,9 @@ from math import ceil
 
 import numpy as np
 
-from spark_assign.groups.assignors.weighted.pack import settle
-from spark_assign.groups.assignors.weighted.packing import NO_MEMBER, Packing
-from spark_assign.groups.assignors.weighted.plan import like_home
+from spark_assign.groups.assignors.weighted.pack import pack
+from spark_assign.groups.assignors.weighted.plan import relabel_members
+from spark_assign.groups.assignors.weighted.weighted_groups import NO_MEMBER, Packing
 from spark_assign.numeric.array_types import FloatArray, IntArray
 
 
@@ -40,12 +40,12 @@ def fewest_members(load: FloatArray, home: IntArray, capacity: float, spare: flo
     while True:
         names, packing = _with_members(load, home, living, number, capacity)
         for tight in (False, True):
-            at = settle(packing, tight=tight) if len(living) else found
-            if packing.holds(at):
+            at = pack(packing, tight=tight) if len(living) else found
+            if packing.holds_bounds(at):
                 return names[at]
         if number >= most:
             names, packing = _with_members(load, home, living, needed, capacity)
-            return names[like_home(packing, found)]
+            return names[relabel_members(packing, found)]
         number += 1
 
 

@@ -79,7 +79,7 @@ def _theirs(kafka: KafkaProcess, state: str) -> float:
 
 def _check_same(ours: TargetAssignments, present: IntArray, theirs: int) -> None:
     """By the sum that their program makes, in which every partition and its owner has a part."""
-    rows = ours.runs.expand()
+    rows = ours.slices.expand()
     at = (present[rows.member] * 1_000_003 + rows.topic) * 1_000_003 + rows.first
     at = at.astype(np.uint64)
     mine = int((at * at >> np.uint64(20)).sum().astype(np.int64))

@@ -9,8 +9,7 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, converge, plan
-from spark_assign.groups.assignors.library_assignors import ASSIGNORS
-from spark_assign.groups.assignors.release_rules import LINES, client_side
+from spark_assign.groups.assignors.release_rules import LIBRARY_ASSIGNORS, RELEASE_LINES, client_assignor
 from spark_assign.spark.partition_slices import expand
 from spark_assign.tables.groups import GROUP_KEY
 from tests.benchmarks import fleets
@@ -78,11 +77,11 @@ def profiles(bench: Bench) -> None:
     shape = Shape(bench.size(2_000, 20), 10, 10, 500)
     path = fleets.written_with_owners(bench.spark, shape, bench.folder, runs=True)
     names = _profiles(bench)
-    today = dict.fromkeys(client_side(name) for name in names)
+    today = dict.fromkeys(client_assignor(name) for name in names)
     works = {name: partial(plan_and_write, bench, path, name, to_noop, "runs") for name in (*names, *today)}
     seconds = bench.in_turns(**works)
     for name in names:
-        least = client_side(name)
+        least = client_assignor(name)
         detail = f"{seconds[name]:.2f} s; {least} {seconds[least]:.2f} s"
         goal = None if name.endswith("@2.4") else bench.goal("<= 1.1")
         ratio = seconds[name] / seconds[least]
@@ -91,9 +90,9 @@ def profiles(bench: Bench) -> None:
 
 def _profiles(bench: Bench) -> list[str]:
     """Sticky ones of older lines, and all of other libraries; a quick run makes do with one of each kind."""
-    lines = [rules.line for _, rules in LINES.values()][:-1]
+    lines = [rules.release_line for _, rules in RELEASE_LINES.values()][:-1]
     releases = [f"{name}@{line}" for name in assignors(bench) for line in lines]
-    libraries = [f"{name}@{library}" for library, names in ASSIGNORS.items() for name in names]
+    libraries = [f"{name}@{library}" for library, names in LIBRARY_ASSIGNORS.items() for name in names]
     if bench.quick:
         return [releases[0], "sticky@franz-go", "range@librdkafka"]
     return releases + libraries

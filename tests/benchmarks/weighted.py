@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from spark_assign.groups.assignors.weighted.min_cover import least_to_give
+from spark_assign.groups.assignors.weighted.pack import min_cover
 from spark_assign.groups.assignors.weighted.plan import plan_weighted
 from spark_assign.groups.assignors.weighted.weighted_groups import HELD, WeightedGroups
 from tests.benchmarks.autoscaling import ALGORITHMS, CAPACITY, DELTAS, STARTS, FloatArray, IntArray, r_score, stream
@@ -51,7 +51,7 @@ def _groups(number: int, members: int, load: FloatArray, owner: IntArray) -> Wei
 
 
 def _held(groups: WeightedGroups) -> None:
-    assert (plan_weighted(groups).word == HELD).all()
+    assert (plan_weighted(groups).status == HELD).all()
 
 
 # --- the streams of the paper -------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _must_move(speed: FloatArray, now: IntArray) -> float:
     least = 0.0
     for consumer in np.flatnonzero(np.bincount(now, speed) > CAPACITY + 1e-6).tolist():
         mine = speed[now == consumer]
-        least += mine[least_to_give(mine, float(mine.sum()) - CAPACITY - 1e-6)].sum()
+        least += mine[min_cover(mine, float(mine.sum()) - CAPACITY - 1e-6)].sum()
     return float(least) / CAPACITY
 
 

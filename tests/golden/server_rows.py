@@ -12,9 +12,9 @@ import numpy as np
 
 from spark_assign.groups.assignors.server.heterogeneous import assign_heterogeneous
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
-from spark_assign.groups.assignors.server.range import lay_out_ranges
+from spark_assign.groups.assignors.server.range import assign_server_ranges
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.java.hash_map import java_key, text_walk
+from spark_assign.java.hash_map import java_key, texts_in_table_order
 from spark_assign.numeric.partition_slices import PartitionSlices
 
 Row = dict[str, Any]
@@ -48,9 +48,9 @@ def answered(row: Row) -> Sets:
         return _by_name(row, list(row["topics"]), _ranges(row))
     if row["subscription_type"] == "HOMOGENEOUS":
         topics = row["topic_iteration"]
-        return _by_name(row, topics, _homogeneous(row, topics).runs)
+        return _by_name(row, topics, _homogeneous(row, topics).slices)
     topics = list(row["topics"])
-    return _by_name(row, topics, _heterogeneous(row, topics).runs)
+    return _by_name(row, topics, _heterogeneous(row, topics).slices)
 
 
 def _by_name(row: Row, topics: list[str], runs: PartitionSlices) -> Sets:
@@ -102,7 +102,7 @@ def _ranges(row: Row) -> PartitionSlices:
     order = sorted(range(len(members)), key=lambda at: served_key(members[at]))
     served = np.argsort(np.array(order, np.int64))
     partitions = np.array([each["partitions"] for each in row["topics"].values()], np.int64)
-    return lay_out_ranges(member, topic, served, partitions)
+    return assign_server_ranges(member, topic, served, partitions)
 
 
 def served_key(member: Row) -> tuple[bool, bytes]:
@@ -144,7 +144,7 @@ def told_by_a_fleet(row: Row) -> bool:
     They do not say, of a bucket with more than eight members, in which order the recorded walk met them.
     """
     ids = [member["id"] for member in row["members"]]
-    return row["system"] == "server-range" or text_walk(ids) == ids
+    return row["system"] == "server-range" or texts_in_table_order(ids) == ids
 
 
 def signed_halves(uuid: str) -> tuple[int, int]:

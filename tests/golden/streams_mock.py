@@ -39,4 +39,4 @@ def _walk(group: Group, count: list[int]) -> list[int]:
     table: HashTable[int] = HashTable(rank=None)
     for at in text_order(ids):
         table.add(at, (31 * string_hash(ids[at]) + count[at]) & 0xFFFFFFFF)
-    return table.walk()
+    return table.iteration_order()

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.java.hash_map import java_key, text_walk
+from spark_assign.java.hash_map import java_key, texts_in_table_order
 from spark_assign.streams.kernel.grouped_facts import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK
 from spark_assign.streams.kernel.hash_order import process_walk
 from spark_assign.streams.kernel.task_assignor_api import Group, Member, Target, Task
@@ -160,4 +160,4 @@ def planned_sets(tasks: Iterable[Row]) -> dict[str, Sets]:
 def told_by_a_fleet(row: Row) -> bool:
     """Whether the order of the members follows from their ids; with nine in a bucket it does not."""
     ids = [member["id"] for member in row["members"]]
-    return text_walk(ids) == ids
+    return texts_in_table_order(ids) == ids

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.groups.assignors.librdkafka.balancer_input import LibrdkafkaGroup, LibrdkafkaMember
-from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky
-from spark_assign.groups.assignors.librdkafka.withhold import withhold
+from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky, withhold
 from spark_assign.spark.caching import cached
 from tests.golden import sticky_kernel, tables, vectors
 

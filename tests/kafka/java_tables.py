@@ -17,15 +17,19 @@ import numpy as np
 
 from spark_assign.connect.kernel.connector_task_ids import Names
 from spark_assign.connect.kernel.hash_set_order import walk_of_copy
-from spark_assign.groups.assignors.sticky.hash_map_order import walk_after_balancing, walk_while_balanced, walks
-from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
+from spark_assign.groups.assignors.sticky.sticky_groups import (
+    StickyGroups,
+    hash_order_after_balancing,
+    hash_order_while_balancing,
+    member_hash_orders,
+)
 from spark_assign.java.hash_map import (
     HashTable,
     partition_hash,
     spread_hashes,
     string_hash,
     string_hashes,
-    text_walk,
+    texts_in_table_order,
 )
 from tests.kafka import java_programs
 
@@ -55,7 +59,7 @@ def walked_by_us(row: Row) -> list[str]:
     if row["table"] in _OWNED:
         return _owned(row)
     table = filled(row)
-    return text_walk(table.walk()) if row["table"] == "second" else table.walk()
+    return texts_in_table_order(table.iteration_order()) if row["table"] == "second" else table.iteration_order()
 
 
 def _owned(row: Row) -> list[str]:
@@ -65,14 +69,16 @@ def _owned(row: Row) -> list[str]:
     number = {each: at for at, each in enumerate(ids)}
     alone = np.zeros(len(ids), np.int64)
     none = np.empty(0, np.int64)
-    walk, treeified = walks(string_hashes(ids), np.arange(len(ids)), alone, np.array([number[each] for each in listed]))
+    walk, treeified = member_hash_orders(
+        string_hashes(ids), np.arange(len(ids)), alone, np.array([number[each] for each in listed])
+    )
     groups = StickyGroups(alone, walk, none, none, cooperative=True, treeified=treeified)
     takes_part = np.ones(len(ids), bool)
     takes_part[[number[op[1:]] for op in row["ops"] if op[0] == "-"]] = False
     if row["table"] == "balanced":
-        order = np.argsort(walk_while_balanced(groups, takes_part))
+        order = np.argsort(hash_order_while_balancing(groups, takes_part))
         return [ids[at] for at in order if takes_part[at]]
-    order = np.argsort(walk_after_balancing(groups, takes_part, reverted=row["table"] == "reverted"))
+    order = np.argsort(hash_order_after_balancing(groups, takes_part, reverted=row["table"] == "reverted"))
     return [ids[at] for at in order]
 
 

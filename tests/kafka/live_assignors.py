@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spark_assign.groups.assignors.sticky.general_balance import ENDLESS
+from spark_assign.groups.assignors.sticky.sticky_groups import DOES_NOT_CONVERGE
 from tests.golden import sticky_kernel
 from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row
@@ -17,7 +17,7 @@ def that_end(rows: Iterable[Row], profile: str) -> tuple[list[Row], Answer]:
     """Rows for which Kafka's sticky classes come to an end, and what the kernels answer to them."""
     asked = list(rows)
     answer = sticky_kernel.planned(asked, profile)
-    endless = {case for case, error in answer.refused.items() if error == ENDLESS}
+    endless = {case for case, error in answer.refused.items() if error == DOES_NOT_CONVERGE}
     for case in endless:
         answer.refused.pop(case)
         answer.sets.pop(case, None)

@@ -93,7 +93,7 @@ def test_what_goes_wrong_in_one_group_stays_there(spark: SparkSession) -> None:
 
 
 def test_installed_packages_offer_assignors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through the entry point `spark_assign.groups.registry`, as a class or as an object."""
+    """Through the entry point `spark_assign.assignors`, as a class or as an object."""
     point = EntryPoint("from-a-package", "tests.spark.test_custom_assignor:Weighted", registry.ENTRY_POINTS)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
     registry._installed.cache_clear()

@@ -51,12 +51,12 @@ def test_a_table_walks_as_a_map_of_its_largest_size() -> None:
             table.add(text, string_hash(text))
         hashes = string_hashes(texts)
         assert [string_hash(text) for text in texts] == hashes.tolist()
-        assert table.walk() == [texts[at] for at in text_order(texts)]
+        assert table.iteration_order() == [texts[at] for at in text_order(texts)]
         assert size < 13 or table.capacity > size
-        before = table.walk()
+        before = table.iteration_order()
         for text in texts[: size // 2]:
             table.remove(text)
-        assert table.walk() == [text for text in before if text not in texts[: size // 2]]
+        assert table.iteration_order() == [text for text in before if text not in texts[: size // 2]]
 
 
 def test_one_that_comes_back_stands_behind_its_bucket() -> None:
@@ -65,10 +65,10 @@ def test_one_that_comes_back_stands_behind_its_bucket() -> None:
     for text in ("BBBB", "AaAa", "AaBB"):
         table.add(text, string_hash(text))
     table.add("BBBB", string_hash("BBBB"))
-    assert table.walk() == ["BBBB", "AaAa", "AaBB"]
+    assert table.iteration_order() == ["BBBB", "AaAa", "AaBB"]
     table.remove("BBBB")
     table.add("BBBB", string_hash("BBBB"))
-    assert table.walk() == ["AaAa", "AaBB", "BBBB"]
+    assert table.iteration_order() == ["AaAa", "AaBB", "BBBB"]
 
 
 def test_the_next_leader_hangs_on_the_largest_size() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.connect.kernel import indexed_facts as facts
-from spark_assign.java.hash_map import text_walk
+from spark_assign.java.hash_map import texts_in_table_order
 from spark_assign.replicas.kernel import placement_requests, striped
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
@@ -34,10 +34,10 @@ def test_connect_walks_a_second_map() -> None:
     indexed = facts.IndexedConnectFacts(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
     ordered = indexed.ordered_workers()
     walked = [indexed.workers.texts[each] for each in indexed.name[ordered]]
-    once = text_walk(ids)
+    once = texts_in_table_order(ids)
     assert {indexed.clusters[each] for each in indexed.cluster[ordered][:13]} == {"new"}
-    assert (walked[:30], walked[30:]) == (text_walk(once), once)
-    assert text_walk(once) != once
+    assert (walked[:30], walked[30:]) == (texts_in_table_order(once), once)
+    assert texts_in_table_order(once) != once
 
 
 def test_the_order_in_which_late_members_are_removed() -> None:
@@ -48,8 +48,8 @@ def test_the_order_in_which_late_members_are_removed() -> None:
         member = ClassicGroupMember(each, protocols=["range"], topics=["t"], group_instance_id=instance)
         group.add(member, awaiting_join=number % 10 == 0)
     here = [member.member_id for member in group.all_members()]
-    late = text_walk([each for each in here if ALIKE.index(each) % 10])
-    late = text_walk([each for each in late if each != ALIKE[5]])
+    late = texts_in_table_order([each for each in here if ALIKE.index(each) % 10])
+    late = texts_in_table_order([each for each in late if each != ALIKE[5]])
     assert [member.member_id for member in group.not_yet_rejoined_dynamic_members()] == late
     assert late != [each for each in here if each in late]
 

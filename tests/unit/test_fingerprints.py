@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.groups.assignors.release_rules import led_by
+from spark_assign.groups.assignors.release_rules import assignor_of_leader
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.groups.kernel.leader_rules import (
     LIKELY,
@@ -177,4 +177,4 @@ def test_a_subscription_that_is_cut_short() -> None:
 )
 def test_by_whose_rules(assignor: str | None, library: str | None, releases: str | None, expected: str | None) -> None:
     """The newest release that the leader may have; as of today where that answers alike."""
-    assert led_by(assignor, library, releases) == expected
+    assert assignor_of_leader(assignor, library, releases) == expected

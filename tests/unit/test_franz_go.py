@@ -7,10 +7,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, believe
+from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, resolve_owners
 from spark_assign.groups.assignors.franz_go.heterogeneous import plan_heterogeneous
 from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
-from spark_assign.groups.assignors.release_rules import client_side
+from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.kernel.convergence import simulate_assignor_rounds
 from spark_assign.groups.kernel.facts import index_facts
 from spark_assign.groups.kernel.faults import find_faults
@@ -49,7 +49,7 @@ def test_a_group_at_rest_is_sure(topics: int) -> None:
 
 def test_what_two_claim_goes_back_by_chance() -> None:
     """Half of six partitions go back to the older claimer: which of them, nobody knows; a seventh stays."""
-    owner, stale = believe(np.repeat([0, 1], [7, 6]), np.array([*range(7), *range(6)]), np.array([2, 1]), 7)
+    owner, stale = resolve_owners(np.repeat([0, 1], [7, 6]), np.array([*range(7), *range(6)]), np.array([2, 1]), 7)
     assert (owner.tolist(), stale) == ([0] * 7, dict.fromkeys(range(6), 1))
     found = answer(FranzGoGroup(2, [7], [[0, 1]], owner.tolist(), stale))
     assert sorted(found.owner) == [0] * 4 + [1] * 3
@@ -94,4 +94,4 @@ def test_its_cooperative_groups_come_to_rest() -> None:
 def test_its_names() -> None:
     """They stand wherever an assignor's name does."""
     assert find_assignor("sticky@franz-go") == "sticky@franz-go"
-    assert client_side("range@franz-go") == "range"
+    assert client_assignor("range@franz-go") == "range"

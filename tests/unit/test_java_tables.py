@@ -41,7 +41,7 @@ def test_tables_walk_as_java_recorded(recorded: list[Row]) -> None:
     """Maps, sets, copies and maps made from maps; texts, `Optional`s and partitions; put in and taken out."""
     assert [row for row in recorded if java_tables.walked_by_us(row) != row["walk"]] == []
     assert len(recorded) == 120
-    trees = [row for row in recorded if java_tables.filled(row).treed]
+    trees = [row for row in recorded if java_tables.filled(row).treeified]
     assert {row["keys"] for row in trees} == {"text", "optional", "partition"}
     assert any(op[0] == "-" for row in trees for op in row["ops"])
 
@@ -124,7 +124,7 @@ def walked(texts: list[str]) -> list[int]:
     table: HashTable[int] = HashTable(rank=text_ranks(texts).__getitem__)
     for number, spread in enumerate(spread_hashes(string_hashes(texts)).tolist()):
         table.put(number, spread)
-    return table.walk()
+    return table.iteration_order()
 
 
 def treeified(maps: list[list[str]]) -> list[int]:

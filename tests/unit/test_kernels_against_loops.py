@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.assignors.rack_aware_range import lay_with_racks
+from spark_assign.groups.assignors.rack_aware_range import assign_with_racks
 from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_SLICE, index_facts
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.numeric.arithmetic_progressions import count_common_terms
-from spark_assign.numeric.ownership_bitmaps import WORDS, repeated, runs_of_blocks
-from spark_assign.numeric.partition_slices import owners_to_slices
+from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP, find_duplicates, slices_from_bitmaps
+from spark_assign.numeric.partition_slices import count_common_terms, owners_to_slices
 from spark_assign.numeric.round_robin_offset import round_robin_start
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
@@ -69,7 +68,7 @@ def test_racks_are_assigned_as_the_loop_does(together: bool) -> None:
         for rack, number in numbers.items():
             for replicas in racks.values() if number >= 0 else ():
                 near[number] &= [rack in replicas[partition] for partition in range(count)]
-        owner = lay_with_racks(member_racks, near, together=together)
+        owner = assign_with_racks(member_racks, near, together=together)
         got: dict[str, set[int]] = defaultdict(set)
         for partition, member in enumerate(owner):
             got[ordered[member].member_id].add(partition)
@@ -125,7 +124,9 @@ def test_runs_hold_what_the_owners_hold(seed: int) -> None:
 
 def _blocks(keys: list[int], partitions: list[int]) -> tuple[np.ndarray, ...]:
     """Owned rows as `numeric.ownership_bitmaps` has them, in any order: key, block, bits, twice, count."""
-    blocks: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([0] * WORDS, [0] * (WORDS + 1)))
+    blocks: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(
+        lambda: ([0] * WORDS_PER_BITMAP, [0] * (WORDS_PER_BITMAP + 1))
+    )
     for key, partition in zip(keys, partitions, strict=True):
         bits, twice = blocks[key, partition >> 9]
         bits[(partition >> 6) & 7] |= 1 << (partition & 63)
@@ -133,7 +134,9 @@ def _blocks(keys: list[int], partitions: list[int]) -> tuple[np.ndarray, ...]:
         twice[-1] += 1
     named = sorted(blocks.items(), key=lambda each: str(each[1]))
     key, block = np.array([key for key, _ in named], np.int64).T
-    bits, twice = (np.array([each[at][:WORDS] for _, each in named], np.uint64).astype(np.int64) for at in (0, 1))
+    bits, twice = (
+        np.array([each[at][:WORDS_PER_BITMAP] for _, each in named], np.uint64).astype(np.int64) for at in (0, 1)
+    )
     return key, block, bits, twice, np.array([each[1][-1] for _, each in named])
 
 
@@ -145,7 +148,7 @@ def test_rows_become_runs_without_loss() -> None:
         keys = [draw.randrange(8) for _ in range(size)]
         partitions = [draw.randint(0, most) for _ in range(size)]
         key, block, bits, _, _ = _blocks(keys, partitions)
-        runs = zip(*(column.tolist() for column in runs_of_blocks(key, block, bits)), strict=True)
+        runs = zip(*(column.tolist() for column in slices_from_bitmaps(key, block, bits)), strict=True)
         found = [(each, first + at * step) for each, first, step, count in runs for at in range(count)]
         assert sorted(found) == sorted(set(zip(keys, partitions, strict=True)))
 
@@ -157,7 +160,7 @@ def test_rows_that_stand_twice_are_found() -> None:
         partitions = [draw.randint(0, most) for _ in range(draw.randrange(1, 40))]
         times = Counter(partitions)
         _, block, bits, twice, count = _blocks([0] * len(partitions), partitions)
-        row, low = repeated(bits, twice, count)
+        row, low = find_duplicates(bits, twice, count)
         found = {
             (int(block[at]), int(block[at]) * 512 + each if each >= 0 else -1)
             for at, each in zip(row.tolist(), low.tolist(), strict=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.groups.assignors.librdkafka.balancer_input import LibrdkafkaGroup, LibrdkafkaMember, served
-from spark_assign.groups.assignors.librdkafka.metadata_order import answered
-from spark_assign.groups.assignors.librdkafka.movements import Movements, UndefinedBehaviorError
-from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky
-from spark_assign.groups.assignors.librdkafka.withhold import withhold
+from spark_assign.groups.assignors.librdkafka.balance import LibrdkafkaMovements, UndefinedBehaviorError
+from spark_assign.groups.assignors.librdkafka.balancer_input import (
+    LibrdkafkaGroup,
+    LibrdkafkaMember,
+    assignment_order,
+    metadata_response_order,
+)
+from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky, withhold
 
 
 def _member(
@@ -19,21 +22,23 @@ def _member(
 
 def test_topics_are_answered_as_asked_up_to_four() -> None:
     """Members as they are listed, each with its topics by name."""
-    assert answered([_member("b", topics="zc"), _member("a", topics="ac")]) == ["c", "z", "a"]
+    assert metadata_response_order([_member("b", topics="zc"), _member("a", topics="ac")]) == ["c", "z", "a"]
 
 
 def test_more_topics_are_answered_as_scalas_set_has_them() -> None:
     """No topic is lost, and the order does not hang on that of members."""
     one, other = _member("a", topics="abcdefgh"), _member("b", topics="hijkl")
-    assert answered([one, other]) == answered([other, one])
-    assert sorted(answered([one, other])) == list("abcdefghijkl") != answered([one, other])
+    assert metadata_response_order([one, other]) == metadata_response_order([other, one])
+    assert (
+        sorted(metadata_response_order([one, other])) == list("abcdefghijkl") != metadata_response_order([one, other])
+    )
 
 
 def test_static_members_go_by_instance_among_themselves_only() -> None:
     """So the order that comes out hangs on the one that goes in."""
     members = [_member("a", instance="z"), _member("c", instance="x"), _member("b")]
-    assert [member.member_id for member in served(members)] == ["a", "b", "c"]
-    assert [member.member_id for member in served(members[::-1])] == ["b", "c", "a"]
+    assert [member.member_id for member in assignment_order(members)] == ["a", "b", "c"]
+    assert [member.member_id for member in assignment_order(members[::-1])] == ["b", "c", "a"]
 
 
 def test_who_is_listed_last_counts_as_the_owner() -> None:
@@ -47,12 +52,12 @@ def test_who_is_listed_last_counts_as_the_owner() -> None:
 
 def test_a_lone_partition_that_moves_back_is_read_after_it_is_freed() -> None:
     """With another one of its kind that one moves in its place."""
-    movements = Movements()
+    movements = LibrdkafkaMovements()
     movements.move(("t", 0), "a", "b", instead=False)
-    assert movements.instead(("t", 5), "b", "a") == ("t", 0)
+    assert movements.partition_to_move(("t", 5), "b", "a") == ("t", 0)
     with pytest.raises(UndefinedBehaviorError, match="freed"):
         movements.move(("t", 0), "b", "a", instead=True)
-    movements = Movements()
+    movements = LibrdkafkaMovements()
     movements.move(("t", 0), "a", "b", instead=False)
     movements.move(("t", 1), "a", "b", instead=False)
     assert movements.move(("t", 0), "b", "a", instead=True) == ("t", 1)

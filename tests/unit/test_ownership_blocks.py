@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_BITMAP, IndexedFacts, find_owned, index_facts
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.java.key_index import number_rows
-from spark_assign.numeric.ownership_bitmaps import WORDS
+from spark_assign.java.key_index import index_rows
+from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP
 from spark_assign.numeric.partition_slices import compress_sorted, owners_to_slices
 from spark_assign.numeric.round_robin_offset import round_robin_start
 from spark_assign.numeric.segmented_arrays import (
@@ -26,7 +26,7 @@ GROUP = {"cluster": "c", "group_id": "g"}
 
 def block(number: int | None, bits: list[int], rows: int | None = None, **key: str | None) -> dict[str, Any]:
     """A block of which these bits are set, each of one row."""
-    words = [sum(1 << (bit & 63) for bit in bits if bit >> 6 == word) for word in range(WORDS)]
+    words = [sum(1 << (bit & 63) for bit in bits if bit >> 6 == word) for word in range(WORDS_PER_BITMAP)]
     signed = [word - (1 << 64) if word >> 63 else word for word in words]
     about = {"kind": OWNED_BITMAP, "member_id": "m", "topic": "t", "block": number, "bits": signed, "twice": signed}
     return GROUP | about | {"count": rows or len(bits)} | key
@@ -63,7 +63,7 @@ def test_blocks_are_joined() -> None:
 def test_rows_that_stand_twice() -> None:
     """Which partition it is where the rows' bits tell, else only that there is one; each once."""
     remedy = "Keep one row per member and partition"
-    twice = block(1, [1, 2], rows=3, topic="u") | {"twice": [1 << 2] + [0] * (WORDS - 1)}
+    twice = block(1, [1, 2], rows=3, topic="u") | {"twice": [1 << 2] + [0] * (WORDS_PER_BITMAP - 1)}
     assert fault(twice) == ("duplicate-owned", f"owned: member_id=m, topic=u, partition=513. {remedy}")
     thrice = block(0, [1, 2], rows=4)
     assert fault(thrice) == ("duplicate-owned", f"owned: member_id=m, topic=t. {remedy}")
@@ -102,7 +102,7 @@ def test_keys_are_numbered() -> None:
     rows = [("c", member, topic) for topic in "tu" for member in ("m", "n", None)]
     rows = [*rows, *rows[::-1], ("d", "m", "t")]
     table = pa.table([pa.array(column, pa.string()) for column in zip(*rows, strict=True)], names)
-    number, example = number_rows(table, names)
+    number, example = index_rows(table, names)
     assert len(set(number.tolist())) == len(example) == len(set(rows)) == 7
     assert [rows[example[each]] for each in number] == rows
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.server.max_flow import Network
-from spark_assign.groups.assignors.server.rack_server_range import lay_out_near, spread
-from spark_assign.groups.assignors.server.rack_uniform import assign_near, is_near
+from spark_assign.groups.assignors.server.rack_uniform import FlowNetwork, assign_by_rack, is_rack_matched
+from spark_assign.groups.assignors.server.range import assign_ranges_by_rack, maximize_value
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.sizes import drawn
@@ -169,9 +168,9 @@ def test_no_answer_as_sticky_has_more_matches() -> None:
         target = Counter(random.randrange(members) for _ in range(size))
         much = [target[member] for member in range(members)]
         arrays = (np.array(each, np.int64) for each in (had, kind, much, rack))
-        owner = assign_near(*arrays, near_)
+        owner = assign_by_rack(*arrays, near_)
         assert np.bincount(owner, minlength=members).tolist() == much
-        found = int(is_near(np.array(rack)[owner], np.array(kind), near_).sum())
+        found = int(is_rack_matched(np.array(rack)[owner], np.array(kind), near_).sum())
         assert found == best_uniform(had, kind, much, rack, near_)
         kept = [int((owner[np.array(had) == member] == member).sum()) for member in range(members)]
         assert kept == [min(had.count(member), much[member]) for member in range(members)]
@@ -186,7 +185,7 @@ def test_no_spread_is_worth_more() -> None:
         much = [due[member] for member in range(members)]
         rack = [random.randrange(-1, racks) for _ in range(members)]
         worth = np.array([[random.randrange(4) for _ in range(racks)] for _ in range(size)], np.int64)
-        owner = lay_out_near(np.array(much), np.array(rack), worth)
+        owner = assign_ranges_by_rack(np.array(much), np.array(rack), worth)
         assert np.bincount(owner, minlength=members).tolist() == much
         every = set(permutations([member for member, count in enumerate(much) for _ in range(count)]))
         values = [sum(worth[n, rack[who]] for n, who in enumerate(each) if rack[who] >= 0) for each in every]
@@ -196,14 +195,15 @@ def test_no_spread_is_worth_more() -> None:
 def test_a_spread_is_found_by_rings() -> None:
     """The most valuable pair first is not the best here: 3 + 0 is less than 2 + 2."""
     worth = np.array([[3, 2], [2, 0]], np.int64)
-    assert spread(worth, np.array([1, 1]), np.array([1, 1])).tolist() == [[0, 1], [1, 0]]
+    assert maximize_value(worth, np.array([1, 1]), np.array([1, 1])).tolist() == [[0, 1], [1, 0]]
 
 
 def test_a_flow_goes_back_where_that_makes_room() -> None:
     """The shortest ways first would block the second one; the pipe between them is emptied again."""
-    network = Network(6)
+    network = FlowNetwork(6)
     pipes = [
-        network.pipe(*each) for each in ((0, 1, 1), (0, 2, 1), (1, 3, 1), (1, 4, 1), (2, 3, 1), (3, 5, 1), (4, 5, 1))
+        network.add_edge(*each)
+        for each in ((0, 1, 1), (0, 2, 1), (1, 3, 1), (1, 4, 1), (2, 3, 1), (3, 5, 1), (4, 5, 1))
     ]
-    network.fill(0, 5)
-    assert [network.through(pipe) for pipe in pipes] == [1, 1, 0, 1, 1, 1, 1]
+    network.max_flow(0, 5)
+    assert [network.flow(pipe) for pipe in pipes] == [1, 1, 0, 1, 1, 1, 1]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from spark_assign.numeric.rates import growth, rates
+from spark_assign.numeric.rates import growth_rates, rates
 
 NONE = float("nan")
 
@@ -59,4 +59,4 @@ def test_each_counter_by_itself() -> None:
 )
 def test_growth(size: tuple[float, ...], expected: float) -> None:
     """Logs get smaller by deletion and compaction."""
-    np.testing.assert_allclose(growth(row(0, 10, 20), row(*size)), [expected])
+    np.testing.assert_allclose(growth_rates(row(0, 10, 20), row(*size)), [expected])

@@ -12,14 +12,14 @@ import pytest
 
 from spark_assign.groups.assignors.release_rules import (
     LATEST_RULES,
-    LINES,
-    client_side,
-    is_profile,
-    known_lines,
-    read_profile,
-    tells_order,
+    RELEASE_LINES,
+    client_assignor,
+    format_release_lines,
+    is_release_assignor,
+    parse_release_assignor,
+    uses_owned_order,
 )
-from spark_assign.groups.assignors.sticky.retained_partitions import keep_told, told_by_hash
+from spark_assign.groups.assignors.sticky.retained_partitions import hash_owned_order, keep_in_owned_order
 from spark_assign.groups.registry import find_assignor
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
@@ -41,17 +41,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "assignors.md"
 )
 def test_a_release_is_of_the_newest_line_that_is_not_newer(release: str, line: str) -> None:
     """Two numbers name the newest patch."""
-    profile = read_profile(f"sticky@{release}")
+    profile = parse_release_assignor(f"sticky@{release}")
     assert profile is not None
-    assert (profile[0], profile[1].line) == ("sticky", line)
+    assert (profile[0], profile[1].release_line) == ("sticky", line)
     assert find_assignor(f"cooperative-sticky@{release}") == f"cooperative-sticky@{release}"
 
 
 @pytest.mark.parametrize("release", ["", "3", "2.3", "2.9", "3.10", "4.5", "3.4.1.0", "v3.4", "03.4", "٣.4", "3.4 "])
 def test_releases_that_are_not_known(release: str) -> None:
     """They are refused with the list of lines."""
-    assert not is_profile(f"range@{release}")
-    with pytest.raises(UnknownAssignorError, match=re.escape(known_lines())):
+    assert not is_release_assignor(f"range@{release}")
+    with pytest.raises(UnknownAssignorError, match=re.escape(format_release_lines())):
         find_assignor(f"range@{release}")
 
 
@@ -61,11 +61,15 @@ def test_only_the_assignors_of_clients_have_releases() -> None:
         find_assignor("uniform@4.1")
     with pytest.raises(UnknownAssignorError, match=r"no assignor is called 'mine@3\.4'"):
         find_assignor("mine@3.4")
-    assert [client_side(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")] == [
+    assert [client_assignor(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")] == [
         *("sticky", "sticky", "mine@3.4", "uniform")
     ]
-    assert [tells_order(f"{name}@3.5") for name in ("sticky", "cooperative-sticky", "range")] == [True, False, False]
-    assert not tells_order("sticky")
+    assert [uses_owned_order(f"{name}@3.5") for name in ("sticky", "cooperative-sticky", "range")] == [
+        True,
+        False,
+        False,
+    ]
+    assert not uses_owned_order("sticky")
 
 
 def test_the_page_has_every_line() -> None:
@@ -75,10 +79,13 @@ def test_the_page_has_every_line() -> None:
         for text in PAGE.read_text().splitlines()
         if re.match(r"\| \d\.\d", text)
     ]
-    spans = [[rules.line, first if first == last else f"{first} to {last}"] for first, (last, rules) in LINES.items()]
+    spans = [
+        [rules.release_line, first if first == last else f"{first} to {last}"]
+        for first, (last, rules) in RELEASE_LINES.items()
+    ]
     assert rows == spans
-    assert ", ".join(f"{line} ({span})" if line != span else line for line, span in spans) == known_lines()
-    assert list(LINES.values())[-1] == ("4.4", LATEST_RULES)
+    assert ", ".join(f"{line} ({span})" if line != span else line for line, span in spans) == format_release_lines()
+    assert list(RELEASE_LINES.values())[-1] == ("4.4", LATEST_RULES)
 
 
 def test_what_is_kept_as_told() -> None:
@@ -98,7 +105,7 @@ def test_what_is_kept_as_told() -> None:
         number = np.array([len(owned[member]) for member in owned], np.int64)
         keeps = np.array([rng.randint(0, each) for each in number.tolist()], np.int64)
         order = _runs([(member, topic, at, 1, 1) for member, listed in told.items() for topic, at in listed])
-        kept, given_up = keep_told(_runs(runs), number, keeps, order)
+        kept, given_up = keep_in_owned_order(_runs(runs), number, keeps, order)
         for member in owned:
             line = told.get(member) or sorted(owned[member])
             assert _of(kept, member) == sorted(line[: keeps[member]])
@@ -122,7 +129,7 @@ def test_topics_as_a_hash_map_has_them() -> None:
         counts = [rng.randint(1, 2) for _ in names]
         names.sort()
         runs = [(0, topic, 0, 1, count) for topic, count in enumerate(counts)]
-        told = told_by_hash(_runs(runs), EMPTY_SLICES, string_hashes(names), 1)
+        told = hash_owned_order(_runs(runs), EMPTY_SLICES, string_hashes(names), 1)
         calls = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
         assert [names[topic] for topic in told.topic.tolist()] == _grouped_by_topic(calls)
 

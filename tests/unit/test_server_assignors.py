@@ -10,8 +10,12 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.comparison.kernel.compare import CompareParams, compare
-from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids, set_order, table_slots
-from spark_assign.groups.assignors.server.hash_iteration import CoordinatorTable
+from spark_assign.groups.assignors.server.coordinator_hash_order import (
+    CoordinatorTable,
+    read_topic_ids,
+    set_order,
+    table_slots,
+)
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import GROUP, MEMBER
@@ -89,7 +93,7 @@ def test_many_groups_side_by_side_are_what_a_loop_makes_of_each() -> None:
     arrays = (np.array(each, np.int64) for each in (group, topic_group, partitions))
     targets = assign_homogeneous(*arrays, PartitionSlices(*np.array(runs, np.int64).T))
     got: list[set[Partition]] = [set() for _ in group]
-    rows = targets.runs.expand()
+    rows = targets.slices.expand()
     for member, topic, partition in zip(rows.member.tolist(), rows.topic.tolist(), rows.first.tolist(), strict=True):
         assert (topic, partition) not in got[member]
         got[member].add((topic, partition))
@@ -111,7 +115,7 @@ def test_sets_are_walked_as_java_walks_them() -> None:
         table: HashTable[int] = HashTable(capacity, lambda key: key)
         for key in each:
             table.add(key, key)
-        assert walked[: len(each)] == table.walk()
+        assert walked[: len(each)] == table.iteration_order()
         walked = walked[len(each) :]
 
 
@@ -120,7 +124,7 @@ def test_topic_ids_sort_and_hash_as_java_has_them() -> None:
     ids = read_topic_ids(
         ["gAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAACAAAAAAAAAAA", None, "nonsense"]
     )
-    assert ids.fine.tolist() == [True, True, True, False, False]
+    assert ids.is_valid.tolist() == [True, True, True, False, False]
     assert np.argsort(ids.rank[:3]).tolist() == [0, 2, 1]
     assert ids.hash[:3].tolist() == [0x80000000, 1, 0x80000000]
 
@@ -143,11 +147,11 @@ def test_the_table_of_one_group_is_walked_by_those_slots() -> None:
         for _ in range(2):
             table.put(each, int(hashes[-1]))
         slots = dict(zip(ids, table_slots(hashes, np.zeros(number, np.int64)).tolist(), strict=False))
-        walked = [slots[one] for one in table.walk()]
+        walked = [slots[one] for one in table.iteration_order()]
         assert walked == sorted(walked)
     table.remove("member-7")
-    assert "member-7" not in table.walk()
-    assert len(table) == len(table.walk()) == 199
+    assert "member-7" not in table.iteration_order()
+    assert len(table) == len(table.iteration_order()) == 199
 
 
 def test_of_one_slot_the_last_one_is_walked_first() -> None:
@@ -157,7 +161,7 @@ def test_of_one_slot_the_last_one_is_walked_first() -> None:
         table = CoordinatorTable()
         for each, code in zip(ids, string_hashes(ids).tolist(), strict=True):
             table.put(each, code)
-        assert table.walk() == ids[::-1]
+        assert table.iteration_order() == ids[::-1]
 
 
 # --- as assignors of groups ---------------------------------------------------------------------------------------

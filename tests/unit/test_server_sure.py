@@ -11,11 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, trade
-from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, quotas
-from spark_assign.groups.assignors.server.order_dependence import MemberQuotas, UnknownOrder, hanging
-from spark_assign.groups.assignors.server.order_dependence_heterogeneous import FEW, HeterogeneousTies
-from spark_assign.groups.assignors.server.target_assignments import unassigned
+from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, rebalance
+from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, compute_quotas
+from spark_assign.groups.assignors.server.order_dependence import (
+    MAX_ORDERS,
+    HeterogeneousTies,
+    MemberQuotas,
+    UnknownOrder,
+    order_dependent_partitions,
+)
+from spark_assign.groups.assignors.server.target_assignments import find_unassigned
 from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import string_hashes
@@ -102,7 +107,7 @@ class Group:
         previous = PartitionSlices(*np.array(runs, np.int64).reshape(-1, 5).T)
         number = np.arange(len(orders))
         member_group, topic_group = np.repeat(number, self.members), np.repeat(number, len(self.sizes))
-        rows = assign_homogeneous(member_group, topic_group, np.array(sizes, np.int64), previous).runs.expand()
+        rows = assign_homogeneous(member_group, topic_group, np.array(sizes, np.int64), previous).slices.expand()
         topic, owner = np.array(topic_at)[rows.topic], np.concatenate([each for each, *_ in orders])[rows.member]
         found: dict[Partition, list[int]] = {}
         for at in np.argsort(topic_group[rows.topic], kind="stable").tolist():
@@ -119,10 +124,12 @@ class Group:
         previous, group = PartitionSlices(*columns), np.zeros(self.members, np.int64)
         topic_group, sizes = np.zeros(len(self.sizes), np.int64), np.array(self.sizes)
         had = np.bincount(previous.member, minlength=self.members)
-        shares = MemberQuotas(group, had, quotas(group, topic_group, sizes, had), np.array(self.member_tie))
+        shares = MemberQuotas(group, had, compute_quotas(group, topic_group, sizes, had), np.array(self.member_tie))
         loses = (had > shares.least)[previous.member]
         known = UnknownOrder(np.array(self.topic_tie), (of_topic[loses], of_partition[loses]))
-        found = hanging(shares, topic_group, unassigned(previous, sizes), previous.take(loses), known)
+        found = order_dependent_partitions(
+            shares, topic_group, find_unassigned(previous, sizes), previous.take(loses), known
+        )
         return set(zip(found.topic.tolist(), found.first.tolist(), strict=True))
 
 
@@ -187,7 +194,9 @@ def test_differing_subscriptions_are_asked_in_every_order() -> None:
         previous = PartitionSlices(*np.array(had, np.int64).reshape(-1, 5).T)
         tie = ties(random, members) if random.random() < 0.8 else [0] * members
         group = HeterogeneousTies(members, asking, sizes, random.sample(range(topics), topics), previous)
-        found = set(zip(*(each.tolist() for each in group.hanging(tie, ranks_known=True)), strict=True))
+        found = set(
+            zip(*(each.tolist() for each in group.order_dependent_partitions(tie, ranks_known=True)), strict=True)
+        )
         answers = []
         for order in orders(list(range(members)), tie):
             place = {member: at for at, member in enumerate(order)}
@@ -196,11 +205,11 @@ def test_differing_subscriptions_are_asked_in_every_order() -> None:
             for member, topic, at, *_ in had:
                 owners[topic][at] = place[member]
                 loads[place[member]] += 1
-            trade(owners, loads, subscribers, group.ranks)
+            rebalance(owners, loads, subscribers, group.ranks)
             answers.append([order[owner] for each in owners for owner in each])
         every = [(topic, at) for topic, size in enumerate(sizes) for at in range(size)]
         hangs = {one for one, owners in zip(every, zip(*answers, strict=True), strict=True) if len(set(owners)) > 1}
-        few = len(answers) <= FEW
+        few = len(answers) <= MAX_ORDERS
         assert hangs <= found if not few else hangs == found
         seen["few" if few else "many"] += bool(hangs)
     assert seen["few"] > groups / 8

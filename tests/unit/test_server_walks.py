@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from spark_assign.groups.assignors.server.hash_iteration import map_capacity, walk
-from spark_assign.java.hash_map import java_key, string_hash, text_walk
+from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
+from spark_assign.java.hash_map import java_key, string_hash, texts_in_table_order
 from tests.sizes import drawn
 
 
@@ -25,5 +25,7 @@ def test_growing_maps_of_texts() -> None:
         texts = crowd(random)
         hashes = [string_hash(each) for each in texts]
         trees += max([hashes.count(each) for each in hashes], default=0) > 8
-        assert walk(texts, hashes, map_capacity(len(texts)), java_key, map_capacity(0)) == text_walk(texts)
+        assert iteration_order(
+            texts, hashes, map_capacity(len(texts)), java_key, map_capacity(0)
+        ) == texts_in_table_order(texts)
     assert trees > 50

@@ -20,7 +20,7 @@ from spark_assign.groups.kernel.facts import (
     OWNED_SLICE,
     SUBSCRIPTION,
 )
-from spark_assign.java.compute_if_absent import ComputedTable, capacities_for, computed_order
+from spark_assign.java.compute_if_absent import ComputedTable, capacities_for, compute_if_absent_order
 from spark_assign.java.hash_map import spread_hashes
 from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.kernel.pool_assignment import compute_quotas
@@ -280,14 +280,14 @@ def test_maps_filled_by_computing() -> None:
     """A new key stands first in its bucket; the table doubles at the call after the one that filled it."""
     keys = np.arange(13)
     hashes = keys * 16
-    assert computed_order(keys[:3], np.zeros(3, np.int64), hashes, keys, np.array([16])).tolist() == [2, 1, 0]
+    assert compute_if_absent_order(keys[:3], np.zeros(3, np.int64), hashes, keys, np.array([16])).tolist() == [2, 1, 0]
     spread = spread_hashes(keys)
-    assert computed_order(keys, np.zeros(13, np.int64), spread, keys, np.array([16])).tolist() == keys.tolist()
+    assert compute_if_absent_order(keys, np.zeros(13, np.int64), spread, keys, np.array([16])).tolist() == keys.tolist()
     hashes = np.append(np.arange(12), 16)
-    walk = computed_order(keys, np.zeros(13, np.int64), hashes, keys, np.array([16]))
+    walk = compute_if_absent_order(keys, np.zeros(13, np.int64), hashes, keys, np.array([16]))
     assert walk.tolist() == [12, *range(12)]
     twice = np.append(keys, 0)
-    walk = computed_order(twice, np.zeros(14, np.int64), hashes, keys, np.array([16]))
+    walk = compute_if_absent_order(twice, np.zeros(14, np.int64), hashes, keys, np.array([16]))
     assert walk.tolist() == keys.tolist()
     table = ComputedTable(16, None)
     for key in keys.tolist():
@@ -295,7 +295,9 @@ def test_maps_filled_by_computing() -> None:
     assert table.capacity == 16
     table.put(0, 0)
     assert table.capacity == 32
-    assert computed_order(twice, np.zeros(14, np.int64), keys * 16, keys, np.array([16])).tolist() == table_of(twice)
+    assert compute_if_absent_order(twice, np.zeros(14, np.int64), keys * 16, keys, np.array([16])).tolist() == table_of(
+        twice
+    )
     assert capacities_for(np.array([0, 1, 10, 11, 200])).tolist() == [2, 4, 16, 32, 512]
 
 
@@ -304,4 +306,4 @@ def table_of(calls: np.ndarray) -> list[int]:
     table = ComputedTable(16, int)
     for key in calls.tolist():
         table.put(key, key * 16)
-    return table.walk()
+    return table.iteration_order()

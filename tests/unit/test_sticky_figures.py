@@ -12,8 +12,8 @@ import pytest
 
 from spark_assign.groups.assignors.sticky import general_balance as sticky_balance
 from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
-from spark_assign.groups.assignors.sticky.water_filling import level_of, unevenness
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, OVER_QUOTA, RACK_MISMATCH
+from spark_assign.groups.assignors.sticky.water_filling import balance_score, find_level
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE, index_facts
@@ -74,7 +74,7 @@ def _planned(rows: list[Row], strategy: str) -> Iterator[dict[str, Any]]:
     """Every run of the plans, with why it was taken from whoever could have kept it."""
     specs = read_group_specs(index_facts(sticky_kernel.facts(rows)), set())
     planned = assign(specs, strategy, np.ones(specs.num_groups, bool), {})
-    reasons = {STAYS: None, OVER_QUOTA: "over-quota", RACK_MISMATCH: "rack-mismatch", BALANCING: "balancing"}
+    reasons = {KEPT: None, OVER_QUOTA: "over-quota", RACK_MISMATCH: "rack-mismatch", BALANCING: "balancing"}
     columns = [column.tolist() for column in (*planned.slices.columns, planned.reason, planned.withheld)]
     for member, topic, first, step, count, reason, withheld in zip(*columns, strict=True):
         yield {
@@ -211,7 +211,7 @@ def test_balance_scores_are_ints_of_java() -> None:
     draw = np.random.default_rng(5)
     sizes = [[0, 2**31 - 1], [1, 0, 2**30], [0, 0, 2**30, 2**30], [0, 0, 0, 2**30], [7], []]
     sizes += [draw.integers(0, 2**29, draw.integers(1, 12)).tolist() for _ in range(200)]
-    scores = [unevenness(np.array(each, np.int64)) for each in sizes]
+    scores = [balance_score(np.array(each, np.int64)) for each in sizes]
     assert scores == [score_in_java(each) for each in sizes]
     assert scores[:3] == [2**31 - 1, -(2**31), 0]
     assert min(scores) < 0
@@ -226,7 +226,7 @@ def test_water_in_vessels() -> None:
         filled = sizes.copy()
         for _ in range(number):
             filled[np.argmin(filled)] += 1
-        assert level_of(sizes, number) == max(each for each, was in zip(filled, sizes, strict=True) if each > was)
+        assert find_level(sizes, number) == max(each for each, was in zip(filled, sizes, strict=True) if each > was)
 
 
 def unlike(owned: int) -> Row:
@@ -262,7 +262,7 @@ def test_balancing_that_never_ends(monkeypatch: pytest.MonkeyPatch, *, changes: 
 def test_the_last_pass_of_a_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing moves in it, and it has to be within the bound."""
     for most, refused in ((1, True), (2, False)):
-        monkeypatch.setattr(sticky_balance, "_MOST_PASSES", most)
+        monkeypatch.setattr(sticky_balance, "_MAX_PASSES", most)
         answer = sticky_kernel.planned([unlike(6)], "sticky")
         assert ("case" in answer.refused) == refused
     assert {name: len(given) for name, given in answer.sets["case"].items()} == {"a": 3, "b": 3, "c": 1}
@@ -271,7 +271,7 @@ def test_the_last_pass_of_a_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_moves_that_make_nothing_more_even_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The score of what takes part, wrapped as it may be, has to fall."""
     scores = iter([5, 5, 4, 5])
-    monkeypatch.setattr(sticky_balance, "unevenness", lambda sizes: next(scores))
+    monkeypatch.setattr(sticky_balance, "balance_score", lambda sizes: next(scores))
     for stays in (6, 3):  # not below what it was: all of a's stays with it; below: half moves
         answer = sticky_kernel.planned([unlike(6)], "sticky")
         assert len(answer.sets["case"]["a"]) == stays

@@ -9,9 +9,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.library_assignors import read_library
-from spark_assign.groups.assignors.librdkafka.balancer_input import served
-from spark_assign.groups.assignors.sticky import general_2_8, no_rebalance_2_4
+from spark_assign.groups.assignors.librdkafka.balancer_input import assignment_order
+from spark_assign.groups.assignors.release_rules import parse_library_assignor
+from spark_assign.groups.assignors.sticky import general_2_8
+from spark_assign.groups.assignors.sticky import general_2_8 as no_rebalance_2_4
 from spark_assign.groups.kernel import franz_go as franz_go_assignors
 from spark_assign.groups.kernel import librdkafka as librdkafka_assignors
 from spark_assign.groups.kernel.assign import assign
@@ -100,7 +101,7 @@ def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
     expected = set()
     for at, cluster in enumerate(specs.cluster.to_pylist()):
         group = reader.group(at)
-        members, turn = served(list(group.members)), -1
+        members, turn = assignment_order(list(group.members)), -1
         for topic in sorted(group.partitions):
             for partition in range(group.partitions[topic]):
                 turn = (turn + 1) % len(members)
@@ -115,7 +116,7 @@ def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
 def test_franz_go(specs: GroupSpecs, assignor: str) -> None:
     """The same, and what is order-dependent in it."""
     every: BoolArray = np.ones(specs.num_groups, bool)
-    library = read_library(assignor)
+    library = parse_library_assignor(assignor)
     assert library is not None
     planned = franz_go_assignors.assign_by_franz_go(specs, library[0], every)
     _same(specs, planned, franz_go_assignors._one_by_one(specs, library[0], every))
@@ -127,9 +128,9 @@ def test_kafka_2_4(specs: GroupSpecs, assignor: str, monkeypatch: pytest.MonkeyP
     every: BoolArray = np.ones(specs.num_groups, bool)
     planned = assign(specs, assignor, every, {})
     asked = []
-    monkeypatch.setattr(general_2_8, "plan_at_rest", lambda *told: asked.append(told))
+    monkeypatch.setattr(general_2_8, "plan_without_rebalance_2_4", lambda *told: asked.append(told))
     _same(specs, planned, assign(specs, assignor, every, {}))
-    at_rest = sum(no_rebalance_2_4.plan_at_rest(*told) is not None for told in asked)
+    at_rest = sum(no_rebalance_2_4.plan_without_rebalance_2_4(*told) is not None for told in asked)
     assert GROUPS / 5 < at_rest < len(asked)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.java.hash_map import text_walk
+from spark_assign.java.hash_map import texts_in_table_order
 from spark_assign.migration.kernel.group_membership import (
     ClientConfig,
     GroupMembership,
@@ -73,7 +73,7 @@ def rebalance(row: Row, assignor: str, leader: str, releases: dict[int, str]) ->
 
 def first_in_java(members: list[Row]) -> Row:
     """The first in a `HashMap` by id."""
-    return next(each for each in members if each["id"] == text_walk([each["id"] for each in members])[0])
+    return next(each for each in members if each["id"] == texts_in_table_order([each["id"] for each in members])[0])
 
 
 def one_by_one(row: Row, assignor: str, old: str, new: str) -> tuple[list[tuple[int, str, str]], list[Row]]:
@@ -139,10 +139,10 @@ def test_the_leader_stays_until_it_restarts() -> None:
     names = [f"c{number}" for number in range(4)]
     _, done = played([a_group({name: [at] for at, name in enumerate(names)})], course(EAGER, "2.8", ("3.9", EAGER)))
     ids = list(names)
-    leader = text_walk(ids)[0]
+    leader = texts_in_table_order(ids)[0]
     for at, step in enumerate(done.steps[0]):
         if leader == ids[at]:
-            leader = text_walk([name for name in ids if name != leader])[0]
+            leader = texts_in_table_order([name for name in ids if name != leader])[0]
         ids[at] = next_member_id(ids[at])
         assert (step.leader, step.new_member_id, step.elected) == (leader, ids[at], "sticky")
         assert step.leader_release == ("2.8" if leader in names else "3.9")

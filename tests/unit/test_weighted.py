@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spark_assign.groups.assignors.sticky.sticky_types import OVER_QUOTA, STAYS
-from spark_assign.groups.assignors.weighted.bounds import bounds, fill_loads
-from spark_assign.groups.assignors.weighted.branch_and_bound import least_bound
-from spark_assign.groups.assignors.weighted.min_cover import least_to_give
-from spark_assign.groups.assignors.weighted.packing import Packing
-from spark_assign.groups.assignors.weighted.plan import plan_weighted, settled
+from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, OVER_QUOTA
+from spark_assign.groups.assignors.weighted.branch_and_bound import min_bound
+from spark_assign.groups.assignors.weighted.pack import min_cover
+from spark_assign.groups.assignors.weighted.plan import pack_within_bounds, plan_weighted
 from spark_assign.groups.assignors.weighted.weighted_groups import (
     HELD,
     HOT_PARTITION,
@@ -19,8 +17,11 @@ from spark_assign.groups.assignors.weighted.weighted_groups import (
     OVER_CAPACITY,
     OVER_LOAD,
     RELAXED,
+    Packing,
     WeightedAssignment,
     WeightedGroups,
+    compute_bounds,
+    fill_loads,
 )
 from tests.seeds import seed_for
 from tests.sizes import drawn
@@ -64,15 +65,15 @@ def test_the_example() -> None:
     """a has 7 too much: 4 is too little, 9 will do, and is one partition where 5 and 4 are two."""
     answer = plan_weighted(group([9, 5, 4, 2], [0, 0, 0, 1], bound=11))
     assert answer.owner.tolist() == [1, 0, 0, 1]
-    assert answer.reason.tolist() == [OVER_LOAD, STAYS, STAYS, STAYS]
-    assert answer.word.tolist() == [HELD]
+    assert answer.reason.tolist() == [OVER_LOAD, KEPT, KEPT, KEPT]
+    assert answer.status.tolist() == [HELD]
 
 
 def test_another_one_makes_room() -> None:
     """5 fits nowhere but in the place of 3, for which there is room with the one that gave 5 up."""
     answer = plan_weighted(group([6, 5, 5, 3, 9], [0, 0, 1, 1, 2], members=3, bound=10))
     assert answer.owner.tolist() == [0, 1, 1, 0, 2]
-    assert answer.reason.tolist() == [STAYS, OVER_LOAD, STAYS, MAKES_ROOM, STAYS]
+    assert answer.reason.tolist() == [KEPT, OVER_LOAD, KEPT, MAKES_ROOM, KEPT]
 
 
 def test_nothing_moves_where_the_bound_is_held() -> None:
@@ -89,7 +90,7 @@ def test_a_hot_partition_is_alone() -> None:
     """It is more than the bound, and no assignment helps; the others leave it, or it does not get any."""
     answer = plan_weighted(group([20, 3, 2], [0, 0, 1], bound=8))
     assert answer.owner.tolist() == [0, 1, 1]
-    assert answer.word.tolist() == [HOT_PARTITION]
+    assert answer.status.tolist() == [HOT_PARTITION]
     assert planned([20, 3, 2], [-1, 0, 1], bound=8) == [1, 0, 0]
     assert planned([20, 3, 2], [0, 1, 1], bound=8) == [0, 1, 1]
 
@@ -98,31 +99,31 @@ def test_the_least_bound_that_can_be_held() -> None:
     """Three of 4 over two members: one has 8, whatever the bound; and then nothing more moves."""
     answer = plan_weighted(group([4, 4, 4], [0, 0, 0], bound=6.6))
     assert np.bincount(answer.owner).tolist() in ([2, 1], [1, 2])
-    assert answer.word.tolist() == [RELAXED]
+    assert answer.status.tolist() == [RELAXED]
     assert planned([4, 4, 4], answer.owner.tolist(), bound=6.6) == answer.owner.tolist()
 
 
 def test_more_is_written_than_all_can_handle() -> None:
     """Then the mean decides, and the word says so."""
-    bound = bounds(np.array([30.0]), np.array([2]), np.array([np.nan]), np.array([10.0]))
+    bound = compute_bounds(np.array([30.0]), np.array([2]), np.array([np.nan]), np.array([10.0]))
     assert bound.tolist() == [pytest.approx(16.5)]
     answer = plan_weighted(group([10, 10, 5, 5], [0, 0, 0, 0], bound=float(bound[0]), capacity=10))
     assert sorted(np.bincount(answer.owner, [10, 10, 5, 5]).tolist()) == [15, 15]
-    assert answer.word.tolist() == [OVER_CAPACITY]
+    assert answer.status.tolist() == [OVER_CAPACITY]
 
 
 def test_members_alone_with_a_topic_keep_it() -> None:
     """Only m0 asks for the first topic: its bound is what it has to have, and the others hold theirs."""
     load, owner = np.array([30.0, 4, 4, 4]), np.array([0, 1, 1, 1])
     packing = Packing(load, owner, np.array([0, 1, 1, 1]), [np.array([0]), np.array([0, 1, 2])], np.full(3, 8.0))
-    assert settled(packing).tolist() in ([0, 2, 1, 1], [0, 1, 2, 1], [0, 1, 1, 2])
+    assert pack_within_bounds(packing).tolist() in ([0, 2, 1, 1], [0, 1, 2, 1], [0, 1, 1, 2])
 
 
 def test_partitions_without_load_by_number() -> None:
     """As many for everybody, rounded up; the last ones go, and nothing where the share is held."""
     answer = plan_weighted(group([0, 0, 0, 0, 0], [0, 0, 0, 0, 0]))
     assert answer.owner.tolist() == [0, 0, 0, 1, 1]
-    assert answer.reason.tolist() == [STAYS, STAYS, STAYS, OVER_QUOTA, OVER_QUOTA]
+    assert answer.reason.tolist() == [KEPT, KEPT, KEPT, OVER_QUOTA, OVER_QUOTA]
     assert planned([0, 0, 0, 0], [0, 0, 1, 1], members=3) == [0, 0, 1, 1]
     assert planned([0, 0, 7], [-1, -1, 0], bound=7) == [1, 0, 0]
     # m1 has no partition with load: three without are no more than half of all.
@@ -136,7 +137,7 @@ def test_partitions_without_load_by_number() -> None:
 )
 def test_bounds(load_bound: float, capacity: float, expected: float) -> None:
     """Of a group with a mean of 10; less than that is no bound that all could hold."""
-    found = bounds(np.array([20.0]), np.array([2]), np.array([load_bound]), np.array([capacity]))
+    found = compute_bounds(np.array([20.0]), np.array([2]), np.array([load_bound]), np.array([capacity]))
     assert found.tolist() == [pytest.approx(expected)]
 
 
@@ -158,11 +159,11 @@ def test_the_least_that_will_do(draw: np.random.Generator) -> None:
         load = draw.integers(1, 50, draw.integers(1, 10)).astype(np.float64)
         excess = float(draw.uniform(0, load.sum()))
         sums = [load[[bool(choice >> at & 1) for at in range(len(load))]].sum() for choice in range(2 ** len(load))]
-        assert load[least_to_give(load, excess)].sum() == min(each for each in sums if each >= excess)
+        assert load[min_cover(load, excess)].sum() == min(each for each in sums if each >= excess)
     for _ in range(50):
         load = draw.lognormal(0, 1, 2_000)
         excess = float(draw.uniform(0.1, 0.9) * load.sum())
-        given = load[least_to_give(load, excess)].sum()
+        given = load[min_cover(load, excess)].sum()
         assert excess <= given <= excess * 1.01
 
 
@@ -186,7 +187,7 @@ def least_moved(packing: Packing) -> float | None:
     """By HiGHS: the least load that moves where all bounds are held; null where no assignment holds them."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # here: every worker process imports every file
 
-    partitions, members = len(packing.load), packing.members
+    partitions, members = len(packing.load), packing.num_members
     hot = packing.load[:, None] > packing.limit[None, :]
     moves = (packing.home[:, None] >= 0) & (packing.home[:, None] != np.arange(members)[None, :])
     rows = [np.repeat(np.eye(partitions), members, axis=1)]
@@ -214,7 +215,7 @@ def least_moved(packing: Packing) -> float | None:
         (moves * packing.load[:, None]).ravel(),
         constraints=LinearConstraint(np.concatenate(rows), lower, np.concatenate(upper)),
         integrality=np.ones(partitions * members),
-        bounds=Bounds(0, packing.allows[packing.kind].ravel().astype(np.float64)),
+        bounds=Bounds(0, packing.is_eligible[packing.eligible_set].ravel().astype(np.float64)),
         options={"mip_rel_gap": 0},
     )
     return None if found.x is None else float(found.fun)
@@ -225,12 +226,12 @@ def test_small_groups_against_an_exact_solver(draw: np.random.Generator) -> None
     held = 0
     for _ in range(drawn(50, 80)):
         packing = random_packing(draw, 12)
-        at, least = settled(packing), least_moved(packing)
-        assert packing.allows[packing.kind, at].all()
-        assert packing.holds(at) == (least is not None), packing
+        at, least = pack_within_bounds(packing), least_moved(packing)
+        assert packing.is_eligible[packing.eligible_set, at].all()
+        assert packing.holds_bounds(at) == (least is not None), packing
         if least is not None:
             held += 1
-            assert packing.moved(at) == pytest.approx(least, abs=1e-6), packing
+            assert packing.moved_load(at) == pytest.approx(least, abs=1e-6), packing
     assert held > 10
 
 
@@ -243,10 +244,10 @@ def test_larger_groups_against_an_exact_solver(draw: np.random.Generator) -> Non
         home, kind = draw.integers(-1, members, number), np.zeros(number, np.int64)
         bound = np.full(members, max(load.sum() / members * 1.1, load.max()))
         packing = Packing(load, home, kind, [np.arange(members)], bound)
-        at, least = settled(packing), least_moved(packing)
-        assert packing.holds(at) == (least is not None), packing
+        at, least = pack_within_bounds(packing), least_moved(packing)
+        assert packing.holds_bounds(at) == (least is not None), packing
         if least is not None:
-            moved, must_move = moved + packing.moved(at), must_move + least
+            moved, must_move = moved + packing.moved_load(at), must_move + least
     assert moved <= must_move * 1.1 + 1
 
 
@@ -260,10 +261,10 @@ def test_differing_subscriptions_against_an_exact_solver(draw: np.random.Generat
         home = np.array([draw.choice(may[each]) for each in kind])
         bound = np.full(members, max(load.sum() / members * 1.1, load.max()))
         packing = Packing(load, home, kind, may, bound)
-        at, least = settled(packing), least_moved(packing)
-        assert packing.allows[kind, at].all()
-        if least is not None and packing.holds(at):
-            moved, must_move = moved + packing.moved(at), must_move + least
+        at, least = pack_within_bounds(packing), least_moved(packing)
+        assert packing.is_eligible[kind, at].all()
+        if least is not None and packing.holds_bounds(at):
+            moved, must_move = moved + packing.moved_load(at), must_move + least
         else:
             missed += least is not None
     assert missed <= 2
@@ -275,8 +276,8 @@ def test_a_bound_that_plainly_cannot_be_held() -> None:
     for load, plain in (([3.0, 3, 3], True), ([2, 2, 2, 2, 2.1], True), ([9, 2, 2], False), ([9, 3, 3], True)):
         number = np.zeros(len(load), np.int64)
         packing = Packing(np.array(load), number, number, [np.arange(2)], np.full(2, 5.0))
-        assert packing.cannot_hold() == plain
-        assert packing.holds(settled(packing)) != plain
+        assert packing.is_infeasible() == plain
+        assert packing.holds_bounds(pack_within_bounds(packing)) != plain
 
 
 def test_the_least_bound_against_every_assignment(draw: np.random.Generator) -> None:
@@ -293,12 +294,12 @@ def test_the_least_bound_against_every_assignment(draw: np.random.Generator) -> 
             np.full(members, load.sum() / members),
         )
         every = np.indices((members,) * number).reshape(number, -1).T
-        most = min(packing.loads(at)[packing.too_much(at)].max(initial=0.0) for at in every)
-        assert least_bound(packing) == most
+        most = min(packing.loads(at)[packing.is_overloaded(at)].max(initial=0.0) for at in every)
+        assert min_bound(packing) == most
         if most:
             seen += 1
-            at = settled(packing)
-            assert packing.loads(at)[packing.too_much(at)].max() == most
+            at = pack_within_bounds(packing)
+            assert packing.loads(at)[packing.is_overloaded(at)].max() == most
 
 
 def many(draw: np.random.Generator, groups: int) -> WeightedGroups:
@@ -327,7 +328,14 @@ def many(draw: np.random.Generator, groups: int) -> WeightedGroups:
 
 def again(groups: WeightedGroups, answer: WeightedAssignment) -> WeightedGroups:
     """The same groups, owned as planned."""
-    columns = (groups.member_group, groups.group, groups.load, answer.owner, groups.kind, groups.may)
+    columns = (
+        groups.member_group,
+        groups.partition_group,
+        groups.load,
+        answer.owner,
+        groups.eligible_set,
+        groups.eligible_sets,
+    )
     return WeightedGroups(*columns, groups.bound, groups.capacity)
 
 
@@ -335,16 +343,18 @@ def test_random_groups(draw: np.random.Generator) -> None:
     """Everything is with somebody who may have it; words tell the truth; nothing moves for nothing, or twice."""
     groups = many(draw, drawn(60, 150))
     answer = plan_weighted(groups)
-    assert all(owner in groups.may[kind] for owner, kind in zip(answer.owner, groups.kind, strict=True))
+    assert all(
+        owner in groups.eligible_sets[kind] for owner, kind in zip(answer.owner, groups.eligible_set, strict=True)
+    )
     load = np.bincount(answer.owner, groups.load, len(groups.member_group))
     much = load > groups.bound[groups.member_group] * (1 + 1e-6)
-    assert set(groups.member_group[much]) == set(np.flatnonzero(answer.word != HELD))
+    assert set(groups.member_group[much]) == set(np.flatnonzero(answer.status != HELD))
     before = np.bincount(groups.owner[groups.owner >= 0], groups.load[groups.owner >= 0], len(groups.member_group))
     moves = (groups.owner >= 0) & (groups.owner != answer.owner)
     assert (before > groups.bound[groups.member_group])[groups.owner[answer.reason == OVER_LOAD]].all()
-    assert (answer.reason[moves] != STAYS).all()
-    assert (answer.reason[~moves] == STAYS).all()
-    fine = np.isin(answer.word, (HELD, HOT_PARTITION))[groups.group]
+    assert (answer.reason[moves] != KEPT).all()
+    assert (answer.reason[~moves] == KEPT).all()
+    fine = np.isin(answer.status, (HELD, HOT_PARTITION))[groups.partition_group]
     second = plan_weighted(again(groups, answer))
     assert (second.owner == answer.owner)[fine].all()
 
@@ -354,15 +364,15 @@ def test_groups_do_not_hang_on_each_other(draw: np.random.Generator) -> None:
     groups = many(draw, 30)
     together = plan_weighted(groups)
     for number in range(30):
-        mine, members = groups.group == number, np.flatnonzero(groups.member_group == number)
-        kinds = np.unique(groups.kind[mine])
+        mine, members = groups.partition_group == number, np.flatnonzero(groups.member_group == number)
+        kinds = np.unique(groups.eligible_set[mine])
         alone = WeightedGroups(
             np.zeros(len(members), np.int64),
             np.zeros(int(mine.sum()), np.int64),
             groups.load[mine],
             np.where(groups.owner[mine] >= 0, groups.owner[mine] - members[0], -1),
-            np.searchsorted(kinds, groups.kind[mine]),
-            [groups.may[kind] - members[0] for kind in kinds],
+            np.searchsorted(kinds, groups.eligible_set[mine]),
+            [groups.eligible_sets[kind] - members[0] for kind in kinds],
             groups.bound[[number]],
             groups.capacity[[number]],
         )
@@ -374,6 +384,6 @@ def test_a_large_group(draw: np.random.Generator) -> None:
     load, owner = draw.lognormal(0, 1, 20_000), draw.zipf(1.5, 20_000) % 50
     bound = load.sum() / 50 * 1.1
     answer = plan_weighted(group(load.tolist(), owner.tolist(), members=50, bound=bound))
-    assert answer.word.tolist() == [HELD]
+    assert answer.status.tolist() == [HELD]
     has = np.bincount(owner, load, 50)
     assert load[answer.owner != owner].sum() <= np.maximum(has - bound, 0).sum() * 1.001 + load.min()

@@ -27,10 +27,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.server import OURS
+from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.facts import REPLICA_RACKS
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.java.key_index import Places, numbers
+from spark_assign.java.key_index import KeyIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -89,17 +89,19 @@ def _leaders(specs: GroupSpecs, begin: IntArray) -> IntArray:
     size = max(len(told.topic_names), 1)
     rows = told.rows_by_kind[REPLICA_RACKS]
     rows = rows[number[told.group_index[rows]] >= 0]
-    topic = Places(topics.group * size + topics.name).of(number[told.group_index[rows]] * size + told.topic_index[rows])
+    topic = KeyIndex(topics.group * size + topics.name).lookup(
+        number[told.group_index[rows]] * size + told.topic_index[rows]
+    )
     rows, topic = rows[topic >= 0], topic[topic >= 0]
     at, racks = told.column("at", rows), told.column("leader_racks", rows)
     if not len(racks.flatten()):
         return leader
-    of = np.repeat(topic, numbers(at.value_lengths(), 0))
-    partition = numbers(at.flatten(), -1)
+    of = np.repeat(topic, to_int_array(at.value_lengths(), 0))
+    partition = to_int_array(at.flatten(), -1)
     coded = racks.flatten().dictionary_encode()
     known = {name: rack for rack, name in enumerate(specs.racks)}
     rack = np.array([known.get(name, -1) for name in coded.dictionary.to_pylist()] + [-1], np.int64)
-    rack = rack[numbers(coded.indices, -1)]
+    rack = rack[to_int_array(coded.indices, -1)]
     there = (partition >= 0) & (partition < topics.partitions[of])
     leader[begin[of[there]] + partition[there]] = rack[there]
     return leader
@@ -214,7 +216,9 @@ def recommend(ways: Sequence[ReadOption], told: GroupContext) -> tuple[int | Non
         why = _unknown(now, told)
         return None, [way.refused or why for way in ways]
     able = [at for at, way in enumerate(ways) if way.cost is not None and way.refused is None]
-    able = [at for at in able if ways[at].partitions >= now.partitions and ways[at].assignor not in OURS]
+    able = [
+        at for at in able if ways[at].partitions >= now.partitions and ways[at].assignor not in RACK_SERVER_ASSIGNORS
+    ]
     least = min(ways[at].cost or 0.0 for at in able)
     enough = [at for at in able if (ways[at].cost or 0.0) - least < told.worth or ways[at].cost == least]
     best = min(enough, key=lambda at: (_change(ways[at], told), at))
@@ -257,7 +261,7 @@ def _reason(way: ReadOption, chosen: bool, now: ReadOption, best: ReadOption, to
         return "Fewer partitions would have an owner"
     if saved < 0:
         return f"Costs {money} more than today"
-    if way.assignor in OURS:
+    if way.assignor in RACK_SERVER_ASSIGNORS:
         return f"Would save {money}, and Kafka has no such assignor"
     beyond = way.cost - (best.cost or 0.0)
     if beyond >= told.worth and beyond > 0:

@@ -8,8 +8,8 @@ from typing import Any
 
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.size import CANNOT, TOO_FEW
-from spark_assign.groups.assignors.release_rules import client_side
-from spark_assign.groups.assignors.server import KAFKAS, SERVER_SIDE
+from spark_assign.groups.assignors.release_rules import client_assignor
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import NOT_THERE, plan_switch
 
 Row = Mapping[str, Any]
@@ -73,10 +73,10 @@ class GroupFindings:
 
     def may_run(self, assignor: str) -> bool:
         """Whether it can be told to run with one: Kafka's, which the library has. One of its own is never given up."""
-        own = client_side(self.own)
+        own = client_assignor(self.own)
         if same(assignor, self.own):
             return True
-        if own not in (*CLASSES, *KAFKAS) or assignor not in self.compared:
+        if own not in (*CLASSES, *KAFKA_SERVER_ASSIGNORS) or assignor not in self.compared:
             return False
         row = self.compared[assignor]
         if row["rejected"] is not None or not row["members"]:
@@ -85,8 +85,8 @@ class GroupFindings:
 
     def how(self, assignor: str) -> tuple[str, str | None]:
         """How it goes over to another assignor, in words, and the setting."""
-        words = plan_switch(self.runs_with and client_side(self.own), assignor, self.clients).text
-        if assignor in SERVER_SIDE:
+        words = plan_switch(self.runs_with and client_assignor(self.own), assignor, self.clients).text
+        if assignor in SERVER_ASSIGNORS:
             return words, f"group.remote.assignor={assignor.removeprefix('server-')}"
         return words, f"partition.assignment.strategy={CLASSES[assignor]}"
 
@@ -117,10 +117,10 @@ class GroupFindings:
 
     def paused(self, assignor: str) -> float | None:
         """Partition-seconds of a pause until it runs by an assignor."""
-        row = self.compared.get(client_side(assignor)) or self.compared.get(assignor)
+        row = self.compared.get(client_assignor(assignor)) or self.compared.get(assignor)
         return None if row is None else row["partition_seconds_paused"]
 
 
 def same(one: str, other: str) -> bool:
     """Whether both are one assignor, by the rules of whatever release."""
-    return client_side(one) == client_side(other)
+    return client_assignor(one) == client_assignor(other)

@@ -27,7 +27,7 @@ from spark_assign.groups.kernel.facts import (
     find_owned,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.java.key_index import Names, Places, named
+from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices, ranges_by_length, starts_new_key
 
@@ -64,7 +64,9 @@ def resize(specs: GroupSpecs, group: IntArray, members: IntArray, window_assigno
     told = rows.told(window_assignors)
     new = read_group_specs(told, set())
     size = max(len(told.topic_names), 1)
-    of_base = Places(specs.topics.group * size + specs.topics.name).of(group[new.topics.group] * size + new.topics.name)
+    of_base = KeyIndex(specs.topics.group * size + specs.topics.name).lookup(
+        group[new.topics.group] * size + new.topics.name
+    )
     loads = replace(specs.loads, start=specs.loads.start[of_base], faults={}, has_loads=specs.loads.has_loads[group])
     return replace(new, partition_loads=loads)
 
@@ -83,7 +85,7 @@ class _Rows:
         self.leaving = np.maximum(now[group] - members, 0)
         self.names, self.renamed, self.joiners = _with_joiners(told.member_id, int(self.joining.max(initial=0)))
         size = max(len(told.member_id), 1)
-        self.of_member = Places(of_member * size + told.member_index[specs.members.row])
+        self.of_member = KeyIndex(of_member * size + told.member_index[specs.members.row])
         self.parts: list[tuple[int, IntArray, IntArray, IntArray, IntArray]] = []
         self.runs: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
         self._gather()
@@ -117,7 +119,7 @@ class _Rows:
     def _stays(self, row: IntArray, of: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         told = self.specs.facts
         size = max(len(told.member_id), 1)
-        member = self.of_member.of(self.number[told.group_index[row]] * size + told.member_index[row])
+        member = self.of_member.lookup(self.number[told.group_index[row]] * size + told.member_index[row])
         return np.asarray(self.place[member] >= self.leaving[of], bool)
 
     def _renamed(self, row: IntArray) -> IntArray:
@@ -152,7 +154,7 @@ class _Rows:
         some = base.table
         kept = [name for name in some.column_names if name not in _DROPPED and some[name].null_count < len(some)]
         taken = some.select(kept).take(pa.array(row, pa.int64(), mask=row < 0))
-        columns = {name: taken[name] for name in kept} | {"member_id": named(self.names, member)}
+        columns = {name: taken[name] for name in kept} | {"member_id": take_names(self.names, member)}
         for at, name in enumerate(("first", "step", "count")):
             values = base.int_column(name)[row]
             for part, given in self.runs.items():
@@ -179,8 +181,8 @@ def _with_joiners(names: pa.Array, number: int) -> tuple[pa.Array, IntArray, Int
     while number and any(name.startswith(prefix) for name in names.to_pylist()):
         prefix = f"another-{prefix}"
     new = pa.array([f"{prefix}{nth:02d}" for nth in range(1, number + 1)], pa.string())
-    numbered = Names(names, new)
-    return numbered.texts, numbered.columns[0], numbered.columns[1]
+    numbered = NameIndex(names, new)
+    return numbered.names, numbered.columns[0], numbered.columns[1]
 
 
 def _lay_out(told: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
@@ -217,10 +219,10 @@ def _lay_out(told: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
 def _instances(told: IndexedFacts, group: IntArray, member: IntArray) -> IntArray:
     """Of each group and member the number of its instance id, a large one where it has none."""
     rows, size = told.rows_by_kind[MEMBER], max(len(told.member_id), 1)
-    instance = Names(told.column("group_instance_id", rows)).columns[0]
-    places = Places(told.group_index[rows] * size + told.member_index[rows])
+    instance = NameIndex(told.column("group_instance_id", rows)).columns[0]
+    places = KeyIndex(told.group_index[rows] * size + told.member_index[rows])
     of_place = np.full(len(places), _NONE)
-    of_place[places.of(told.group_index[rows] * size + told.member_index[rows])] = np.where(
+    of_place[places.lookup(told.group_index[rows] * size + told.member_index[rows])] = np.where(
         instance < 0, _NONE, instance
     )
-    return of_place[places.of(group * size + member)]
+    return of_place[places.lookup(group * size + member)]

@@ -16,7 +16,7 @@ import numpy as np
 from spark_assign.advice.kernel.resize import resize
 from spark_assign.comparison.kernel.compare import later_rounds, seconds_paused
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import client_side
+from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
 from spark_assign.groups.kernel.group_metrics import (
@@ -191,7 +191,7 @@ def _sweep(
     specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: SizingCriteria
 ) -> LoadByMemberCount:
     window_assignors = [
-        name for name in WINDOW_ASSIGNORS if name == client_side(assignor) and assignor not in terms.custom
+        name for name in WINDOW_ASSIGNORS if name == client_assignor(assignor) and assignor not in terms.custom
     ]
     new = resize(specs, group, members, window_assignors)
     everybody = np.ones(new.num_groups, bool)

@@ -29,14 +29,14 @@ from spark_assign.advice.kernel.cross_zone_traffic import (
     recommend,
     survey,
 )
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import column, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_properties import find_unsupported_groups, read_assignors, read_group_types
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
 from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows, tagged_table
-from spark_assign.java.key_index import named
+from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 
@@ -126,15 +126,18 @@ def _ways(specs: GroupSpecs, ground: PartitionRacks, asked: ZoneParams, fine: Bo
     """Of each group the ways in which it may read, as rows."""
     now = read_assignors(specs)
     by_broker = np.array(
-        [kind == "consumer" or name in SERVER_SIDE for kind, name in zip(read_group_types(specs), now, strict=True)],
+        [
+            kind == "consumer" or name in SERVER_ASSIGNORS
+            for kind, name in zip(read_group_types(specs), now, strict=True)
+        ],
         bool,
     )
     members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
     lost = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.num_groups).tolist()
     found: list[list[dict[str, Any]]] = [[] for _ in range(specs.num_groups)]
     owner = _owners(ground, specs.owned)
-    for name in (CURRENT, *CLIENT_SIDE, *SERVER_SIDE):
-        chosen = fine if name == CURRENT else fine & (by_broker == (name in SERVER_SIDE))
+    for name in (CURRENT, *CLIENT_SIDE, *SERVER_ASSIGNORS):
+        chosen = fine if name == CURRENT else fine & (by_broker == (name in SERVER_ASSIGNORS))
         if not chosen.any():
             continue
         planned = None if name == CURRENT else assign(specs, name, chosen, {})
@@ -254,10 +257,10 @@ def _reads(specs: GroupSpecs, ground: PartitionRacks, fine: BoolArray) -> pa.Tab
     size = ground.read[place][order]
     clusters, topics, partitions, racks = (each[begins] for each in columns)
     found = {
-        "cluster": named(cluster.dictionary, clusters),
-        "topic": named(specs.facts.topic_names, topics),
+        "cluster": take_names(cluster.dictionary, clusters),
+        "topic": take_names(specs.facts.topic_names, topics),
         "partition": pa.array(partitions),
-        "rack_id": named(pa.array(specs.racks, _TEXT), racks),
+        "rack_id": take_names(pa.array(specs.racks, _TEXT), racks),
         "bytes_per_day": pa.array(np.add.reduceat(size, begins) if len(begins) else size),
         "groups": pa.array(np.diff(np.append(begins, len(order)))),
     }

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from spark_assign.comparison.kernel.recommend import figures, judge
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import client_side
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.release_rules import client_assignor
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel import ownership_changes
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_library, plan_switch
@@ -95,7 +95,7 @@ def seconds_paused(
     seconds: Any = cooperative_seconds if is_cooperative(assignor) else eager_seconds
     if assignor in asked.custom:
         seconds = eager_seconds
-    elif assignor in SERVER_SIDE:
+    elif assignor in SERVER_ASSIGNORS:
         seconds = server_seconds
     return np.asarray(seconds(told, asked.timing), np.float64)
 
@@ -134,7 +134,7 @@ class CompareParams:
 
     def concerns(self, assignor: str, by_broker: bool) -> bool:
         """Whether an assignor is compared in a group, which the broker assigns or not."""
-        return not self.by_protocol or (assignor in SERVER_SIDE) == by_broker
+        return not self.by_protocol or (assignor in SERVER_ASSIGNORS) == by_broker
 
 
 def compare(facts: pa.Table, asked: CompareParams, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -202,7 +202,7 @@ def _by_broker(told: IndexedFacts, configured: Mapping[Key, str]) -> set[Key]:
     rows = told.rows_by_kind[GROUP]
     columns = (told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "group_type"))
     found = {(cluster, group_id) for cluster, group_id, kind in zip(*columns, strict=True) if kind == "consumer"}
-    return found | {group for group, assignor in configured.items() if assignor in SERVER_SIDE}
+    return found | {group for group, assignor in configured.items() if assignor in SERVER_ASSIGNORS}
 
 
 def _compared(
@@ -233,7 +233,7 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: Compare
     target = planned.slices
     counts = count_changes(read_ownership(specs, planned.assigned_now, target.take(planned.withheld), fine))
     later = later_rounds(specs, assignor, fine, asked.custom)
-    if assignor in SERVER_SIDE and assignor not in asked.custom:
+    if assignor in SERVER_ASSIGNORS and assignor not in asked.custom:
         later["rounds"] = count_heartbeats(specs, planned).of_groups(specs)
     owned = balance_metrics(specs.members.group, specs.num_groups, target)
     columns: dict[str, list[Any]] = {
@@ -304,7 +304,7 @@ def _judged(
     verdicts = judge([figures(row) for row in rows], now)
     for row, verdict in zip(rows, verdicts, strict=True):
         row |= {"recommended": verdict.recommended, "reason": verdict.reason, "clients": clients, "runs_with": now}
-        to, runs_with = client_side(row["assignor"]), None if now is None else client_side(now)
+        to, runs_with = client_assignor(row["assignor"]), None if now is None else client_assignor(now)
         changes = verdict.recommended and to != runs_with
         row["way"] = plan_switch(runs_with, to, clients).text if changes else None
     return rows

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.comparison.kernel.group_states import STATE_FACTS, GroupStates, read_state
-from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_topics
+from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
 from spark_assign.groups.kernel.facts import IndexedFacts, index_facts
 from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Ownership, SubscriptionIndex, list_changes
 from spark_assign.groups.kernel.tagged_rows import tagged
-from spark_assign.java.key_index import Names, named
+from spark_assign.java.key_index import NameIndex, take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, match_equal_slices
 
@@ -100,7 +100,7 @@ class StatePair:
 
     def member_id(self, keys: IntArray) -> pa.Array:
         """Names of members; null for `NO_MEMBER`."""
-        return named(self.told.member_id, np.where(keys < 0, -1, keys % max(len(self.told.member_id), 1)))
+        return take_names(self.told.member_id, np.where(keys < 0, -1, keys % max(len(self.told.member_id), 1)))
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _changed_members(both: StatePair) -> MemberChanges:
     before, after = both.before, both.after
     gone, new = np.setdiff1d(before.members, after.members), np.setdiff1d(after.members, before.members)
     gone, new = (keys[both.trusted[both.group(keys)]] for keys in (gone, new))
-    instances = Names(both.told.table["group_instance_id"])
+    instances = NameIndex(both.told.table["group_instance_id"])
     places, numbers = [], []
     for state, keys in ((before, gone), (after, new)):
         number = np.append(instances.columns[0], -1)[_row(state, keys)]
@@ -184,7 +184,7 @@ def _member_rows(both: StatePair, changed: MemberChanges) -> pa.Table:
         "member_id": both.member_id(keys),
         "change": pa.array(("came", "restarted", "went")).take(pa.array(change)),
         "previous_member_id": both.member_id(np.append(changed.previous, np.full(len(went), NO_MEMBER))),
-        **{name: named(both.told.table[name].combine_chunks(), row) for name in about},
+        **{name: take_names(both.told.table[name].combine_chunks(), row) for name in about},
     }
     return tagged(MEMBER, columns, len(keys), DRIFTED)
 
@@ -223,7 +223,7 @@ def _changed_owners(both: StatePair, members: MemberChanges) -> Iterator[Moves]:
 def _apart(before: PartitionSlices, after: PartitionSlices) -> tuple[PartitionSlices, PartitionSlices]:
     """Both without what a member has in both: run by run, and partition by partition only where claims meet."""
     lost, won = _without_same(before, after)
-    meeting = np.union1d(crossing_topics(lost), crossing_topics(won))
+    meeting = np.union1d(find_overlapping_topics(lost), find_overlapping_topics(won))
     if not len(meeting):
         return lost, won
     meets = np.isin(lost.topic, meeting), np.isin(won.topic, meeting)
@@ -242,7 +242,7 @@ def _ownership_rows(both: StatePair, moves: Moves, change: IntArray) -> pa.Table
     members, topics = np.append(both.members, NO_MEMBER), both.topics[moves.topic]
     columns = {
         **both.named_groups(both.topic_group(topics)),
-        "topic": named(both.told.topic_names, topics % max(len(both.told.topic_names), 1)),
+        "topic": take_names(both.told.topic_names, topics % max(len(both.told.topic_names), 1)),
         **{name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")},
         "from_member_id": both.member_id(members[moves.from_member]),
         "to_member_id": both.member_id(members[moves.to_member]),

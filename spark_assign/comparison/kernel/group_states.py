@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from spark_assign.groups.kernel.facts import GROUP, KINDS, OWNED_BITMAP, OWNED_SLICE, IndexedFacts, column, find_owned
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_metrics import balance_metrics
-from spark_assign.java.key_index import Places
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -138,9 +138,9 @@ def _runs(told: IndexedFacts, sound: BoolArray, counted: IntArray) -> PartitionS
         ),
         withholds & sound,
     )
-    topics = Places(np.unique(late.topic))
-    taken = given.take(topics.of(given.topic) >= 0)
-    late, taken = (replace(each, topic=topics.of(each.topic)).expand() for each in (late, taken))
+    topics = KeyIndex(np.unique(late.topic))
+    taken = given.take(topics.lookup(given.topic) >= 0)
+    late, taken = (replace(each, topic=topics.lookup(each.topic)).expand() for each in (late, taken))
     late = late.take(~np.isin(late.partition_keys, taken.partition_keys))
     return given.concat(replace(late, topic=topics.keys[late.topic]))
 

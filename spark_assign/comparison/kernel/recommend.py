@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.groups.assignors.release_rules import client_side
+from spark_assign.groups.assignors.release_rules import client_assignor
 
 BALANCE, RACKS, MOVES, PAUSE, PAUSE_S = 0.05, 0.05, 0.01, 0.1, 5.0
 """What counts as the same; see above. The last is in seconds per partition, the others are shares."""
@@ -115,7 +115,7 @@ def _best(able: list[AssignorMetrics], configured: str | None) -> AssignorMetric
         left = [each for each in left if cost(each) <= least + slack(each, least)]
 
     def place(name: str) -> tuple[bool, int, str]:
-        return name != configured, (*PREFERRED, client_side(name)).index(client_side(name)), name
+        return name != configured, (*PREFERRED, client_assignor(name)).index(client_assignor(name)), name
 
     return min(left, key=lambda each: place(each.assignor))
 

@@ -47,7 +47,7 @@ def _walk(numbers: Sequence[int], spread: Sequence[int], begin: int, end: int) -
         table: HashTable[int] = HashTable(begin, rank=int)
         for each in numbers:
             table.put(each, spread[each])
-        return table.walk()
+        return table.iteration_order()
     return sorted(numbers, key=lambda number: spread[number] & (end - 1))
 
 

@@ -77,11 +77,11 @@ class CustomAssignment:
     """What an assignor made of one group: runs, or why there are none."""
 
     group: int
-    runs: PartitionSlices
+    slices: PartitionSlices
     error: str | None = None
 
 
-def ask_group(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> CustomAssignment:
+def run_custom_assignor(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> CustomAssignment:
     """Ask an assignor for one group; whatever it does must not sink the others."""
     nothing = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
     asked = read_group(specs, group)
@@ -90,7 +90,7 @@ def ask_group(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> CustomA
         _check(asked, assignment)
     except Exception as error:
         return CustomAssignment(group, nothing, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
-    return CustomAssignment(group, _as_runs(specs, group, assignment))
+    return CustomAssignment(group, _to_slices(specs, group, assignment))
 
 
 def read_group(specs: GroupSpecs, group: int) -> Group:
@@ -139,7 +139,7 @@ def _check(group: Group, assignment: Mapping[str, list[TopicPartition]]) -> None
             owners[topic, partition] = member
 
 
-def _as_runs(specs: GroupSpecs, group: int, assignment: Mapping[str, Iterable[TopicPartition]]) -> PartitionSlices:
+def _to_slices(specs: GroupSpecs, group: int, assignment: Mapping[str, Iterable[TopicPartition]]) -> PartitionSlices:
     begin, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
     member_of = {name: begin + at for at, name in enumerate(specs.member_id[begin:end].to_pylist())}
     mine = np.flatnonzero(specs.topics.group == group)

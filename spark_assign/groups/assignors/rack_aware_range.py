@@ -27,9 +27,9 @@ class RackTopic(NamedTuple):
     """A topic with metadata: its number, line of subscribers, partitions, and the racks of each one's replicas."""
 
     topic: int
-    line: int
+    subscriber_list: int
     partitions: int
-    layout: Sequence[frozenset[Hashable]]
+    partition_racks: Sequence[frozenset[Hashable]]
 
 
 def racks_matter(partitions: Iterable[frozenset[Hashable]], member_racks: Set[Hashable]) -> bool:
@@ -39,7 +39,7 @@ def racks_matter(partitions: Iterable[frozenset[Hashable]], member_racks: Set[Ha
     return not everywhere.isdisjoint(member_racks) and used != {everywhere}
 
 
-def lay_topics(
+def assign_rack_aware_topics(
     topics: Sequence[RackTopic], racks: Mapping[int, Sequence[Hashable | None]]
 ) -> dict[int, NDArray[np.int64]]:
     """The topics of one group that racks decide, laid out.
@@ -54,27 +54,27 @@ def lay_topics(
     sets: dict[tuple[int, int], list[RackTopic]] = {}
     needs = set()
     for each in topics:
-        sets.setdefault((each.line, each.partitions), []).append(each)
-        if racks_matter(each.layout, set(racks[each.line]) - {None}):
+        sets.setdefault((each.subscriber_list, each.partitions), []).append(each)
+        if racks_matter(each.partition_racks, set(racks[each.subscriber_list]) - {None}):
             needs.add(each.topic)
     found: dict[int, NDArray[np.int64]] = {}
     for (line, _), alike in sets.items():
         racked = any(rack is not None for rack in racks[line])
         if needs and racked and (len(alike) > 1 or alike[0].topic in needs):
-            found |= dict.fromkeys([each.topic for each in alike], _lay_set(racks[line], alike))
+            found |= dict.fromkeys([each.topic for each in alike], _assign_topic_set(racks[line], alike))
     return found
 
 
-def _lay_set(racks: Sequence[Hashable | None], topics: Sequence[RackTopic]) -> NDArray[np.int64]:
+def _assign_topic_set(racks: Sequence[Hashable | None], topics: Sequence[RackTopic]) -> NDArray[np.int64]:
     names = list(dict.fromkeys(rack for rack in racks if rack is not None))
     number: dict[Hashable | None, int] = {None: -1} | {name: at for at, name in enumerate(names)}
     near = np.ones((len(names), topics[0].partitions), bool)
     for topic in topics:
-        near &= np.array([[name in replicas for replicas in topic.layout] for name in names], bool)
-    return lay_with_racks([number[rack] for rack in racks], near, together=len(topics) > 1)
+        near &= np.array([[name in replicas for replicas in topic.partition_racks] for name in names], bool)
+    return assign_with_racks([number[rack] for rack in racks], near, together=len(topics) > 1)
 
 
-def lay_with_racks(member_racks: Sequence[int], near: NDArray[np.bool_], *, together: bool) -> NDArray[np.int64]:
+def assign_with_racks(member_racks: Sequence[int], near: NDArray[np.bool_], *, together: bool) -> NDArray[np.int64]:
     """Who gets which partition.
 
     Args:
@@ -85,16 +85,16 @@ def lay_with_racks(member_racks: Sequence[int], near: NDArray[np.bool_], *, toge
     Returns:
         for each partition the index of its member.
     """
-    layout = _Layout(member_racks, near)
+    layout = _TopicSetAssignment(member_racks, near)
     if together:
-        layout.serve_partitions()
+        layout.assign_by_partition()
     else:
-        layout.serve_members()
-    layout.hand_out_rest()
+        layout.assign_by_member()
+    layout.assign_remaining()
     return layout.owner
 
 
-class _Layout:
+class _TopicSetAssignment:
     """Quotas and owners while a set is laid out."""
 
     def __init__(self, member_racks: Sequence[int], near: NDArray[np.bool_]) -> None:
@@ -106,28 +106,28 @@ class _Layout:
         self.extra: int = partitions % len(member_racks)
         self.assigned = [0] * len(member_racks)
 
-    def room(self, member: int) -> int:
+    def max_assignable(self, member: int) -> int:
         """How many more partitions the member may have now. Kafka: `TopicAssignmentState.maxAssignable`."""
         return max(0, self.quota + (self.extra > 0) - self.assigned[member])
 
-    def give(self, member: int, partitions: NDArray[np.int64] | int, number: int) -> None:
+    def assign(self, member: int, partitions: NDArray[np.int64] | int, number: int) -> None:
         """Kafka: `onAssigned`. Whoever exceeds the quota uses up one of the extra partitions."""
         self.owner[partitions] = member
         self.assigned[member] += number
         if self.assigned[member] > self.quota:
             self.extra -= 1
 
-    def serve_members(self) -> None:
+    def assign_by_member(self) -> None:
         """Each member in turn takes the first free partitions near to it, as many as it has room for."""
         for member, rack in enumerate(self.racks):
             free = self.owner < 0
             if rack >= 0:
                 free &= self.near[rack]
-            taken = np.flatnonzero(free)[: self.room(member)]
+            taken = np.flatnonzero(free)[: self.max_assignable(member)]
             if len(taken):
-                self.give(member, taken, len(taken))
+                self.assign(member, taken, len(taken))
 
-    def serve_partitions(self) -> None:
+    def assign_by_partition(self) -> None:
         """Each partition in turn goes to the first member near to it that has room."""
         queues: dict[int, list[int]] = {}
         for member, rack in enumerate(self.racks):
@@ -140,20 +140,20 @@ class _Layout:
                 if rack >= 0 and not self.near[rack, partition]:
                     continue
                 front = fronts[rack]
-                while front < len(queue) and not self.room(queue[front]):
+                while front < len(queue) and not self.max_assignable(queue[front]):
                     front += 1
                 fronts[rack] = front
                 if front < len(queue) and (best < 0 or queue[front] < best):
                     best = queue[front]
             if best >= 0:
-                self.give(best, partition, 1)
+                self.assign(best, partition, 1)
 
-    def hand_out_rest(self) -> None:
+    def assign_remaining(self) -> None:
         """Each member in turn takes the first free partitions, wherever they are."""
         rest = np.flatnonzero(self.owner < 0)
         begin = 0
         for member in range(len(self.racks)):
-            number = min(self.room(member), len(rest) - begin)
+            number = min(self.max_assignable(member), len(rest) - begin)
             if number:
-                self.give(member, rest[begin : begin + number], number)
+                self.assign(member, rest[begin : begin + number], number)
                 begin += number

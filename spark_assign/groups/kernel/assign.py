@@ -6,12 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from spark_assign.groups.assignors.custom import GroupAssignor, ask_group
-from spark_assign.groups.assignors.library_assignors import AS_KAFKA, read_library
-from spark_assign.groups.assignors.release_rules import ReleaseRules, read_profile
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.custom import GroupAssignor, run_custom_assignor
+from spark_assign.groups.assignors.release_rules import (
+    KAFKA_EQUIVALENTS,
+    ReleaseRules,
+    parse_library_assignor,
+    parse_release_assignor,
+)
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.sticky.plan_batch import plan_batch, take_groups
-from spark_assign.groups.assignors.sticky.sticky_types import STAYS
+from spark_assign.groups.assignors.sticky.sticky_groups import KEPT
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.franz_go import assign_by_franz_go
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
@@ -35,7 +39,7 @@ LIBRARY_ASSIGNORS = {
     ("cooperative-sticky", "librdkafka"): assign_by_librdkafka,
 }
 """Assignors of libraries other than Kafka's clients, by assignor and library, if no release of Kafka's clients
-behaves identically (`groups.assignors.library_assignors`)."""
+behaves identically (`groups.assignors.release_rules`)."""
 
 
 def no_assignments() -> GroupAssignments:
@@ -52,12 +56,12 @@ def assign(
         return _custom(specs, selected, custom[assignor])
     if assignor == WEIGHTED_STICKY:
         return assign_weighted(specs, selected)
-    if assignor in SERVER_SIDE:
+    if assignor in SERVER_ASSIGNORS:
         return assign_by_server(specs, assignor, selected)
-    library = read_library(assignor)
+    library = parse_library_assignor(assignor)
     if library is not None and library in LIBRARY_ASSIGNORS:
         return LIBRARY_ASSIGNORS[library](specs, library[0], selected)
-    profile = read_profile(assignor if library is None else AS_KAFKA[library])
+    profile = parse_release_assignor(assignor if library is None else KAFKA_EQUIVALENTS[library])
     assert profile is not None, assignor
     assignor, rules = profile
     if assignor in STICKY:
@@ -67,7 +71,7 @@ def assign(
     _check_complete(specs, assignor, selected, slices)
     if assignor == "roundrobin":
         return _without_reasons(assign_heterogeneous_round_robin(specs, selected, slices))
-    return _without_reasons(assign_ranges_by_rack(specs, selected, slices) if rules.racks else slices)
+    return _without_reasons(assign_ranges_by_rack(specs, selected, slices) if rules.uses_racks else slices)
 
 
 def _check_complete(specs: GroupSpecs, assignor: str, selected: BoolArray, slices: PartitionSlices) -> None:
@@ -82,7 +86,7 @@ def _check_complete(specs: GroupSpecs, assignor: str, selected: BoolArray, slice
 
 
 def _without_reasons(slices: PartitionSlices, rejected: dict[int, tuple[str, str]] | None = None) -> GroupAssignments:
-    return GroupAssignments(slices, np.full(len(slices), STAYS), np.zeros(len(slices), bool), rejected or {})
+    return GroupAssignments(slices, np.full(len(slices), KEPT), np.zeros(len(slices), bool), rejected or {})
 
 
 def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, selected: BoolArray) -> GroupAssignments:
@@ -95,11 +99,13 @@ def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, selected: Boo
     result = plan_batch(batch)
     group_indexes = np.flatnonzero(selected).tolist()
     details = {
-        group: why.format(specs.member_id[int(members[result.named[group]])]) if group in result.named else why
-        for group, why in result.refused.items()
+        group: why.format(specs.member_id[int(members[result.error_member[group]])])
+        if group in result.error_member
+        else why
+        for group, why in result.rejected.items()
     }
     return GroupAssignments(
-        PartitionSlices(members[result.runs.member], topics[result.runs.topic], *result.runs.columns[2:]),
+        PartitionSlices(members[result.slices.member], topics[result.slices.topic], *result.slices.columns[2:]),
         result.reason,
         result.withheld,
         {group_indexes[group]: ("kafka-fails", kafka_failure(assignor, why)) for group, why in details.items()},
@@ -112,9 +118,9 @@ def kafka_failure(assignor: str, reason: str) -> str:
 
 
 def _custom(specs: GroupSpecs, selected: BoolArray, assignor: GroupAssignor) -> GroupAssignments:
-    results = [ask_group(specs, group, assignor) for group in np.flatnonzero(selected).tolist()]
+    results = [run_custom_assignor(specs, group, assignor) for group in np.flatnonzero(selected).tolist()]
     rejected = {answer.group: ("assignor-failed", answer.error) for answer in results if answer.error is not None}
-    slices = [answer.runs for answer in results if answer.error is None] or [EMPTY_SLICES]
+    slices = [answer.slices for answer in results if answer.error is None] or [EMPTY_SLICES]
     return _without_reasons(
         PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in slices), strict=True))),
         rejected,

@@ -31,7 +31,7 @@ from spark_assign.groups.kernel.ownership_changes import (
     find_kept,
     list_changes,
 )
-from spark_assign.java.key_index import named
+from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -73,7 +73,7 @@ def changed_topics(
 
     return topics, {
         "partitions": pa.array(ownership.partitions[topics]),
-        "member_ids": _lists(topics, member_topic, named(member_ids, member)),
+        "member_ids": _lists(topics, member_topic, take_names(member_ids, member)),
         "member_flags": _lists(topics, member_topic, pa.array(flags, pa.int32())),
         "owned": _rows(topics, owned.topic, [indexes(owned), *owned.columns[2:]]),
         "planned": _rows(topics, planned.topic, [indexes(planned), *planned.columns[2:], withheld, cause]),

@@ -38,7 +38,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.server import OURS, SERVER_SIDE
+from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 
 COOPERATIVE = "cooperative-sticky"
@@ -185,7 +185,7 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
     """
     counted = read_clients(clients)
     known = [name for name in counted if name != UNKNOWN]
-    if to in OURS:
+    if to in RACK_SERVER_ASSIGNORS:
         return AssignorSwitch(
             NOT_THERE,
             f"Kafka has no {to}, it shows what racks would save: the broker would need a class of yours "
@@ -196,13 +196,13 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
             NOT_THERE,
             f"No client brings {to}: members take its plan as an explicit assignment (docs/weighted.md).",
         )
-    if now in SERVER_SIDE:
+    if now in SERVER_ASSIGNORS:
         return AssignorSwitch(
             SERVER,
             "The broker assigns (KIP-848) and does not read partition.assignment.strategy: keep that protocol, and "
             "change group.remote.assignor if at all.",
         )
-    if to in SERVER_SIDE and now != STREAMS:
+    if to in SERVER_ASSIGNORS and now != STREAMS:
         name = to.removeprefix("server-")
         return AssignorSwitch(
             SERVER,

@@ -16,10 +16,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules, client_side, read_profile
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.release_rules import (
+    LATEST_RULES,
+    ReleaseRules,
+    client_assignor,
+    parse_release_assignor,
+)
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.sticky.plan_batch import StickyBatch, plan_batch, take_groups
-from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
+from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.facts import index_facts
 from spark_assign.groups.kernel.faults import find_faults
@@ -120,7 +125,7 @@ def _simulate_library_rounds(
 
 def is_cooperative(name: str) -> bool:
     """Checks whether an assignor withholds partitions until their owner has revoked them (KIP-429)."""
-    return name == WEIGHTED_STICKY or client_side(name) == COOPERATIVE
+    return name == WEIGHTED_STICKY or client_assignor(name) == COOPERATIVE
 
 
 def simulate_assignor_rounds(
@@ -129,7 +134,7 @@ def simulate_assignor_rounds(
     """Simulates rounds of the named assignor; returns None if it is not cooperative."""
     if not is_cooperative(name):
         return None
-    profile = read_profile(name)
+    profile = parse_release_assignor(name)
     if profile is None:
         return _simulate_library_rounds(name, specs, selected, limit)
     return simulate_rounds(specs, selected, limit, profile[1])
@@ -155,7 +160,7 @@ def converge(table: pa.Table, params: PlanParams, limit: int) -> Iterator[pa.Tab
                 names,
                 _metric_columns(cooperative_round),
             )
-    server_side = set(SERVER_SIDE) - custom
+    server_side = set(SERVER_ASSIGNORS) - custom
     yield from _target_rounds(specs, [name if name in server_side else None for name in assignor], params)
     assignor = [None if name in server_side or name in cooperative else name for name in assignor]
     yield _one_round(specs, assign_groups(specs, assignor, params), assignor)
@@ -281,18 +286,20 @@ def simulate_sticky_rounds(
         departed: what departed members owned, of topics with metadata; the member indexes are irrelevant.
         limit: maximum number of rounds.
     """
-    group_index = np.arange(batch.groups.number)
+    group_index = np.arange(batch.groups.num_groups)
     for number in range(1, limit + 1):
         result = plan_batch(batch)
         groups = batch.groups
-        assigned, withheld = result.runs.take(~result.withheld), result.runs.take(result.withheld)
+        assigned, withheld = result.slices.take(~result.withheld), result.slices.take(result.withheld)
         num_assigned = _by_group(groups, assigned.topic, assigned.count)
         counts = count_changes(
-            Ownership(groups.number, groups.topic_group, groups.partitions, batch.claims, departed, assigned, withheld)
+            Ownership(
+                groups.num_groups, groups.topic_group, groups.partitions, batch.owned, departed, assigned, withheld
+            )
         )
         revoked = claimed - counts.kept
-        planned = np.ones(groups.number, bool)
-        planned[list(result.refused)] = False
+        planned = np.ones(groups.num_groups, bool)
+        planned[list(result.rejected)] = False
         yield CooperativeRound(
             number,
             group_index[planned],
@@ -306,11 +313,17 @@ def simulate_sticky_rounds(
         if not rebalances_again.any():
             return
         group_index, claimed = group_index[rebalances_again], num_assigned[rebalances_again]
-        generation = np.full(len(groups.member_group), -1 if batch.rules.blind_to_generations else 1)
-        batch = replace(batch, claims=assigned, claimed_in=generation, generation=generation, gone=EMPTY_SLICES)
+        generation = np.full(len(groups.member_group), -1 if batch.rules.ignores_generations else 1)
+        batch = replace(
+            batch,
+            owned=assigned,
+            owned_generation=generation,
+            generation=generation,
+            owned_without_metadata=EMPTY_SLICES,
+        )
         batch = take_groups(batch, rebalances_again)
         departed = assigned.take(np.zeros(len(assigned), bool))
 
 
 def _by_group(groups: StickyGroups, topic: IntArray, values: IntArray) -> IntArray:
-    return np.bincount(groups.topic_group[topic], values, groups.number).astype(np.int64)
+    return np.bincount(groups.topic_group[topic], values, groups.num_groups).astype(np.int64)

@@ -25,7 +25,7 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import (
 from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, GROUP, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.hash_map import LONGEST_CHAIN, string_hashes, table_order
-from spark_assign.java.key_index import Places
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
@@ -113,13 +113,13 @@ def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
         rows = rows[facts.topic_index[rows] >= 0]
         size = max(len(facts.topic_names), 1)
         key, first = np.unique(facts.group_index[rows] * size + facts.topic_index[rows], return_index=True)
-        topic = Places(specs.fact_group_index[topics.group] * size + topics.name).of(key)
+        topic = KeyIndex(specs.fact_group_index[topics.group] * size + topics.name).lookup(key)
         for topic_position, text in zip(topic.tolist(), facts.column("topic_id", rows[first]).to_pylist(), strict=True):
             if topic_position >= 0:
                 id_texts[topic_position] = text
     ids = read_topic_ids(id_texts)
     rejected: dict[int, tuple[str, str]] = {}
-    for topic in topics.with_metadata[~ids.fine[topics.with_metadata]].tolist():
+    for topic in topics.with_metadata[~ids.is_valid[topics.with_metadata]].tolist():
         if id_texts[topic] is not None:
             detail = (
                 f"topics: topic_id {id_texts[topic]!r} of {specs.topic[topic]} is no id. "
@@ -127,10 +127,10 @@ def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
             )
             rejected.setdefault(int(topics.group[topic]), ("bad-topic-id", detail))
     by_name = np.zeros(specs.num_groups, bool)
-    by_name[topics.group[topics.with_metadata[~ids.fine[topics.with_metadata]]]] = True
+    by_name[topics.group[topics.with_metadata[~ids.is_valid[topics.with_metadata]]]] = True
     topic_position, nameless = row_numbers(topics.group), by_name[topics.group]
     topic_ids = TopicIds(
-        np.where(nameless, topic_position, ids.hash), np.where(nameless, topic_position, ids.rank), ids.fine
+        np.where(nameless, topic_position, ids.hash), np.where(nameless, topic_position, ids.rank), ids.is_valid
     )
     return TopicIdIndex(topic_ids, by_name, rejected)
 

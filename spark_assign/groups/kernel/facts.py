@@ -38,9 +38,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_assign.java.key_index import Names, Places, numbers
+from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.ownership_bitmaps import runs_of_blocks, words
+from spark_assign.numeric.ownership_bitmaps import read_bitmaps, slices_from_bitmaps
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 (
@@ -172,7 +172,7 @@ class IndexedFacts:
 
     def int_column(self, name: str, missing: int = -1) -> IntArray:
         """Returns an integer column as int64; null becomes `missing`."""
-        return numbers(column(self.table, name), missing)
+        return to_int_array(column(self.table, name), missing)
 
     def column(self, name: str, rows: IntArray) -> pa.Array:
         """Returns a column of the rows at these indexes."""
@@ -183,21 +183,21 @@ def index_facts(table: pa.Table) -> IndexedFacts:
     """Indexes the names of a fact table whose rows are in any order."""
     kind = column(table, "kind").to_numpy(zero_copy_only=False)
     rows = {tag: np.flatnonzero(kind == tag) for tag in KINDS}
-    clusters, ids = Names(column(table, "cluster")), Names(column(table, "group_id"))
+    clusters, ids = NameIndex(column(table, "cluster")), NameIndex(column(table, "group_id"))
     group_keys = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
-    groups = Places(group_keys)
-    member, topic = Names(column(table, "member_id")), Names(column(table, "topic"), column(table, "like"))
+    groups = KeyIndex(group_keys)
+    member, topic = NameIndex(column(table, "member_id")), NameIndex(column(table, "topic"), column(table, "like"))
     return IndexedFacts(
         table=table,
         rows_by_kind=rows,
-        group_index=groups.of(group_keys),
+        group_index=groups.lookup(group_keys),
         member_index=member.columns[0],
         topic_index=topic.columns[0],
         representative_index=topic.columns[1],
-        cluster=clusters.texts.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
-        group_id=ids.texts.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
-        member_id=member.texts,
-        topic_names=topic.texts,
+        cluster=clusters.names.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
+        group_id=ids.names.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
+        member_id=member.names,
+        topic_names=topic.names,
     )
 
 
@@ -252,12 +252,14 @@ def find_owned(facts: IndexedFacts, is_valid: NDArray[np.bool_]) -> OwnedSlices:
         facts.rows_by_kind[kind][is_valid[facts.group_index[facts.rows_by_kind[kind]]]]
         for kind in (OWNED_SLICE, OWNED_BITMAP)
     )
-    pairs = Places(_pair(facts, bitmaps))
-    key, *from_bitmaps = runs_of_blocks(
-        pairs.of(_pair(facts, bitmaps)), facts.int_column("block")[bitmaps], words(facts.column("bits", bitmaps))
+    pairs = KeyIndex(_pair(facts, bitmaps))
+    key, *from_bitmaps = slices_from_bitmaps(
+        pairs.lookup(_pair(facts, bitmaps)),
+        facts.int_column("block")[bitmaps],
+        read_bitmaps(facts.column("bits", bitmaps)),
     )
     example = np.zeros(len(pairs), np.int64)
-    example[pairs.of(_pair(facts, bitmaps))] = bitmaps
+    example[pairs.lookup(_pair(facts, bitmaps))] = bitmaps
     columns = [facts.int_column(name)[runs] for name in ("first", "step", "count")]
     row = np.append(runs, example[key])
     return OwnedSlices(

@@ -23,9 +23,9 @@ from spark_assign.groups.kernel.facts import (
     IndexedFacts,
     column,
 )
-from spark_assign.java.key_index import Names
+from spark_assign.java.key_index import NameIndex
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.ownership_bitmaps import BLOCK_BITS, repeated, unpack, words
+from spark_assign.numeric.ownership_bitmaps import BITMAP_INDEX_BITS, find_duplicates, read_bitmaps, unpack
 from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
 
 REMEDIES = {
@@ -129,12 +129,12 @@ def _member_fault(facts: IndexedFacts, key: int, table: str, code: str) -> _Faul
 
 def _instances(facts: IndexedFacts) -> Iterator[_Fault]:
     rows = facts.rows_by_kind[MEMBER]
-    instance = Names(facts.column("group_instance_id", rows))
+    instance = NameIndex(facts.column("group_instance_id", rows))
     keys = facts.group_index[rows] * max(len(instance), 1) + instance.columns[0]
     duplicates, counts = np.unique(keys[instance.columns[0] >= 0], return_counts=True)
     for key in duplicates[counts > 1].tolist():
         group, index = divmod(key, len(instance))
-        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.texts[index].as_py()), 1)
+        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.names[index].as_py()), 1)
 
 
 def _group_faults(facts: IndexedFacts) -> Iterator[_Fault]:
@@ -209,19 +209,21 @@ def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:
         return
     block, count = facts.int_column("block", -1)[rows], facts.int_column("count", 0)[rows]
     is_null = (facts.topic_index[rows] < 0) | ~facts.column("block", rows).is_valid().to_numpy(zero_copy_only=False)
-    bits, twice = words(facts.column("bits", rows)), words(facts.column("twice", rows))
+    bits, twice = read_bitmaps(facts.column("bits", rows)), read_bitmaps(facts.column("twice", rows))
     for faulty, code in ((is_null, "null-key"), (~is_null & (block < 0), "bad-partition")):
         for index in np.flatnonzero(faulty).tolist():
             has_block = facts.column("block", rows[[index]])[0].is_valid
             bit = unpack(bits[[index]])[1]
-            lowest = (int(block[index]) << BLOCK_BITS) + (int(bit[0]) if len(bit) else 0) if has_block else None
+            lowest = (int(block[index]) << BITMAP_INDEX_BITS) + (int(bit[0]) if len(bit) else 0) if has_block else None
             names = {name: facts.column(name, rows[[index]])[0].as_py() for name in ("member_id", "topic")}
             text = _row("owned", **names, partition=lowest)
             yield _Fault(int(facts.group_index[rows[index]]), code, text, int(count[index]))
     valid = np.flatnonzero(~is_null & (block >= 0))
-    for index, bit in zip(*(each.tolist() for each in repeated(bits[valid], twice[valid], count[valid])), strict=True):
+    for index, bit in zip(
+        *(each.tolist() for each in find_duplicates(bits[valid], twice[valid], count[valid])), strict=True
+    ):
         bitmap = valid[index]
-        partition = None if bit < 0 else (int(block[bitmap]) << BLOCK_BITS) + bit
+        partition = None if bit < 0 else (int(block[bitmap]) << BITMAP_INDEX_BITS) + bit
         yield _duplicate_fault(facts, int(rows[bitmap]), "owned", partition, 1)
 
 

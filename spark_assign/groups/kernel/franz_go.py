@@ -15,14 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, believe
-from spark_assign.groups.assignors.franz_go.deal_positions import hanging
-from spark_assign.groups.assignors.franz_go.homogeneous import steals_of
-from spark_assign.groups.assignors.franz_go.member_heaps import LeastLoaded
-from spark_assign.groups.assignors.franz_go.order_dependence import plan_group
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.retained_partitions import keep_first
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, STAYS
+from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, MemberHeap, resolve_owners
+from spark_assign.groups.assignors.franz_go.homogeneous import plan_steals
+from spark_assign.groups.assignors.franz_go.order_dependence import order_dependent_positions, plan_group
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.retained_partitions import keep_by_partition
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, OVER_QUOTA
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.sticky_input import UndisputedGroups, find_undisputed
 from spark_assign.java.key_index import byte_ranks
@@ -72,10 +70,10 @@ def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupA
     none = np.empty(0, np.int64)
     columns = [np.concatenate(each) for each in zip(*results, strict=True)] or [none] * 6
     member, topic, partition, reason, withheld, order_dependent = columns
-    runs, reason, is_withheld = as_runs(member, topic, partition, reason, withheld.astype(bool))
+    runs, reason, is_withheld = to_slices(member, topic, partition, reason, withheld.astype(bool))
     is_order_dependent = order_dependent.astype(bool)
     zero = np.zeros(int(is_order_dependent.sum()), np.int64)
-    order_dependent_slices = as_runs(
+    order_dependent_slices = to_slices(
         member[is_order_dependent], topic[is_order_dependent], partition[is_order_dependent], zero, zero.astype(bool)
     )[0]
     return GroupAssignments(runs, reason, is_withheld, {}, order_dependent_slices)
@@ -161,7 +159,7 @@ def _build_input(
     claims = claims.take(np.argsort(claims.member, kind="stable"))
     claimer, claimed = claims.member, starts[claims.topic] + claims.first
     is_readable = readable[claimer]
-    owner, stale = believe(claimer[is_readable], claimed[is_readable], generation, int(partitions.sum()))
+    owner, stale = resolve_owners(claimer[is_readable], claimed[is_readable], generation, int(partitions.sum()))
     # A claim of an unsubscribed topic only conflicts with the claims of other members.
     partition_topic = np.repeat(np.arange(len(topics)), partitions)
     owner[~np.isin(owner * len(topics) + partition_topic, subscriber * len(topics) + subscribed)] = NO_MEMBER
@@ -180,7 +178,7 @@ def _plan(balancer_input: _BalancerInput, generation: IntArray, cooperative: boo
     partitions = np.array(group.partitions, np.int64)
     topic, partition = expand_slices(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
     is_revoked = (previous != NO_MEMBER) & (previous != owner)
-    reason = np.where(is_revoked, OVER_QUOTA if result.alike else BALANCING, STAYS)
+    reason = np.where(is_revoked, OVER_QUOTA if result.homogeneous else BALANCING, KEPT)
     withheld = np.zeros(len(owner), bool)
     if cooperative:
         withheld = _withheld(owner, balancer_input.claimer, balancer_input.claimed, generation[balancer_input.members])
@@ -229,7 +227,7 @@ def plan_undisputed(
 
     Only partitions without an owner, and the surplus of members, are expanded. A member that loses partitions gets no
     new ones, because a member that gets new ones has at most one more than the least loaded. So only newly assigned
-    partitions are order-dependent (`groups.assignors.franz_go.deal_positions`).
+    partitions are order-dependent (`groups.assignors.franz_go.order_dependence`).
 
     Args:
         specs: all groups.
@@ -241,11 +239,11 @@ def plan_undisputed(
         return GroupAssignments(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
     to_member, is_order_dependent, from_member, moved_to = _assign_unassigned(specs, undisputed, assignment_order)
     zero = np.zeros(len(to_member), np.int64)
-    new_slices, new_reason, new_withheld = as_runs(
+    new_slices, new_reason, new_withheld = to_slices(
         to_member, undisputed.topic, undisputed.partition, zero, zero.astype(bool)
     )
     zeros = zero[is_order_dependent]
-    order_dependent = as_runs(
+    order_dependent = to_slices(
         to_member[is_order_dependent],
         undisputed.topic[is_order_dependent],
         undisputed.partition[is_order_dependent],
@@ -254,10 +252,10 @@ def plan_undisputed(
     )[0]
     kept, moved = _split_kept(undisputed, from_member)
     reason, is_withheld = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
-    moved_slices, reason, is_withheld = as_runs(moved_to, moved.topic, moved.first, reason, is_withheld)
+    moved_slices, reason, is_withheld = to_slices(moved_to, moved.topic, moved.first, reason, is_withheld)
     return GroupAssignments(
         kept.concat(new_slices).concat(moved_slices),
-        np.concatenate([np.full(len(kept), STAYS), new_reason, reason]),
+        np.concatenate([np.full(len(kept), KEPT), new_reason, reason]),
         np.concatenate([np.zeros(len(kept), bool), new_withheld, is_withheld]),
         {},
         order_dependent,
@@ -272,12 +270,12 @@ def _assign_unassigned(
     """
     to_members, from_members, moved_to, is_order_dependent = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
     for members, load, topic in _undisputed_groups(specs, undisputed, assignment_order):
-        least = LeastLoaded(range(len(members)), load)
-        positions = np.array(least.takes(len(topic)), np.int64)
+        least = MemberHeap(range(len(members)), load)
+        positions = np.array(least.take_many(len(topic)), np.int64)
         to_members.append(members[positions])
-        is_order_dependent.append(hanging(topic, positions))
+        is_order_dependent.append(order_dependent_positions(topic, positions))
         if max(load) > min(load) + 1:
-            from_member, getter = np.array(steals_of(load), np.int64).T
+            from_member, getter = np.array(plan_steals(load), np.int64).T
             from_members.append(members[from_member])
             moved_to.append(members[getter])
     return (
@@ -311,7 +309,7 @@ def _split_kept(undisputed: UndisputedGroups, from_member: IntArray) -> tuple[Pa
         return undisputed.owned, EMPTY_SLICES
     num_lost = np.bincount(from_member, minlength=len(undisputed.load))
     is_losing = (num_lost > 0)[undisputed.owned.member]
-    kept, lost = keep_first(undisputed.owned.take(is_losing), undisputed.load, undisputed.load - num_lost)
+    kept, lost = keep_by_partition(undisputed.owned.take(is_losing), undisputed.load, undisputed.load - num_lost)
     lost = lost.expand()
     lost = lost.take(np.lexsort((-lost.topic, -lost.first, lost.member)))
     order = np.argsort(from_member, kind="stable")

@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.sticky.hash_map_order import walks
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
-from spark_assign.groups.assignors.sticky.sticky_types import TreeifiedMembers
+from spark_assign.groups.assignors.sticky.sticky_groups import TreeifiedMembers, member_hash_orders
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
     DUPLICATE_TOPIC,
@@ -26,8 +25,8 @@ from spark_assign.groups.kernel.facts import (
 )
 from spark_assign.groups.kernel.topic_columns import PartitionLoads, TopicColumns, read_loads
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.java.key_index import Names, Places, named
-from spark_assign.java.key_index import numbers as numbers_of
+from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
+from spark_assign.java.key_index import to_int_array as numbers_of
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.numeric.segmented_arrays import starts_new_key
@@ -44,7 +43,7 @@ class MemberColumns:
             members by instance id, then dynamic members by member id (`AbstractPartitionAssignor.MemberInfo`).
         hash_order: position in the iteration order of the group's hash map; distinct over all members.
         treeified: iteration orders of groups whose hash maps differ in order; None if all hash maps of a group's
-            members have the same order (`groups.assignors.sticky.hash_map_order`).
+            members have the same order (`groups.assignors.sticky.sticky_groups`).
         generation: generation of the subscription; -1 for none.
         user_data_generation: generation in the user data; -1 for none.
         has_user_data: whether the member has user data.
@@ -113,12 +112,12 @@ class GroupSpecs:
     @cached_property
     def member_id(self) -> pa.Array:
         """Member id of each member."""
-        return named(self.facts.member_id, self.facts.member_index[self.members.row])
+        return take_names(self.facts.member_id, self.facts.member_index[self.members.row])
 
     @cached_property
     def topic(self) -> pa.Array:
         """Name of each topic."""
-        return named(self.facts.topic_names, self.topics.name)
+        return take_names(self.facts.topic_names, self.topics.name)
 
     @cached_property
     def cluster(self) -> pa.Array:
@@ -154,7 +153,7 @@ class GroupSpecs:
         """Returns first and count of round robin's slices, from `first` and stride of the representative topic."""
         topics, size = self.topics, max(len(self.facts.topic_names), 1)
         partitions = np.maximum(np.where(topics.is_subscribed, topics.partitions, 0), 0)
-        like = Places(topics.group * size + topics.name).of(
+        like = KeyIndex(topics.group * size + topics.name).lookup(
             topics.group[topic] * size + self.facts.topic_index[self.subscription_rows]
         )
         counted = np.zeros_like(partitions)
@@ -206,7 +205,7 @@ def _read_members(facts: IndexedFacts, spec_index: IntArray) -> MemberColumns:
     position = facts.int_column("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(facts.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
     # The leader inserts members into its `HashMap` in the coordinator's order; without a position, by id.
-    hash_order, treeified = walks(hashes, ids, group, np.lexsort((position, group)))
+    hash_order, treeified = member_hash_orders(hashes, ids, group, np.lexsort((position, group)))
     told_generation = facts.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
     return MemberColumns(
         group=group,
@@ -223,7 +222,7 @@ def _read_members(facts: IndexedFacts, spec_index: IntArray) -> MemberColumns:
 
 
 def _assignment_order(facts: IndexedFacts, rows: IntArray, group: IntArray) -> IntArray:
-    instance = Names(facts.column("group_instance_id", rows)).columns[0]
+    instance = NameIndex(facts.column("group_instance_id", rows)).columns[0]
     order = np.lexsort((facts.member_index[rows], instance, instance < 0, group))
     starts = np.flatnonzero(starts_new_key(group))
     position = np.empty(len(rows), np.int64)
@@ -240,11 +239,11 @@ def _read_topics(
 ) -> tuple[TopicColumns, list[IntArray], IntArray, IntArray, PartitionSlices, PartitionSlices]:
     size = max(len(facts.topic_names), 1)
     ids = max(len(facts.member_id), 1)
-    member_keys = Places(members.group * ids + facts.member_index[members.row])
+    member_keys = KeyIndex(members.group * ids + facts.member_index[members.row])
     rows = subscription_rows.row
     # Subscriptions can occur twice. Members are sorted, so that positions in the key index are member indexes.
     pairs = (
-        member_keys.of(spec_index[facts.group_index[rows]] * ids + facts.member_index[rows]) * size
+        member_keys.lookup(spec_index[facts.group_index[rows]] * ids + facts.member_index[rows]) * size
         + subscription_rows.topic
     )
     if (np.diff(pairs) <= 0).any():
@@ -257,12 +256,12 @@ def _read_topics(
     ]
     owned_key = spec_index[facts.group_index[owned_slices.row]] * size + facts.topic_index[owned_slices.row]
     departed_key = spec_index[facts.group_index[departed_rows]] * size + facts.topic_index[departed_rows]
-    topic_keys = Places(np.concatenate([subscribed_key, owned_key, departed_key]))
+    topic_keys = KeyIndex(np.concatenate([subscribed_key, owned_key, departed_key]))
     partitions = np.full(len(topic_keys), -1, np.int64)
-    row_partitions, topic = facts.int_column("partitions"), topic_keys.of(subscribed_key)
+    row_partitions, topic = facts.int_column("partitions"), topic_keys.lookup(subscribed_key)
     for topic_index, partition_rows in (
-        (topic_keys.of(departed_key), departed_rows),
-        (topic_keys.of(owned_key), owned_slices.row),
+        (topic_keys.lookup(departed_key), departed_rows),
+        (topic_keys.lookup(owned_key), owned_slices.row),
         (topic, rows),
     ):
         partitions[topic_index] = row_partitions[partition_rows]
@@ -270,15 +269,17 @@ def _read_topics(
     is_subscribed[topic] = True
     group = topic_keys.keys // size
     subscriber_set, subscriber_sets = find_subscriber_sets(subscriber, topic, len(topic_keys), group, members)
-    owner = member_keys.of(spec_index[facts.group_index[owned_slices.row]] * ids + facts.member_index[owned_slices.row])
+    owner = member_keys.lookup(
+        spec_index[facts.group_index[owned_slices.row]] * ids + facts.member_index[owned_slices.row]
+    )
     is_nonempty = owned_slices.count > 0
     owned = PartitionSlices(
-        owner, topic_keys.of(owned_key), owned_slices.first, owned_slices.step, owned_slices.count
+        owner, topic_keys.lookup(owned_key), owned_slices.first, owned_slices.step, owned_slices.count
     ).take(is_nonempty)
     count = facts.int_column("count", 0)[departed_rows]
     departed_owned = PartitionSlices(
         facts.member_index[departed_rows],
-        topic_keys.of(departed_key),
+        topic_keys.lookup(departed_key),
         facts.int_column("first")[departed_rows],
         facts.int_column("step", 1)[departed_rows],
         count,
@@ -327,10 +328,10 @@ def _read_racks(
     rack_sets_: dict[frozenset[int], int] = {frozenset(): 0}
     topic_rack_set: dict[int, IntArray] = {}
     size = max(len(facts.topic_names), 1)
-    topic_keys = Places(topics.group * size + topics.name)
+    topic_keys = KeyIndex(topics.group * size + topics.name)
     rows = facts.rows_by_kind[REPLICA_RACKS]
     rows = rows[numbers_of(facts.column("at", rows).value_lengths(), 0) > 0]
-    topic_index = topic_keys.of(
+    topic_index = topic_keys.lookup(
         np.where(
             spec_index[facts.group_index[rows]] >= 0,
             spec_index[facts.group_index[rows]] * size + facts.topic_index[rows],

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.facts import index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, read_group_specs
@@ -109,7 +109,7 @@ def list_heartbeats(table: pa.Table, params: PlanParams) -> Iterator[pa.Table]:
     facts = index_facts(table)
     specs = read_group_specs(facts, set(find_faults(facts)))
     assignor, _ = select_assignors(specs, params)
-    server_assignor = [name if name in SERVER_SIDE and name not in params.custom else None for name in assignor]
+    server_assignor = [name if name in SERVER_ASSIGNORS and name not in params.custom else None for name in assignor]
     assignments = assign_groups(specs, server_assignor, params)
     names = np.array([name or "" for name in server_assignor], object)
     is_planned: BoolArray = names != ""

@@ -49,9 +49,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.library_assignors import STATIC_OTHERWISE
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, follows, led_by
-from spark_assign.groups.assignors.server import OURS, SERVER_SIDE
+from spark_assign.groups.assignors.release_rules import (
+    CLIENT_ASSIGNORS,
+    LIBRARIES_WITHOUT_STATIC_ORDER,
+    assignor_of_leader,
+    is_emulated,
+)
+from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, Client, detect_library
 
 SURE, LIKELY, GUESS, UNKNOWN = ("sure", "likely", "guess", "unknown")
@@ -268,7 +272,7 @@ def format_leader(
     if library is None:
         return None
     text = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
-    return text + _STATIC if static and library in STATIC_OTHERWISE else text
+    return text + _STATIC if static and library in LIBRARIES_WITHOUT_STATIC_ORDER else text
 
 
 def read_leader(text: str | None) -> tuple[str | None, str | None, str | None]:
@@ -300,19 +304,19 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
         >>> find_rule_source("sticky", None)
         RuleSource(kind='unknown', text="today's Java, leader not known")
     """
-    if assignor in OURS:
+    if assignor in RACK_SERVER_ASSIGNORS:
         return RuleSource(OWN, "no client")
-    if assignor in SERVER_SIDE:
+    if assignor in SERVER_ASSIGNORS:
         return RuleSource(BROKER, "the broker")
     name, separator, release = assignor.partition("@")
-    if name not in CLIENT_SIDE:
+    if name not in CLIENT_ASSIGNORS:
         return RuleSource(OWN, "no client")
     library, releases, certainty = read_leader(leader)
     rules = "today's Java" if not separator else release if release in LIBRARIES else f"Java {release}"
     if library is None:
         return RuleSource(UNKNOWN, f"{rules}, leader not known")
-    is_known = release == library or follows(name, library)
-    if not is_known or str(leader).endswith(_STATIC) or led_by(name, library, releases) != assignor:
+    is_known = release == library or is_emulated(name, library)
+    if not is_known or str(leader).endswith(_STATIC) or assignor_of_leader(name, library, releases) != assignor:
         return RuleSource(OTHER, f"{rules}, but led by {leader}")
     as_of = (
         f", as {rules.removeprefix(f'{library} ')}" if separator and release != releases and release != library else ""

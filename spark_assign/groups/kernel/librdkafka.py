@@ -10,20 +10,26 @@ from collections import defaultdict
 
 import numpy as np
 
+from spark_assign.groups.assignors.librdkafka.balance import UndefinedBehaviorError
 from spark_assign.groups.assignors.librdkafka.balancer_input import (
-    Given,
+    Assignment,
     LibrdkafkaGroup,
     LibrdkafkaMember,
     TopicPartition,
+    metadata_positions,
+    metadata_response_order,
 )
-from spark_assign.groups.assignors.librdkafka.metadata_order import answered, answered_places
-from spark_assign.groups.assignors.librdkafka.movements import UndefinedBehaviorError
-from spark_assign.groups.assignors.librdkafka.ranges import assign_ranges
-from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky, near, racks_that_matter, read_claims
-from spark_assign.groups.assignors.librdkafka.withhold import withhold
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.retained_partitions import keep_told
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, RACK_MISMATCH, STAYS
+from spark_assign.groups.assignors.librdkafka.range import assign_ranges
+from spark_assign.groups.assignors.librdkafka.sticky import (
+    assign_sticky,
+    find_member_racks,
+    is_rack_matched,
+    resolve_owned,
+    withhold,
+)
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.retained_partitions import keep_in_owned_order
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, RACK_MISMATCH
 from spark_assign.groups.assignors.sticky.water_filling import fill_up
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.librdkafka_slices import NO_POSITION, range_slices, round_robin_slices
@@ -49,7 +55,7 @@ def assign_by_librdkafka(specs: GroupSpecs, assignor: str, selected: BoolArray) 
 
 
 def _without_reasons(slices: PartitionSlices) -> GroupAssignments:
-    return GroupAssignments(slices, np.full(len(slices), STAYS), np.zeros(len(slices), bool), {})
+    return GroupAssignments(slices, np.full(len(slices), KEPT), np.zeros(len(slices), bool), {})
 
 
 def _with_racks(specs: GroupSpecs) -> BoolArray:
@@ -70,7 +76,7 @@ def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupA
     rejected: dict[int, tuple[str, str]] = {}
     for group_index in np.flatnonzero(selected).tolist():
         group = reader.group(group_index)
-        next_round: Given = {}
+        next_round: Assignment = {}
         try:
             if assignor == "cooperative-sticky":
                 assigned, next_round = withhold(group, assign_sticky(group))
@@ -86,25 +92,27 @@ def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupA
                 for topic, partition in partitions:
                     if partition >= group.partitions.get(topic, 0):
                         continue
-                    reason = reasons.get((topic, partition), STAYS)
+                    reason = reasons.get((topic, partition), KEPT)
                     rows.append((members[member], topics[topic], partition, reason, is_withheld))
     member_column, topic_column, partition_column, reason_column, withheld = np.array(rows, np.int64).reshape(-1, 5).T
     return GroupAssignments(
-        *as_runs(member_column, topic_column, partition_column, reason_column, withheld.astype(bool)), rejected
+        *to_slices(member_column, topic_column, partition_column, reason_column, withheld.astype(bool)), rejected
     )
 
 
-def _reasons(group: LibrdkafkaGroup, assigned: Given, withheld: Given) -> dict[TopicPartition, int]:
+def _reasons(group: LibrdkafkaGroup, assigned: Assignment, withheld: Assignment) -> dict[TopicPartition, int]:
     """Returns why each partition was revoked from a member that could have kept it."""
-    owner = {partition: member for member, owned in read_claims(group).owned.items() for partition in owned}
-    topics, racks = {member.member_id: member.topics for member in group.members}, racks_that_matter(group)
+    owner = {partition: member for member, owned in resolve_owned(group).owned.items() for partition in owned}
+    topics, racks = {member.member_id: member.topics for member in group.members}, find_member_racks(group)
     reasons = {}
     for assignment in (assigned, withheld):
         for member, partitions in assignment.items():
             for partition in partitions:
                 previous = owner.get(partition, member)
                 if previous != member and partition[0] in topics[previous]:
-                    reasons[partition] = BALANCING if near(group, racks, previous, partition) else RACK_MISMATCH
+                    reasons[partition] = (
+                        BALANCING if is_rack_matched(group, racks, previous, partition) else RACK_MISMATCH
+                    )
     return reasons
 
 
@@ -145,7 +153,7 @@ class _Reader:
         members = tuple(self._member(topic_index) for topic_index in ordered if topic_index in self._asks)
         topic_indexes = self.numbers(group)[1]
         partitions, racks = {}, {}
-        for topic in answered(members):
+        for topic in metadata_response_order(members):
             topic_index = topic_indexes[topic]
             partitions[topic] = max(int(specs.topics.partitions[topic_index]), 0)
             if topic_index in specs.rack_set and any(member.rack for member in members):
@@ -189,7 +197,7 @@ def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAss
     num_unassigned = np.bincount(topics.group[undisputed.topic], minlength=specs.num_groups)
     to_member = subscribers[fill_up(group, undisputed.load[subscribers], name[subscribers], num_unassigned)]
     zeros = np.zeros(len(to_member), np.int64)
-    new_slices, reason, withheld = as_runs(
+    new_slices, reason, withheld = to_slices(
         to_member, undisputed.topic[order], undisputed.partition[order], zeros, zeros.astype(bool)
     )
 
@@ -200,8 +208,8 @@ def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAss
     starts = np.searchsorted(moved.member, from_member)
     moved = moved.take(starts + ordinal)
     move_reason, move_withheld = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
-    moved_slices, move_reason, move_withheld = as_runs(moved_to, moved.topic, moved.first, move_reason, move_withheld)
-    kept_reason = np.full(len(kept), STAYS)
+    moved_slices, move_reason, move_withheld = to_slices(moved_to, moved.topic, moved.first, move_reason, move_withheld)
+    kept_reason = np.full(len(kept), KEPT)
     return GroupAssignments(
         kept.concat(new_slices).concat(moved_slices),
         np.concatenate([kept_reason, reason, move_reason]),
@@ -223,7 +231,7 @@ def _unassigned_order(specs: GroupSpecs, undisputed: UndisputedGroups, topic_nam
     hashes = string_hashes(specs.facts.topic_names.to_pylist())[topics.name[subscribed]]
     is_reversed = np.zeros(specs.num_groups, bool)
     is_reversed[specs.members.group[undisputed.owned.member]] = True
-    response_order = answered_places(topics.group[subscribed], topic_name[subscribed], hashes)
+    response_order = metadata_positions(topics.group[subscribed], topic_name[subscribed], hashes)
     topic_position[subscribed] = np.where(
         is_reversed[topics.group[subscribed]], -response_order, topic_name[subscribed]
     )
@@ -278,7 +286,7 @@ def _split_kept(
     rank = np.empty(len(by_name), np.int64)
     rank[by_name] = np.arange(len(by_name))
     losing = owned.take(is_losing)
-    lost, kept_ranks = keep_told(
+    lost, kept_ranks = keep_in_owned_order(
         PartitionSlices(losing.member, rank[losing.topic], *losing.columns[2:]), load, num_lost, EMPTY_SLICES
     )
     lost = lost.expand()

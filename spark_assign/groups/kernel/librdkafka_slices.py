@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.librdkafka.balancer_input import LibrdkafkaMember, served
+from spark_assign.groups.assignors.librdkafka.balancer_input import LibrdkafkaMember, assignment_order
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -157,4 +157,4 @@ class _AssignmentOrder:
             LibrdkafkaMember(name, instance, "", ordinal, frozenset(), ())
             for ordinal, (name, instance) in enumerate(zip(ids, instances, strict=True))
         ]
-        return members[[member.generation for member in served(group_members)]]
+        return members[[member.generation for member in assignment_order(group_members)]]

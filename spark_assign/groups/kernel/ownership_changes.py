@@ -28,12 +28,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_topics
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, RACK_MISMATCH
+from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, OVER_QUOTA, RACK_MISMATCH
 from spark_assign.groups.assignors.weighted.weighted_groups import MAKES_ROOM, OVER_LOAD
-from spark_assign.numeric.arithmetic_progressions import count_common_terms
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted, match_equal_slices
+from spark_assign.numeric.partition_slices import (
+    PARTITION_BITS,
+    PartitionSlices,
+    compress_sorted,
+    count_common_terms,
+    match_equal_slices,
+)
 from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
 
 NO_MEMBER = -1
@@ -159,7 +164,7 @@ def _count_owned_and_assigned(ownership: Ownership) -> tuple[IntArray, IntArray]
     assigned = np.bincount(target.topic, target.count, len(ownership.partitions)).astype(np.int64)
     needs_expansion = (assigned > 0) & (assigned != ownership.partitions)
     needs_expansion[owned.topic[owned.last >= ownership.partitions[owned.topic]]] = True
-    needs_expansion[crossing_topics(owned)] = True
+    needs_expansion[find_overlapping_topics(owned)] = True
     is_complete = (assigned > 0) & ~needs_expansion
     counts = []
     for slices in (owned, ownership.owned):
@@ -176,7 +181,7 @@ def _count_owned_and_assigned(ownership: Ownership) -> tuple[IntArray, IntArray]
 def _conflicts(ownership: Ownership) -> IntArray:
     """Returns the number of partitions, per group, that two or more live members claim."""
     meeting = np.zeros(len(ownership.partitions), bool)
-    meeting[crossing_topics(ownership.owned)] = True
+    meeting[find_overlapping_topics(ownership.owned)] = True
     keys = np.sort(ownership.owned.take(meeting[ownership.owned.topic]).expand().partition_keys)
     again = np.unique(keys[1:][keys[1:] == keys[:-1]])
     return ownership.sum_by_group(again >> PARTITION_BITS, np.ones(len(again), np.int64))
@@ -289,7 +294,7 @@ def list_changes(
 def find_kept(owned: PartitionSlices, target: PartitionSlices, is_withheld: BoolArray) -> tuple[BoolArray, BoolArray]:
     """Returns masks of the owned and the planned slices that are equal, in topics without overlapping slices."""
     # If claims conflict, Kafka might assign one partition to two members.
-    overlapping = np.union1d(crossing_topics(owned), crossing_topics(target))
+    overlapping = np.union1d(find_overlapping_topics(owned), find_overlapping_topics(target))
     owned_index, target_index = match_equal_slices(owned, target)
     is_kept = ~np.isin(owned.topic[owned_index], overlapping) & ~is_withheld[target_index]
     owned_stays, target_stays = np.zeros(len(owned), bool), np.zeros(len(target), bool)

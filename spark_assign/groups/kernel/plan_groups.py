@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import is_profile, led_by
+from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_release_assignor
 from spark_assign.groups.kernel import assign as by
 from spark_assign.groups.kernel.changed_topics import changed_topics
 from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, MEMBER, IndexedFacts, column, index_facts
@@ -42,7 +42,7 @@ from spark_assign.groups.kernel.leader_rules import format_leader
 from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.groups.kernel.topic_columns import slice_rates
-from spark_assign.java.key_index import named
+from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -198,7 +198,7 @@ def select_assignors(specs: GroupSpecs, params: PlanParams) -> tuple[list[str | 
         assignor = configured.get((cluster, group_id)) if pattern_assignor == CONFIGURED else pattern_assignor
         rejection = _find_rejection(pattern_assignor, assignor, params.registered)
         if pattern_assignor == CONFIGURED and assignor not in params.custom:
-            assignor = led_by(assignor, *leaders.get((cluster, group_id), (None, None))[:2])
+            assignor = assignor_of_leader(assignor, *leaders.get((cluster, group_id), (None, None))[:2])
         selected.append(assignor if rejection is None else None)
         if rejection is not None:
             rejected[group] = rejection
@@ -212,7 +212,7 @@ def _find_rejection(
         return "no-pattern", "No pattern fits the group. Add one, say '*'"
     if assignor is None:
         return "no-assignor", "groups.assignor does not say what it is configured with. Name an assignor"
-    if assignor not in registered and not is_profile(assignor):
+    if assignor not in registered and not is_release_assignor(assignor):
         return (
             "unknown-assignor",
             f"It is configured with {assignor}. Name one of {', '.join(registered)}, or register it",
@@ -271,7 +271,7 @@ def group_key_columns(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array
 
 def _slice_rows(specs: GroupSpecs, slices: PartitionSlices) -> pa.Table:
     names = group_key_columns(specs, specs.topics.group[slices.topic])
-    names |= {"member_id": named(specs.member_id, slices.member), "topic": named(specs.topic, slices.topic)}
+    names |= {"member_id": take_names(specs.member_id, slices.member), "topic": take_names(specs.topic, slices.topic)}
     columns = {name: pa.array(getattr(slices, name)) for name in ("first", "step", "count")}
     return pa.table(names | columns)
 
@@ -311,7 +311,7 @@ def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssi
     subscribed = SubscriptionIndex(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
     member_ids = pa.concat_arrays([specs.member_id, specs.facts.member_id])
     topics, columns = changed_topics(compared, cause, subscribed, member_ids)
-    columns |= group_key_columns(specs, specs.topics.group[topics]) | {"topic": named(specs.topic, topics)}
+    columns |= group_key_columns(specs, specs.topics.group[topics]) | {"topic": take_names(specs.topic, topics)}
     if loads:
         first, step = np.zeros(len(topics), np.int64), np.ones(len(topics), np.int64)
         count = np.maximum(specs.topics.partitions[topics], 0)

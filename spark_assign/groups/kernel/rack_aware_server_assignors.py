@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.rack_server_range import lay_out_near
-from spark_assign.groups.assignors.server.rack_uniform import assign_near, is_near
+from spark_assign.groups.assignors.server.rack_uniform import assign_by_rack, is_rack_matched
+from spark_assign.groups.assignors.server.range import assign_ranges_by_rack
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, STAYS
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, OVER_QUOTA
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
@@ -46,7 +46,7 @@ def improve_uniform_racks(
     position[members] = np.arange(len(members))
     previous_owner, target_owner = (
         _owners(slices.take(is_planned[slices.topic]), starts, position, len(topic))
-        for slices in (previous, targets.runs)
+        for slices in (previous, targets.slices)
     )
     racks = _Racks(specs)
     rack_set, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
@@ -62,12 +62,12 @@ def improve_uniform_racks(
         current = np.where(previous_owner[span] < 0, -1, previous_owner[span] - member_start)
         if (current == target).all():
             continue
-        improved = assign_near(
+        improved = assign_by_rack(
             current, rack_set[span], np.bincount(target, minlength=len(member_racks)), member_racks, near
         )
         if (
-            is_near(member_racks[improved], rack_set[span], near).sum()
-            > is_near(member_racks[target], rack_set[span], near).sum()
+            is_rack_matched(member_racks[improved], rack_set[span], near).sum()
+            > is_rack_matched(member_racks[target], rack_set[span], near).sum()
         ):
             new_member[span] = improved + member_start
     # A problem is replaced completely or not at all.
@@ -75,13 +75,13 @@ def improve_uniform_racks(
     changed[topic[np.isin(problem, problem[new_member != target_owner])]] = True
     is_new = changed[topic]
     moved = np.where(is_heterogeneous[group], BALANCING, OVER_QUOTA)
-    reason = np.where((previous_owner >= 0) & (previous_owner != new_member), moved, STAYS)[is_new]
-    runs, reason, _ = as_runs(
+    reason = np.where((previous_owner >= 0) & (previous_owner != new_member), moved, KEPT)[is_new]
+    runs, reason, _ = to_slices(
         members[new_member[is_new]], topic[is_new], partition[is_new], reason, np.zeros(len(reason), bool)
     )
-    is_unchanged = ~changed[targets.runs.topic]
+    is_unchanged = ~changed[targets.slices.topic]
     return TargetAssignments(
-        targets.runs.take(is_unchanged).concat(runs), np.append(targets.reason[is_unchanged], reason)
+        targets.slices.take(is_unchanged).concat(runs), np.append(targets.reason[is_unchanged], reason)
     )
 
 
@@ -108,7 +108,7 @@ def improve_range_racks(specs: GroupSpecs, server_slices: PartitionSlices) -> Pa
         used_racks = np.unique(rack[rack >= 0])
         rack = np.where(rack < 0, -1, np.searchsorted(used_racks, rack))
         value = racks.near[racks.sets_of(class_topics).reshape(len(class_topics), -1)].sum(axis=0)[:, used_racks]
-        owner = lay_out_near(class_slices.count, rack, value)
+        owner = assign_ranges_by_rack(class_slices.count, rack, value)
         if _count_matched(owner, rack, value) <= _count_matched(
             np.repeat(np.arange(len(class_slices)), class_slices.count), rack, value
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.rack_aware_range import RackTopic, lay_topics
+from spark_assign.groups.assignors.rack_aware_range import RackTopic, assign_rack_aware_topics
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -29,8 +29,8 @@ def assign_ranges_by_rack(specs: GroupSpecs, selected: BoolArray, slices: Partit
             )
             for topic in lines.topics.tolist()
         ]
-        racks = {line: _racks(members.rack[lines.of(line)]) for line in {each.line for each in rack_topics}}
-        for topic, owner in lay_topics(rack_topics, racks).items():
+        racks = {line: _racks(members.rack[lines.of(line)]) for line in {each.subscriber_list for each in rack_topics}}
+        for topic, owner in assign_rack_aware_topics(rack_topics, racks).items():
             position, first, step, count = owners_to_slices(owner)
             line = lines.of(int(topics.subscriber_set[topic]))
             replacements.append(PartitionSlices(line[position], np.full(len(position), topic), first, step, count))

@@ -15,16 +15,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_assign.groups.assignors.server import BY_IDS, OURS
-from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, quotas
-from spark_assign.groups.assignors.server.order_dependence import MemberQuotas, UnknownOrder, hanging
-from spark_assign.groups.assignors.server.order_dependence_heterogeneous import HeterogeneousTies
-from spark_assign.groups.assignors.server.range import lay_out_ranges
+from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
+from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, compute_quotas
+from spark_assign.groups.assignors.server.order_dependence import (
+    HeterogeneousTies,
+    MemberQuotas,
+    UnknownOrder,
+    order_dependent_partitions,
+)
+from spark_assign.groups.assignors.server.range import assign_server_ranges
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_topics
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
-from spark_assign.groups.assignors.sticky.sticky_types import STAYS
+from spark_assign.groups.assignors.sticky.sticky_groups import KEPT
 from spark_assign.groups.kernel.coordinator_order import (
     TieOrder,
     TopicIdIndex,
@@ -52,10 +56,10 @@ from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
     """Assigns the selected groups by an assignor of the broker, or by one of this project's variants."""
     topics = specs.topics.with_metadata
-    if assignor not in BY_IDS:
+    if assignor not in TOPIC_ID_ASSIGNORS:
         slices = _ranges(specs, topics[selected[specs.topics.group[topics]]])
-        slices = improve_range_racks(specs, slices) if assignor in OURS else slices
-        return withhold_owned(specs, TargetAssignments(slices, np.full(len(slices), STAYS)))
+        slices = improve_range_racks(specs, slices) if assignor in RACK_SERVER_ASSIGNORS else slices
+        return withhold_owned(specs, TargetAssignments(slices, np.full(len(slices), KEPT)))
     ids = read_topic_ids_of_specs(specs)
     rejected = {group: rejection for group, rejection in ids.rejected.items() if selected[group]}
     selected = selected.copy()
@@ -64,7 +68,7 @@ def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> G
     members, is_heterogeneous = coordinator_member_order(specs), _find_heterogeneous(specs)
     previous = first_owners(specs, topics, members.index)
     targets, order_dependent = _uniform(specs, topics, selected, ids, members, is_heterogeneous, previous)
-    if assignor in OURS:
+    if assignor in RACK_SERVER_ASSIGNORS:
         targets, order_dependent = (
             improve_uniform_racks(specs, topics, members.index, is_heterogeneous, previous, targets),
             EMPTY_SLICES,
@@ -76,7 +80,7 @@ def _ranges(specs: GroupSpecs, topics: IntArray) -> PartitionSlices:
     member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     topic_position = _positions(topics, len(specs.topics))
     is_selected = topic_position[topic] >= 0
-    ranges = lay_out_ranges(
+    ranges = assign_server_ranges(
         member[is_selected],
         topic_position[topic[is_selected]],
         specs.members.assignment_order,
@@ -127,9 +131,9 @@ def _uniform(
                 specs, group_topics, members.take(specs.members.group[members.index] == group), ids, previous
             )
         )
-    runs, order_dependent = results[0][0].runs, results[0][1]
+    runs, order_dependent = results[0][0].slices, results[0][1]
     for targets, group_order_dependent in results[1:]:
-        runs, order_dependent = runs.concat(targets.runs), order_dependent.concat(group_order_dependent)
+        runs, order_dependent = runs.concat(targets.slices), order_dependent.concat(group_order_dependent)
     return TargetAssignments(runs, np.concatenate([targets.reason for targets, _ in results])), order_dependent
 
 
@@ -162,7 +166,7 @@ def _assign_homogeneous(
     )
     partitions = specs.topics.partitions[topic_order.index]
     num_owned = np.bincount(current.member, current.count, len(members.index)).astype(np.int64)
-    shares = MemberQuotas(group, num_owned, quotas(group, of_topic, partitions, num_owned), members.tie)
+    shares = MemberQuotas(group, num_owned, compute_quotas(group, of_topic, partitions, num_owned), members.tie)
     loses = (num_owned > shares.least)[current.member]
     kept_slices, losing = current.take(~loses), current.take(loses)
     losing, by_topic, by_partition = coordinator_previous_order(
@@ -182,13 +186,13 @@ def _assign_homogeneous(
     combined = kept_slices.concat(losing)
     current = combined.take(np.argsort(combined.member, kind="stable"))
     targets = assign_homogeneous(group, of_topic, partitions, current)
-    runs = _to_spec_indexes(targets.runs, members.index, topic_order.index)
-    open_partitions = hanging(
-        shares, of_topic, targets.free, losing, UnknownOrder(topic_order.tie, (by_topic, by_partition))
+    runs = _to_spec_indexes(targets.slices, members.index, topic_order.index)
+    open_partitions = order_dependent_partitions(
+        shares, of_topic, targets.unassigned, losing, UnknownOrder(topic_order.tie, (by_topic, by_partition))
     )
     # Partitions of a member that loses nothing do not depend on an order.
     unstable_slices = runs.take(
-        np.append(num_owned > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)]
+        np.append(num_owned > shares.least, True)[np.where(targets.is_new, -1, targets.slices.member)]
     )
     return TargetAssignments(runs, targets.reason), _intersect(
         unstable_slices, topic_order.index[open_partitions.topic], open_partitions.first
@@ -204,7 +208,7 @@ def _intersect(slices: PartitionSlices, topic: IntArray, partition: IntArray) ->
     match = np.minimum(np.searchsorted(keys, rows.partition_keys), len(keys) - 1)
     rows = rows.take(keys[match] == rows.partition_keys)
     zeros = np.zeros(len(rows), np.int64)
-    return as_runs(rows.member, rows.topic, rows.first, zeros, zeros.astype(bool))[0]
+    return to_slices(rows.member, rows.topic, rows.first, zeros, zeros.astype(bool))[0]
 
 
 def _assign_heterogeneous(
@@ -227,9 +231,9 @@ def _assign_heterogeneous(
     partitions, ranks = specs.topics.partitions[topics].tolist(), ids.topic_ids.rank[topics].tolist()
     ties = HeterogeneousTies(len(members.index), subscribers, partitions, ranks, current)
     targets = ties.assign()
-    runs = _to_spec_indexes(targets.runs, members.index, topics)
+    runs = _to_spec_indexes(targets.slices, members.index, topics)
     by_name = len(topics) > 0 and bool(ids.by_name[specs.topics.group[topics[0]]])
-    topic_position, partition = ties.hanging(members.tie.tolist(), ranks_known=not by_name)
+    topic_position, partition = ties.order_dependent_partitions(members.tie.tolist(), ranks_known=not by_name)
     return TargetAssignments(runs, targets.reason), _intersect(runs, topics[topic_position], partition)
 
 
@@ -255,7 +259,7 @@ def first_owners(specs: GroupSpecs, topics: IntArray, members: IntArray) -> Part
     fitting = -(-(specs.topics.partitions[owned.topic] - owned.first) // owned.step)
     owned = PartitionSlices(*owned.columns[:4], np.clip(fitting, 0, owned.count))
     owned = owned.take(owned.count > 0)
-    is_overlapping = np.isin(owned.topic, crossing_topics(owned))
+    is_overlapping = np.isin(owned.topic, find_overlapping_topics(owned))
     if not is_overlapping.any():
         return owned
     position = _positions(members, len(specs.members))
@@ -274,25 +278,25 @@ def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: Partition
     """
     owned, size = specs.owned, len(specs.topics)
     num_by_topic = (np.bincount(each.topic, each.count, size) for each in (owned, previous))
-    is_complete = np.equal(*num_by_topic)[targets.runs.topic]
-    incomplete = TargetAssignments(targets.runs.take(~is_complete), targets.reason[~is_complete])
-    slices, reason = targets.runs.take(is_complete), targets.reason[is_complete]
+    is_complete = np.equal(*num_by_topic)[targets.slices.topic]
+    incomplete = TargetAssignments(targets.slices.take(~is_complete), targets.reason[~is_complete])
+    slices, reason = targets.slices.take(is_complete), targets.reason[is_complete]
     is_single = slices.count == 1
     single, single_reason = slices.take(is_single), reason[is_single]
-    merged, single_reason, is_withheld = as_runs(
-        single.member, single.topic, single.first, single_reason, single_reason != STAYS
+    merged, single_reason, is_withheld = to_slices(
+        single.member, single.topic, single.first, single_reason, single_reason != KEPT
     )
     slices, reason = slices.take(~is_single).concat(merged), np.append(reason[~is_single], single_reason)
     assignments = GroupAssignments(
-        slices, reason, np.append(reason[: len(reason) - len(single_reason)] != STAYS, is_withheld), {}
+        slices, reason, np.append(reason[: len(reason) - len(single_reason)] != KEPT, is_withheld), {}
     )
-    return assignments.concat(withhold_owned(specs, incomplete)) if len(incomplete.runs) else assignments
+    return assignments.concat(withhold_owned(specs, incomplete)) if len(incomplete.slices) else assignments
 
 
 def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssignments:
     """Marks the partitions that other members still own, by lookup. Slices that stay with their owner are not
     expanded."""
-    slices, reason = targets.runs, targets.reason
+    slices, reason = targets.slices, targets.reason
     owned_slices = specs.owned
     is_kept = mask_from_indexes(match_equal_slices(slices, owned_slices)[0], len(slices))
     moving, moving_reason = slices.take(~is_kept), reason[~is_kept]
@@ -310,7 +314,7 @@ def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssign
     claim = starts[row_index] + row_numbers(row_index)
     is_own = owned.member[claim] == rows.member[row_index]
     withheld[row_index[is_own]] = False
-    moved, moving_reason, is_withheld = as_runs(rows.member, rows.topic, rows.first, moving_reason[row], withheld)
+    moved, moving_reason, is_withheld = to_slices(rows.member, rows.topic, rows.first, moving_reason[row], withheld)
     kept = slices.take(is_kept)
     return GroupAssignments(
         kept.concat(moved),

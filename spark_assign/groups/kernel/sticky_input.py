@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
-from spark_assign.groups.assignors.sticky.constrained import unowned
-from spark_assign.groups.assignors.sticky.ownership_conflicts import crossing_topics
+from spark_assign.groups.assignors.sticky.constrained import find_unowned
+from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
 from spark_assign.groups.assignors.sticky.plan_batch import StickyBatch
-from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
+from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups
 from spark_assign.groups.kernel.facts import OWNED_ORDER
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.java.key_index import Places
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
@@ -36,8 +36,8 @@ def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: ReleaseRules = 
     members, topics, topic_index = specs.members, specs.topics, specs.topics.with_metadata
     owned, is_known = _known(specs, specs.owned)
     nameless = topics.is_subscribed & (topics.partitions <= 0)
-    uses_owned_order = rules.keeps_as_told and not cooperative
-    hashed = rules.tells_by_hash and cooperative
+    uses_owned_order = rules.keeps_in_owned_order and not cooperative
+    hashed = rules.reports_in_hash_order and cooperative
     return StickyBatch(
         groups=StickyGroups(
             members.group,
@@ -47,20 +47,22 @@ def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: ReleaseRules = 
             cooperative,
             members.treeified,
         ),
-        claimed_in=_claimed_in(specs, cooperative, rules),
+        owned_generation=_claimed_in(specs, cooperative, rules),
         generation=members.generation,
-        claims=owned,
-        topic_class=topics.subscriber_set[topic_index],
+        owned=owned,
+        topic_subscriber_set=topics.subscriber_set[topic_index],
         topic_hash=string_hashes(specs.facts.topic_names.to_pylist())[topics.name[topic_index]],
-        other_classes=list(zip(topics.group[nameless].tolist(), topics.subscriber_set[nameless].tolist(), strict=True)),
-        classes=dict(enumerate(specs.subscriber_sets)),
-        rack=members.rack,
+        topics_without_metadata=list(
+            zip(topics.group[nameless].tolist(), topics.subscriber_set[nameless].tolist(), strict=True)
+        ),
+        subscriber_sets=dict(enumerate(specs.subscriber_sets)),
+        member_rack=members.rack,
         rack_sets=specs.rack_sets,
-        rack_set={
+        partition_rack_set={
             index: specs.rack_set[topic] for index, topic in enumerate(topic_index.tolist()) if topic in specs.rack_set
         },
-        told=_known(specs, read_owned_order(specs))[0] if uses_owned_order else EMPTY_SLICES,
-        gone=specs.owned.take(~is_known) if rules.general_only or hashed else EMPTY_SLICES,
+        owned_order=_known(specs, read_owned_order(specs))[0] if uses_owned_order else EMPTY_SLICES,
+        owned_without_metadata=specs.owned.take(~is_known) if rules.only_general or hashed else EMPTY_SLICES,
         rules=rules,
     )
 
@@ -76,7 +78,7 @@ def _known(specs: GroupSpecs, slices: PartitionSlices) -> tuple[PartitionSlices,
 def _claimed_in(specs: GroupSpecs, cooperative: bool, rules: ReleaseRules) -> IntArray:
     """Returns the generation of the claims of each member; -1 for none."""
     members = specs.members
-    if cooperative and rules.blind_to_generations:
+    if cooperative and rules.ignores_generations:
         return np.full(len(members), -1, np.int64)
     if not cooperative or rules.generation_in_user_data:
         return np.where(members.has_user_data, members.user_data_generation, members.generation)
@@ -97,10 +99,10 @@ def read_owned_order(specs: GroupSpecs) -> PartitionSlices:
     rows = rows[np.lexsort((facts.int_column("position")[rows], facts.member_index[rows], facts.group_index[rows]))]
     num_ids, num_topics = max(len(facts.member_id), 1), max(len(facts.topic_names), 1)
     group = spec_index[facts.group_index[rows]]
-    member = Places(members.group * num_ids + facts.member_index[members.row]).of(
+    member = KeyIndex(members.group * num_ids + facts.member_index[members.row]).lookup(
         group * num_ids + facts.member_index[rows]
     )
-    topic = Places(topics.group * num_topics + topics.name).of(group * num_topics + facts.topic_index[rows])
+    topic = KeyIndex(topics.group * num_topics + topics.name).lookup(group * num_topics + facts.topic_index[rows])
     partitions = facts.column("at", rows)
     partition = np.asarray(partitions.flatten().to_numpy(zero_copy_only=False), np.int64)
     row = np.repeat(
@@ -125,10 +127,10 @@ def in_owned_order(owned: PartitionSlices, ordered: PartitionSlices) -> tuple[In
     if not len(ordered) or not len(owned):
         return indexes, np.zeros(len(owned), bool)
     size = int(max(owned.member.max(), ordered.member.max())) + 1
-    keys = Places(ordered.partition_keys)
+    keys = KeyIndex(ordered.partition_keys)
     ordered_keys, owned_keys = (
-        keys.of(ordered.partition_keys) * size + ordered.member,
-        keys.of(owned.partition_keys) * size + owned.member,
+        keys.lookup(ordered.partition_keys) * size + ordered.member,
+        keys.lookup(owned.partition_keys) * size + owned.member,
     )
     order = np.argsort(ordered_keys, kind="stable")
     match = np.minimum(np.searchsorted(ordered_keys[order], owned_keys), len(ordered_keys) - 1)
@@ -188,10 +190,10 @@ def find_undisputed(specs: GroupSpecs, selected: BoolArray, counted_in: BoolArra
     num_members = np.bincount(members.group[counted_in], minlength=specs.num_groups)
     groups = selected.copy()
     groups[topics.group[topics.is_subscribed & (num_subscribers != num_members[topics.group])]] = False
-    groups[topics.group[crossing_topics(owned)]] = False
+    groups[topics.group[find_overlapping_topics(owned)]] = False
     owned = owned.take(groups[members.group[owned.member]])
     load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)
     partitions = np.where(known & groups[topics.group], topics.partitions, 0)
-    topic, partition = unowned(owned, partitions)
+    topic, partition = find_unowned(owned, partitions)
     order = np.lexsort((partition, topic))
     return UndisputedGroups(groups, owned, load, topic[order], partition[order])

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.facts import GROUP_LOAD, LOAD, LOAD_COLUMNS, IndexedFacts
-from spark_assign.java.key_index import Places
-from spark_assign.java.key_index import numbers as numbers_of
+from spark_assign.java.key_index import KeyIndex
+from spark_assign.java.key_index import to_int_array as numbers_of
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices
 
@@ -121,7 +121,7 @@ def _rows(
     size = max(len(facts.topic_names), 1)
     rows = facts.rows_by_kind[kind]
     rows = rows[(spec_index[facts.group_index[rows]] >= 0) & (facts.topic_index[rows] >= 0)]
-    topic = Places(topics.group * size + topics.name).of(
+    topic = KeyIndex(topics.group * size + topics.name).lookup(
         spec_index[facts.group_index[rows]] * size + facts.topic_index[rows]
     )
     return rows[topic >= 0], topic[topic >= 0]

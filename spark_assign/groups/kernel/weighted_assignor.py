@@ -15,12 +15,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.constrained import as_runs
+from spark_assign.groups.assignors.sticky.constrained import to_slices
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
-from spark_assign.groups.assignors.weighted.bounds import bounds, fill_loads
 from spark_assign.groups.assignors.weighted.plan import plan_weighted
-from spark_assign.groups.assignors.weighted.weighted_groups import WORDS, WeightedGroups
+from spark_assign.groups.assignors.weighted.weighted_groups import (
+    BOUND_STATUSES,
+    WeightedGroups,
+    compute_bounds,
+    fill_loads,
+)
 from spark_assign.groups.kernel.group_metrics import configured_value
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.server_assignors import first_owners, withhold_owned
@@ -41,11 +45,11 @@ def assign_weighted(specs: GroupSpecs, selected: BoolArray) -> GroupAssignments:
     result = plan_weighted(groups)
     has_owner = result.owner >= 0
     not_withheld = np.zeros(int(has_owner.sum()), bool)
-    runs, reason, _ = as_runs(
+    runs, reason, _ = to_slices(
         result.owner[has_owner], topic[has_owner], partition[has_owner], result.reason[has_owner], not_withheld
     )
     assignments = withhold_owned(specs, TargetAssignments(runs, reason))
-    statuses = {group: WORDS[result.word[group]] for group in np.unique(groups.group).tolist()}
+    statuses = {group: BOUND_STATUSES[result.status[group]] for group in np.unique(groups.partition_group).tolist()}
     return GroupAssignments(
         assignments.slices, assignments.reason, assignments.withheld, rejected, load_bound_status=statuses
     )
@@ -82,17 +86,17 @@ def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: Int
     subscribing = np.bincount(specs.members.group[specs.members.has_subscription], minlength=specs.num_groups)
     capacity = configured_value(specs, "capacity")
     total = np.bincount(group, load, specs.num_groups).astype(np.float64)
-    bound = bounds(total, subscribing, configured_value(specs, "load_bound"), capacity)
+    bound = compute_bounds(total, subscribing, configured_value(specs, "load_bound"), capacity)
     kind, eligible = _subscriber_sets(specs, topics)
     topic_kind = np.full(len(specs.topics), -1)
     topic_kind[topics] = kind
     return WeightedGroups(
         member_group=specs.members.group,
-        group=group,
+        partition_group=group,
         load=load,
         owner=_owners(specs, topics, topic),
-        kind=topic_kind[topic],
-        may=eligible,
+        eligible_set=topic_kind[topic],
+        eligible_sets=eligible,
         bound=bound,
         capacity=np.where(np.isnan(capacity), np.inf, capacity),
     )

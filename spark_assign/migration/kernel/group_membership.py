@@ -23,9 +23,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, LATEST_RULES, ReleaseRules, read_profile
-from spark_assign.groups.assignors.sticky.retained_partitions import in_order, told_by_hash
-from spark_assign.java.key_index import Places
+from spark_assign.groups.assignors.release_rules import (
+    CLIENT_ASSIGNORS,
+    LATEST_RULES,
+    ReleaseRules,
+    parse_release_assignor,
+)
+from spark_assign.groups.assignors.sticky.retained_partitions import hash_owned_order, sort_by_owned_order
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
@@ -179,7 +184,7 @@ class GroupMembership:
 
 def rules_of_release(release: str) -> ReleaseRules:
     """Returns the rules that the assignors of a release follow."""
-    profile = read_profile(f"{CLIENT_SIDE[-1]}@{release}")
+    profile = parse_release_assignor(f"{CLIENT_ASSIGNORS[-1]}@{release}")
     return LATEST_RULES if profile is None else profile[1]
 
 
@@ -187,7 +192,7 @@ def deciding_rules(release_assignor: str) -> tuple[str, object]:
     """Returns what distinguishes two `assignor@release` names: the assignor, and the rules that affect its result."""
     assignor, _, release = release_assignor.partition("@")
     rules = rules_of_release(release)
-    return assignor, {"roundrobin": None, "range": rules.racks}.get(assignor, rules)
+    return assignor, {"roundrobin": None, "range": rules.uses_racks}.get(assignor, rules)
 
 
 def is_eager(assignors: Assignors) -> bool:
@@ -208,7 +213,7 @@ def reported_generation(release: str, elected: str) -> tuple[int, int]:
     rules = rules_of_release(release)
     in_subscription = -1 if rules.generation_in_user_data else LAST_GENERATION
     if elected == COOPERATIVE:
-        return in_subscription, -1 if rules.blind_to_generations else LAST_GENERATION
+        return in_subscription, -1 if rules.ignores_generations else LAST_GENERATION
     return in_subscription, LAST_GENERATION if elected == "sticky" else -1
 
 
@@ -236,14 +241,14 @@ def next_owned_order(
         topic_hash: `String.hashCode` of each topic.
         num_members: the number of members.
     """
-    rows = in_order(assigned.expand(), told_by_hash(assigned, EMPTY_SLICES, topic_hash, num_members))
+    rows = sort_by_owned_order(assigned.expand(), hash_owned_order(assigned, EMPTY_SLICES, topic_hash, num_members))
     if not len(rows):
         return rows
     member_topic = np.append(0, np.cumsum((np.diff(rows.member) != 0) | (np.diff(rows.topic) != 0)))
-    partitions = Places(previous.partition_keys)
-    previous_key = partitions.of(previous.partition_keys) * num_members + previous.member
-    current_key = partitions.of(rows.partition_keys) * num_members + rows.member
-    current_key[partitions.of(rows.partition_keys) < 0] = -1
+    partitions = KeyIndex(previous.partition_keys)
+    previous_key = partitions.lookup(previous.partition_keys) * num_members + previous.member
+    current_key = partitions.lookup(rows.partition_keys) * num_members + rows.member
+    current_key[partitions.lookup(rows.partition_keys) < 0] = -1
     order = np.argsort(previous_key, kind="stable")
     match = np.minimum(np.searchsorted(previous_key[order], current_key), max(len(previous_key) - 1, 0))
     is_kept = np.zeros(len(rows), bool)

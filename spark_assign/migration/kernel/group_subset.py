@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.release_rules import LATEST_RULES, read_profile
-from spark_assign.groups.assignors.server.range import lay_out_ranges
-from spark_assign.groups.assignors.sticky.hash_map_order import walks
-from spark_assign.groups.assignors.sticky.sticky_types import STAYS
+from spark_assign.groups.assignors.release_rules import LATEST_RULES, parse_release_assignor
+from spark_assign.groups.assignors.server.range import assign_server_ranges
+from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, member_hash_orders
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS, IndexedFacts
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, MemberColumns, find_subscriber_sets
 from spark_assign.groups.kernel.range_roundrobin_fallback import assign_heterogeneous_round_robin, assign_ranges_by_rack
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.java.key_index import Names
+from spark_assign.java.key_index import NameIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers
@@ -62,7 +61,7 @@ def select_members(
         departed: what members that have left owned, likewise.
     """
     member_ids = pa.array([ids[member] for member in members.tolist()], pa.string())
-    id_index = Names(member_ids)
+    id_index = NameIndex(member_ids)
     order = np.lexsort((id_index.columns[0], specs.members.group[members]))
     members, member_ids, rank = members[order], member_ids.take(pa.array(order)), id_index.columns[0][order]
     groups = np.unique(specs.members.group[members])
@@ -141,13 +140,13 @@ def _member_columns(
 ) -> MemberColumns:
     parent, facts = specs.members, specs.facts
     group, rows = group_of[parent.group[members]], parent.row[members]
-    instance = Names(facts.column("group_instance_id", rows)).columns[0]
+    instance = NameIndex(facts.column("group_instance_id", rows)).columns[0]
     order = np.lexsort((rank, instance, instance < 0, group))
     assignment_order = np.empty(len(members), np.int64)
     assignment_order[order] = row_numbers(group[order])
     position = facts.int_column("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(member_ids.to_pylist()) if len(member_ids) else np.empty(0, np.int64)
-    hash_order, treeified = walks(hashes, fact_member[rows], group, np.lexsort((position, group)))
+    hash_order, treeified = member_hash_orders(hashes, fact_member[rows], group, np.lexsort((position, group)))
     return MemberColumns(
         group=group,
         row=rows,
@@ -177,16 +176,16 @@ def _topic_columns(specs: GroupSpecs, topics: IntArray, group_of: IntArray, pair
 
 def assign_without_spark(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
     """Assigns the selected groups with one of Kafka's assignors, optionally of a release, without rows of Spark."""
-    name, rules = read_profile(assignor) or (assignor, LATEST_RULES)
+    name, rules = parse_release_assignor(assignor) or (assignor, LATEST_RULES)
     if name not in WINDOW_ASSIGNORS:
         return assign(specs, assignor, selected, {})
     slices = _assign_ranges(specs) if name == "range" else _assign_round_robin(specs)
     runs = slices.take(selected[specs.members.group[slices.member]])
     if name == "roundrobin":
         runs = assign_heterogeneous_round_robin(specs, selected, runs)
-    elif rules.racks:
+    elif rules.uses_racks:
         runs = assign_ranges_by_rack(specs, selected, runs)
-    return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
+    return GroupAssignments(runs, np.full(len(runs), KEPT), np.zeros(len(runs), bool), {})
 
 
 def _assign_ranges(specs: GroupSpecs) -> PartitionSlices:
@@ -194,7 +193,7 @@ def _assign_ranges(specs: GroupSpecs) -> PartitionSlices:
     member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     exists = specs.topics.partitions[topic] > 0
     partitions = np.maximum(specs.topics.partitions, 0)
-    return lay_out_ranges(member[exists], topic[exists], specs.members.assignment_order, partitions)
+    return assign_server_ranges(member[exists], topic[exists], specs.members.assignment_order, partitions)
 
 
 def _assign_round_robin(specs: GroupSpecs) -> PartitionSlices:

@@ -269,7 +269,7 @@ class _UpgradingGroups(RestartingGroups):
             ],
             bool,
         )
-        reports_rack = np.array([rules_of_release(config.release).racks for config in configs], bool)
+        reports_rack = np.array([rules_of_release(config.release).uses_racks for config in configs], bool)
         reported_members = replace(
             members,
             generation=self.generation[subset.members],
@@ -343,7 +343,7 @@ class _UpgradingGroups(RestartingGroups):
 def _uses_owned_order(path: UpgradePath | None) -> bool:
     """Checks whether a leader on the path uses the order in which members report their partitions."""
     return path is not None and any(
-        rules_of_release(config.release).keeps_as_told for config in (path.current, *path.bounces)
+        rules_of_release(config.release).keeps_in_owned_order for config in (path.current, *path.bounces)
     )
 
 

@@ -236,13 +236,13 @@ class _UpgradeResult:
             "static_members": self.num_static[group],
             "partitions": self.num_partitions[group],
             "to_release": candidate.to,
-            "to_rules": rules_of_release(candidate.to).line,
+            "to_rules": rules_of_release(candidate.to).release_line,
         }
         if unknown_reason is not None:
             return row | {"verdict": unknown_verdict, "note": unknown_reason}
         row |= {
             "from_release": candidate.release,
-            "from_rules": rules_of_release(str(candidate.release)).line,
+            "from_rules": rules_of_release(str(candidate.release)).release_line,
             "to_assignor": candidate.to_assignor or candidate.assignor,
         }
         steps, is_complete = self.upgrade.steps[group], bool(self.upgrade.is_complete[group])
@@ -295,7 +295,7 @@ class _UpgradeResult:
                 "leader_release": step.leader_release,
                 "leader_changed": step.leader_changed,
                 "assignor": step.elected,
-                "rules": rules_of_release(step.leader_release).line,
+                "rules": rules_of_release(step.leader_release).release_line,
                 **_step_costs(step),
                 "action": describe_step(candidate, step),
             }

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, read_profile
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import (
     NOT_THERE,
     ROLLING,
@@ -141,7 +141,7 @@ class UpgradeCandidate:
     def release(self) -> str | None:
         """The release of its members now: the newest one of a range; `None` if unknown."""
         match = _NEWEST_RELEASE.fullmatch(self.releases or "")
-        if match is None or read_profile(f"{CLIENT_SIDE[0]}@{match[1]}") is None:
+        if match is None or parse_release_assignor(f"{CLIENT_ASSIGNORS[0]}@{match[1]}") is None:
             return None
         return match[1]
 
@@ -163,7 +163,7 @@ class UpgradeCandidate:
         current, new = rules_of_release(str(self.release)), rules_of_release(self.to)
         if self.assignor == "roundrobin":
             return True
-        return current.racks == new.racks if self.assignor == "range" else current == new
+        return current.uses_racks == new.uses_racks if self.assignor == "range" else current == new
 
     @property
     def assignor_lists(self) -> tuple[Assignors, ...]:
@@ -182,9 +182,9 @@ class UpgradeCandidate:
 
 def explain_unknown(candidate: UpgradeCandidate) -> str | None:
     """Returns the reason why a group can't be analyzed; `None` if it can."""
-    if candidate.assignor not in CLIENT_SIDE:
+    if candidate.assignor not in CLIENT_ASSIGNORS:
         runs = "What it runs with is not known" if candidate.assignor is None else f"It runs with {candidate.assignor}"
-        return f"{runs}: only {', '.join(CLIENT_SIDE)} are known by release."
+        return f"{runs}: only {', '.join(CLIENT_ASSIGNORS)} are known by release."
     if candidate.library is None:
         return "Who leads it is not known; say so: --clients 'GROUP=Java@2.8'."
     if candidate.library != "Java":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import find_rule_source
 from spark_assign.report.formatting import NONE, cell, count, number, ratio, share
 from spark_assign.report.html import drawings
@@ -297,7 +297,7 @@ def _now(advice: Row) -> str:
 
 def _oddities(row: Row) -> list[str]:
     """What is odd about a group, in words."""
-    by_broker = row["assignor"] in SERVER_SIDE
+    by_broker = row["assignor"] in SERVER_ASSIGNORS
     withheld = f"{number(row['withheld'])} wait {'until they are given up' if by_broker else 'for the next round'}"
     given_up = [f"{number(row['revoked'])} given up"] if row["revoked"] != row["moved"] else []
     said = {

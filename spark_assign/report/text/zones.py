@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.replica_moves import REORDER
 from spark_assign.advice.kernel.zones import CLIENT_SIDE
-from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.report.formatting import NONE, count, number, rejected_lines
 from spark_assign.report.text.text_table import aligned
 from spark_assign.spark.progress import progress
@@ -126,7 +126,7 @@ def ways_in_words(rows: Sequence[Row]) -> str:
     Args:
         rows: of `Zones.zones`, all of each group.
     """
-    order = {name: at for at, name in enumerate((CURRENT, *CLIENT_SIDE, *SERVER_SIDE))}
+    order = {name: at for at, name in enumerate((CURRENT, *CLIENT_SIDE, *SERVER_ASSIGNORS))}
     rows = sorted(rows, key=lambda row: (order[row["assignor"]], row["follower_fetching"]))
     lines: list[str] = []
     for name in sorted({name_of(row) for row in rows}):

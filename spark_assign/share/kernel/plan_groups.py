@@ -32,7 +32,7 @@ from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
 from spark_assign.groups.kernel.plan_groups import group_key_columns
 from spark_assign.groups.kernel.tagged_rows import tagged
-from spark_assign.java.key_index import named
+from spark_assign.java.key_index import take_names
 from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -125,7 +125,7 @@ def _assign(
 def _slice_rows(specs: GroupSpecs, slices: PartitionSlices, member_ids: pa.Array) -> pa.Table:
     """Returns slices with names; their members index into `member_ids`."""
     names = group_key_columns(specs, specs.topics.group[slices.topic])
-    names |= {"member_id": named(member_ids, slices.member), "topic": named(specs.topic, slices.topic)}
+    names |= {"member_id": take_names(member_ids, slices.member), "topic": take_names(specs.topic, slices.topic)}
     return pa.table(names | {name: pa.array(getattr(slices, name)) for name in ("first", "step", "count")})
 
 

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.java.compute_if_absent import capacities_for, computed_order
+from spark_assign.java.compute_if_absent import capacities_for, compute_if_absent_order
 from spark_assign.java.hash_map import HashTable, table_order, treeified_groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges
@@ -158,7 +158,7 @@ def _treeified_set_order(pools: PartitionPools, rows: IntArray, reason: IntArray
     calls = pools.member[pools.previous_member[pool_rows]]
     indexes = np.arange(int(calls.max()) + 1)
     capacities = capacities_for(pools.num_subscribers[[pool]])
-    members = computed_order(calls, np.zeros(len(calls), np.int64), indexes, indexes, capacities)
+    members = compute_if_absent_order(calls, np.zeros(len(calls), np.int64), indexes, indexes, capacities)
     member_row = dict(zip(pools.member[pools.previous_member[rows]].tolist(), rows.tolist(), strict=True))
     table: HashTable[int] = HashTable(rank=int)
     for member in member_row:
@@ -166,7 +166,7 @@ def _treeified_set_order(pools: PartitionPools, rows: IntArray, reason: IntArray
     removed = [member for member in members.tolist() if member in member_row and reason[member_row[member]] != KEPT]
     for member in removed:
         table.remove(member)
-    return np.array([member_row[member] for member in (*removed, *table.walk())], np.int64)
+    return np.array([member_row[member] for member in (*removed, *table.iteration_order())], np.int64)
 
 
 def _assign_remaining_partitions(pools: PartitionPools, reason: IntArray) -> PoolAssignment:
@@ -253,7 +253,7 @@ def _partition_map_order(pools: PartitionPools) -> IntArray:
         np.bincount(pools.pool_of_partition[pools.assignable], minlength=len(pools.desired_sharing))
     )
     pool = pools.pool_of_partition[calls]
-    return computed_order(calls, pool, pools.partition_hash, pools.partition_rank, capacities)
+    return compute_if_absent_order(calls, pool, pools.partition_hash, pools.partition_rank, capacities)
 
 
 def _find_owners(pools: PartitionPools, kept: BoolArray, selected: BoolArray) -> dict[int, set[int]]:

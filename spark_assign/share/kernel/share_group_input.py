@@ -17,7 +17,7 @@ from spark_assign.groups.kernel.facts import INITIALIZED, find_owned
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.sticky_input import in_owned_order, read_owned_order
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.java.key_index import Places
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import expand_slices
@@ -132,7 +132,7 @@ def _find_assignable(specs: GroupSpecs, selected: BoolArray) -> tuple[IntArray, 
         return topic, partition
     lists_initialized = np.zeros(facts.num_groups, bool)
     lists_initialized[facts.group_index[rows]] = True
-    row_topic = _topic_places(specs).of(_topic_key(specs, rows))
+    row_topic = _topic_places(specs).lookup(_topic_key(specs, rows))
     rows, row_topic = rows[row_topic >= 0], row_topic[row_topic >= 0]
     row, number = expand_slices(*(facts.int_column(name, 0)[rows] for name in ("first", "step", "count")))
     assignable = np.isin(topic << PARTITION_BITS | partition, row_topic[row] << PARTITION_BITS | number)
@@ -171,15 +171,15 @@ def _find_owned_without_partitions(specs: GroupSpecs) -> tuple[IntArray, IntArra
     rows = np.unique(slices.row[slices.count == 0])
     num_names = max(len(facts.member_id), 1)
     group = specs.fact_group_index[specs.members.group]
-    members = Places(group * num_names + facts.member_index[specs.members.row])
-    member = members.of(facts.group_index[rows] * num_names + facts.member_index[rows])
-    return member, _topic_places(specs).of(_topic_key(specs, rows))
+    members = KeyIndex(group * num_names + facts.member_index[specs.members.row])
+    member = members.lookup(facts.group_index[rows] * num_names + facts.member_index[rows])
+    return member, _topic_places(specs).lookup(_topic_key(specs, rows))
 
 
-def _topic_places(specs: GroupSpecs) -> Places:
+def _topic_places(specs: GroupSpecs) -> KeyIndex:
     """Returns the lookup from `_topic_key` to topics of the specs."""
     num_names = max(len(specs.facts.topic_names), 1)
-    return Places(specs.fact_group_index[specs.topics.group] * num_names + specs.topics.name)
+    return KeyIndex(specs.fact_group_index[specs.topics.group] * num_names + specs.topics.name)
 
 
 def _topic_key(specs: GroupSpecs, rows: IntArray) -> IntArray:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from spark_assign.java.hash_map import HashTable, text_walk
+from spark_assign.java.hash_map import HashTable, texts_in_table_order
 from spark_assign.simulation.kernel.classic_group_member import (
     VALID_PREVIOUS_STATES,
     ClassicGroupMember,
@@ -164,7 +164,7 @@ class ClassicGroup:
 
     def all_members(self) -> list[ClassicGroupMember]:
         """The members in Java's order, in which the leader is told of them."""
-        return [self.members[member_id] for member_id in self._order.walk()]
+        return [self.members[member_id] for member_id in self._order.iteration_order()]
 
     def _put(self, member: ClassicGroupMember) -> None:
         """Kafka's `put`: one with an id that is there takes its place, in the order as well."""
@@ -224,10 +224,10 @@ class ClassicGroup:
     def not_yet_rejoined_dynamic_members(self) -> list[ClassicGroupMember]:
         """Those of them without an instance id, in the order in which the coordinator takes them out."""
         ids = [member.member_id for member in self.not_yet_rejoined_members()]
-        if self._order.treed:  # only there the order matters: Kafka collects them in one hash map, then in another
+        if self._order.treeified:  # only there the order matters: Kafka collects them in one hash map, then in another
             missing = set(ids)
-            ids = text_walk([each for each in self._order.walk() if each in missing])
-            ids = text_walk([each for each in ids if not self.members[each].is_static_member])
+            ids = texts_in_table_order([each for each in self._order.iteration_order() if each in missing])
+            ids = texts_in_table_order([each for each in ids if not self.members[each].is_static_member])
         return [self.members[each] for each in ids if not self.members[each].is_static_member]
 
     def rebalance_timeout_ms(self) -> int:

@@ -142,7 +142,7 @@ def select(
     for member in in_java_order():
         name = vote(member, candidates)
         table.add(name, string_hash(name))
-    return next(name for name in table.walk() if name in tied)
+    return next(name for name in table.iteration_order() if name in tied)
 
 
 def vote(protocols: Sequence[str], candidates: Collection[str]) -> str:

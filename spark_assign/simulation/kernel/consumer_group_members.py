@@ -8,7 +8,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 
-from spark_assign.groups.assignors.server.hash_iteration import CoordinatorTable, map_capacity, power_of_two, walk
+from spark_assign.groups.assignors.server.coordinator_hash_order import (
+    CoordinatorTable,
+    iteration_order,
+    map_capacity,
+    power_of_two,
+)
 from spark_assign.java.hash_map import java_key, string_hash
 from spark_assign.simulation.kernel.target_assignment import NOTHING, TargetAssignment
 
@@ -234,7 +239,7 @@ class ConsumerGroupMembers:
 
     def walk(self) -> list[str]:
         """The members' ids in the order of the coordinator's table."""
-        return self._order.walk()
+        return self._order.iteration_order()
 
     def put(self, member: ConsumerGroupMember) -> None:
         """A member as it is now (`updateMember`)."""
@@ -308,7 +313,7 @@ class ConsumerGroupMembers:
 
     def preferred_assignor(self) -> str | None:
         """The one that most members prefer; among equals the first of the coordinator's table."""
-        return max(self._preferred_order.walk(), key=self.preferred.__getitem__, default=None)
+        return max(self._preferred_order.iteration_order(), key=self.preferred.__getitem__, default=None)
 
     def preferred_assignor_after(self, before: str | None, after: str | None) -> str | None:
         """The same, once a member that preferred one prefers another; among equals the first of a hash map.
@@ -316,7 +321,7 @@ class ConsumerGroupMembers:
         Kafka copies its table for it: the map begins as small as can be, and a name that is new comes first in its
         bucket.
         """
-        chain, counts = list(self._preferred_order.walk()), dict(self.preferred)
+        chain, counts = list(self._preferred_order.iteration_order()), dict(self.preferred)
         capacity = power_of_two(len(chain) * 4 // 3 + 1) if chain else 16
         if before is not None:
             counts[before] -= 1
@@ -327,7 +332,7 @@ class ConsumerGroupMembers:
             if after not in chain:
                 capacity = max(capacity, map_capacity(len(chain), capacity))
                 chain.insert(0, after)
-        walked = walk(chain, [string_hash(name) for name in chain], capacity, java_key)
+        walked = iteration_order(chain, [string_hash(name) for name in chain], capacity, java_key)
         return max(walked, key=counts.__getitem__, default=None)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.rack_aware_range import RackTopic, lay_topics
+from spark_assign.groups.assignors.rack_aware_range import RackTopic, assign_rack_aware_topics
 from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.round_robin_offset import round_robin_start
@@ -145,7 +145,9 @@ def _by_rack(table: RequestTable, lines: _Lines, begin: int, end: int) -> dict[i
         RackTopic(row, int(lines.of_topic[row]), int(table.partitions[row]), layout(ask, int(table.topic[row])))
         for row in range(begin, end)
     ]
-    return lay_topics(asked, {line: _racks(table, lines, line) for line in {each.line for each in asked}})
+    return assign_rack_aware_topics(
+        asked, {line: _racks(table, lines, line) for line in {each.subscriber_list for each in asked}}
+    )
 
 
 def _racks(table: RequestTable, lines: _Lines, line: int) -> list[str | None]:

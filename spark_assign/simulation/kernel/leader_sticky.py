@@ -11,9 +11,8 @@ from itertools import chain
 import numpy as np
 
 from spark_assign.groups.assignors.rack_aware_range import racks_matter
-from spark_assign.groups.assignors.sticky.hash_map_order import walks
 from spark_assign.groups.assignors.sticky.plan_batch import StickyBatch, plan_batch
-from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
+from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups, member_hash_orders
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, compress_sorted
 from spark_assign.numeric.segmented_arrays import starts_new_key
@@ -45,9 +44,9 @@ def _assign(asks: Sequence[AssignmentRequest], *, cooperative: bool) -> list[Ass
     table = read_asks(asks)
     by_id = _by_id(table)
     decided = plan_batch(_batch(table, by_id, cooperative))
-    rows = decided.runs.take(~decided.withheld).expand()
+    rows = decided.slices.take(~decided.withheld).expand()
     codes = table.topic[rows.topic] << CODE_BITS | rows.first
-    return answer(table, by_id[rows.member], codes, decided.refused)
+    return answer(table, by_id[rows.member], codes, decided.rejected)
 
 
 def _by_id(table: RequestTable) -> IntArray:
@@ -65,28 +64,28 @@ def _batch(table: RequestTable, by_id: IntArray, cooperative: bool) -> StickyBat
     member_ask = np.repeat(np.arange(len(table.asks)), table.sizes)
     # Members are put into the leader's `HashMap` as the coordinator lists them.
     hashes = np.fromiter((each.hash for each in table.members), np.int64, size)
-    walk, treeified = walks(hashes[by_id], np.arange(size), member_ask, number)
+    walk, treeified = member_hash_orders(hashes[by_id], np.arange(size), member_ask, number)
     generation, claimed_in = _generations(table, cooperative)
     rack, rack_sets, rack_set = _racks(table)
     return StickyBatch(
         groups=StickyGroups(
             member_group=member_ask,  # sorted by ask either way
-            walk=walk,
+            hash_order=walk,
             topic_group=table.topic_ask,
             partitions=table.partitions,
             cooperative=cooperative,
             treeified=treeified,
         ),
-        claimed_in=claimed_in[by_id],
+        owned_generation=claimed_in[by_id],
         generation=generation[by_id],
-        claims=_claims(table, number, member_ask),
-        topic_class=table.topic_class,
+        owned=_claims(table, number, member_ask),
+        topic_subscriber_set=table.topic_class,
         topic_hash=_topic_hashes(table),
-        other_classes=table.without_metadata,
-        classes={each: np.sort(number[members]) for each, members in enumerate(table.classes)},
-        rack=rack[by_id],
+        topics_without_metadata=table.without_metadata,
+        subscriber_sets={each: np.sort(number[members]) for each, members in enumerate(table.classes)},
+        member_rack=rack[by_id],
         rack_sets=rack_sets,
-        rack_set=rack_set,
+        partition_rack_set=rack_set,
     )
 
 

@@ -138,13 +138,13 @@ class SimulationInput:
         """
         of_name = {row["topic"]: row.get("topic_id") for row in self.rows[TOPIC]}
         ids = read_topic_ids([of_name.get(name) for name in names])
-        for name, fine in zip(names, ids.fine.tolist(), strict=True):
+        for name, fine in zip(names, ids.is_valid.tolist(), strict=True):
             if not fine and of_name.get(name) is not None:
                 said = f"topics: topic_id {of_name[name]!r} of {name} is no id. Kafka prints one as 22 characters"
                 raise InvalidGroupError("bad-topic-id", said)
         if not all(of_name.values()):
             return [(number, number) for number in range(len(names))]
-        known = zip(ids.fine.tolist(), ids.hash.tolist(), ids.rank.tolist(), strict=True)
+        known = zip(ids.is_valid.tolist(), ids.hash.tolist(), ids.rank.tolist(), strict=True)
         return [(hash_, rank) if fine else (at, len(names) + at) for at, (fine, hash_, rank) in enumerate(known)]
 
     def _timing(self, defaults: Timing) -> Timing:

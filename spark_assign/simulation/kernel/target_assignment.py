@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_assign.groups.assignors.server.hash_iteration import map_capacity, power_of_two, set_capacity, walk
+from spark_assign.groups.assignors.server.coordinator_hash_order import (
+    iteration_order,
+    map_capacity,
+    power_of_two,
+    set_capacity,
+)
 from spark_assign.java.hash_map import java_key, string_hash
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS
 
@@ -89,7 +94,7 @@ class TopicsImage:
 
     def name_walk(self, names: Sequence[str]) -> list[Topic]:
         """The same of names, each once, in the order in which they are put into the set."""
-        walked = walk(names, [string_hash(name) for name in names], set_capacity(len(names)), java_key)
+        walked = iteration_order(names, [string_hash(name) for name in names], set_capacity(len(names)), java_key)
         return [self.by_name[name] for name in walked if name in self.by_name]
 
 
@@ -101,7 +106,7 @@ def id_walk(topics: Sequence[Topic], names: int) -> list[Topic]:
         names: how many it is made for; those without metadata count.
     """
     capacity = set_capacity(names)
-    return walk(topics, [topic.id_hash for topic in topics], capacity, lambda topic: topic.id_rank)
+    return iteration_order(topics, [topic.id_hash for topic in topics], capacity, lambda topic: topic.id_rank)
 
 
 _PARTITION = (1 << CODE_BITS) - 1
@@ -269,7 +274,7 @@ def fresh(
     codes: list[int] = []
     for topic in read:
         some = of_topic[topic]
-        codes += [topic << CODE_BITS | each for each in walk(some, some, set_capacity(len(some)))]
+        codes += [topic << CODE_BITS | each for each in iteration_order(some, some, set_capacity(len(some)))]
     return TargetAssignment.of(codes, read)
 
 
@@ -278,7 +283,7 @@ def _topic_walk(
 ) -> list[int]:
     """Topics put into a map by their ids."""
     hashes = [by_number[each].id_hash for each in numbers]
-    return walk(numbers, hashes, capacity, lambda each: by_number[each].id_rank, begins)
+    return iteration_order(numbers, hashes, capacity, lambda each: by_number[each].id_rank, begins)
 
 
 def _read_back(written: Sequence[int], by_number: Mapping[int, Topic]) -> list[int]:
@@ -291,5 +296,5 @@ def _partition_walk(partitions: list[int], capacity: int) -> list[int]:
     least = set_capacity(len(partitions))
     if max(partitions) < least:  # each in a bucket of its own, however they are put in
         return sorted(partitions)
-    written = walk(partitions, partitions, capacity)
-    return walk(written, written, least)
+    written = iteration_order(partitions, partitions, capacity)
+    return iteration_order(written, written, least)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
-from spark_assign.groups.assignors.server.hash_iteration import map_capacity, walk
-from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, trade
-from spark_assign.groups.assignors.server.homogeneous import quotas
-from spark_assign.groups.assignors.server.range import lay_out_ranges
+from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
+from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, rebalance
+from spark_assign.groups.assignors.server.homogeneous import compute_quotas
+from spark_assign.groups.assignors.server.range import assign_server_ranges
 from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -72,7 +72,7 @@ class TargetAssignmentBuilder:
         by_id = self.members.by_id
         members: list[MemberSubscriptionAndAssignment] = []
         hashes = [by_id[each].hash_code for each in seen]
-        for each in walk(seen, hashes, capacity, java_key, map_capacity(0)):
+        for each in iteration_order(seen, hashes, capacity, java_key, map_capacity(0)):
             member, target = by_id[each], self.members.target(each)
             names = len(self.regexes.united(member.names, member.regex))
             topics = self._topic_walk(member, sent if each == mine else None)
@@ -142,7 +142,7 @@ def _alike(asks: Sequence[TargetRequest]) -> list[TargetResponse]:
     number = np.arange(len(asks))
     partitions = np.array([topic.partitions for ask in asks for topic in ask.topics])
     had = np.array([len(each) for walk in walks for each in walk])
-    quota = quotas(np.repeat(number, sizes), np.repeat(number, topics), partitions, had).tolist()
+    quota = compute_quotas(np.repeat(number, sizes), np.repeat(number, topics), partitions, had).tolist()
     ends = np.cumsum(sizes).tolist()
     begins = [0, *ends]
     return [
@@ -195,7 +195,7 @@ def _mixed(ask: TargetRequest) -> TargetResponse:
         loads.append(len(kept))
         left = member.target.codes.difference(kept) if len(kept) < len(member.target.walk) else ()
         changes.append([(each, False) for each in left])
-    for place, partition, from_member, to_member in trade(
+    for place, partition, from_member, to_member in rebalance(
         owners, loads, subscribers, [topic.id_rank for topic in ask.topics]
     ):
         each = ask.topics[place].number << CODE_BITS | partition
@@ -233,7 +233,7 @@ def _ranges(asks: Sequence[TargetRequest]) -> list[TargetResponse]:
         partitions += [topic.partitions for topic in ask.topics]
         numbers += [topic.number for topic in ask.topics]
     columns = [np.array(each, np.int64) for each in (of_member, of_topic, served, partitions)]
-    assigned = _codes(lay_out_ranges(*columns).expand(), np.array(numbers, np.int64), len(served))
+    assigned = _codes(assign_server_ranges(*columns).expand(), np.array(numbers, np.int64), len(served))
     answers, begin = [], 0
     for ask in asks:
         answers.append(_in_request_order(ask, assigned[begin : begin + len(ask.members)]))

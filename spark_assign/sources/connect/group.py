@@ -133,7 +133,7 @@ def described(group: Any) -> ConnectGroup | Exception:
         return error
     # The leader fills one map from the coordinator's list, and a second one from that; the second is what it walks.
     by_id = {worker.member_id: worker for worker in workers}
-    order = java_hash.text_walk(java_hash.text_walk(list(by_id)))
+    order = java_hash.texts_in_table_order(java_hash.texts_in_table_order(list(by_id)))
     return ConnectGroup(
         group.group_id,
         group.group_state,

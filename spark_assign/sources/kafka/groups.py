@@ -18,7 +18,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.groups.kernel import leader_rules as leader_fingerprint
-from spark_assign.java.hash_map import text_walk
+from spark_assign.java.hash_map import texts_in_table_order
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import group_description
@@ -332,7 +332,7 @@ def _as_told(given: TopicPartitions, assignor: str) -> TopicPartitions:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in given:
         by_topic.setdefault(topic, []).append(partition)
-    return tuple((topic, partition) for topic in text_walk(list(by_topic)) for partition in by_topic[topic])
+    return tuple((topic, partition) for topic in texts_in_table_order(list(by_topic)) for partition in by_topic[topic])
 
 
 def _kip848(group: Any, topics: Collection[str]) -> GroupDescription | Exception:

@@ -135,7 +135,7 @@ def _add(rows: SnapshotRows, readings: Sequence[OffsetReading], recreated: Colle
     keys = sorted(readings[0].ends)
     same = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
     written = rates.rates(*_matrix([map(reading.ends.get, keys) for reading in readings], len(keys)))
-    grown = rates.growth(*_matrix([map(reading.sizes.get, keys) for reading in readings], len(keys)))
+    grown = rates.growth_rates(*_matrix([map(reading.sizes.get, keys) for reading in readings], len(keys)))
     told = (_known(each, same) for each in (written.mean, written.stddev, grown))
     for (topic, partition), mean, stddev, grew in zip(keys, *told, strict=True):
         rows.add("loads", topic=topic, partition=partition, in_rate=mean, in_rate_stddev=stddev, bytes=grew)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import table_slots
-from spark_assign.java.compute_if_absent import computed_order
+from spark_assign.java.compute_if_absent import compute_if_absent_order
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes, text_order, text_ranks
 
 
@@ -45,12 +45,12 @@ def process_order(processes: Sequence[str], *, release_4_3: bool = False) -> lis
         table: HashTable[str] = HashTable(capacity)
         for process in processes:
             table.add(process, string_hash(process))
-        return table.walk()
+        return table.iteration_order()
     names = list(dict.fromkeys(processes))
     number = {name: at for at, name in enumerate(names)}
     calls = np.array([number[process] for process in processes], np.int64)
     one = np.zeros(len(calls), np.int64)
-    walk = computed_order(calls, one, string_hashes(names), text_ranks(names), np.array([capacity]))
+    walk = compute_if_absent_order(calls, one, string_hashes(names), text_ranks(names), np.array([capacity]))
     return [names[at] for at in walk.tolist()]
 
 

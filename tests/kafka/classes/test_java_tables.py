@@ -14,4 +14,4 @@ def test_tables_walk_as_java_walks_them(kafka_jars: str, seed: int) -> None:
     rows = java_tables.walked_by_java(java_tables.tables(seed, 600), kafka_jars)
     different = [row for row in rows if java_tables.walked_by_us(row) != row["walk"]]
     assert not different, f"{len(different)} differ: {different[0]}"
-    assert sum(java_tables.filled(row).treed for row in rows) > 100
+    assert sum(java_tables.filled(row).treeified for row in rows) > 100

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE
-from spark_assign.java.hash_map import text_walk
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.java.hash_map import texts_in_table_order
 from tests.golden import sticky_kernel, tables, vectors
 from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row
@@ -46,7 +46,7 @@ def _answered(asked: Sequence[Row], assignor: str, kafka_jars: str) -> tuple[lis
 def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str, seed: int) -> None:
     """Groups of every kind and of every client-side assignor in one Spark call."""
     asked: list[Row] = []
-    for assignor in CLIENT_SIDE:
+    for assignor in CLIENT_ASSIGNORS:
         small = 100 if assignor in random_groups.STICKY else 150
         drawn = list(random_groups.groups(assignor, seed, small=small, mid_size=MID_SIZE))
         ending, _ = live_assignors.that_end(drawn, assignor) if assignor in random_groups.STICKY else (drawn, None)
@@ -91,8 +91,8 @@ def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str, seed: in
     asked = list(random_groups.treeified(assignor, seed, TREEIFIED))
     rows, answer = _answered(asked, assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
-    walks = [text_walk([member["id"] for member in row["members"]]) for row in rows]
-    assert sum(text_walk(walk) != walk for walk in walks) > 0.6 * TREEIFIED
+    walks = [texts_in_table_order([member["id"] for member in row["members"]]) for row in rows]
+    assert sum(texts_in_table_order(walk) != walk for walk in walks) > 0.6 * TREEIFIED
 
 
 @pytest.mark.parametrize("release", maven.OLDER_CLIENTS)

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, LINES, read_profile
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, RELEASE_LINES, parse_release_assignor
 from tests import seeds
 from tests.golden import tables, vectors
 from tests.golden.sticky_kernel import Answer
@@ -58,14 +58,14 @@ def _answers(release: str) -> list[Row]:
     """What the release answers for each assignor, asked in one JVM."""
     with fetched.or_skipped():
         class_path = maven.clients_classpath(release)
-    asked = [row for assignor in CLIENT_SIDE for row in _asked(release, assignor)[0]]
+    asked = [row for assignor in CLIENT_ASSIGNORS for row in _asked(release, assignor)[0]]
     return live_assignors.answered(asked, class_path)
 
 
 def test_every_boundary_is_crossed() -> None:
     """The releases of the full run are of all lines, and each line's first and last release is among them, or of it."""
-    asked = [read_profile(f"sticky@{release}") for release in GROUPS]
-    assert {profile[1].line for profile in asked if profile} == {rules.line for _, rules in LINES.values()}
+    asked = [parse_release_assignor(f"sticky@{release}") for release in GROUPS]
+    assert {profile[1].line for profile in asked if profile} == {rules.line for _, rules in RELEASE_LINES.values()}
     assert {"2.5.0", "2.5.1", "2.8.0", "2.8.1", "3.4.0", "3.4.1", "3.5.1", "3.5.2", "3.7.0", "3.7.1"} <= set(GROUPS)
 
 

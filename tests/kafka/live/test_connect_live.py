@@ -283,7 +283,7 @@ class Forecast:
 def _with_newcomer(tables: Tables, member_id: str) -> list[str]:
     """Worker ids in the order of a HashMap into which the newcomer is put last."""
     ids = [row["worker_id"] for row in sorted(tables["workers"], key=lambda row: row["position"])] + [member_id]
-    return java_hash.text_walk(java_hash.text_walk(ids))
+    return java_hash.texts_in_table_order(java_hash.texts_in_table_order(ids))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.groups.assignors.release_rules import led_by
+from spark_assign.groups.assignors.release_rules import assignor_of_leader
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
@@ -63,7 +63,7 @@ def _rows(broker: Cluster, of: dict[str, int]) -> dict[str, Row]:
     rows = {}
     for group in tables["groups"]:
         if group["group_id"] in of:
-            assignor = led_by(group["assignor"], group["client_library"], group["client_version"])
+            assignor = assignor_of_leader(group["assignor"], group["client_library"], group["client_version"])
             rows[group["group_id"]] = {"case": group["group_id"], "strategy": assignor, "topics": TOPICS, "members": []}
     by_id: dict[str, dict[str, object]] = {}
     for row in sorted(mine, key=lambda row: row["position"]):

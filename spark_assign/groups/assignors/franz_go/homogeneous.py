@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup
-from spark_assign.groups.assignors.franz_go.member_heaps import LeastLoaded, Levels
+from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, LoadLevels, MemberHeap
 
 
 @dataclass(frozen=True)
@@ -18,34 +17,34 @@ class HomogeneousAssignment:
 
     Attributes:
         owner: of each partition.
-        free: the partitions that nobody had, in the order in which they were dealt.
-        dealt: to whom each of them went.
+        unassigned: the partitions that nobody had, in the order in which they were dealt.
+        new_owner: to whom each of them went.
         from_members: the members that partitions were taken from.
-        taken: the partitions that were.
+        stolen: the partitions that were.
     """
 
     owner: list[int]
-    free: list[int]
-    dealt: list[int]
+    unassigned: list[int]
+    new_owner: list[int]
     from_members: set[int]
-    taken: set[int]
+    stolen: set[int]
 
 
 def plan_homogeneous(group: FranzGoGroup, before: list[int], order: list[int]) -> HomogeneousAssignment:
     """Plan a group from who has what before, with its topics in some order."""
-    owner, load = list(before), [0] * group.members
+    owner, load = list(before), [0] * group.num_members
     for member in owner:
         if member != NO_MEMBER:
             load[member] += 1
-    free = [partition for topic in order for partition in group.of_topic(topic) if owner[partition] == NO_MEMBER]
-    least = LeastLoaded(range(group.members), load)
-    dealt = least.takes(len(free))
+    free = [partition for topic in order for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER]
+    least = MemberHeap(range(group.num_members), load)
+    dealt = least.take_many(len(free))
     for partition, member in zip(free, dealt, strict=True):
         owner[partition] = member
-    steals = steals_of(load)
+    steals = plan_steals(load)
     from_members = {from_member for from_member, _ in steals}
     taken = set()
-    held = _held(group, owner, from_members)
+    held = _owned_partitions(group, owner, from_members)
     for from_member, to_member in steals:
         partition = held[from_member].pop()
         owner[partition] = to_member
@@ -53,7 +52,7 @@ def plan_homogeneous(group: FranzGoGroup, before: list[int], order: list[int]) -
     return HomogeneousAssignment(owner, free, dealt, from_members, taken)
 
 
-def _held(group: FranzGoGroup, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:
+def _owned_partitions(group: FranzGoGroup, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:
     """What these members own, the highest partition numbers last, and of these the last topics."""
     held: dict[int, list[int]] = {from_member: [] for from_member in from_members}
     if from_members:
@@ -65,22 +64,22 @@ def _held(group: FranzGoGroup, owner: list[int], from_members: set[int]) -> dict
     return held
 
 
-def steals_of(load: list[int]) -> list[tuple[int, int]]:
+def plan_steals(load: list[int]) -> list[tuple[int, int]]:
     """Who takes from whom, until no two members differ by more than one."""
-    levels = Levels(load)
+    levels = LoadLevels(load)
     steals: list[tuple[int, int]] = []
     top, bottom = max(levels.of), min(levels.of)
     while top > bottom + 1:
         low, high = levels.of[bottom], levels.of[top]
         pairs = min(len(low), len(high))
         steals += zip(high[:pairs], low[:pairs], strict=True)
-        levels.at(bottom + 1).extend(low[:pairs])
-        levels.at(top - 1).extend(high[:pairs])
+        levels.members_at(bottom + 1).extend(low[:pairs])
+        levels.members_at(top - 1).extend(high[:pairs])
         del low[:pairs], high[:pairs]
         if not low:
-            levels.close(bottom)
+            levels.drop_if_empty(bottom)
             bottom += 1
         if not high:
-            levels.close(top)
+            levels.drop_if_empty(top)
             top -= 1
     return steals

@@ -13,39 +13,39 @@ from dataclasses import dataclass
 
 from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup
 
-_NEVER = 1 << 62
-_NOWHERE = -1
+_INFINITE = 1 << 62
+_NONE = -1
 
 
 @dataclass
 class Cell:
     """How many partitions of a class a member has, with how many it came, and what one more or one less costs."""
 
-    row: int
+    subscriber_set: int
     member: int
-    has: int = 0
-    came_with: int = 0
+    count: int = 0
+    original_count: int = 0
 
     @property
-    def add(self) -> int:
+    def add_cost(self) -> int:
         """What one more costs."""
-        return int(self.has >= self.came_with)
+        return int(self.count >= self.original_count)
 
     @property
-    def drop(self) -> int:
+    def drop_cost(self) -> int:
         """What one less costs."""
-        if self.has == 0:
-            return _NEVER
-        return -int(self.has > self.came_with)
+        if self.count == 0:
+            return _INFINITE
+        return -int(self.count > self.original_count)
 
-    def room(self, delta: int) -> int:
+    def capacity(self, delta: int) -> int:
         """How many can come or go before the next one costs otherwise."""
         if delta > 0:
-            return self.came_with - self.has if self.has < self.came_with else _NEVER
-        return self.has - self.came_with if self.has > self.came_with else self.has
+            return self.original_count - self.count if self.count < self.original_count else _INFINITE
+        return self.count - self.original_count if self.count > self.original_count else self.count
 
 
-def repair(group: FranzGoGroup, order: Sequence[int], held: list[list[int]], came: list[int]) -> bool:
+def restore_owners(group: FranzGoGroup, order: Sequence[int], held: list[list[int]], came: list[int]) -> bool:
     """Hand out anew what can stay where it was; says whether anything was handed out anew.
 
     Args:
@@ -58,25 +58,25 @@ def repair(group: FranzGoGroup, order: Sequence[int], held: list[list[int]], cam
     if not cells:
         return False
     moved = False
-    while cycles := _find(cells, group.members, _loads(cells, group.members)):
+    while cycles := _find_rotations(cells, group.num_members, _loads(cells, group.num_members)):
         moved = True
         for cycle, shifts in cycles:
-            turn = 1 if shifts else min(cells[at].room(delta) for at, delta in cycle)
+            turn = 1 if shifts else min(cells[at].capacity(delta) for at, delta in cycle)
             for at, delta in cycle:
-                cells[at].has += delta * turn
+                cells[at].count += delta * turn
     crossed = any(
         came[partition] not in (NO_MEMBER, member) for member, partitions in enumerate(held) for partition in partitions
     )
     if not moved and not crossed:
         return False
-    _hand_out(group, cells, place, classes, held, came)
+    _reassign(group, cells, place, classes, held, came)
     return True
 
 
 def _loads(cells: list[Cell], members: int) -> list[int]:
     loads = [0] * members
     for cell in cells:
-        loads[cell.member] += cell.has
+        loads[cell.member] += cell.count
     return loads
 
 
@@ -88,23 +88,23 @@ def _cells(
     classes = [0] * len(group.partitions)
     for topic in order:
         classes[topic] = numbers.setdefault(tuple(group.subscribers[topic]), len(numbers))
-    of_member: list[list[int]] = [[] for _ in range(group.members)]
+    of_member: list[list[int]] = [[] for _ in range(group.num_members)]
     for subscribers, row in numbers.items():
         for member in subscribers:
             of_member[member].append(row)
     filled = {classes[group.topic[partition]] for partitions in held for partition in partitions}
     cells = [Cell(row, member) for member, rows in enumerate(of_member) for row in rows if row in filled]
-    place = {(cell.row, cell.member): at for at, cell in enumerate(cells)}
+    place = {(cell.subscriber_set, cell.member): at for at, cell in enumerate(cells)}
     for member, partitions in enumerate(held):
         for partition in partitions:
-            cells[place[classes[group.topic[partition]], member]].has += 1
+            cells[place[classes[group.topic[partition]], member]].count += 1
     for partition, member in enumerate(came):
         if member != NO_MEMBER:
-            cells[place[classes[group.topic[partition]], member]].came_with += 1
+            cells[place[classes[group.topic[partition]], member]].original_count += 1
     return cells, place, classes
 
 
-def _hand_out(
+def _reassign(
     group: FranzGoGroup,
     cells: list[Cell],
     place: dict[tuple[int, int], int],
@@ -112,32 +112,32 @@ def _hand_out(
     held: list[list[int]],
     came: list[int],
 ) -> None:
-    need = [cell.has for cell in cells]
+    need = [cell.count for cell in cells]
     piles: dict[int, list[int]] = {}
     every = [partition for partitions in held for partition in partitions]
     for partitions in held:
         partitions.clear()
     for partition in every:
         row = classes[group.topic[partition]]
-        at = place.get((row, came[partition]), _NOWHERE)
-        if at != _NOWHERE and need[at] > 0:
+        at = place.get((row, came[partition]), _NONE)
+        if at != _NONE and need[at] > 0:
             need[at] -= 1
             held[came[partition]].append(partition)
         else:
             piles.setdefault(row, []).append(partition)
     for cell, lacks in zip(cells, need, strict=True):
-        pile = piles.get(cell.row, [])
+        pile = piles.get(cell.subscriber_set, [])
         held[cell.member] += pile[:lacks]
         del pile[:lacks]
 
 
-def _find(cells: list[Cell], members: int, loads: list[int]) -> list[tuple[list[tuple[int, int]], bool]]:
+def _find_rotations(cells: list[Cell], members: int, loads: list[int]) -> list[tuple[list[tuple[int, int]], bool]]:
     """Rotations that save moves, each as cells and what they get, and whether it shifts load; no two have one node.
 
     Nodes are the classes, the members, and one for each load that there is: a member that takes one more comes to the
     load above, and a member on that load that gives one comes down.
     """
-    prices = [(cell.row, cell.member, cell.add, cell.drop) for cell in cells]
+    prices = [(cell.subscriber_set, cell.member, cell.add_cost, cell.drop_cost) for cell in cells]
     if all(drop >= 0 for _, _, _, drop in prices):
         return []
     rows = max(row for row, _, _, _ in prices) + 1
@@ -147,7 +147,7 @@ def _find(cells: list[Cell], members: int, loads: list[int]) -> list[tuple[list[
         if load > 0:
             level_at.setdefault(load, first_level + len(level_at))
     nodes = first_level + len(level_at)
-    distance, via_cell, via = [0] * nodes, [_NOWHERE] * nodes, [_NOWHERE] * nodes
+    distance, via_cell, via = [0] * nodes, [_NONE] * nodes, [_NONE] * nodes
 
     def relax(origin: int, to: int, cost: int, cell: int) -> bool:
         if distance[origin] + cost >= distance[to]:
@@ -162,9 +162,9 @@ def _find(cells: list[Cell], members: int, loads: list[int]) -> list[tuple[list[
             changed |= relax(rows + member, row, drop, at)
         for member, load in enumerate(loads):
             if load + 1 in level_at:
-                changed |= relax(rows + member, level_at[load + 1], 0, _NOWHERE)
+                changed |= relax(rows + member, level_at[load + 1], 0, _NONE)
             if load > 0:
-                changed |= relax(level_at[load], rows + member, 0, _NOWHERE)
+                changed |= relax(level_at[load], rows + member, 0, _NONE)
         if not changed:
             return []
         if roots := _on_cycles(via):
@@ -174,16 +174,16 @@ def _find(cells: list[Cell], members: int, loads: list[int]) -> list[tuple[list[
 
 def _on_cycles(via: list[int]) -> list[int]:
     """A node of each cycle."""
-    seen = [_NOWHERE] * len(via)
+    seen = [_NONE] * len(via)
     roots = []
     for start in range(len(via)):
-        if seen[start] != _NOWHERE:
+        if seen[start] != _NONE:
             continue
         node = start
-        while node != _NOWHERE and seen[node] == _NOWHERE:
+        while node != _NONE and seen[node] == _NONE:
             seen[node] = start
             node = via[node]
-        if node != _NOWHERE and seen[node] == start:
+        if node != _NONE and seen[node] == start:
             roots.append(node)
     return roots
 
@@ -196,7 +196,7 @@ def _cycle(
     while True:
         if node >= first_level:
             shifts = True
-        elif via_cell[node] != _NOWHERE:
+        elif via_cell[node] != _NONE:
             steps.append((via_cell[node], 1 if node >= rows else -1))
         node = via[node]
         if node == root:

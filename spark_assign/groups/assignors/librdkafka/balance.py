@@ -1,16 +1,119 @@
-"""Balancing by single moves, as librdkafka's `balance()` and `performReassignments()` do it."""
+"""What has moved in a round of balancing, so that no topic's partitions are merely swapped between two members.
+
+librdkafka keeps these records by reference, and goes on reading one after it is freed or has slipped into its place:
+
+- A partition that is to move in place of another is an element of a list from which its record is removed first. So the
+  next of that list moves; if there is none, what is read is freed memory.
+- A pair is freed once the first partition that moved so moves on, and still is the key of those that moved so after it.
+
+The first is modelled where there is a next one. Where freed memory decides nobody can say what a process does; mostly
+it ends with a signal. There `UndefinedBehaviorError` is raised.
+
+
+Balancing by single moves, as librdkafka's `balance()` and `performReassignments()` do it."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from spark_assign.groups.assignors.librdkafka.balancer_input import Given, TopicPartition
-from spark_assign.groups.assignors.librdkafka.movements import NO_OWNER, Movements, UndefinedBehaviorError
+from spark_assign.groups.assignors.librdkafka.balancer_input import Assignment, TopicPartition
 
 
-class Balance:
+class UndefinedBehaviorError(Exception):
+    """librdkafka ends, or goes on with memory it has freed; the text says why."""
+
+
+FREED = "it reads memory that it has freed, for a partition that would move back"
+NO_RECORD = "it finds no record of how a partition has moved"
+NO_OWNER = "a partition that two members claim counts as that of the one who lost it"
+
+
+@dataclass(eq=False)
+class _MemberPair:
+    """From whom, to whom."""
+
+    from_member: str
+    to_member: str
+    freed: bool = False
+
+
+@dataclass
+class _PairMoves:
+    """The partitions of a topic that have moved from one member to another; the key is the pair of the first."""
+
+    key: _MemberPair
+    partitions: list[TopicPartition] = field(default_factory=list)
+
+
+class LibrdkafkaMovements:
+    """By partition how it has moved, and by topic and pair which have."""
+
+    def __init__(self) -> None:
+        self._of: dict[TopicPartition, _MemberPair] = {}
+        self._by_topic: dict[str, dict[tuple[str, str], _PairMoves]] = {}
+
+    def partition_to_move(self, partition: TopicPartition, owner: str, to_member: str) -> TopicPartition | None:
+        """Returns what moves in place of a partition: one of its topic, or itself, that `owner` got from
+        `to_member`."""
+        if partition[0] not in self._by_topic:
+            return None
+        moved = self._of.get(partition)
+        if moved is not None and moved.to_member != owner:
+            raise UndefinedBehaviorError(NO_RECORD)
+        back = self._alike(partition[0], to_member, owner)
+        return None if back is None else back.partitions[0]
+
+    def move(self, partition: TopicPartition, owner: str, to_member: str, *, instead: bool) -> TopicPartition:
+        """Note that a partition moves; the one that moves in fact.
+
+        Args:
+            partition: the partition.
+            owner, to_member: from whom to whom.
+            instead: whether `instead` has said so.
+        """
+        moved = self._of.get(partition)
+        if moved is None:
+            self._note(partition, _MemberPair(owner, to_member))
+            return partition
+        alike = self._alike(partition[0], moved.from_member, moved.to_member)
+        if alike is None:
+            raise UndefinedBehaviorError(NO_RECORD)
+        if partition in alike.partitions:
+            alike.partitions.remove(partition)
+        if moved.to_member != owner:
+            raise UndefinedBehaviorError(NO_RECORD)
+        if not alike.partitions:
+            pairs = self._by_topic[partition[0]]
+            del pairs[moved.from_member, moved.to_member]
+            if not pairs:
+                del self._by_topic[partition[0]]
+            if instead:
+                raise UndefinedBehaviorError(FREED)
+        if moved.from_member != to_member:
+            self._note(partition, _MemberPair(moved.from_member, to_member))
+        return alike.partitions[0] if instead else partition
+
+    def _note(self, partition: TopicPartition, pair: _MemberPair) -> None:
+        if partition in self._of:
+            self._of[partition].freed = True
+        self._of[partition] = pair
+        self._by_topic.setdefault(partition[0], {})
+        alike = self._alike(partition[0], pair.from_member, pair.to_member)
+        if alike is None:
+            alike = self._by_topic[partition[0]][pair.from_member, pair.to_member] = _PairMoves(pair)
+        alike.partitions.append(partition)
+
+    def _alike(self, topic: str, from_member: str, to_member: str) -> _PairMoves | None:
+        alike = self._by_topic.get(topic, {}).get((from_member, to_member))
+        if alike is not None and alike.key.freed:
+            raise UndefinedBehaviorError(FREED)
+        return alike
+
+
+class LibrdkafkaBalancer:
     """Who has what at this moment, and who could have it.
 
     Args:
@@ -23,7 +126,7 @@ class Balance:
 
     def __init__(
         self,
-        given: Given,
+        given: Assignment,
         owner: dict[TopicPartition, str],
         before: dict[TopicPartition, str],
         subscribers: dict[str, list[str]],
@@ -46,7 +149,7 @@ class Balance:
         self._partitions = partitions
         self._twice: set[TopicPartition] = set()
 
-    def hand_out(self, partition: TopicPartition, fits: Callable[[str, TopicPartition], bool] | None = None) -> bool:
+    def assign(self, partition: TopicPartition, fits: Callable[[str, TopicPartition], bool] | None = None) -> bool:
         """Give a partition to whoever has least of those who may have it; false where nobody may."""
         subscribers = self._subscribers[partition[0]]
         for _, who in self._line:
@@ -56,7 +159,9 @@ class Balance:
                 return True
         return False
 
-    def run(self, ordered: list[TopicPartition], left: list[TopicPartition], *, fresh: bool, given_up: bool) -> Given:
+    def run(
+        self, ordered: list[TopicPartition], left: list[TopicPartition], *, fresh: bool, given_up: bool
+    ) -> Assignment:
         """Balance; first what was left over, where nobody had to give up anything.
 
         Args:
@@ -71,7 +176,7 @@ class Balance:
             self._line.remove((len(self.given[who]), who))
             del self.given[who]
         before = {who: dict(what) for who, what in self.given.items()}
-        movements = Movements()
+        movements = LibrdkafkaMovements()
         if not given_up:
             self._reassign(movements, [partition for partition in left if len(self._subscribers[partition[0]]) > 1])
         moved = self._reassign(movements, movable)
@@ -85,7 +190,7 @@ class Balance:
             return True
         return any(len(self._subscribers[topic]) > 1 for topic, _ in self.given[who])
 
-    def _reassign(self, movements: Movements, partitions: list[TopicPartition]) -> bool:
+    def _reassign(self, movements: LibrdkafkaMovements, partitions: list[TopicPartition]) -> bool:
         any_moved = again = False
         while True:
             again = False
@@ -111,8 +216,8 @@ class Balance:
         least = next((count, who) for count, who in self._line if who in subscribers)
         return least[1] if has > least[0] + 1 else None
 
-    def _move(self, movements: Movements, partition: TopicPartition, to_member: str) -> None:
-        other = movements.instead(partition, self._owner[partition], to_member)
+    def _move(self, movements: LibrdkafkaMovements, partition: TopicPartition, to_member: str) -> None:
+        other = movements.partition_to_move(partition, self._owner[partition], to_member)
         owner = self._owner[partition if other is None else other]
         partition = movements.move(partition if other is None else other, owner, to_member, instead=other is not None)
         if partition in self.given[to_member]:

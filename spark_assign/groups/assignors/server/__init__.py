@@ -20,14 +20,14 @@ Uniform hangs on orders (`groups.assignors.server.coordinator_hash_order`): of m
 coordinator's table (`members.position`), and of topics, by their ids (`topics.topic_id`).
 """
 
-UNIFORM, SERVER_RANGE = KAFKAS = ("uniform", "server-range")
+UNIFORM, SERVER_RANGE = KAFKA_SERVER_ASSIGNORS = ("uniform", "server-range")
 """Their names here: range is the clients' assignor, too. `partition.assignment.strategy` is not read for them."""
 
-RACK_UNIFORM, RACK_SERVER_RANGE = OURS = ("rack-uniform", "rack-server-range")
+RACK_UNIFORM, RACK_SERVER_RANGE = RACK_SERVER_ASSIGNORS = ("rack-uniform", "rack-server-range")
 """Ours, by the name of the one that they better."""
 
-SERVER_SIDE = (*KAFKAS, *OURS)
+SERVER_ASSIGNORS = (*KAFKA_SERVER_ASSIGNORS, *RACK_SERVER_ASSIGNORS)
 """All that decide in the broker: a group goes to their target as KIP-848 has it."""
 
-BY_IDS = (UNIFORM, RACK_UNIFORM)
+TOPIC_ID_ASSIGNORS = (UNIFORM, RACK_UNIFORM)
 """Those that look at the ids of topics."""

@@ -30,11 +30,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, STAYS
+from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
 
-_PASSES = 16
+_MAX_PASSES = 16
 NO_MEMBER = -1
 """Who has what nobody has."""
 
@@ -65,11 +65,11 @@ def assign_heterogeneous(
         some = order[begin:end]
         kept[topic][rows.first[some]] = rows.member[some]
     owners = [each.tolist() for each in kept]
-    trade(owners, loads, subscribers, ranks)
-    return _targets(owners, kept)
+    rebalance(owners, loads, subscribers, ranks)
+    return _to_target_assignments(owners, kept)
 
 
-def trade(
+def rebalance(
     owners: list[list[int]], loads: list[int], subscribers: Sequence[Sequence[int]], ranks: Sequence[int]
 ) -> list[tuple[int, int, int, int]]:
     """Steps 2 and 3.
@@ -89,19 +89,19 @@ def trade(
     )
     traded: list[tuple[int, int, int, int]] = []
     for topic in served:
-        traded += [(topic, *each) for each in _deal(owners[topic], subscribers[topic], loads)]
+        traded += [(topic, *each) for each in _assign_unassigned(owners[topic], subscribers[topic], loads)]
     _balance([topic for topic in served if len(subscribers[topic]) > 1], owners, subscribers, loads, traded)
     return traded
 
 
-def _deal(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
+def _assign_unassigned(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
     """Step 2, of one topic: partition, from_member and to_member of what was dealt."""
     free = [partition for partition, member in enumerate(owner) if member == NO_MEMBER]
     if not free:
         return []
-    least = LeastLoaded(by_load(subscribers, loads), loads)
+    least = LeastLoadedMembers(sort_by_load(subscribers, loads), loads)
     for partition in free:
-        member = least.take()
+        member = least.next_member()
         owner[partition] = member
         loads[member] += 1
     return [(partition, NO_MEMBER, owner[partition]) for partition in free]
@@ -116,7 +116,7 @@ def _balance(
 ) -> None:
     """Step 3. The first topic counts as one that moved something, as Kafka has it."""
     last = None
-    for _ in range(_PASSES):
+    for _ in range(_MAX_PASSES):
         for topic in topics:
             if topic == last:
                 return
@@ -128,7 +128,7 @@ def _balance(
 
 def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
     """Step 3, of one topic: partition, from_member and to_member of what moved."""
-    order = by_load(subscribers, loads)
+    order = sort_by_load(subscribers, loads)
     if loads[order[-1]] - loads[order[0]] <= 1:
         return []
     # What members had when the topic's turn came: what they are given now they cannot give.
@@ -136,17 +136,17 @@ def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int
     for partition, member in enumerate(owner):
         givable.setdefault(member, []).append(partition)
     # Both look at one list: those that give nothing change places in it.
-    least, most = LeastLoaded(order, loads), MostLoaded(order, loads)
+    least, most = LeastLoadedMembers(order, loads), MostLoadedMembers(order, loads)
     moved: list[tuple[int, int, int]] = []
     while most.level - least.level > 1:
-        from_member = most.take()
+        from_member = most.next_member()
         while from_member is not None and not givable.get(from_member):
             most.exclude()
-            from_member = most.take()
+            from_member = most.next_member()
         if from_member is None:
             break
         partition = givable[from_member].pop()
-        to_member = least.take()
+        to_member = least.next_member()
         if most.level - least.level <= 1:
             break
         owner[partition] = to_member
@@ -156,12 +156,12 @@ def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int
     return moved
 
 
-def by_load(members: Sequence[int], loads: Sequence[int]) -> list[int]:
+def sort_by_load(members: Sequence[int], loads: Sequence[int]) -> list[int]:
     """Members by load, equally loaded ones in their order."""
     return sorted(members, key=lambda member: (loads[member], member))
 
 
-class LeastLoaded:
+class LeastLoadedMembers:
     """The least loaded members, over and over: a range at the front of the order, which grows as it fills up.
 
     Attributes:
@@ -174,7 +174,7 @@ class LeastLoaded:
         self._end = self._next = 0
         self.level = loads[order[0]] - 1
 
-    def take(self) -> int:
+    def next_member(self) -> int:
         """The next one to get a partition."""
         if self._next >= self._end:
             self.level += 1
@@ -185,7 +185,7 @@ class LeastLoaded:
         return self._order[self._next - 1]
 
 
-class MostLoaded:
+class MostLoadedMembers:
     """The most loaded members, over and over: a range at the end of the order, handed out from its end.
 
     Attributes:
@@ -199,7 +199,7 @@ class MostLoaded:
         self._next = len(order) - 1
         self.level = loads[order[-1]] + 1
 
-    def take(self) -> int | None:
+    def next_member(self) -> int | None:
         """The next one to give a partition; null where nobody is left."""
         if self._next < self._begin:
             emptied = self._end <= self._begin and self._begin > 0
@@ -219,13 +219,13 @@ class MostLoaded:
         self._end = end
 
 
-def _targets(owners: list[list[int]], kept: list[IntArray]) -> TargetAssignments:
+def _to_target_assignments(owners: list[list[int]], kept: list[IntArray]) -> TargetAssignments:
     """The answer as runs, those apart that balance took away."""
     parts: list[PartitionSlices] = []
     reasons: list[IntArray] = []
     for topic, (had, owner) in enumerate(zip(kept, (np.array(each, np.int64) for each in owners), strict=True)):
         moved = (had >= 0) & (had != owner)
-        for some, reason in ((~moved, STAYS), (moved, BALANCING)):
+        for some, reason in ((~moved, KEPT), (moved, BALANCING)):
             member, *run = owners_to_slices(np.where(some, owner, NO_MEMBER))
             parts.append(PartitionSlices(member, np.full(len(member), topic), *run))
             reasons.append(np.full(len(member), reason))

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.target_assignments import TargetAssignments, split, unassigned
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.sticky_types import OVER_QUOTA, STAYS
+from spark_assign.groups.assignors.server.target_assignments import TargetAssignments, find_unassigned, split_slices
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, OVER_QUOTA
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import exclusive_sum
@@ -48,24 +48,24 @@ def assign_homogeneous(
         previous: the members' target so far, ascending by member; of a member in the order of its map of topics, and
             within a topic in the order of its set of partitions. No partition twice, none beyond its topic's count.
     """
-    target = quotas(group, topic_group, partitions, np.bincount(previous.member, previous.count, len(group)))
+    target = compute_quotas(group, topic_group, partitions, np.bincount(previous.member, previous.count, len(group)))
     first_run = np.searchsorted(previous.member, previous.member)
     before = exclusive_sum(previous.count, first_run)
-    kept, taken = split(previous, np.clip(target[previous.member] - before, 0, previous.count))
-    free = unassigned(previous, partitions)
+    kept, taken = split_slices(previous, np.clip(target[previous.member] - before, 0, previous.count))
+    free = find_unassigned(previous, partitions)
     listed = free.concat(taken)
     order = np.argsort(topic_group[listed.topic], kind="stable")
     lacking = target - np.bincount(kept.member, kept.count, len(group)).astype(np.int64)
-    dealt, run = _deal(listed.take(order), lacking)
-    reason = np.where(order[run] < len(free), STAYS, OVER_QUOTA)
+    dealt, run = _assign_unassigned(listed.take(order), lacking)
+    reason = np.where(order[run] < len(free), KEPT, OVER_QUOTA)
     one = dealt.count == 1
     some = dealt.take(one)
-    singles, why, _ = as_runs(some.member, some.topic, some.first, reason[one], np.zeros(len(some), bool))
+    singles, why, _ = to_slices(some.member, some.topic, some.first, reason[one], np.zeros(len(some), bool))
     runs = kept.concat(dealt.take(~one)).concat(singles)
-    return TargetAssignments(runs, np.concatenate([np.full(len(kept), STAYS), reason[~one], why]), len(kept), free)
+    return TargetAssignments(runs, np.concatenate([np.full(len(kept), KEPT), reason[~one], why]), len(kept), free)
 
 
-def quotas(group: IntArray, topic_group: IntArray, partitions: IntArray, had: IntArray) -> IntArray:
+def compute_quotas(group: IntArray, topic_group: IntArray, partitions: IntArray, had: IntArray) -> IntArray:
     """Step 1: how many partitions each member shall have."""
     number = int(group[-1]) + 1 if len(group) else 0
     size = np.bincount(group, minlength=number)
@@ -78,7 +78,7 @@ def quotas(group: IntArray, topic_group: IntArray, partitions: IntArray, had: In
     return quota[group] + holds
 
 
-def _deal(listed: PartitionSlices, lacking: IntArray) -> tuple[PartitionSlices, IntArray]:
+def _assign_unassigned(listed: PartitionSlices, lacking: IntArray) -> tuple[PartitionSlices, IntArray]:
     """Step 4: the free list, cut where a run of it ends or a member has what it lacks.
 
     Returns:

@@ -20,20 +20,23 @@ Steps
        their replicas are in, to the racks of members that lack partitions, as many as these lack. What must be given up
        in any case and what nobody had flows along.
     3. Deal: what has flown to a rack goes to its members in order, the rest to whoever still lacks something.
-"""
+
+
+As much as fits through a network of pipes (Dinic's algorithm); the same network, the same flow."""
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 
-from spark_assign.groups.assignors.server.max_flow import Network
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import row_numbers
 
 _NO_MEMBER = -1
 
 
-def assign_near(had: IntArray, kind: IntArray, target: IntArray, rack: IntArray, near: BoolArray) -> IntArray:
+def assign_by_rack(had: IntArray, kind: IntArray, target: IntArray, rack: IntArray, near: BoolArray) -> IntArray:
     """Who gets each partition of a group, or of a topic of it.
 
     Args:
@@ -47,7 +50,7 @@ def assign_near(had: IntArray, kind: IntArray, target: IntArray, rack: IntArray,
     size = np.bincount(had[had >= 0], minlength=len(target))
     here = had != _NO_MEMBER
     matched = np.zeros(len(had), bool)
-    matched[here] = is_near(rack[had[here]], kind[here], near)
+    matched[here] = is_rack_matched(rack[had[here]], kind[here], near)
     loses = np.zeros(len(had), bool)
     loses[here] = (size > target)[had[here]]
     plenty = np.bincount(had[matched], minlength=len(target)) >= target
@@ -58,29 +61,29 @@ def assign_near(had: IntArray, kind: IntArray, target: IntArray, rack: IntArray,
     given = ~here | (loses & ~matched & ~open_)
     must = np.maximum(size - target, 0) - np.bincount(had[given & here], minlength=len(target))
     racks = np.bincount(rack[rack >= 0], lacking[rack >= 0], near.shape[1]).astype(np.int64)
-    flown = _flow(had, kind, open_, given, must, racks, near)
-    given |= _give(had, kind, open_, must, flown.of_member)
+    flown = _max_rack_matches(had, kind, open_, given, must, racks, near)
+    given |= _select_released(had, kind, open_, must, flown.of_member)
     to_member = np.where(given, _NO_MEMBER, had)
-    _deal(to_member, kind, lacking, rack, flown.to_rack)
+    _assign_unassigned(to_member, kind, lacking, rack, flown.to_rack)
     return to_member
 
 
-def is_near(rack: IntArray, kind: IntArray, near: BoolArray) -> BoolArray:
+def is_rack_matched(rack: IntArray, kind: IntArray, near: BoolArray) -> BoolArray:
     """Whether replicas of each partition (of this kind) are in a member's rack; -1 is no rack."""
     found: BoolArray = (rack >= 0) & near[kind, rack]
     return found
 
 
-class _Flown:
+class _FlowResult:
     """What has flown: by member and kind, and by kind and rack."""
 
     def __init__(self, of_member: dict[tuple[int, int], int], to_rack: dict[tuple[int, int], int]) -> None:
         self.of_member, self.to_rack = of_member, to_rack
 
 
-def _flow(
+def _max_rack_matches(
     had: IntArray, kind: IntArray, open_: BoolArray, given: BoolArray, must: IntArray, racks: IntArray, near: BoolArray
-) -> _Flown:
+) -> _FlowResult:
     """Step 2."""
     kinds, wanting = np.unique(kind[open_ | given]), np.flatnonzero(racks)
     of_kind = np.full(len(near), -1, np.int64)
@@ -90,30 +93,30 @@ def _flow(
     place[from_members] = np.arange(len(from_members))
     source, sink = 0, 1
     from_member, set_of, to = 2, 2 + len(from_members), 2 + len(from_members) + len(kinds)
-    network = Network(to + len(wanting))
+    network = FlowNetwork(to + len(wanting))
     for number, member in enumerate(from_members.tolist()):
-        network.pipe(source, from_member + number, int(must[member]))
+        network.add_edge(source, from_member + number, int(must[member]))
     some = open_.copy()
     some[open_] = must[had[open_]] > 0
     pairs, much = np.unique(place[had[some]] * len(near) + kind[some], return_counts=True)
     pipes = {}
     for pair, capacity in zip(pairs.tolist(), much.tolist(), strict=True):
         number, each = divmod(pair, len(near))
-        pipe = network.pipe(from_member + number, set_of + int(of_kind[each]), capacity)
+        pipe = network.add_edge(from_member + number, set_of + int(of_kind[each]), capacity)
         pipes[int(from_members[number]), each] = pipe
     for number, capacity in enumerate(np.bincount(of_kind[kind[given]], minlength=len(kinds)).tolist()):
-        network.pipe(source, set_of + number, capacity)
+        network.add_edge(source, set_of + number, capacity)
     endless, ends = len(had), {}
     for number, rack in enumerate(wanting.tolist()):
-        network.pipe(to + number, sink, int(racks[rack]))
+        network.add_edge(to + number, sink, int(racks[rack]))
         for each in np.flatnonzero(near[kinds, rack]).tolist():
-            ends[int(kinds[each]), rack] = network.pipe(set_of + each, to + number, endless)
-    network.fill(source, sink)
-    of_member = {key: network.through(pipe) for key, pipe in pipes.items()}
-    return _Flown(of_member, {key: network.through(pipe) for key, pipe in ends.items()})
+            ends[int(kinds[each]), rack] = network.add_edge(set_of + each, to + number, endless)
+    network.max_flow(source, sink)
+    of_member = {key: network.flow(pipe) for key, pipe in pipes.items()}
+    return _FlowResult(of_member, {key: network.flow(pipe) for key, pipe in ends.items()})
 
 
-def _give(
+def _select_released(
     had: IntArray, kind: IntArray, open_: BoolArray, must: IntArray, flown: dict[tuple[int, int], int]
 ) -> BoolArray:
     """Which of the open ones are given up: as many of a kind as have flown, and others as far as that is not enough.
@@ -134,7 +137,7 @@ def _give(
     return goes
 
 
-def _deal(
+def _assign_unassigned(
     to_member: IntArray, kind: IntArray, lacking: IntArray, rack: IntArray, flown: dict[tuple[int, int], int]
 ) -> None:
     """Step 3: give what is free in `to_member`."""
@@ -152,3 +155,66 @@ def _deal(
         to_member[some] = np.repeat(members, lacking[members])[: len(some)]
         left -= np.bincount(to_member[some], minlength=len(left))
     to_member[to_member == _NO_MEMBER] = np.repeat(np.arange(len(left)), left)
+
+
+class FlowNetwork:
+    """Nodes 0, 1, …, and pipes between them."""
+
+    def __init__(self, nodes: int) -> None:
+        """No pipe yet."""
+        self._pipes: list[list[int]] = [[] for _ in range(nodes)]
+        self._end: list[int] = []
+        self._room: list[int] = []
+        self._level: list[int] = []
+        self._next: list[int] = []
+
+    def add_edge(self, begin: int, end: int, capacity: int) -> int:
+        """Lay a pipe; its number."""
+        number = len(self._end)
+        self._end += [end, begin]
+        self._room += [capacity, 0]
+        self._pipes[begin].append(number)
+        self._pipes[end].append(number + 1)
+        return number
+
+    def max_flow(self, source: int, sink: int) -> None:
+        """Send as much as possible, along shortest ways first."""
+        while self._find_levels(source, sink):
+            self._next = [0] * len(self._pipes)
+            while self._send(source, sink, sum(self._room[pipe] for pipe in self._pipes[source])):
+                pass
+
+    def flow(self, pipe: int) -> int:
+        """What flows through a pipe."""
+        return self._room[pipe + 1]
+
+    def _find_levels(self, source: int, sink: int) -> bool:
+        """How far each node is from the source; whether the sink can be reached."""
+        self._level = [-1] * len(self._pipes)
+        self._level[source] = 0
+        waiting = deque([source])
+        while waiting:
+            node = waiting.popleft()
+            for pipe in self._pipes[node]:
+                end = self._end[pipe]
+                if self._room[pipe] and self._level[end] < 0:
+                    self._level[end] = self._level[node] + 1
+                    waiting.append(end)
+        return self._level[sink] >= 0
+
+    def _send(self, node: int, sink: int, much: int) -> int:
+        """Send up to so much from a node to the sink, every step one level on."""
+        if node == sink or not much:
+            return much
+        pipes, sent = self._pipes[node], 0
+        while self._next[node] < len(pipes):
+            pipe = pipes[self._next[node]]
+            if self._room[pipe] and self._level[self._end[pipe]] == self._level[node] + 1:
+                got = self._send(self._end[pipe], sink, min(much - sent, self._room[pipe]))
+                self._room[pipe] -= got
+                self._room[pipe ^ 1] += got
+                sent += got
+                if sent == much:
+                    return sent
+            self._next[node] += 1
+        return sent

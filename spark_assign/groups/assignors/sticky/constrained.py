@@ -27,11 +27,11 @@ import numpy as np
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.retained_partitions import TopicOrder, keep_owned
-from spark_assign.groups.assignors.sticky.sticky_types import (
-    NOT_FILLED,
-    NOTHING_LEFT,
+from spark_assign.groups.assignors.sticky.sticky_groups import (
+    KEPT,
+    NO_UNFILLED_MEMBERS,
     OVER_QUOTA,
-    STAYS,
+    TOO_FEW_PARTITIONS,
     StickyAssignment,
     StickyGroups,
 )
@@ -54,20 +54,24 @@ def plan_constrained(
         told: as `keep.keep_owned` has it.
         rules: of which release.
     """
-    owned = without_contested(claims)
-    quota = quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
-    kept, given_up = keep_owned(owned, quota.owned, quota.keeps, told, rules)
-    left = left_over(groups, owned, kept, given_up, dealt_again(groups, kept, claims.shared), claims.shared)
-    to_member, refused = _fill(groups, quota, left)
-    return decide(groups, claims, kept, left, to_member, refused, rules)
+    owned = drop_contested(claims)
+    quota = compute_quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
+    kept, given_up = keep_owned(owned, quota.num_owned, quota.num_kept, told, rules)
+    left = find_unassigned(
+        groups, owned, kept, given_up, find_reassigned(groups, kept, claims.shared_partitions), claims.shared_partitions
+    )
+    to_member, refused = _assign_unassigned(groups, quota, left)
+    return combine_assignment(groups, claims, kept, left, to_member, refused, rules)
 
 
-def without_contested(claims: ResolvedOwnership) -> PartitionSlices:
+def drop_contested(claims: ResolvedOwnership) -> PartitionSlices:
     """What members own; nobody keeps what is contested, even if a third claimer won it."""
-    if not len(claims.contested):
-        return claims.runs
+    if not len(claims.multiple_owners):
+        return claims.slices
     # Contested partitions have runs of their own.
-    return claims.runs.take(~(np.isin(claims.runs.partition_keys, claims.contested) & (claims.runs.count == 1)))
+    return claims.slices.take(
+        ~(np.isin(claims.slices.partition_keys, claims.multiple_owners) & (claims.slices.count == 1))
+    )
 
 
 # --- 1. quota -----------------------------------------------------------------------------------------------
@@ -78,36 +82,36 @@ class MemberQuota:
     """What each member owns, and how much of it it keeps.
 
     Attributes:
-        owned: per member.
-        keeps: per member.
-        least: per member, its group's quota.
-        may_have_more: members that keep exactly the quota and may still get one more.
+        num_owned: per member.
+        num_kept: per member.
+        min_quota: per member, its group's quota.
+        can_exceed_min_quota: members that keep exactly the quota and may still get one more.
     """
 
-    owned: IntArray
-    keeps: IntArray
-    least: IntArray
-    may_have_more: BoolArray
+    num_owned: IntArray
+    num_kept: IntArray
+    min_quota: IntArray
+    can_exceed_min_quota: BoolArray
 
 
-def quotas(groups: StickyGroups, owned: IntArray) -> MemberQuota:
+def compute_quotas(groups: StickyGroups, owned: IntArray) -> MemberQuota:
     """Quota by group, and who keeps one more."""
     group = groups.member_group
-    members = np.bincount(group, minlength=groups.number)
-    total = np.bincount(groups.topic_group, groups.partitions, groups.number).astype(np.int64)
+    members = np.bincount(group, minlength=groups.num_groups)
+    total = np.bincount(groups.topic_group, groups.partitions, groups.num_groups).astype(np.int64)
     least, extra = (total // members)[group], total % members
     large = (owned > least) & (extra[group] > 0)
     keeps_more = np.zeros(len(owned), bool)
     candidates = np.flatnonzero(large)
-    candidates = candidates[np.argsort(groups.owned_walk[candidates])]
+    candidates = candidates[np.argsort(groups.owned_hash_order[candidates])]
     candidates = candidates[np.argsort(group[candidates], kind="stable")]
     keeps_more[candidates[row_numbers(group[candidates]) < extra[group[candidates]]]] = True
-    room = np.bincount(group[keeps_more], minlength=groups.number) < extra
+    room = np.bincount(group[keeps_more], minlength=groups.num_groups) < extra
     return MemberQuota(
-        owned=owned,
-        keeps=np.minimum(owned, least + keeps_more),
-        least=least,
-        may_have_more=room[group] & (owned >= least) & ~keeps_more,
+        num_owned=owned,
+        num_kept=np.minimum(owned, least + keeps_more),
+        min_quota=least,
+        can_exceed_min_quota=room[group] & (owned >= least) & ~keeps_more,
     )
 
 
@@ -120,21 +124,23 @@ class UnassignedPartitions:
 
     Attributes:
         topic, partition: which.
-        owner: the member that gave it up; -1 for none.
-        keeper: the member that keeps it although it is dealt again; -1 for none.
+        previous_owner: the member that gave it up; -1 for none.
+        current_owner: the member that keeps it although it is dealt again; -1 for none.
     """
 
     topic: IntArray
     partition: IntArray
-    owner: IntArray
-    keeper: IntArray
+    previous_owner: IntArray
+    current_owner: IntArray
 
-    def where(self, chosen: BoolArray | IntArray) -> UnassignedPartitions:
+    def take(self, chosen: BoolArray | IntArray) -> UnassignedPartitions:
         """Some of the partitions."""
-        return UnassignedPartitions(self.topic[chosen], self.partition[chosen], self.owner[chosen], self.keeper[chosen])
+        return UnassignedPartitions(
+            self.topic[chosen], self.partition[chosen], self.previous_owner[chosen], self.current_owner[chosen]
+        )
 
 
-def left_over(
+def find_unassigned(
     groups: StickyGroups,
     owned: PartitionSlices,
     kept: PartitionSlices,
@@ -158,23 +164,23 @@ def left_over(
         given_up = given_up.take(
             ~np.isin(given_up.partition_keys, kept.partition_keys[np.isin(kept.partition_keys, shared)])
         )
-        owned, given_up = each_once(owned, shared), each_once(given_up, shared)
+        owned, given_up = drop_second_owners(owned, shared), drop_second_owners(given_up, shared)
     exists = given_up.first < groups.partitions[given_up.topic]
     given_up = given_up.take(exists)
     fitting = -(-(groups.partitions[given_up.topic] - given_up.first) // given_up.step)
     row, partition = expand_slices(given_up.first, given_up.step, np.minimum(given_up.count, fitting))
-    topics, numbers = unowned(owned, groups.partitions)
+    topics, numbers = find_unowned(owned, groups.partitions)
     nobody = np.full(len(row) + len(topics), -1, np.int64)
     left = UnassignedPartitions(
         topic=np.concatenate([given_up.topic[row], topics, again.topic]),
         partition=np.concatenate([partition, numbers, again.first]),
-        owner=np.concatenate([given_up.member[row], nobody[len(row) :], from_member]),
-        keeper=np.append(nobody, again.member),
+        previous_owner=np.concatenate([given_up.member[row], nobody[len(row) :], from_member]),
+        current_owner=np.append(nobody, again.member),
     )
-    return left.where(np.argsort((left.topic << PARTITION_BITS) | left.partition, kind="stable"))
+    return left.take(np.argsort((left.topic << PARTITION_BITS) | left.partition, kind="stable"))
 
 
-def unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray, IntArray]:
+def find_unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray, IntArray]:
     """The partitions that nobody owns, as topics and partitions.
 
     Where the longer runs of a topic all have one step, partitions that are equal modulo the step are looked at as one
@@ -214,7 +220,7 @@ def unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray, Int
     return topic[row], number
 
 
-def each_once(runs: PartitionSlices, shared: IntArray) -> PartitionSlices:
+def drop_second_owners(runs: PartitionSlices, shared: IntArray) -> PartitionSlices:
     """The same without second owners of partitions, which have runs of their own."""
     again = np.flatnonzero(np.isin(runs.partition_keys, shared) & (runs.count == 1))
     once = np.ones(len(runs), bool)
@@ -222,7 +228,7 @@ def each_once(runs: PartitionSlices, shared: IntArray) -> PartitionSlices:
     return runs.take(once)
 
 
-def dealt_again(groups: StickyGroups, kept: PartitionSlices, shared: IntArray) -> PartitionSlices:
+def find_reassigned(groups: StickyGroups, kept: PartitionSlices, shared: IntArray) -> PartitionSlices:
     """Kept partitions that Kafka deals once more.
 
     Its search for unassigned partitions goes along the kept ones in order, and gets stuck at the first that does not
@@ -235,18 +241,22 @@ def dealt_again(groups: StickyGroups, kept: PartitionSlices, shared: IntArray) -
     rows = rows.take(np.argsort(rows.partition_keys, kind="stable"))
     ghost = rows.first >= groups.partitions[rows.topic]
     stops = ghost | ~starts_new_key(rows.partition_keys)
-    stuck = np.full(groups.number, np.iinfo(np.int64).max)
+    stuck = np.full(groups.num_groups, np.iinfo(np.int64).max)
     np.minimum.at(stuck, groups.topic_group[rows.topic[stops]], rows.partition_keys[stops])
     return rows.take(~stops & (rows.partition_keys > stuck[groups.topic_group[rows.topic]]))
 
 
-def _fill(groups: StickyGroups, quota: MemberQuota, left: UnassignedPartitions) -> tuple[IntArray, dict[int, str]]:
+def _assign_unassigned(
+    groups: StickyGroups, quota: MemberQuota, left: UnassignedPartitions
+) -> tuple[IntArray, dict[int, str]]:
     """The member that takes each left over partition, and the groups in which it does not come out even."""
-    lacking = np.maximum(quota.least - quota.keeps, 0)
-    return deal(groups.member_group, groups.topic_group[left.topic], lacking, quota.may_have_more, groups.number)
+    lacking = np.maximum(quota.min_quota - quota.num_kept, 0)
+    return assign_round_robin(
+        groups.member_group, groups.topic_group[left.topic], lacking, quota.can_exceed_min_quota, groups.num_groups
+    )
 
 
-def deal(
+def assign_round_robin(
     member_group: IntArray, partition_group: IntArray, lacking: IntArray, may_have_more: BoolArray, number: int
 ) -> tuple[IntArray, dict[int, str]]:
     """Deal partitions to members (`assignRoundRobin`).
@@ -272,8 +282,8 @@ def deal(
     spare = row_numbers(member_group[more]) < (dealt - needed)[member_group[more]]
     more = more[spare]
     possible = needed + np.bincount(member_group[more], minlength=number)
-    refused = {int(each): NOT_FILLED for each in np.flatnonzero(dealt < needed)}
-    refused |= {int(each): NOTHING_LEFT for each in np.flatnonzero(dealt > possible)}
+    refused = {int(each): TOO_FEW_PARTITIONS for each in np.flatnonzero(dealt < needed)}
+    refused |= {int(each): NO_UNFILLED_MEMBERS for each in np.flatnonzero(dealt > possible)}
     to_members = np.concatenate([member, more])
     turns = np.concatenate([turn, np.full(len(more), np.iinfo(np.int64).max)])
     # Both parts stand in their own order already; the sort is stable.
@@ -291,7 +301,7 @@ def deal(
 # --- the outcome --------------------------------------------------------------------------------------------
 
 
-def decide(
+def combine_assignment(
     groups: StickyGroups,
     claims: ResolvedOwnership,
     kept: PartitionSlices,
@@ -302,25 +312,25 @@ def decide(
 ) -> StickyAssignment:
     """What is kept and what is dealt, together."""
     if refused:
-        fine = np.ones(groups.number, bool)
+        fine = np.ones(groups.num_groups, bool)
         fine[list(refused)] = False
         kept = kept.take(fine[groups.member_group[kept.member]])
-        left, to_member = left.where(to_member >= 0), to_member[to_member >= 0]
-    if (left.keeper >= 0).any():
-        left, to_member = left.where(left.keeper != to_member), to_member[left.keeper != to_member]
-    if len(claims.shared):
-        both = kept.take(np.isin(kept.partition_keys, claims.shared))
+        left, to_member = left.take(to_member >= 0), to_member[to_member >= 0]
+    if (left.current_owner >= 0).any():
+        left, to_member = left.take(left.current_owner != to_member), to_member[left.current_owner != to_member]
+    if len(claims.shared_partitions):
+        both = kept.take(np.isin(kept.partition_keys, claims.shared_partitions))
         has = set(zip(both.member.tolist(), both.partition_keys.tolist(), strict=True))
         gets = zip(to_member.tolist(), ((left.topic << PARTITION_BITS) | left.partition).tolist(), strict=True)
         new = np.array([pair not in has for pair in gets], bool)
-        left, to_member = left.where(new), to_member[new]
-    changes = (left.owner >= 0) & (left.owner != to_member)
-    reason = np.where(changes, OVER_QUOTA, STAYS)
+        left, to_member = left.take(new), to_member[new]
+    changes = (left.previous_owner >= 0) & (left.previous_owner != to_member)
+    reason = np.where(changes, OVER_QUOTA, KEPT)
     withheld = np.zeros(len(to_member), bool)
     if groups.cooperative:
-        given_up = left.owner >= 0 if rules.withholds_over_quota else changes
-        withheld = given_up | np.isin((left.topic << PARTITION_BITS) | left.partition, claims.contested)
-    runs, reason, withheld = as_runs(to_member, left.topic, left.partition, reason, withheld)
+        given_up = left.previous_owner >= 0 if rules.withholds_over_quota else changes
+        withheld = given_up | np.isin((left.topic << PARTITION_BITS) | left.partition, claims.multiple_owners)
+    runs, reason, withheld = to_slices(to_member, left.topic, left.partition, reason, withheld)
     stays = np.zeros(len(kept), np.int64)
     return StickyAssignment(
         kept.concat(runs),
@@ -330,7 +340,7 @@ def decide(
     )
 
 
-def as_runs(
+def to_slices(
     member: IntArray, topic: IntArray, partition: IntArray, reason: IntArray, withheld: BoolArray
 ) -> tuple[PartitionSlices, IntArray, BoolArray]:
     """Partitions, in any order, to runs of one member, topic, reason and state."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
-from spark_assign.groups.assignors.sticky.constrained import as_runs
-from spark_assign.groups.assignors.sticky.general_balance import AssignorError, GeneralBalancer, Subscribers
+from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer, Subscribers
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.rack_aware import Racks
-from spark_assign.groups.assignors.sticky.sticky_types import (
+from spark_assign.groups.assignors.sticky.sticky_groups import (
     BALANCING,
+    KEPT,
     RACK_MISMATCH,
-    STAYS,
+    AssignorError,
     StickyAssignment,
     StickyGroups,
 )
@@ -24,7 +25,7 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 
 
-def earlier_claims(claims: PartitionSlices, walk: IntArray, claimed_in: IntArray) -> dict[int, int]:
+def find_previous_owners(claims: PartitionSlices, walk: IntArray, claimed_in: IntArray) -> dict[int, int]:
     """Who claims a partition in an older generation than the group's newest (`prepopulateCurrentAssignments`).
 
     Of several claimers that of the newest generation counts; of equal ones the first in the walk of the hash map.
@@ -53,32 +54,32 @@ def plan_general(
         racks: where racks matter.
         rules: of which release.
     """
-    return even_out(groups, raw, claims, GeneralBalancer(groups, claims.runs.expand(), subscribers, racks, rules))
+    return run_balancer(groups, raw, claims, GeneralBalancer(groups, claims.slices.expand(), subscribers, racks, rules))
 
 
-def even_out(
+def run_balancer(
     groups: StickyGroups, raw: PartitionSlices, claims: ResolvedOwnership, balance: GeneralBalancer
 ) -> StickyAssignment:
     """Fill and balance these books, and read what comes out; arguments: `plan_general`."""
     try:
-        balance.fill()
-        balance.even_out()
+        balance.assign_unassigned()
+        balance.balance()
     except AssignorError as failure:
-        return nothing_decided(claims.runs, str(failure))
-    return _decide(groups, raw, claims, balance)
+        return reject_group(claims.slices, str(failure))
+    return _read_assignment(groups, raw, claims, balance)
 
 
-def nothing_decided(claims: PartitionSlices, why: str) -> StickyAssignment:
+def reject_group(claims: PartitionSlices, why: str) -> StickyAssignment:
     """The one group is refused."""
     nothing = claims.take(np.empty(0, np.int64))
     return StickyAssignment(nothing, nothing.member, nothing.member.astype(bool), {0: why})
 
 
-def _decide(
+def _read_assignment(
     groups: StickyGroups, raw: PartitionSlices, claims: ResolvedOwnership, balance: GeneralBalancer
 ) -> StickyAssignment:
     member, key = balance.assignment()
-    rows = claims.runs.expand()
+    rows = claims.slices.expand()
     order = np.argsort(rows.partition_keys)
     sorted_keys = rows.partition_keys[order]
     at = np.minimum(np.searchsorted(sorted_keys, key), max(len(order) - 1, 0))
@@ -87,16 +88,18 @@ def _decide(
         found = sorted_keys[at] == key
         owner[found] = rows.member[order][at[found]]
     could_stay = np.isin(key, balance.kept_keys)
-    reason = np.where(could_stay, BALANCING, np.where(np.isin(key, balance.far_keys), RACK_MISMATCH, STAYS))
-    reason = np.where(owner != member, reason, STAYS)  # what nobody owned could not stay
+    reason = np.where(could_stay, BALANCING, np.where(np.isin(key, balance.far_keys), RACK_MISMATCH, KEPT))
+    reason = np.where(owner != member, reason, KEPT)  # what nobody owned could not stay
     withheld = np.zeros(len(key), bool)
     if groups.cooperative:
-        withheld = _transferring(raw, member, key, balance.final_walk)
-    runs, reason, withheld = as_runs(member, key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1), reason, withheld)
+        withheld = _is_transferring(raw, member, key, balance.final_walk)
+    runs, reason, withheld = to_slices(
+        member, key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1), reason, withheld
+    )
     return StickyAssignment(runs, reason, withheld, {})
 
 
-def _transferring(raw: PartitionSlices, member: IntArray, key: IntArray, walk: IntArray) -> BoolArray:
+def _is_transferring(raw: PartitionSlices, member: IntArray, key: IntArray, walk: IntArray) -> BoolArray:
     """What is new to its member while somebody else has to give it up (`computePartitionsTransferringOwnership`)."""
     claimed = raw.expand()
     size = len(walk)

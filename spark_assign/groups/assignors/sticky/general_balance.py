@@ -27,20 +27,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
-from spark_assign.groups.assignors.sticky.hash_map_order import walk_after_balancing, walk_while_balanced
-from spark_assign.groups.assignors.sticky.movements import PartitionMovements
 from spark_assign.groups.assignors.sticky.rack_aware import Racks
-from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
-from spark_assign.groups.assignors.sticky.water_filling import level_of, unevenness
+from spark_assign.groups.assignors.sticky.sticky_groups import (
+    DOES_NOT_CONVERGE,
+    NO_SUCH_MEMBER,
+    AssignorError,
+    PartitionMovements,
+    StickyGroups,
+    hash_order_after_balancing,
+    hash_order_while_balancing,
+)
+from spark_assign.groups.assignors.sticky.water_filling import balance_score, find_level
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, ranges_by_length
 
-NO_SUCH_MEMBER = "NullPointerException: a member that takes no part in the balancing is asked for its partitions."
-ENDLESS = "It never ends: the balancing moves partitions round and round."
-_AHEAD = 64
+_MIN_BATCH_SIZE = 64
 """So many partitions are looked at together after one has moved; more the longer none does."""
-_MANY_PASSES, _MOST_PASSES = 16, 10_000
+_CYCLE_CHECK_PASSES, _MAX_PASSES = 16, 10_000
 
 
 @dataclass(frozen=True)
@@ -48,18 +52,14 @@ class Subscribers:
     """Who may get what in one group.
 
     Attributes:
-        of_topic: of_topic[topic, member], for topics with metadata.
+        is_subscribed: of_topic[topic, member], for topics with metadata.
         topic_hash: `String.hashCode` of each topic.
-        earlier: partitions claimed in an older generation: key to the claimer of the newest of those.
+        previous_owner: partitions claimed in an older generation: key to the claimer of the newest of those.
     """
 
-    of_topic: BoolArray
+    is_subscribed: BoolArray
     topic_hash: IntArray
-    earlier: dict[int, int]
-
-
-class AssignorError(Exception):
-    """Kafka's class would throw here."""
+    previous_owner: dict[int, int]
 
 
 class GeneralBalancer:
@@ -86,10 +86,10 @@ class GeneralBalancer:
                 topics with few subscribers come first, then by name.
         """
         self.groups = groups
-        self.enough_less = 0 if rules.uneven_by_one else 1
-        self.walk = groups.walk
+        self.enough_less = 0 if rules.balances_to_one else 1
+        self.walk = groups.hash_order
         self.racks = racks
-        self.of_topic = subscribers.of_topic
+        self.of_topic = subscribers.is_subscribed
         self.potential = self.of_topic.sum(axis=1)
         self.topics = np.lexsort((np.arange(len(self.potential)), self.potential))
         self.members = len(groups.member_group)
@@ -103,8 +103,8 @@ class GeneralBalancer:
         row, partition = expand_slices(np.zeros(len(counts), np.int64), np.ones(len(counts), np.int64), counts)
         self.topic = self.topics[row]
         self.partition = partition
-        self.sets = racks.set_of(self.topic, partition) if racks else None
-        self.near = racks.near() if racks else None
+        self.sets = racks.rack_set_of(self.topic, partition) if racks else None
+        self.near = racks.rack_matched() if racks else None
         self.movements = PartitionMovements(subscribers.topic_hash)
         self.alike = order is not None
         self.order = np.arange(len(self.topic))
@@ -112,7 +112,7 @@ class GeneralBalancer:
             self.order = self.begin[self.topic_at[order >> PARTITION_BITS]] + (order & ((1 << PARTITION_BITS) - 1))
         self._keep(owned)
         self.earlier = np.full(len(self.topic), -1, np.int64)
-        for key, member in subscribers.earlier.items():
+        for key, member in subscribers.previous_owner.items():
             number = self._number(key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1))
             if number >= 0:
                 self.earlier[number] = member
@@ -134,7 +134,7 @@ class GeneralBalancer:
         far = np.zeros(len(owned), bool)
         if self.racks is not None:
             assert self.near is not None
-            far = stays & ~self.near[self.racks.set_of(owned.topic, owned.first), owned.member]
+            far = stays & ~self.near[self.racks.rack_set_of(owned.topic, owned.first), owned.member]
         self.revocation_required = bool((~stays | far).any())
         self.far_keys = owned.partition_keys[far]
         held = owned
@@ -163,13 +163,13 @@ class GeneralBalancer:
         keys, times = np.unique(held.partition_keys, return_counts=True)
         both = held.take(np.isin(held.partition_keys, keys[times > 1]))
         both = both.take(both.first < self.groups.partitions[both.topic])
-        both = both.take(np.argsort(self.groups.owned_walk[both.member]))
+        both = both.take(np.argsort(self.groups.owned_hash_order[both.member]))
         self.holder[self.begin[self.topic_at[both.topic]] + both.first] = both.member
         return len(both) > 0
 
     # --- 2. fill ---
 
-    def fill(self) -> None:
+    def assign_unassigned(self) -> None:
         """Give every unassigned partition to the subscriber with fewest."""
         rest = self.unassigned
         if self.racks is not None:
@@ -197,7 +197,7 @@ class GeneralBalancer:
         if len(numbers) == 1:
             to_members = candidates[[np.argmin(sizes)]]
         else:
-            level = level_of(sizes, len(numbers))
+            level = find_level(sizes, len(numbers))
             room = np.maximum(level - sizes, 0)
             slot_member = np.repeat(np.arange(len(candidates)), room)
             slot_level = np.repeat(sizes, room) + ranges_by_length(room)
@@ -217,11 +217,11 @@ class GeneralBalancer:
 
     # --- 3. balance ---
 
-    def even_out(self) -> None:
+    def balance(self) -> None:
         """Move partitions as long as that makes sizes more even; take all moves back if it did not."""
         reassignable = self.potential[self.topic] >= 2
         self.takes_part = self._who_takes_part(reassignable)
-        self.books_walk = walk_while_balanced(self.groups, self.takes_part)
+        self.books_walk = hash_order_while_balancing(self.groups, self.takes_part)
         before = (self.size.copy(), self.holder.copy(), None if self.copies is None else self.copies.copy())
         if not self.revocation_required:
             self._reassign(self.unassigned[reassignable[self.unassigned]])
@@ -229,10 +229,10 @@ class GeneralBalancer:
         reverted = False
         if not self.initializing and moved:
             sizes, part = before[0], self.takes_part
-            if unevenness(self.size[part]) >= unevenness(sizes[part]):
+            if balance_score(self.size[part]) >= balance_score(sizes[part]):
                 self.size, self.holder, self.copies = before
                 reverted = True
-        self.final_walk = walk_after_balancing(self.groups, self.takes_part, reverted=reverted)
+        self.final_walk = hash_order_after_balancing(self.groups, self.takes_part, reverted=reverted)
 
     def _who_takes_part(self, reassignable: BoolArray) -> BoolArray:
         """Members that lack something they could have, or hold something that others could have."""
@@ -249,8 +249,8 @@ class GeneralBalancer:
         blocks = [(numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in self._topic_spans(numbers)]
         performed = False
         seen = None
-        for number in range(_MOST_PASSES):
-            if number >= _MANY_PASSES:
+        for number in range(_MAX_PASSES):
+            if number >= _CYCLE_CHECK_PASSES:
                 # What has come back comes back for ever. Compared with is the state after a power of two (Brent).
                 if (state := self._state()) == seen:
                     break
@@ -264,7 +264,7 @@ class GeneralBalancer:
             performed |= modified
             if not modified:
                 return performed
-        raise AssignorError(ENDLESS)
+        raise AssignorError(DOES_NOT_CONVERGE)
 
     def _state(self) -> object:
         """All that the next moves hang on."""
@@ -275,7 +275,7 @@ class GeneralBalancer:
         """Walk over the partitions of one topic; whether any moved, and whether the group turned out balanced."""
         moved = False
         candidates = self.subscribers[topic]
-        at, ahead = 0, _AHEAD
+        at, ahead = 0, _MIN_BATCH_SIZE
         while at < len(block):
             rest = block[at : at + ahead]
             holders = self.holder[rest]
@@ -290,7 +290,7 @@ class GeneralBalancer:
             if not wanted[chosen]:
                 at, ahead = at + len(rest), 4 * ahead
                 continue
-            ahead = _AHEAD
+            ahead = _MIN_BATCH_SIZE
             if self.ask_first and self._balanced():
                 return moved, True
             number = int(rest[chosen])
@@ -320,10 +320,10 @@ class GeneralBalancer:
             raise AssignorError(NO_SUCH_MEMBER)
         candidates = self.subscribers[self.topic[number]]
         line = candidates[np.argsort(self.walk[candidates])]
-        if self.racks is not None and self.racks.of_member[holder] >= 0:
+        if self.racks is not None and self.racks.member_rack[holder] >= 0:
             assert self.near is not None
             assert self.sets is not None
-            near = self.near[self.sets[number]] & (self.racks.of_member >= 0)
+            near = self.near[self.sets[number]] & (self.racks.member_rack >= 0)
             if near[holder] and self._any_below(line[near[line]], holder):
                 return True
         return self._any_below(line, holder)
@@ -337,11 +337,11 @@ class GeneralBalancer:
         return False
 
     def _move(self, number: int, receiver: int) -> None:
-        actual = self.movements.actual(number, int(self.topic[number]), int(self.holder[number]), receiver)
+        actual = self.movements.partition_to_move(number, int(self.topic[number]), int(self.holder[number]), receiver)
         from_member = int(self.holder[actual])
         if self.copies is not None and not (self.takes_part[from_member] and self.takes_part[receiver]):
             raise AssignorError(NO_SUCH_MEMBER)
-        self.movements.record(actual, int(self.topic[actual]), int(self.partition[actual]), from_member, receiver)
+        self.movements.record_move(actual, int(self.topic[actual]), int(self.partition[actual]), from_member, receiver)
         if self.copies is None:
             self.size[from_member] -= 1
         elif self.copies[from_member, actual]:

@@ -28,14 +28,14 @@ class ResolvedOwnership:
     """Claims after conflicts.
 
     Attributes:
-        runs: who owns what; no partition twice, unless `shared`.
-        contested: keys, ascending, of partitions that two members claimed in one generation.
-        shared: keys, ascending, of partitions that have two owners.
+        slices: who owns what; no partition twice, unless `shared_partitions`.
+        multiple_owners: keys, ascending, of partitions that two members claimed in one generation.
+        shared_partitions: keys, ascending, of partitions that have two owners.
     """
 
-    runs: PartitionSlices
-    contested: IntArray
-    shared: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    slices: PartitionSlices
+    multiple_owners: IntArray
+    shared_partitions: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def resolve_conflicts(
@@ -57,9 +57,9 @@ def resolve_conflicts(
         rules: of which release.
     """
     none = np.empty(0, np.int64)
-    if rules.newest_only:
-        claims = claims.take(in_newest(group, claimed_in)[claims.member])
-    crossing = np.isin(claims.topic, crossing_topics(claims))
+    if rules.only_newest_generation:
+        claims = claims.take(in_newest_generation(group, claimed_in)[claims.member])
+    crossing = np.isin(claims.topic, find_overlapping_topics(claims))
     if not crossing.any():
         return ResolvedOwnership(claims, none)
     rows = claims.take(crossing).expand()
@@ -67,9 +67,9 @@ def resolve_conflicts(
     keys = rows.partition_keys
     starts = starts_new_key(keys)
     alone = starts & np.append(starts[1:], True)
-    if rules.newest_only:
+    if rules.only_newest_generation:
         twice = np.unique(keys[~alone])
-        if rules.shares_claims:
+        if rules.conflicts_keep_both:
             return ResolvedOwnership(claims.take(~crossing).concat(rows), none, twice)
         return ResolvedOwnership(claims.take(~crossing).concat(rows.take(alone)), twice)
     winners: list[int] = []
@@ -88,7 +88,7 @@ def resolve_conflicts(
                 contested.append(int(keys[claimer]))
             elif later > earlier:
                 holders.add(claimer)
-            if later >= earlier or rules.loser_owns:
+            if later >= earlier or rules.rejected_owner_counts:
                 owner = claimer
         winners += holders
         shared += [int(keys[begin])] * (len(holders) > 1)
@@ -97,7 +97,7 @@ def resolve_conflicts(
     return ResolvedOwnership(claims, np.unique(np.array(contested, np.int64)), np.array(shared, np.int64))
 
 
-def in_newest(group: IntArray, claimed_in: IntArray) -> BoolArray:
+def in_newest_generation(group: IntArray, claimed_in: IntArray) -> BoolArray:
     """Of each member whether its claims are of the newest generation in its group."""
     newest = np.full(int(group.max(initial=-1)) + 1, -1, np.int64)
     np.maximum.at(newest, group, claimed_in)
@@ -105,7 +105,7 @@ def in_newest(group: IntArray, claimed_in: IntArray) -> BoolArray:
     return newer
 
 
-def crossing_topics(claims: PartitionSlices) -> IntArray:
+def find_overlapping_topics(claims: PartitionSlices) -> IntArray:
     """The topics in which claims may meet.
 
     Claims do not meet if each begins after all before it have ended, or if all have one step and differ modulo it.

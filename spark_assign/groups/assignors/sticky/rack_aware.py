@@ -21,15 +21,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
-from spark_assign.groups.assignors.sticky.constrained import MemberQuota, as_runs, deal, quotas, without_contested
+from spark_assign.groups.assignors.sticky.constrained import (
+    MemberQuota,
+    assign_round_robin,
+    compute_quotas,
+    drop_contested,
+    to_slices,
+)
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.retained_partitions import TopicOrder, keep_owned
-from spark_assign.groups.assignors.sticky.sticky_types import (
-    NOT_FILLED,
-    NOT_REACHED,
+from spark_assign.groups.assignors.sticky.sticky_groups import (
+    BELOW_MIN_QUOTA,
+    KEPT,
     OVER_QUOTA,
     RACK_MISMATCH,
-    STAYS,
+    TOO_FEW_PARTITIONS,
     StickyAssignment,
     StickyGroups,
 )
@@ -43,38 +49,40 @@ class Racks:
     """Where members and replicas of one group are.
 
     Attributes:
-        of_member: of each member the number of its rack; -1 for none.
-        sets: the sets of racks that partitions have replicas in.
-        of_partition: of each topic, per partition, the number of its set.
+        member_rack: of each member the number of its rack; -1 for none.
+        rack_sets: the sets of racks that partitions have replicas in.
+        partition_rack_set: of each topic, per partition, the number of its set.
     """
 
-    of_member: IntArray
-    sets: Sequence[frozenset[int]]
-    of_partition: Mapping[int, IntArray]
+    member_rack: IntArray
+    rack_sets: Sequence[frozenset[int]]
+    partition_rack_set: Mapping[int, IntArray]
 
     @property
     def matter(self) -> bool:
         """Whether racks are looked at (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
-        used = {self.sets[number] for numbers in self.of_partition.values() for number in np.unique(numbers)}
+        used = {self.rack_sets[number] for numbers in self.partition_rack_set.values() for number in np.unique(numbers)}
         everywhere = frozenset[int]().union(*used)
-        return not everywhere.isdisjoint(self.of_member[self.of_member >= 0].tolist()) and used != {everywhere}
+        return not everywhere.isdisjoint(self.member_rack[self.member_rack >= 0].tolist()) and used != {everywhere}
 
-    def set_of(self, topic: IntArray, partition: IntArray) -> IntArray:
+    def rack_set_of(self, topic: IntArray, partition: IntArray) -> IntArray:
         """The number of each partition's set; -1 for partitions that do not exist."""
         found = np.full(len(topic), -1, np.int64)
-        for each, numbers in self.of_partition.items():
+        for each, numbers in self.partition_rack_set.items():
             here = np.flatnonzero((topic == each) & (partition < len(numbers)))
             found[here] = numbers[partition[here]]
         return found
 
-    def near(self) -> BoolArray:
+    def rack_matched(self) -> BoolArray:
         """near[set, member]: whether the member has no rack, or one of the set; the last row is the empty set."""
-        most = max(self.of_member.max(initial=0), *(max(racks, default=0) for racks in self.sets))
-        holds = np.zeros((len(self.sets) + 1, int(most) + 2), bool)  # the last column is that of members without a rack
-        for number, racks in enumerate(self.sets):
+        most = max(self.member_rack.max(initial=0), *(max(racks, default=0) for racks in self.rack_sets))
+        holds = np.zeros(
+            (len(self.rack_sets) + 1, int(most) + 2), bool
+        )  # the last column is that of members without a rack
+        for number, racks in enumerate(self.rack_sets):
             holds[number, list(racks)] = True
         holds[:, -1] = True
-        return holds[:, self.of_member]
+        return holds[:, self.member_rack]
 
 
 def plan_with_racks(
@@ -93,39 +101,39 @@ def plan_with_racks(
         told, rules: as `constrained.plan_constrained` has them.
     """
     size = len(groups.member_group)
-    rows = without_contested(claims).expand()
-    far = ~racks.near()[racks.set_of(rows.topic, rows.first), rows.member]
+    rows = drop_contested(claims).expand()
+    far = ~racks.rack_matched()[racks.rack_set_of(rows.topic, rows.first), rows.member]
     owned = rows.take(~far)
-    quota = quotas(groups, np.bincount(owned.member, minlength=size))
-    kept, given_up = keep_owned(owned, quota.owned, quota.keeps, told, rules)
+    quota = compute_quotas(groups, np.bincount(owned.member, minlength=size))
+    kept, given_up = keep_owned(owned, quota.num_owned, quota.num_kept, told, rules)
     surplus = given_up.concat(rows.take(far))
     owner_of = dict(zip(surplus.partition_keys.tolist(), surplus.member.tolist(), strict=True))
     far_keys = np.sort(rows.partition_keys[far])
 
-    left = _left_over(groups, kept)
-    sets = racks.set_of(left >> PARTITION_BITS, left & ((1 << PARTITION_BITS) - 1))
-    members_near = (racks.near() & (racks.of_member >= 0)).sum(axis=1)
+    left = _find_unassigned(groups, kept)
+    sets = racks.rack_set_of(left >> PARTITION_BITS, left & ((1 << PARTITION_BITS) - 1))
+    members_near = (racks.rack_matched() & (racks.member_rack >= 0)).sum(axis=1)
     left, sets = (column[np.argsort(members_near[sets], kind="stable")] for column in (left, sets))
-    hand_out = _NearFirst(racks, quota, groups, counts=not rules.racks_exceed_quota)
+    hand_out = _RackMatcher(racks, quota, groups, counts=not rules.racks_exceed_quota)
     next_member = np.array([hand_out.next_member(number) for number in sets.tolist()], np.int64)
     rest = np.flatnonzero(next_member < 0)
-    to_members, refused = deal_in_order(hand_out, len(rest))
+    to_members, refused = assign_unmatched(hand_out, len(rest))
     if refused:
         nothing = rows.take(np.empty(0, np.int64))
         return StickyAssignment(
-            nothing, nothing.member, nothing.member.astype(bool), *_said(refused, hand_out, len(rest))
+            nothing, nothing.member, nothing.member.astype(bool), *_rejection(refused, hand_out, len(rest))
         )
     next_member[rest] = to_members
 
     owner = np.array([owner_of.get(key, -1) for key in left.tolist()], np.int64)
     changes = (owner >= 0) & (owner != next_member)
-    reason = np.where(changes, np.where(np.isin(left, far_keys), RACK_MISMATCH, OVER_QUOTA), STAYS)
+    reason = np.where(changes, np.where(np.isin(left, far_keys), RACK_MISMATCH, OVER_QUOTA), KEPT)
     withheld = np.zeros(len(left), bool)
     if groups.cooperative:
         taken_away = np.isin(left, given_up.partition_keys) if rules.withholds_over_quota else changes
-        withheld = taken_away | np.isin(left, claims.contested)
+        withheld = taken_away | np.isin(left, claims.multiple_owners)
     stays = np.zeros(len(kept), np.int64)
-    runs, reason, withheld = as_runs(
+    runs, reason, withheld = to_slices(
         np.append(kept.member, next_member),
         np.append(kept.topic, left >> PARTITION_BITS),
         np.append(kept.first, left & ((1 << PARTITION_BITS) - 1)),
@@ -135,17 +143,17 @@ def plan_with_racks(
     return StickyAssignment(runs, reason, withheld, {})
 
 
-def _said(refused: dict[int, str], near: _NearFirst, dealt: int) -> tuple[dict[int, str], dict[int, int]]:
+def _rejection(refused: dict[int, str], near: _RackMatcher, dealt: int) -> tuple[dict[int, str], dict[int, int]]:
     """The refusal of the group, and the member that is named in it."""
-    if near.counts or near.room or refused[0] != NOT_FILLED:
+    if near.counts or near.room or refused[0] != TOO_FEW_PARTITIONS:
         return refused, {}
     lacking = np.maximum(near.least - near.has, 0)
     turns = np.lexsort((np.repeat(np.arange(len(lacking)), lacking), ranges_by_length(lacking)))[:dealt]
     lacking -= np.bincount(np.repeat(np.arange(len(lacking)), lacking)[turns], minlength=len(lacking))
-    return {0: NOT_REACHED}, {0: int(np.argmax(lacking > 0))}
+    return {0: BELOW_MIN_QUOTA}, {0: int(np.argmax(lacking > 0))}
 
 
-def _left_over(groups: StickyGroups, kept: PartitionSlices) -> IntArray:
+def _find_unassigned(groups: StickyGroups, kept: PartitionSlices) -> IntArray:
     """Keys of the partitions that nobody keeps; behind a kept one that does not exist all count as such.
 
     So do all behind one that is kept twice.
@@ -161,15 +169,15 @@ def _left_over(groups: StickyGroups, kept: PartitionSlices) -> IntArray:
     return every[~np.isin(every, keys)]
 
 
-class _NearFirst:
+class _RackMatcher:
     """Step 2: members below the quota stand on a ring by id, those that may have one more in a queue, rack by rack."""
 
     def __init__(self, racks: Racks, quota: MemberQuota, groups: StickyGroups, *, counts: bool) -> None:
         """`counts`: whether anybody counts how many have one more than the quota."""
         self.racks = racks
         self.counts = counts
-        self.has = has = quota.keeps.copy()
-        self.least = int(quota.least[0])
+        self.has = has = quota.num_kept.copy()
+        self.least = int(quota.min_quota[0])
         extra = int(groups.partitions.sum()) % len(has)
         self.most = self.least + (extra > 0)
         self.room = extra - int((has > self.least).sum())
@@ -180,19 +188,19 @@ class _NearFirst:
         """Members with exactly the quota that may have one more, in the order in which they came to it."""
         self.full: set[int] = set()
         for member in np.flatnonzero(has < self.least).tolist():
-            self.below.setdefault(int(racks.of_member[member]), []).append(member)
-        for member in np.flatnonzero(quota.may_have_more).tolist():
+            self.below.setdefault(int(racks.member_rack[member]), []).append(member)
+        for member in np.flatnonzero(quota.can_exceed_min_quota).tolist():
             self._queue(member)
 
     def next_member(self, number: int) -> int:
         """Who takes a partition of this set of racks; -1 for nobody near that has room."""
-        near = self.racks.sets[number] if number >= 0 else frozenset()
+        near = self.racks.rack_sets[number] if number >= 0 else frozenset()
         member = self._next_below(near)
         if member >= 0:
             self.has[member] += 1
             self.pointer = member + 1
             if self.has[member] >= self.least:
-                line = self.below[int(self.racks.of_member[member])]
+                line = self.below[int(self.racks.member_rack[member])]
                 del line[bisect_left(line, member)]
                 if self.has[member] < self.most and self.some_room:
                     self._queue(member)
@@ -201,7 +209,7 @@ class _NearFirst:
         if not waiting or not self.some_room:
             return -1
         _, member = min(waiting)
-        self.exactly[int(self.racks.of_member[member])].popleft()
+        self.exactly[int(self.racks.member_rack[member])].popleft()
         self.full.add(member)
         self.has[member] += 1
         self.room -= self.counts
@@ -224,11 +232,11 @@ class _NearFirst:
         return min(ahead) if ahead else min(behind, default=-1)
 
     def _queue(self, member: int) -> None:
-        self.exactly.setdefault(int(self.racks.of_member[member]), deque()).append((len(self.order), member))
+        self.exactly.setdefault(int(self.racks.member_rack[member]), deque()).append((len(self.order), member))
         self.order.append(member)
 
 
-def deal_in_order(near: _NearFirst, number: int) -> tuple[IntArray, dict[int, str]]:
+def assign_unmatched(near: _RackMatcher, number: int) -> tuple[IntArray, dict[int, str]]:
     """Step 3: who takes the next `number` partitions; and the refusal of the group, if it does not come out even."""
     lacking = np.maximum(near.least - near.has, 0)
     queue = [member for member in near.order if member not in near.full] if near.some_room else []
@@ -237,5 +245,5 @@ def deal_in_order(near: _NearFirst, number: int) -> tuple[IntArray, dict[int, st
     line = np.append(np.array(queue, np.int64), others)
     may_have_more = np.arange(len(line)) < len(queue)
     zero = np.zeros(len(line), np.int64)
-    to_members, refused = deal(zero, np.zeros(number, np.int64), lacking[line], may_have_more, 1)
+    to_members, refused = assign_round_robin(zero, np.zeros(number, np.int64), lacking[line], may_have_more, 1)
     return (to_members if refused else line[to_members]), refused

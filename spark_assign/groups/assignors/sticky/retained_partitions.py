@@ -32,7 +32,7 @@ class TopicOrder:
         """Some of the pairs."""
         return TopicOrder(self.member[chosen], self.topic[chosen])
 
-    def places(self, member: IntArray, topic: IntArray) -> IntArray:
+    def sort_keys(self, member: IntArray, topic: IntArray) -> IntArray:
         """Of each pair of member and topic a number that ascends as the member tells them."""
         if not len(self.member):
             return topic
@@ -57,10 +57,16 @@ def keep_owned(
             all that it owns by (topic, partition).
         rules: of which release.
     """
-    return keep_told(owned, number, keeps, told) if rules.keeps_as_told else keep_first(owned, number, keeps)
+    return (
+        keep_in_owned_order(owned, number, keeps, told)
+        if rules.keeps_in_owned_order
+        else keep_by_partition(owned, number, keeps)
+    )
 
 
-def keep_first(owned: PartitionSlices, number: IntArray, keeps: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
+def keep_by_partition(
+    owned: PartitionSlices, number: IntArray, keeps: IntArray
+) -> tuple[PartitionSlices, PartitionSlices]:
     """Cut each member's runs after the first partitions by (partition, topic).
 
     Args:
@@ -109,28 +115,28 @@ def _last_kept_partition(runs: PartitionSlices, keeps: IntArray) -> IntArray:
 # --- as told ------------------------------------------------------------------------------------------------
 
 
-def keep_told(
+def keep_in_owned_order(
     owned: PartitionSlices, number: IntArray, keeps: IntArray, told: PartitionSlices | TopicOrder
 ) -> tuple[PartitionSlices, PartitionSlices]:
     """Cut each member's partitions after the first in the order in which it tells them; arguments: `keep_owned`."""
     too_many = (number > keeps)[owned.member]
     if not too_many.any():
         return owned, owned.take(too_many)
-    listed = _tells_singly(owned, told)
-    first, rest = _cut_by_topic(owned.take(too_many & ~listed), keeps, told)
+    listed = _has_partition_order(owned, told)
+    first, rest = _keep_by_topic(owned.take(too_many & ~listed), keeps, told)
     kept, given_up = owned.take(~too_many).concat(first), rest
     if isinstance(told, PartitionSlices) and listed.any():
-        first, rest = _cut_by_place(owned.take(too_many & listed), keeps, told)
+        first, rest = _keep_by_partition_order(owned.take(too_many & listed), keeps, told)
         kept, given_up = kept.concat(first), given_up.concat(rest)
     return kept, given_up
 
 
-def _tells_singly(owned: PartitionSlices, told: PartitionSlices | TopicOrder) -> BoolArray:
+def _has_partition_order(owned: PartitionSlices, told: PartitionSlices | TopicOrder) -> BoolArray:
     """Of which runs it is told in which order single partitions are."""
     return np.isin(owned.member, told.member) if isinstance(told, PartitionSlices) else np.zeros(len(owned), bool)
 
 
-def _cut_by_topic(
+def _keep_by_topic(
     runs: PartitionSlices, keeps: IntArray, told: PartitionSlices | TopicOrder
 ) -> tuple[PartitionSlices, PartitionSlices]:
     """After the first by (topic, partition): of each topic it is known how many partitions are kept."""
@@ -139,27 +145,27 @@ def _cut_by_topic(
     number = np.bincount(pair, runs.count, len(pairs)).astype(np.int64)
     order = np.arange(len(pairs))
     if isinstance(told, TopicOrder):
-        order = np.lexsort((told.places(member, pairs & ((1 << PARTITION_BITS) - 1)), member))
+        order = np.lexsort((told.sort_keys(member, pairs & ((1 << PARTITION_BITS) - 1)), member))
     before = np.empty_like(number)
     before[order] = exclusive_sum(number[order], np.searchsorted(member, member))
     of_pair = np.clip(keeps[member] - before, 0, number)
-    parts = keep_first(PartitionSlices(pair, *runs.columns[1:]), number, of_pair)
+    parts = keep_by_partition(PartitionSlices(pair, *runs.columns[1:]), number, of_pair)
     kept, rest = (PartitionSlices(member[part.member], *part.columns[1:]) for part in parts)
     return kept, rest
 
 
-def _cut_by_place(
+def _keep_by_partition_order(
     runs: PartitionSlices, keeps: IntArray, told: PartitionSlices
 ) -> tuple[PartitionSlices, PartitionSlices]:
-    rows = in_order(runs.expand(), told)
+    rows = sort_by_owned_order(runs.expand(), told)
     first: BoolArray = row_numbers(rows.member) < keeps[rows.member]
     return rows.take(first), rows.take(~first)
 
 
-def in_order(rows: PartitionSlices, told: PartitionSlices | TopicOrder) -> PartitionSlices:
+def sort_by_owned_order(rows: PartitionSlices, told: PartitionSlices | TopicOrder) -> PartitionSlices:
     """Single partitions by member, and of each member in the order in which it tells them."""
     if isinstance(told, TopicOrder):
-        return rows.take(np.lexsort((rows.first, told.places(rows.member, rows.topic), rows.member)))
+        return rows.take(np.lexsort((rows.first, told.sort_keys(rows.member, rows.topic), rows.member)))
     both = told.concat(rows)
     _, key = np.unique(both.partition_keys, return_inverse=True)
     code = both.member * (len(both) + 1) + key
@@ -170,16 +176,16 @@ def in_order(rows: PartitionSlices, told: PartitionSlices | TopicOrder) -> Parti
     return rows.take(np.lexsort((rows.partition_keys, place, rows.member)))
 
 
-def first_told(kept: PartitionSlices, told: PartitionSlices | TopicOrder) -> PartitionSlices:
+def first_in_owned_order(kept: PartitionSlices, told: PartitionSlices | TopicOrder) -> PartitionSlices:
     """Of each member the first of the partitions that it keeps, in the order in which it tells them."""
-    listed = _tells_singly(kept, told)
+    listed = _has_partition_order(kept, told)
     begins = kept.take(~listed)
     one = np.ones(len(begins), np.int64)
-    rows = in_order(PartitionSlices(*begins.columns[:3], one, one).concat(kept.take(listed).expand()), told)
+    rows = sort_by_owned_order(PartitionSlices(*begins.columns[:3], one, one).concat(kept.take(listed).expand()), told)
     return rows.take(starts_new_key(rows.member))
 
 
-def told_by_hash(claims: PartitionSlices, gone: PartitionSlices, topic_hash: IntArray, members: int) -> TopicOrder:
+def hash_owned_order(claims: PartitionSlices, gone: PartitionSlices, topic_hash: IntArray, members: int) -> TopicOrder:
     """What members tell that own several topics, these as a `HashMap` has them (`groupPartitionsByTopic`).
 
     It is filled by `computeIfAbsent`, which puts a key before those that its bucket has, and lets the table grow only

@@ -8,7 +8,7 @@ from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
-def level_of(sizes: IntArray, number: int) -> int:
+def find_level(sizes: IntArray, number: int) -> int:
     """The least level up to which vessels filled to `sizes` take `number` more."""
     ordered = np.sort(sizes)
     each = np.arange(1, len(ordered) + 1)
@@ -18,7 +18,7 @@ def level_of(sizes: IntArray, number: int) -> int:
     return -(-(number + filled) // lowest)
 
 
-def unevenness(sizes: IntArray) -> int:
+def balance_score(sizes: IntArray) -> int:
     """The sum of differences of all pairs (`getBalanceScore`), in Java's 32 bits."""
     ordered = np.sort(sizes)
     number = len(ordered)

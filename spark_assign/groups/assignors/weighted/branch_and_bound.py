@@ -4,8 +4,8 @@ The largest partitions first; each at home first, then with who has most room. T
 have as much room, may have the same, and what is still to come belongs to neither. What already moves more than the
 best answer so far is not looked at any further.
 
-Two questions: the least bound that an assignment can hold (`least_bound`), and of those that hold the bounds the one
-that moves least load (`least_moved`).
+Two questions: the least bound that an assignment can hold (`min_bound`), and of those that hold the bounds the one
+that moves least load (`min_moved`).
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from contextlib import suppress
 
 import numpy as np
 
-from spark_assign.groups.assignors.weighted.packing import Packing
+from spark_assign.groups.assignors.weighted.weighted_groups import Packing
 from spark_assign.numeric.array_types import IntArray
 
-FEW = 14
+MAX_EXACT = 14
 """So many partitions are looked at in this way; up to 40 where no answer was found that holds all bounds."""
 
-SOME = 40
+MAX_SEARCHED = 40
 
-_STEPS = 20_000
+_MAX_STEPS = 20_000
 """After so many steps the search is given up."""
 
 
-class _GivenUp(Exception):
+class _OutOfStepsError(Exception):
     pass
 
 
-def least_moved(packing: Packing) -> IntArray | None:
+def min_moved(packing: Packing) -> IntArray | None:
     """Of each partition its member, all bounds held and as little load moved as was found; null: there is no answer, or
     none was found in time."""
     search = _Search(packing)
-    with suppress(_GivenUp):
+    with suppress(_OutOfStepsError):
         search.move(0, 0.0)
     return search.best
 
 
-def least_bound(packing: Packing, known: float = float("inf")) -> float | None:
+def min_bound(packing: Packing, known: float = float("inf")) -> float | None:
     """The least number that, as a bound of those whose own one is less, can be held; null: not found in time.
 
     Args:
@@ -50,7 +50,7 @@ def least_bound(packing: Packing, known: float = float("inf")) -> float | None:
     search.most = known
     try:
         search.fill(0, 0.0)
-    except _GivenUp:
+    except _OutOfStepsError:
         return None
     return search.most
 
@@ -60,25 +60,25 @@ class _Search:
         self.order = np.lexsort((np.arange(len(packing.load)), -packing.load)).tolist()
         self.size = packing.load[self.order].tolist()
         self.home = packing.home[self.order].tolist()
-        self.may = [packing.may[kind].tolist() for kind in packing.kind[self.order].tolist()]
+        self.may = [packing.eligible_sets[kind].tolist() for kind in packing.eligible_set[self.order].tolist()]
         self.limit = packing.limit.tolist()
-        self.alike = [tuple(each) for each in packing.allows.T.tolist()]
+        self.alike = [tuple(each) for each in packing.is_eligible.T.tolist()]
         # After which partition, in order, nothing more of what a member owns comes.
-        self.last = [-1] * packing.members
+        self.last = [-1] * packing.num_members
         for place, member in enumerate(self.home):
             if member >= 0:
                 self.last[member] = place
-        self.load, self.number = [0.0] * packing.members, [0] * packing.members
+        self.load, self.number = [0.0] * packing.num_members, [0] * packing.num_members
         self.at = [0] * len(self.order)
         self.best: IntArray | None = None
         self.moved = self.most = float("inf")
-        self.steps = _STEPS
+        self.steps = _MAX_STEPS
 
     def choices(self, place: int) -> list[int]:
         """The members to try, in order."""
         self.steps -= 1
         if self.steps < 0:
-            raise _GivenUp
+            raise _OutOfStepsError
         home, found, seen = self.home[place], [], set()
         over = [load - limit for load, limit in zip(self.load, self.limit, strict=True)]
         for member in sorted(self.may[place], key=lambda each: (each != home, over[each], each)):

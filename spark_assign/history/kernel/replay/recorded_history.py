@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from spark_assign.groups.assignors.release_rules import CLIENT_SIDE
-from spark_assign.groups.assignors.server import KAFKAS, SERVER_RANGE, UNIFORM
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, SERVER_RANGE, UNIFORM
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE as COOPERATIVE_STICKY
 from spark_assign.groups.kernel.client_libraries import STREAMS
 from spark_assign.history.kernel.build_timelines import build_timelines
@@ -43,7 +43,7 @@ _SERVER_ASSIGNORS = {None: UNIFORM, "range": SERVER_RANGE}
 EAGER, COOPERATIVE, CONSUMER = "eager", "cooperative", "consumer"
 """Rebalance protocols."""
 
-ASSIGNORS = (*CLIENT_SIDE, *KAFKAS)
+ASSIGNORS = (*CLIENT_ASSIGNORS, *KAFKA_SERVER_ASSIGNORS)
 """All assignors that Kafka includes: four of its clients, two of its broker."""
 
 
@@ -67,7 +67,7 @@ def protocol_of(assignor: str) -> str:
         >>> protocol_of("sticky"), protocol_of("cooperative-sticky"), protocol_of("uniform")
         ('eager', 'cooperative', 'consumer')
     """
-    if assignor in KAFKAS:
+    if assignor in KAFKA_SERVER_ASSIGNORS:
         return CONSUMER
     return COOPERATIVE if assignor == COOPERATIVE_STICKY else EAGER
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
-from spark_assign.groups.assignors.server.hash_iteration import map_capacity, walk
+from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
 from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, RoundDurations
 from spark_assign.history.kernel.replay.recorded_history import (
@@ -354,7 +354,7 @@ class TargetTracker:
         topic_names = {topics: frozenset(names[topic] for topic in topics) for topics in subscriptions}
         ids = list(group_members)
         hashes = [group_members[member_id].hash for member_id in ids]
-        hash_order = walk(ids, hashes, map_capacity(len(ids)), java_key, map_capacity(0))
+        hash_order = iteration_order(ids, hashes, map_capacity(len(ids)), java_key, map_capacity(0))
         members = []
         for member_id in hash_order:
             member = group_members[member_id]

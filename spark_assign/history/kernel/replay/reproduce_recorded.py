@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.library_assignors import read_library
-from spark_assign.groups.assignors.release_rules import led_by, read_profile
-from spark_assign.groups.assignors.server import KAFKAS
+from spark_assign.groups.assignors.release_rules import (
+    assignor_of_leader,
+    parse_library_assignor,
+    parse_release_assignor,
+)
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
@@ -111,7 +114,7 @@ class _RecordedRequest:
             if (subscription := self.subscriptions.get(member_id)) is not None
         ]
         leader = find_leader(self.history.group_id, assignor, member_bytes)
-        return led_by(assignor, leader.library, leader.releases) or assignor
+        return assignor_of_leader(assignor, leader.library, leader.releases) or assignor
 
     @property
     def is_assignment(self) -> bool:
@@ -130,7 +133,11 @@ class _RecordedRequest:
 
     def find_fault(self) -> str | None:
         """Returns why the request can't be solved; None if it can."""
-        if self.rules not in KAFKAS and read_profile(self.rules) is None and read_library(self.rules) is None:
+        if (
+            self.rules not in KAFKA_SERVER_ASSIGNORS
+            and parse_release_assignor(self.rules) is None
+            and parse_library_assignor(self.rules) is None
+        ):
             return f"the assignor {self.rules} is none that is known"
         if self.unreadable is not None:
             return self.unreadable
@@ -264,7 +271,7 @@ def _solve_requests(requests: Sequence[_RecordedRequest]) -> list[str | None]:
     for rules in sorted(set(group_rules.tolist())):
         selected = group_rules == rules
         assignments = assign_without_spark(specs, rules, selected)
-        slices = assignments.slices if rules in KAFKAS else assignments.assigned_now
+        slices = assignments.slices if rules in KAFKA_SERVER_ASSIGNORS else assignments.assigned_now
         assigned = _owners_by_group(specs, slices)
         order_dependent = _owners_by_group(specs, assignments.order_dependent)
         for group in np.flatnonzero(selected).tolist():
