@@ -31,7 +31,7 @@ from spark_assign.advice.kernel.cross_zone_traffic import (
 )
 from spark_assign.groups.assignors.server import SERVER_SIDE
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import column, index_facts
+from spark_assign.groups.kernel.facts import IndexedFacts, column, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_properties import find_unsupported_groups, read_assignors, read_group_types
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
@@ -210,10 +210,10 @@ def _judge(rows: list[dict[str, Any]], params: ZoneParams, runs_with: str | None
         row |= {"recommended": at == best, "reason": reason}
 
 
-def _idle(told: Any, excluded: set[int], params: ZoneParams) -> Iterator[dict[str, Any]]:
+def _idle(told: IndexedFacts, excluded: set[int], params: ZoneParams) -> Iterator[dict[str, Any]]:
     """Groups without members: nothing is read."""
     for row in find_empty_groups(told, excluded).tolist():
-        here = {name: column(told.facts, name)[row].as_py() for name in ("cluster", "group_id")}
+        here = {name: column(told.table, name)[row].as_py() for name in ("cluster", "group_id")}
         here |= {"assignor": CURRENT, "follower_fetching": params.follower_fetching, "currency": params.currency}
         rows = [here | {"members": 0, "members_without_rack": 0, "partitions": 0}]
         _judge(rows, params, None)
