@@ -137,4 +137,5 @@ def size(
     )
     by_id = CONFIGURED in chosen or not set(BY_IDS).isdisjoint(chosen)
     told = facts.facts_by_group(fleet, user_data=bool(own), topic_ids=by_id, owned_order=True, loads=True)
-    return Size(told.mapInArrow(map_arrow_batches(partial(kernel.size, params=params)), from_arrow_schema(kernel.SIZED)))
+    work = map_arrow_batches(partial(kernel.size, params=params))
+    return Size(told.mapInArrow(work, from_arrow_schema(kernel.SIZED)))
