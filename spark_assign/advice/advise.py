@@ -169,7 +169,7 @@ def advise(
     if lacking:
         why = "; ".join(str(each) for each in lacking)
         missing += [(ZONES, why), (REPLICAS, why)]
-    asked = AdviceParams(
+    params = AdviceParams(
         price=price,
         currency=currency,
         consumer_price=consumer_price,
@@ -184,15 +184,15 @@ def advise(
         headroom=headroom,
         missing=tuple(missing),
     )
-    if fault := asked.fault():
+    if fault := params.fault():
         raise ConfigError(f"advise: {fault}")
     facts = [*_of_membership(fleet, settings, restart_ms), *_of_comparison(fleet, settings)]
     if fleet.loads is not None:
         facts += _of_sizes(fleet, settings, headroom, quantile, least_members)
     if not lacking:
-        facts += _of_zones(fleet, asked)
+        facts += _of_zones(fleet, params)
     together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), facts)
-    work = map_arrow_batches(partial(kernel.advise, asked=asked))
+    work = map_arrow_batches(partial(kernel.advise, params=params))
     return Advised(together.repartition("cluster").mapInArrow(work, from_arrow_schema(kernel.ADVISED)))
 
 
@@ -217,8 +217,8 @@ def _of_sizes(
     return [_answered(told, SIZE, kinds, _SIZES)]
 
 
-def _of_zones(fleet: Fleet, asked: AdviceParams) -> list[DataFrame]:
-    found = zones(fleet, price=asked.price, currency=asked.currency, follower_fetching=asked.follower_fetching)
+def _of_zones(fleet: Fleet, params: AdviceParams) -> list[DataFrame]:
+    found = zones(fleet, price=params.price, currency=params.currency, follower_fetching=params.follower_fetching)
     moves = found.replica_moves.select("cluster", _about(kernel.OF_MOVE), F.col("kind").alias("change"), *_MOVES)
     readers = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
     return [

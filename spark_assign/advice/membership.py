@@ -126,7 +126,7 @@ def membership(
         +-----------+--------------+-------------+---------------------+
     """
     settings = settings or Settings()
-    asked = MembershipParams(
+    params = MembershipParams(
         settings.timing,
         restart_ms,
         tuple(sessions_ms),
@@ -139,14 +139,14 @@ def membership(
         tuple(session_bounds_ms),
         tuple(consumer_session_bounds_ms),
     )
-    if fault := asked.fault():
+    if fault := params.fault():
         raise ConfigError(f"membership: {fault}")
     spark = fleet.members.sparkSession
     facts = gather_facts(fleet, spark.createDataFrame([], EVENTS), settings)
     facts = facts.unionByName(_about(fleet), allowMissingColumns=True)
     number = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MOST_TASKS)
     played = facts.repartition(number, *GROUP_KEY).mapInArrow(
-        map_arrow_batches(partial(kernel.membership, asked=asked)), from_arrow_schema(kernel.ANSWER)
+        map_arrow_batches(partial(kernel.membership, params=params)), from_arrow_schema(kernel.ANSWER)
     )
     refused = fleet.rejected.withColumn("kind", F.lit(kernel.REJECTED))
     return Membership(played.unionByName(refused, allowMissingColumns=True))

@@ -128,7 +128,7 @@ def size(
         raise FleetError([Fault("loads", "*", "the table is missing", remedy)])
     _ = fleet.sizes
     own = custom_assignors()
-    asked = kernel.SizeParams(
+    params = kernel.SizeParams(
         assignors=tuple(chosen),
         terms=SizingCriteria(headroom, quantile, (settings or Settings()).timing, own),
         known=tuple(names()),
@@ -137,4 +137,5 @@ def size(
     )
     by_id = CONFIGURED in chosen or not set(TOPIC_ID_ASSIGNORS).isdisjoint(chosen)
     told = facts.facts_by_group(fleet, user_data=bool(own), topic_ids=by_id, owned_order=True, loads=True)
-    return Size(told.mapInArrow(map_arrow_batches(partial(kernel.size, asked=asked)), from_arrow_schema(kernel.SIZED)))
+    work = map_arrow_batches(partial(kernel.size, params=params))
+    return Size(told.mapInArrow(work, from_arrow_schema(kernel.SIZED)))

@@ -65,7 +65,7 @@ class Zones(LazyResult):
     Attributes:
         told: what the pass over the fleet says, or, read back, what one has said; the other attributes are its tables.
         fleet: where the replicas are.
-        asked: price, currency, and what is worth a change.
+        params: price, currency, and what is worth a change.
 
     Examples:
         >>> from dataclasses import replace
@@ -84,7 +84,7 @@ class Zones(LazyResult):
     """
 
     fleet: Fleet
-    asked: kernel.ZoneParams
+    params: kernel.ZoneParams
 
     @cached_property
     def zones(self) -> DataFrame:
@@ -111,8 +111,8 @@ class Zones(LazyResult):
         rows = near.withColumns(
             {
                 "replicas": _changed(),
-                "saved_per_day": F.col("saved_bytes_per_day") / kernel.GB * self.asked.price,
-                "currency": F.lit(self.asked.currency),
+                "saved_per_day": F.col("saved_bytes_per_day") / kernel.GB * self.params.price,
+                "currency": F.lit(self.params.currency),
             }
         )
         order = [F.desc("saved_bytes_per_day"), *map(F.col, (*_PARTITION, "follower_fetching", "kind"))]
@@ -125,7 +125,7 @@ class Zones(LazyResult):
 
     def changes(self, kind: str = REORDER) -> DataFrame:
         """The replica moves of one kind as `replicas.tool_files` takes them (`changes`), for the groups as they are."""
-        return changes(self.replica_moves, kind, follower_fetching=self.asked.follower_fetching)
+        return changes(self.replica_moves, kind, follower_fetching=self.params.follower_fetching)
 
     def _reads(self) -> DataFrame:
         """What is read of each partition, by rack."""
@@ -185,13 +185,13 @@ def zones(
             raise ConfigError(f"{name} {value}: expected a number from 0")
     if lacking := faults(fleet):
         raise FleetError(lacking)
-    asked = kernel.ZoneParams(price, currency, worth, follower_fetching)
+    params = kernel.ZoneParams(price, currency, worth, follower_fetching)
     of_broker = fleet.groups is not None
     told = facts.facts_by_group(fleet, ["range"], topic_ids=of_broker, owned_order=True, loads=True, leaders=True)
     return Zones(
-        told.mapInArrow(map_arrow_batches(partial(kernel.zones, asked=asked)), from_arrow_schema(kernel.ZONED)),
+        told.mapInArrow(map_arrow_batches(partial(kernel.zones, params=params)), from_arrow_schema(kernel.ZONED)),
         fleet,
-        asked,
+        params,
     )
 
 

@@ -94,7 +94,7 @@ def compare(
         changed[kernel.AS_GIVEN] = fleet
     for each in (fleet, *changed.values()):
         _ = each.sizes
-    asked = kernel.CompareParams(
+    params = kernel.CompareParams(
         assignors=tuple(names),
         changes=tuple(told),
         as_is=as_is,
@@ -115,7 +115,7 @@ def compare(
         owned_order=by_id or any(uses_owned_order(name) for name in names),
         loads=True,
     )
-    work = partial(kernel.compare, asked=asked, schema=to_arrow_schema(_NULLABLE))
+    work = partial(kernel.compare, params=params, schema=to_arrow_schema(_NULLABLE))
     return together.mapInArrow(map_arrow_batches(work, 10_000), _NULLABLE)
 
 

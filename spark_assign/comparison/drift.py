@@ -191,9 +191,11 @@ class Drift:
         return rows.where(F.col("kind") == _KINDS[table])
 
     def _pass_over(self, *kinds: str) -> DataFrame:
-        asked = kernel.DriftParams((self.before.checked, self.after.checked), frozenset(kinds))
+        params = kernel.DriftParams((self.before.checked, self.after.checked), frozenset(kinds))
         told = in_whole_groups(self.before, self.after)
-        return told.mapInArrow(map_arrow_batches(partial(kernel.drift, asked=asked)), from_arrow_schema(kernel.DRIFTED))
+        return told.mapInArrow(
+            map_arrow_batches(partial(kernel.drift, params=params)), from_arrow_schema(kernel.DRIFTED)
+        )
 
 
 def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | Mapping[str, DataFrame]) -> Drift:

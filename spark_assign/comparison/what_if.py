@@ -110,11 +110,11 @@ def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Flee
     known = [field.name for field in MEMBERS.fields if field.name in new.columns]
     members = fleet.members.unionByName(new.select(*known), allowMissingColumns=True)
     if topics is not None:
-        asked = new.select(*MEMBER_KEY, F.explode(F.array(*(F.lit(topic) for topic in topics))).alias("topic"))
+        params = new.select(*MEMBER_KEY, F.explode(F.array(*(F.lit(topic) for topic in topics))).alias("topic"))
     else:
         of_group = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
-        asked = new.select(*MEMBER_KEY).join(of_group, GROUP_KEY)
-    return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(asked, True))
+        params = new.select(*MEMBER_KEY).join(of_group, GROUP_KEY)
+    return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(params, True))
 
 
 def led_by(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:

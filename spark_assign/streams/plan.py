@@ -1,7 +1,7 @@
-"""Plan the streams groups of a fleet, exactly as the broker's own assignor would (KIP-1071).
+"""Plans the streams groups of a fleet (KIP-1071) exactly as the broker's assignor does.
 
-The decision is a kernel over whole groups (`streams.kernel`). Here its facts are gathered, all of a group in one task;
-it answers with one table, of which every table of the plan is a projection.
+Spark collects all facts of a group in one task. The kernel (`streams.kernel`) returns one tagged table, and each table
+of the plan is a projection of it.
 """
 
 from __future__ import annotations
@@ -16,32 +16,43 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_assign.fleet import Fleet
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
-from spark_assign.streams.kernel import grouped_facts as kinds
-from spark_assign.streams.kernel.plan_groups import ASSIGNORS, METRICS, MOVE, REJECTED, TASK, StreamsPlanParams, decide
-from spark_assign.streams.kernel.sticky import STICKY
+from spark_assign.streams.kernel import streams_group_input as kinds
+from spark_assign.streams.kernel.plan_groups import (
+    ASSIGNORS,
+    METRICS,
+    MOVE,
+    REJECTED,
+    STREAMS_PLAN_ROWS,
+    TASK,
+    StreamsPlanParams,
+    plan_streams_groups,
+)
+from spark_assign.streams.kernel.sticky_task_assignor import STICKY
 from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
-from spark_assign.streams.schemas import DECIDED
 from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.streams import PLAN_TABLES
 
-ROWS_PER_TASK = 200_000
-"""About so many facts are handed to the kernel at once (a group is never parted), which bounds what a worker holds."""
+ROWS_PER_SPARK_TASK = 200_000
+"""Approximate number of facts per Spark task, which bounds the memory of a worker; a group is never split."""
+
+_PLAN_SCHEMA = from_arrow_schema(STREAMS_PLAN_ROWS)
 
 
 @dataclass(frozen=True)
 class StreamsPlan:
-    """What the broker would have every member reach, as lazy DataFrames (columns: `tables.streams.PLAN_TABLES`).
+    """The broker's target assignment, as lazy DataFrames (columns: `tables.streams.PLAN_TABLES`).
 
-    Every streams group of the fleet is in `metrics` or in `rejected`.
+    Every streams group of the fleet is either in `metrics` or in `rejected`.
 
     Attributes:
-        fleet: what was planned.
-        decided: all that was decided, as one table (`tables.streams.DECIDED`); cached where the session can.
+        fleet: the planned fleet.
+        tagged_rows: all rows of the plan (`streams.kernel.plan_groups.STREAMS_PLAN_ROWS`); cached if the session
+            allows it.
     """
 
     fleet: Fleet
-    decided: DataFrame
+    tagged_rows: DataFrame
 
     @property
     def tasks(self) -> DataFrame:
@@ -50,65 +61,70 @@ class StreamsPlan:
 
     @property
     def moves(self) -> DataFrame:
-        """Every change of owner against what members have now, with the reason, and whether state is there.
+        """All changes of owners, with the reason, and whether the next owner has the task's state.
 
-        A row per task, role, and owner that loses or gets it: see `tables.streams.MOVES`.
+        A row per task, role, and owner that loses or gets the task: see `tables.streams.MOVES`.
         """
         renamed = {"member_id": "from_member_id", "next_member_id": "to_member_id"}
-        return self.decided.where(F.col("kind") == MOVE).withColumnsRenamed(renamed).select(*PLAN_TABLES["moves"].names)
+        return (
+            self.tagged_rows.where(F.col("kind") == MOVE)
+            .withColumnsRenamed(renamed)
+            .select(*PLAN_TABLES["moves"].names)
+        )
 
     @property
     def metrics(self) -> DataFrame:
-        """A row per planned group: see `tables.streams.METRICS`."""
+        """The metrics, a row per planned group: see `tables.streams.METRICS`."""
         return self._rows(METRICS, "metrics")
 
     @property
     def rejected(self) -> DataFrame:
-        """Streams groups that could not be planned: cluster, group_id, code, detail (what to do)."""
+        """The streams groups that can't be planned: cluster, group_id, code, detail (what to do)."""
         return self._rows(REJECTED, "rejected")
 
     def release(self) -> None:
-        """Give back what is cached in the executors; it is computed anew if needed."""
-        uncached(self.decided)
+        """Removes the plan from the cache of the executors; Spark recomputes it if it is needed again."""
+        uncached(self.tagged_rows)
 
     def _rows(self, kind: str, table: str) -> DataFrame:
-        return self.decided.where(F.col("kind") == kind).select(*PLAN_TABLES[table].names)
+        return self.tagged_rows.where(F.col("kind") == kind).select(*PLAN_TABLES[table].names)
 
 
 def plan_streams(
     fleet: Fleet, assignor: str | TaskAssignor = STICKY, *, standby_replicas: int | None = None
 ) -> StreamsPlan:
-    """Plan every streams group of a fleet: those that `groups` calls `streams`, or that have subtopologies or tasks.
+    """Plans every streams group of a fleet: those that `groups` calls `streams`, or that have subtopologies or tasks.
 
-    The plan is the target that the group coordinator computes (`TargetAssignmentBuilder`) where members have reached
-    what `fleet.tasks` says. How they get from there to the target (who gives up first) is not planned.
+    The plan is the target that the group coordinator computes (`TargetAssignmentBuilder`) if `fleet.tasks` is the
+    current assignment. The plan doesn't include the steps from there to the target.
 
     Args:
-        fleet: members with `process_id` (null: a process of its own), `subtopologies`, and in `tasks` who has what.
-        assignor: `streams-sticky`, the class of Kafka 4.4; `streams-sticky@4.3`, as it was in 4.2 and 4.3; or a
-            function of your own from a `Group` to a `Target`, whose answer is taken as it is.
-        standby_replicas: in place of what each group is configured with (`groups.standby_replicas`).
+        fleet: members with `process_id` (null: a process of its own), `subtopologies`, and the current assignment in
+        `tasks`.
+        assignor: `streams-sticky`, the class of Kafka 4.4; `streams-sticky@4.3`, the class of 4.2 and 4.3; or a
+            function from a `Group` to a `Target`, whose result isn't checked.
+        standby_replicas: overrides the configuration of all groups (`groups.standby_replicas`).
 
     Returns:
-        the plan. Its tables are lazy, and all come from one pass over the fleet; only its rows are counted and checked
-        at once.
+        The plan. Its tables are lazy, and all come from one pass over the fleet. The fleet's rows are counted and
+        checked at once.
 
     Raises:
-        UnknownAssignorError: no such assignor.
-        FleetError: there are no subtopologies, or rows that belong to no group are faulty.
-        ValueError: a negative number of standby replicas.
+        UnknownAssignorError: There is no such assignor.
+        FleetError: The table `subtopologies` is missing, or the fleet has invalid rows that belong to no group.
+        ValueError: The number of standby replicas is negative.
     """
     if fleet.subtopologies is None:
         problem = "the table is missing, and a plan of streams groups needs it"
         raise FleetError([Fault("subtopologies", "*", problem, "Give a row for each subtopology of each group")])
     if standby_replicas is not None and standby_replicas < 0:
         raise ValueError(f"standby_replicas is {standby_replicas}, expected 0 or more")
-    asked = partial(decide, question=_question(assignor, standby_replicas))
-    facts = gather_facts(fleet).repartition(tasks_for(fleet), *GROUP_KEY)
-    return StreamsPlan(fleet, cached(facts.mapInArrow(map_arrow_batches(asked), DECIDED)))
+    plan = partial(plan_streams_groups, params=_build_params(assignor, standby_replicas))
+    facts = gather_facts(fleet).repartition(_num_spark_tasks(fleet), *GROUP_KEY)
+    return StreamsPlan(fleet, cached(facts.mapInArrow(map_arrow_batches(plan), _PLAN_SCHEMA)))
 
 
-def _question(assignor: str | TaskAssignor, standby_replicas: int | None) -> StreamsPlanParams:
+def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) -> StreamsPlanParams:
     if not isinstance(assignor, str):
         return StreamsPlanParams(getattr(assignor, "__name__", type(assignor).__name__), assignor, standby_replicas)
     if assignor not in ASSIGNORS:
@@ -116,33 +132,33 @@ def _question(assignor: str | TaskAssignor, standby_replicas: int | None) -> Str
     return StreamsPlanParams(assignor, ASSIGNORS[assignor], standby_replicas)
 
 
-def tasks_for(fleet: Fleet) -> int:
-    """In how many tasks the kernel does its work; whole groups are in one.
+def _num_spark_tasks(fleet: Fleet) -> int:
+    """Returns the number of Spark tasks of the pass.
 
     Raises:
-        FleetError: as `fleet.sizes` does.
+        FleetError: See `Fleet.sizes`.
     """
     sizes = fleet.sizes
-    return max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_TASK))
+    return max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_SPARK_TASK))
 
 
-# --- the facts; their columns are described in streams.kernel.grouped_facts ------------------------------------------
+# --- the facts; streams.kernel.streams_group_input describes their columns----------------------------------------
 
 
 def gather_facts(fleet: Fleet) -> DataFrame:
-    """All that the kernel is told, a row per fact. Members of other groups are among them; it passes them over."""
+    """Collects the kernel's input, a row per fact, including members of other groups, which the kernel ignores."""
     assert fleet.subtopologies is not None
     facts = [
-        _fact(fleet.members, kinds.MEMBER, member_id="member_id", name="process_id", number="position"),
-        _fact(fleet.subtopologies, kinds.SUBTOPOLOGY, name="subtopology", number="partitions", stateful="stateful"),
+        _to_facts(fleet.members, kinds.MEMBER, member_id="member_id", name="process_id", number="position"),
+        _to_facts(fleet.subtopologies, kinds.SUBTOPOLOGY, name="subtopology", number="partitions", stateful="stateful"),
     ]
     if fleet.groups is not None:
-        facts.append(_fact(fleet.groups, kinds.GROUP, text="group_type", number="standby_replicas"))
-    of_task = {"member_id": "member_id", "name": "subtopology", "number": "task"}
-    of_task |= {"text": "role", "offset": "changelog_offset"}
-    for rows, kind in ((fleet.tasks, kinds.TASK), (fleet.departed_tasks, kinds.LEFT)):
+        facts.append(_to_facts(fleet.groups, kinds.GROUP, text="group_type", number="standby_replicas"))
+    task_columns = {"member_id": "member_id", "name": "subtopology", "number": "task"}
+    task_columns |= {"text": "role", "offset": "changelog_offset"}
+    for rows, kind in ((fleet.tasks, kinds.TASK), (fleet.departed_tasks, kinds.DEPARTED_TASK)):
         if rows is not None:
-            facts.append(_fact(rows, kind, **of_task))
+            facts.append(_to_facts(rows, kind, **task_columns))
     return reduce(DataFrame.unionByName, facts)
 
 
@@ -151,8 +167,9 @@ _COLUMNS = {
 }
 
 
-def _fact(rows: DataFrame, kind: int, **columns: str) -> DataFrame:
-    """Rows as facts of a kind, with these columns of theirs; the others are null."""
-    told: dict[str, Column] = {name: F.col(column) for name, column in columns.items()}
-    every = (told.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
-    return rows.select(*GROUP_KEY, F.lit(kind).cast("byte").alias("kind"), *every)
+def _to_facts(rows: DataFrame, kind: int, **columns: str) -> DataFrame:
+    """Returns rows as facts of a kind, with these source columns by fact column; the remaining fact columns are
+    null."""
+    sources: dict[str, Column] = {name: F.col(column) for name, column in columns.items()}
+    fact_columns = (sources.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
+    return rows.select(*GROUP_KEY, F.lit(kind).cast("byte").alias("kind"), *fact_columns)

@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
 from spark_assign.java.hash_map import java_key, texts_in_table_order
-from spark_assign.streams.kernel.grouped_facts import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK
-from spark_assign.streams.kernel.hash_order import process_walk
+from spark_assign.streams.kernel.streams_group_input import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK, process_hash_order
 from spark_assign.streams.kernel.task_assignor_api import Group, Member, Target, Task
 from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
 from tests.frames import dataframe
@@ -85,7 +84,7 @@ def group_of(row: Row, *, release_4_3: bool = False) -> Group:
     named = [member.member_id for member in members], [member.process for member in members]
     return Group(
         members,
-        process_walk(*named, release_4_3=release_4_3),
+        process_hash_order(*named, release_4_3=release_4_3),
         ids,
         [row["subtopologies"][subtopology]["partitions"] for subtopology in ids],
         [row["subtopologies"][subtopology]["stateful"] for subtopology in ids],
@@ -134,7 +133,7 @@ def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
 
 
 def facts_of(rows: Iterable[Row]) -> pa.Table:
-    """The same as the kernel's facts (`streams.kernel.grouped_facts`)."""
+    """The same as the kernel's facts (`streams.kernel.streams_group_input`)."""
     facts: list[dict[str, Any]] = []
     for row in rows:
         tables = table_rows(row)

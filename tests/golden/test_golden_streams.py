@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign.streams import plan_streams
-from spark_assign.streams.kernel.sticky import STICKY, assign_tasks
+from spark_assign.streams.kernel.sticky_task_assignor import STICKY, assign_tasks
 from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
 from tests.golden import streams_rows
 from tests.golden.streams_mock import streams_mock

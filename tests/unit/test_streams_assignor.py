@@ -6,9 +6,8 @@ from collections import Counter
 
 import pytest
 
-from spark_assign.streams.kernel.hash_order import member_order, process_order
-from spark_assign.streams.kernel.process_state import Quota
-from spark_assign.streams.kernel.sticky import assign_tasks
+from spark_assign.streams.kernel.sticky_task_assignor import Quota, assign_tasks
+from spark_assign.streams.kernel.streams_group_input import member_order, process_order
 from spark_assign.streams.kernel.task_assignor_api import Group, Target
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
@@ -75,14 +74,14 @@ def test_nobody_is_there() -> None:
 def test_a_quota_falls_only_by_who_reaches_it() -> None:
     """Seven tasks of three members: three for each; whoever has three takes its share along."""
     quota = Quota(7, 3)
-    assert quota.each == 3
+    assert quota.per_member == 3
     quota.count(2)
-    assert quota.each == 3
+    assert quota.per_member == 3
     quota.count(3)
-    assert quota.each == 2
+    assert quota.per_member == 2
     quota.count(2)
     quota.count(2)
-    assert quota.each == 0
+    assert quota.per_member == 0
 
 
 def test_orders() -> None:
@@ -90,9 +89,9 @@ def test_orders() -> None:
     ids = ["Aa", "BB", "a", "b"]  # the first two share a hash code
     assert [ids[at] for at in member_order(ids, [1, 0, 3, 2])].index("BB") == 0
     assert [ids[at] for at in member_order(ids, [0, 1, 3, 2])].index("Aa") == 0
-    walked = member_order(ids, [None] * 4)
-    assert sorted(walked) == [0, 1, 2, 3]
-    assert walked[2:] == [2, 3] == member_order(ids, [3, 2, 1, 0])[2:]
+    order = member_order(ids, [None] * 4)
+    assert sorted(order) == [0, 1, 2, 3]
+    assert order[2:] == [2, 3] == member_order(ids, [3, 2, 1, 0])[2:]
     # A map by computeIfAbsent puts the newer of one bucket first, one by putIfAbsent last.
     assert process_order(["Aa", "BB"]) == ["BB", "Aa"]
     assert process_order(["Aa", "BB"], release_4_3=True) == ["Aa", "BB"]

@@ -8,9 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.streams.kernel.faults import REMEDIES
-from spark_assign.streams.kernel.grouped_facts import FACTS, GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK
-from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, decide
+from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
+from spark_assign.streams.kernel.streams_group_input import (
+    DEPARTED_TASK,
+    FACTS,
+    GROUP,
+    MEMBER,
+    REMEDIES,
+    SUBTOPOLOGY,
+    TASK,
+)
 from spark_assign.streams.kernel.task_assignor_api import Group, Target, TaskAssignor, TaskAssignorError
 from tests.golden import streams_rows
 from tests.kafka import random_streams
@@ -41,22 +48,22 @@ def group(standby_replicas: int | None = 0, kind: str | None = "streams") -> Row
     return {"kind": GROUP, "text": kind, "number": standby_replicas}
 
 
-def answer(rows: list[Row], question: StreamsPlanParams = STICKY) -> list[Row]:
-    """What is decided of one group, without what is null."""
+def plan_rows(rows: list[Row], params: StreamsPlanParams = STICKY) -> list[Row]:
+    """Returns the rows of the plan of one group, without nulls."""
     facts = pa.Table.from_pylist([{"cluster": "c", "group_id": "g"} | row for row in rows], FACTS)
-    told = pa.concat_tables(decide(facts, question)).to_pylist()
-    return [{name: value for name, value in row.items() if value is not None} for row in told]
+    table = pa.concat_tables(plan_streams_groups(facts, params)).to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in table]
 
 
 def moves(rows: list[Row]) -> list[tuple[Any, ...]]:
     """role, task, from, to, reason, state, offset."""
     names = ("role", "task", "member_id", "next_member_id", "reason", "state", "changelog_offset")
-    return [tuple(row.get(name) for name in names) for row in answer(rows) if row["kind"] == "move"]
+    return [tuple(row.get(name) for name in names) for row in plan_rows(rows) if row["kind"] == "move"]
 
 
 def figures(rows: list[Row]) -> Row:
     """The metrics of one group."""
-    (row,) = [row for row in answer(rows) if row["kind"] == "metrics"]
+    (row,) = [row for row in plan_rows(rows) if row["kind"] == "metrics"]
     return row
 
 
@@ -109,7 +116,7 @@ def test_standbys_move_for_a_reason() -> None:
         ("standby", 0, "c", None, "no-standbys", None, None),
         ("warmup", 0, "c", None, "task-gone", None, None),
     ]
-    left = {**task("gone", 0, "standby"), "kind": LEFT}
+    left = {**task("gone", 0, "standby"), "kind": DEPARTED_TASK}
     assert moves([*rows, task("a", 0, "active"), left]) == [("standby", 0, "gone", "c", "member-left", "none", None)]
 
 
@@ -123,27 +130,32 @@ def test_fewer_standbys_are_wanted() -> None:
 
 def test_a_group_that_everybody_has_left() -> None:
     """Its tasks are nobody's."""
-    rows = [group(1), subtopology("0", 2), {**task("gone", 0, "active"), "kind": LEFT}]
+    rows = [group(1), subtopology("0", 2), {**task("gone", 0, "active"), "kind": DEPARTED_TASK}]
     assert moves(rows) == [("active", 0, "gone", None, "member-left", None, None)]
-    told = figures(rows)
-    assert (told["members"], told["unassigned_active"], told["unassigned_standby"], told["max_active"]) == (0, 2, 2, 0)
+    table = figures(rows)
+    assert (table["members"], table["unassigned_active"], table["unassigned_standby"], table["max_active"]) == (
+        0,
+        2,
+        2,
+        0,
+    )
 
 
-def test_the_number_of_standbys_is_that_of_the_group_or_of_the_question() -> None:
+def test_the_number_of_standbys_is_that_of_the_group_or_of_the_params() -> None:
     """Null is none."""
     rows = [subtopology("0", 2), subtopology("1", 2, stateful=False), *(member(name) for name in "abc")]
     for configured, asked, expected in ((None, None, 0), (1, None, 1), (1, 0, 0), (None, 2, 2)):
-        question = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"], asked)
-        told = answer([group(configured), *rows], question)
-        assert sum(row.get("role") == "standby" for row in told if row["kind"] == "task") == 2 * expected
-        assert told[-1]["standby_replicas"] == expected
+        params = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"], asked)
+        table = plan_rows([group(configured), *rows], params)
+        assert sum(row.get("role") == "standby" for row in table if row["kind"] == "task") == 2 * expected
+        assert table[-1]["standby_replicas"] == expected
 
 
 def test_groups_of_other_protocols_are_passed_over() -> None:
     """Nothing is said of them; a topology makes a group one of Streams."""
-    assert answer([group(kind="consumer"), member("a")]) == []
-    assert answer([group(kind=None), member("a"), subtopology("0", 1)])[-1]["tasks"] == 1
-    assert answer([member("a"), task("a", 0, "active")])[0]["code"] == "no-topology"
+    assert plan_rows([group(kind="consumer"), member("a")]) == []
+    assert plan_rows([group(kind=None), member("a"), subtopology("0", 1)])[-1]["tasks"] == 1
+    assert plan_rows([member("a"), task("a", 0, "active")])[0]["code"] == "no-topology"
 
 
 FAULTY = {
@@ -178,7 +190,7 @@ FAULTY = {
 def test_faults(code: str) -> None:
     """Each rejects its group, and says what to do."""
     for rows in FAULTY[code]:
-        (row,) = answer(rows)
+        (row,) = plan_rows(rows)
         assert (row["kind"], row["code"]) == ("rejected", code)
         assert row["detail"].endswith(REMEDIES[code])
 
@@ -186,7 +198,7 @@ def test_faults(code: str) -> None:
 def test_several_faults() -> None:
     """The gravest first; of each one row, and how many more."""
     rows = [subtopology("0", 1), *([member("a")] * 3), task("b", 0, "active"), task("b", -1, "active")]
-    (row,) = answer(rows)
+    (row,) = plan_rows(rows)
     assert row["code"] == "duplicate-member"
     assert row["detail"] == (
         f"members: member_id=a and 1 more. {REMEDIES['duplicate-member']}; "
@@ -196,7 +208,7 @@ def test_several_faults() -> None:
 
 
 def test_an_assignor_of_ones_own_fails() -> None:
-    """Whatever it does, the other groups are planned; its words are told."""
+    """Whatever it does, the other groups are planned; its words are table."""
 
     def only_a(asked: Group) -> Target:
         if asked.members[0].member_id == "a":
@@ -205,21 +217,23 @@ def test_an_assignor_of_ones_own_fails() -> None:
 
     own: TaskAssignor = only_a
     rows = [{"cluster": "c", "group_id": name} | row for name in "ab" for row in (subtopology("0", 1), member(name))]
-    told = pa.concat_tables(decide(pa.Table.from_pylist(rows, FACTS), StreamsPlanParams("mine", own))).to_pylist()
-    assert [(row["group_id"], row["kind"]) for row in told] == [
+    table = pa.concat_tables(
+        plan_streams_groups(pa.Table.from_pylist(rows, FACTS), StreamsPlanParams("mine", own))
+    ).to_pylist()
+    assert [(row["group_id"], row["kind"]) for row in table] == [
         ("a", "task"),
         ("a", "move"),
         ("a", "metrics"),
         ("b", "rejected"),
     ]
-    assert (told[-1]["code"], told[-1]["detail"]) == ("assignor-failed", "TaskAssignorError: No process available")
+    assert (table[-1]["code"], table[-1]["detail"]) == ("assignor-failed", "TaskAssignorError: No process available")
 
 
 def test_the_order_of_rows_says_nothing() -> None:
     """Random groups, their facts shuffled."""
     rows = list(random_streams.groups(5, 40))
     facts = streams_rows.facts_of(rows)
-    told = pa.concat_tables(decide(facts, STICKY))
+    table = pa.concat_tables(plan_streams_groups(facts, STICKY))
     shuffled = Random(1).sample(range(len(facts)), len(facts))
-    assert pa.concat_tables(decide(facts.take(shuffled), STICKY)).equals(told)
-    assert len(told) > 1_000
+    assert pa.concat_tables(plan_streams_groups(facts.take(shuffled), STICKY)).equals(table)
+    assert len(table) > 1_000

@@ -64,29 +64,29 @@ def fetching_gain(groups: Iterable[GroupFindings]) -> float:
     return sum(now - then for now, then in pairs if now is not None and then is not None) * DAYS
 
 
-def follower_fetching(groups: Sequence[GroupFindings], asked: AdviceParams) -> bool:
+def follower_fetching(groups: Sequence[GroupFindings], params: AdviceParams) -> bool:
     """Whether all groups shall read from a replica in their rack."""
-    if asked.follower_fetching:
+    if params.follower_fetching:
         return True
     gain = fetching_gain(groups)
-    if not asked.pays(gain, asked.change_cost):
+    if not params.pays(gain, params.change_cost):
         return False
-    without, with_it = (sum(_saved(group, asked, fetching) for group in groups) for fetching in (False, True))
-    return gain * asked.months - asked.change_cost + with_it > without
+    without, with_it = (sum(_saved(group, params, fetching) for group in groups) for fetching in (False, True))
+    return gain * params.months - params.change_cost + with_it > without
 
 
-def _saved(group: GroupFindings, asked: AdviceParams, fetching: bool) -> float:
+def _saved(group: GroupFindings, params: AdviceParams, fetching: bool) -> float:
     """What the best assignor saves over the months, after what the change costs; 0 where it does not pay."""
-    found = near(group, asked, fetching)
-    return 0.0 if found is None else max(0.0, (found.gain or 0.0) * asked.months - (found.cost or 0.0))
+    found = near(group, params, fetching)
+    return 0.0 if found is None else max(0.0, (found.gain or 0.0) * params.months - (found.cost or 0.0))
 
 
 def of_fetching(
-    groups: Sequence[GroupFindings], asked: AdviceParams, taken: bool
+    groups: Sequence[GroupFindings], params: AdviceParams, taken: bool
 ) -> tuple[list[AdviceItem], list[dict[str, Any]]]:
     """The advice to have follower fetching, or why not."""
     gain = fetching_gain(groups)
-    if asked.follower_fetching or gain <= 0:
+    if params.follower_fetching or gain <= 0:
         return [], []
     gainers = sum((each.crossing_today(False) or 0) > (each.crossing_today(True) or 0) for each in groups)
     advice = in_money(
@@ -96,7 +96,7 @@ def of_fetching(
             FETCHING,
             None,
             f"Let consumers read from replicas in their rack: {gainers:,} groups save {gain / DAYS:,.2f} "
-            f"{asked.currency} a day together, and nothing moves.",
+            f"{params.currency} a day together, and nothing moves.",
             None,
             None,
             None,
@@ -106,14 +106,14 @@ def of_fetching(
             "zones",
             SELECTOR,
         ),
-        asked,
+        params,
         gain,
         None,
     )
     if taken:
         return [advice], []
-    if not asked.pays(gain, advice.cost or 0.0):
-        return [], [not_advised(ZONES, BELOW_COST, below_cost(advice, asked), advice)]
+    if not params.pays(gain, advice.cost or 0.0):
+        return [], [not_advised(ZONES, BELOW_COST, below_cost(advice, params), advice)]
     detail = f"Assignors that know racks save more without it. {advice.what}"
     return [], [not_advised(ZONES, SUPERSEDED, detail, advice)]
 
@@ -122,7 +122,7 @@ def of_replicas(
     moves: Sequence[Row],
     readers: Mapping[str, set[str]],
     settled: Mapping[str, ResolvedAdvice],
-    asked: AdviceParams,
+    params: AdviceParams,
     taken: bool,
 ) -> tuple[list[AdviceItem], list[dict[str, Any]]]:
     """Which replicas to change.
@@ -131,7 +131,7 @@ def of_replicas(
         moves: those of one cluster that `zones` found.
         readers: by topic the groups that read it.
         settled: by group what it is advised.
-        asked: what things cost.
+        params: what things cost.
         taken: whether groups have follower fetching then.
     """
     restless = {name for name, each in settled.items() if not each.stays}
@@ -145,8 +145,8 @@ def of_replicas(
         reorder, move = (found.get(kind) for kind in (REORDER, MOVE))
         before = 0.0 if reorder is None else reorder["saved_per_day"]
         if move is not None:
-            copy = asked.copied(move["bytes_per_day"] / max(move["groups"], 1))
-            if asked.pays((move["saved_per_day"] - before) * DAYS, copy):
+            copy = params.copied(move["bytes_per_day"] / max(move["groups"], 1))
+            if params.pays((move["saved_per_day"] - before) * DAYS, copy):
                 chosen[MOVE].append(move["saved_per_day"] * DAYS)
                 copies += copy
                 continue
@@ -156,20 +156,22 @@ def of_replicas(
     for kind, gains in chosen.items():
         if not gains:
             continue
-        each = _change(kind, gains, copies if kind == MOVE else 0.0, asked, taken)
-        if asked.pays(each.gain or 0.0, each.cost or 0.0):
+        each = _change(kind, gains, copies if kind == MOVE else 0.0, params, taken)
+        if params.pays(each.gain or 0.0, each.cost or 0.0):
             advice.append(each)
         else:
-            not_told.append(not_advised(REPLICAS, BELOW_COST, below_cost(each, asked), each))
+            not_told.append(not_advised(REPLICAS, BELOW_COST, below_cost(each, params), each))
     if left:
         detail = (
             f"{left:,} partitions have replicas elsewhere than where they are read, which costs {lost:,.2f} "
-            f"{asked.currency} a month; their groups are advised something by which they get other owners. Ask again "
+            f"{params.currency} a month; their groups are advised something by which they get other owners. Ask again "
             "when that is done"
         )
         not_told.append(not_advised(REPLICAS, SUPERSEDED, detail))
     if not moves:
-        not_told += [] if ZONES in dict(asked.missing) else [not_advised(REPLICAS, NOTHING, "No change saves anything")]
+        not_told += (
+            [] if ZONES in dict(params.missing) else [not_advised(REPLICAS, NOTHING, "No change saves anything")]
+        )
     return advice, not_told
 
 
@@ -181,7 +183,7 @@ def _by_partition(moves: Iterable[Row]) -> Iterator[dict[str, Row]]:
     yield from (found[name] for name in sorted(found))
 
 
-def _change(kind: str, gains: Sequence[float], copies: float, asked: AdviceParams, taken: bool) -> AdviceItem:
+def _change(kind: str, gains: Sequence[float], copies: float, params: AdviceParams, taken: bool) -> AdviceItem:
     gain = sum(sorted(gains))
     then = ", with follower fetching" if taken else ""
     what = {
@@ -190,15 +192,15 @@ def _change(kind: str, gains: Sequence[float], copies: float, asked: AdviceParam
     }[kind]
     risk = {
         REORDER: "Nothing is copied; leaders may be spread less evenly over brokers: look at replicas check.",
-        MOVE: f"Logs are copied once, at {copies:,.2f} {asked.currency} for {asked.retention_days:,.0f} days of them, "
-        "and throttled if you say so.",
+        MOVE: f"Logs are copied once, at {copies:,.2f} {params.currency} for {params.retention_days:,.0f} days of them"
+        ", and throttled if you say so.",
     }[kind]
     advice = AdviceItem(
         MONEY,
         REPLICAS,
         f"replicas-{kind}",
         None,
-        f"{what}: saves {gain / DAYS:,.2f} {asked.currency} a day.",
+        f"{what}: saves {gain / DAYS:,.2f} {params.currency} a day.",
         None,
         None,
         None,
@@ -207,16 +209,16 @@ def _change(kind: str, gains: Sequence[float], copies: float, asked: AdviceParam
         "zones --output PLACE",
         f"kafka-reassign-partitions.sh --execute --reassignment-json-file PLACE/json/{kind}/…",
     )
-    paid = in_money(advice, asked, gain, None)
+    paid = in_money(advice, params, gain, None)
     cost = (paid.cost or 0.0) + copies
     values = {"cost": cost, "pays_after": cost / gain if gain > 0 else None}
     return AdviceItem(**{**paid.__dict__, **values})
 
 
-def to_know(groups: Sequence[GroupFindings], asked: AdviceParams, taken: bool) -> list[AdviceItem]:
+def to_know(groups: Sequence[GroupFindings], params: AdviceParams, taken: bool) -> list[AdviceItem]:
     """What has to be known first, with what it is about."""
     found = []
-    missing = dict(asked.missing)
+    missing = dict(params.missing)
     if SIZE in missing:
         what = "Take readings: without rates nobody can say which groups fall behind or have members too many."
         found.append(_know("readings", what, "snapshot --every 60s --times 5"))
@@ -227,10 +229,10 @@ def to_know(groups: Sequence[GroupFindings], asked: AdviceParams, taken: bool) -
     span = [row for each in groups if (row := each.ways.get(("today", taken))) and row["cost_per_day"] is None]
     span = [row for row in span if row["cost_at_most"] is not None]
     stake = sum((row["cost_at_most"] - row["cost_at_least"]) for row in span) * DAYS
-    if asked.pays(stake, asked.change_cost):
+    if params.pays(stake, params.change_cost):
         what = (
             f"Give racks to all members and brokers: of {len(span):,} groups nobody knows what crosses a zone, up to "
-            f"{stake:,.2f} {asked.currency} a month more."
+            f"{stake:,.2f} {params.currency} a month more."
         )
         found.append(_know("racks", what, "zones", "client.rack, broker.rack"))
     return found
@@ -241,9 +243,9 @@ def _know(kind: str, what: str, command: str, settings: str | None = None) -> Ad
     return AdviceItem(UNKNOWN, of, kind, None, what, None, None, None, None, "None.", command, settings)
 
 
-def unasked(asked: AdviceParams) -> list[dict[str, Any]]:
+def unasked(params: AdviceParams) -> list[dict[str, Any]]:
     """Of advisers that could not be asked why."""
-    return [not_advised(of, NOT_KNOWN, why) for of, why in asked.missing]
+    return [not_advised(of, NOT_KNOWN, why) for of, why in params.missing]
 
 
 OF_ADVICE, NOT_ADVISED, REJECTED = KINDS = ("advice", "not-advised", "rejected")
@@ -268,20 +270,20 @@ ADVISED = pa.schema(
 the place of its matter."""
 
 
-def advise(facts: pa.Table, asked: AdviceParams) -> Iterator[pa.Table]:
+def advise(facts: pa.Table, params: AdviceParams) -> Iterator[pa.Table]:
     """Answer for all clusters of these facts, in tables with the columns of `ADVISED`."""
     rows: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in facts.to_pylist():
         rows[row["cluster"]][row["about"]].append(row)
     for cluster in sorted(rows):
-        yield from _of_cluster(cluster, rows[cluster], asked)
+        yield from _of_cluster(cluster, rows[cluster], params)
 
 
-def _of_cluster(cluster: str, told: Mapping[str, list[dict[str, Any]]], asked: AdviceParams) -> Iterator[pa.Table]:
+def _of_cluster(cluster: str, told: Mapping[str, list[dict[str, Any]]], params: AdviceParams) -> Iterator[pa.Table]:
     groups = _groups(cluster, told)
     heard = [each for each in groups if each.is_heard]
-    taken = follower_fetching(heard, asked)
-    settled = {each.group_id: settle(each, asked, taken) for each in heard}
+    taken = follower_fetching(heard, params)
+    settled = {each.group_id: settle(each, params, taken) for each in heard}
     readers: dict[str, set[str]] = defaultdict(set)
     for row in told[READER]:
         readers[row["topic"]].add(row["group_id"])
@@ -291,11 +293,11 @@ def _of_cluster(cluster: str, told: Mapping[str, list[dict[str, Any]]], asked: A
     silent: list[tuple[str | None, dict[str, Any]]] = [
         (name, each) for name, found in settled.items() for each in found.not_advised
     ]
-    for more, less in (of_fetching(heard, asked, taken), of_replicas(told[OF_MOVE], readers, settled, asked, taken)):
+    for more, less in (of_fetching(heard, params, taken), of_replicas(told[OF_MOVE], readers, settled, params, taken)):
         advice += [(None, each) for each in more]
         silent += [(None, each) for each in less]
-    advice += [(None, each) for each in to_know(heard, asked, taken)]
-    silent += [(None, each) for each in unasked(asked)]
+    advice += [(None, each) for each in to_know(heard, params, taken)]
+    silent += [(None, each) for each in unasked(params)]
     yield tagged_rows(OF_ADVICE, [_as_row(each, cluster, name) for name, each in advice], ADVISED)
     rows = [
         {"cluster": cluster, "group_id": name, **each, "advice": each.get("kind")} for name, each in _in_order(silent)

@@ -82,13 +82,13 @@ _GROUPS_AT_ONCE = 500
 """So many groups' rows are held before they are handed on."""
 
 
-def membership(facts: pa.Table, asked: MembershipParams) -> Iterator[pa.Table]:
+def membership(facts: pa.Table, params: MembershipParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `ANSWER`."""
     about = _about(facts)
     known = dict(scenes(facts))
     nothing: dict[int, list[Any]] = defaultdict(list)
     groups = [
-        _Group(name, known.get(name, SimulationInput(nothing)), about[name], asked) for name in sorted(known | about)
+        _Group(name, known.get(name, SimulationInput(nothing)), about[name], params) for name in sorted(known | about)
     ]
     for at in range(0, len(groups), _GROUPS_AT_ONCE):
         some = groups[at : at + _GROUPS_AT_ONCE]
@@ -131,9 +131,9 @@ class _Group:
     """One group: what is known of it, how it begins, its plays, and its rows. `fault`: why nothing can be said."""
 
     def __init__(
-        self, name: Name, scene: SimulationInput, about: list[Mapping[str, Any]], asked: MembershipParams
+        self, name: Name, scene: SimulationInput, about: list[Mapping[str, Any]], params: MembershipParams
     ) -> None:
-        self.name, self.asked = name, asked
+        self.name, self.params = name, params
         self.fault: tuple[str, str] | None = None
         self.grid: OptionGrid | None = None
         self.playing: dict[str, SimulationKey] = {}
@@ -149,7 +149,7 @@ class _Group:
             self.fault = ("no-members", "It has no members: there is nothing to restart")
             return
         try:
-            self.stage, _ = scene.stage(CONFIGURED, asked.timing)
+            self.stage, _ = scene.stage(CONFIGURED, params.timing)
         except InvalidGroupError as error:
             self.fault = (error.code, str(error))
             return
@@ -175,7 +175,7 @@ class _Group:
             assert self.grid is not None
             self.playing[show.protocol] = key
             take = self.grid.take(key)
-        show.begin(take, self.asked.timing, None, ())
+        show.begin(take, self.params.timing, None, ())
 
     def founded(self, show: SimulationRun) -> None:
         """The members have what they have after the first rebalance."""
@@ -188,7 +188,7 @@ class _Group:
 
     def needed(self) -> Iterable[SimulationKey]:
         """The plays that it needs."""
-        self.grid = OptionGrid(self.opening, self.asked)
+        self.grid = OptionGrid(self.opening, self.params)
         return self.grid.keys()
 
     def needed_beside(self) -> Iterable[SimulationKey]:
@@ -222,19 +222,19 @@ class _Group:
         """What it is advised to do."""
         assert self.grid is not None
         known, opening = self.known, self.grid.opening
-        advice = advise(options(self.grid, self.asked), self.asked, opening.heartbeat_ms, known.forbidden())
-        codes, text = codes_and_text(warnings(advice, self.asked, known))
+        advice = advise(options(self.grid, self.params), self.params, opening.heartbeat_ms, known.forbidden())
+        codes, text = codes_and_text(warnings(advice, self.params, known))
         now, then = _figures(advice.now), _figures(advice.then)
         return {
             **self._named(),
             "recommendation": advice.code,
-            "sentence": sentence(advice, self.asked, known),
+            "sentence": sentence(advice, self.params, known),
             "settings": settings(advice, known),
             "warnings": codes,
             "warning": text,
             "clients": known.clients,
             "assignor": self._assignor(advice.now),
-            "restart_ms": self.asked.restart_ms,
+            "restart_ms": self.params.restart_ms,
             "members": known.members,
             "static_members": known.static,
             "restarts_played": len(self.grid.restarted),
@@ -247,7 +247,7 @@ class _Group:
     def rows(self) -> Iterator[dict[str, Any]]:
         """All that it could do."""
         assert self.grid is not None
-        for each in options(self.grid, self.asked):
+        for each in options(self.grid, self.params):
             told = {"assignor": self._assignor(each), "restart_ms": each.restart_ms, "now": each.now}
             yield self._named() | told | _figures(each)
 

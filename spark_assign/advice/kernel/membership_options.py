@@ -100,13 +100,13 @@ class OptionGrid:
 
     Args:
         opening: the group.
-        asked: the grid.
+        params: the grid.
     """
 
-    def __init__(self, opening: StableGroup, asked: MembershipParams) -> None:
+    def __init__(self, opening: StableGroup, params: MembershipParams) -> None:
         self.opening = opening
-        self.sessions = asked.sessions_of(opening.timing, served=opening.served)
-        self.restarts = asked.all_restarts_ms
+        self.sessions = params.sessions_of(opening.timing, served=opening.served)
+        self.restarts = params.all_restarts_ms
         self.ways = opening.ways()
         members = opening.members()
         self.restarted = members[:MOST_RESTARTS]
@@ -254,13 +254,13 @@ class MembershipChoice:
     forgone: MembershipOption | None = None
 
 
-def options(grid: OptionGrid, asked: MembershipParams) -> list[MembershipOption]:
+def options(grid: OptionGrid, params: MembershipParams) -> list[MembershipOption]:
     """All options of a group."""
     opening, found = grid.opening, []
     for way in grid.ways:
         for session in grid.sessions:
             crash = grid.crash(way, session)
-            waits = asked.crashes_per_deploy * crash.partition_ms if crash else 0.0
+            waits = params.crashes_per_deploy * crash.partition_ms if crash else 0.0
             now = way == opening.now and session == opening.session_ms
             for restart_ms in grid.restarts:
                 restart = grid.restart(way, session, restart_ms)
@@ -271,30 +271,30 @@ def options(grid: OptionGrid, asked: MembershipParams) -> list[MembershipOption]
 
 
 def advise(
-    found: Sequence[MembershipOption], asked: MembershipParams, heartbeat_ms: int, forbidden: Collection[str]
+    found: Sequence[MembershipOption], params: MembershipParams, heartbeat_ms: int, forbidden: Collection[str]
 ) -> MembershipChoice:
     """What a group is advised to do.
 
     Args:
         found: its options.
-        asked: what a change has to be worth.
+        params: what a change has to be worth.
         heartbeat_ms: its heartbeat interval.
         forbidden: `static`, `cooperative`, or both.
     """
-    for_it = [each for each in found if each.restart_ms == asked.restart_ms]
+    for_it = [each for each in found if each.restart_ms == params.restart_ms]
     now = next(each for each in for_it if each.now)
-    sound = [each for each in for_it if each.now or _sound(each, now, asked, heartbeat_ms)]
+    sound = [each for each in for_it if each.now or _sound(each, now, params, heartbeat_ms)]
     allowed = [each for each in sound if each.now or not _forbidden(each, now, forbidden)]
-    then, wished = (_best(each, now, asked) for each in (allowed, sound))
+    then, wished = (_best(each, now, params) for each in (allowed, sound))
     return MembershipChoice(_code(now, then), now, then, None if wished == then else wished)
 
 
-def _sound(option: MembershipOption, now: MembershipOption, asked: MembershipParams, heartbeat_ms: int) -> bool:
+def _sound(option: MembershipOption, now: MembershipOption, params: MembershipParams, heartbeat_ms: int) -> bool:
     if option.way.membership == now.way.membership not in (STATIC, DYNAMIC):
         return False  # of a group that is mixed only what it is today
-    if option.session_ms < min(now.session_ms, asked.least_session_ms):
+    if option.session_ms < min(now.session_ms, params.least_session_ms):
         return False
-    long_enough = max(asked.margin * option.restart_ms, option.restart_ms + heartbeat_ms)
+    long_enough = max(params.margin * option.restart_ms, option.restart_ms + heartbeat_ms)
     return option.way.membership == DYNAMIC or option.session_ms >= long_enough
 
 
@@ -304,9 +304,9 @@ def _forbidden(option: MembershipOption, now: MembershipOption, forbidden: Colle
     return static or (not option.way.own and "cooperative" in forbidden)
 
 
-def _best(allowed: Sequence[MembershipOption], now: MembershipOption, asked: MembershipParams) -> MembershipOption:
+def _best(allowed: Sequence[MembershipOption], now: MembershipOption, params: MembershipParams) -> MembershipOption:
     """The least pause to expect, or what is as good with fewer changes."""
-    worth = max(asked.least_gain * 1000, asked.least_share * now.expected_ms)
+    worth = max(params.least_gain * 1000, params.least_share * now.expected_ms)
     worthy = [each for each in allowed if not each.now and now.expected_ms - each.expected_ms >= worth] or [now]
     least = min(each.expected_ms for each in worthy)
     near = [each for each in worthy if each.expected_ms == least or each.expected_ms < least + worth]

@@ -124,10 +124,10 @@ class ClientFacts:
         return (["static"] if self.pod or self.cannot else []) + (["cooperative"] if lacking else [])
 
 
-def sentence(advice: MembershipChoice, asked: MembershipParams, known: ClientFacts) -> str:
+def sentence(advice: MembershipChoice, params: MembershipParams, known: ClientFacts) -> str:
     """What to do, and what that costs and saves."""
     now, then = advice.now, advice.then
-    away = f"A rolling restart of {_count(known.members, 'member')}, each away for {time(asked.restart_ms)},"
+    away = f"A rolling restart of {_count(known.members, 'member')}, each away for {time(params.restart_ms)},"
     if advice.code == KEEP:
         crash = "" if now.crash is None else f", a crash {_seconds(now.crash.partition_ms)}"
         return (
@@ -177,9 +177,9 @@ def settings(advice: MembershipChoice, known: ClientFacts) -> str | None:
     return "\n".join(lines) or None
 
 
-def warnings(advice: MembershipChoice, asked: MembershipParams, known: ClientFacts) -> list[tuple[str, str]]:
+def warnings(advice: MembershipChoice, params: MembershipParams, known: ClientFacts) -> list[tuple[str, str]]:
     """Codes and sentences, of what may go wrong."""
-    return [*_of_names(advice, known), *_of_sessions(advice, asked), *_of_libraries(advice, known)]
+    return [*_of_names(advice, known), *_of_sessions(advice, params), *_of_libraries(advice, known)]
 
 
 def _of_names(advice: MembershipChoice, known: ClientFacts) -> list[tuple[str, str]]:
@@ -197,9 +197,9 @@ def _of_names(advice: MembershipChoice, known: ClientFacts) -> list[tuple[str, s
     return found
 
 
-def _of_sessions(advice: MembershipChoice, asked: MembershipParams) -> list[tuple[str, str]]:
+def _of_sessions(advice: MembershipChoice, params: MembershipParams) -> list[tuple[str, str]]:
     then = advice.then
-    if then.way.membership == DYNAMIC or then.session_ms > asked.restart_ms:
+    if then.way.membership == DYNAMIC or then.session_ms > params.restart_ms:
         return []
     why = f"The session, {time(then.session_ms)}, is over before a member is back: it is missed in every restart."
     return [("short-session", why)]

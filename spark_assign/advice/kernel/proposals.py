@@ -31,25 +31,25 @@ _STATIC = (
 )
 
 
-def proposals(group: GroupFindings, asked: AdviceParams, fetching: bool) -> Iterator[AdviceItem]:
+def proposals(group: GroupFindings, params: AdviceParams, fetching: bool) -> Iterator[AdviceItem]:
     """All of them, whether they are worth it or not.
 
     Args:
         group: it.
-        asked: what things cost.
+        params: what things cost.
         fetching: whether its cluster has, or is advised, follower fetching.
     """
     for found in (
-        keeps_up(group, asked, fetching),
-        near(group, asked, fetching),
-        membership(group, asked),
-        even(group, asked),
+        keeps_up(group, params, fetching),
+        near(group, params, fetching),
+        membership(group, params),
+        even(group, params),
     ):
         if found is not None:
             yield found
 
 
-def keeps_up(group: GroupFindings, asked: AdviceParams, fetching: bool) -> AdviceItem | None:
+def keeps_up(group: GroupFindings, params: AdviceParams, fetching: bool) -> AdviceItem | None:
     """The assignor with which a group that falls behind keeps up for the least money: members, and what they read."""
     if not group.is_behind(group.own):
         return None
@@ -59,14 +59,14 @@ def keeps_up(group: GroupFindings, asked: AdviceParams, fetching: bool) -> Advic
         name
         for name in able
         if group.needed(name) < needed
-        and (not isfinite(needed) or asked.pays(-dearer(group, name, asked), asked.change(group.paused(name))))
+        and (not isfinite(needed) or params.pays(-dearer(group, name, params), params.change(group.paused(name))))
     ]
     if not fewer:
         return None
 
     def bill(name: str) -> tuple[float, float, str]:
         saved = (zone_gain(group, name, fetching) or 0.0) * DAYS
-        return round(asked.consumers(int(group.needed(name))) - saved, 6), group.paused(name) or 0.0, name
+        return round(params.consumers(int(group.needed(name))) - saved, 6), group.paused(name) or 0.0, name
 
     best = min(fewer, key=bill)
     now, then = group.sizes[group.own], group.sizes[best]
@@ -89,7 +89,7 @@ def keeps_up(group: GroupFindings, asked: AdviceParams, fetching: bool) -> Advic
     )
 
 
-def near(group: GroupFindings, asked: AdviceParams, fetching: bool) -> AdviceItem | None:
+def near(group: GroupFindings, params: AdviceParams, fetching: bool) -> AdviceItem | None:
     """The assignor that saves most of what crosses a zone, after what it costs."""
     now = group.crossing_today(fetching)
     if now is None:
@@ -102,17 +102,17 @@ def near(group: GroupFindings, asked: AdviceParams, fetching: bool) -> AdviceIte
     ]
     if not found:
         return None
-    net = [(gain - max(0.0, dearer(group, name, asked)), name) for gain, name in found]
+    net = [(gain - max(0.0, dearer(group, name, params)), name) for gain, name in found]
 
     def worth(each: tuple[float, str]) -> tuple[float, bool, int, str]:
         gain, name = each
         moved = group.ways[name, fetching]["moved"] or 0
-        once = asked.pause(group.paused(name) or 0.0)
-        return -round(gain * asked.months - once, 6), not same(name, group.own), moved, name
+        once = params.pause(group.paused(name) or 0.0)
+        return -round(gain * params.months - once, 6), not same(name, group.own), moved, name
 
     gain, best = min(net, key=worth)
     row = group.ways[best, fetching]
-    more = dearer(group, best, asked)
+    more = dearer(group, best, params)
     beside = f" It needs more members, at {more:,.2f} a month." if more > 0 else ""
     known = same(best, group.own)
     how, setting = ("", None) if known else group.how(best)
@@ -124,7 +124,7 @@ def near(group: GroupFindings, asked: AdviceParams, fetching: bool) -> AdviceIte
             "rebalance" if known else "assignor",
             best,
             f"{act}, which knows racks (Java clients from 3.5 on, the broker from 4.0 on): what it reads across zones "
-            f"costs {row['cost_per_day']:,.2f} {asked.currency} a day in place of {now:,.2f}.{beside}",
+            f"costs {row['cost_per_day']:,.2f} {params.currency} a day in place of {now:,.2f}.{beside}",
             None,
             None,
             None,
@@ -133,18 +133,18 @@ def near(group: GroupFindings, asked: AdviceParams, fetching: bool) -> AdviceIte
             f"zones --group {quoted(group.group_id)}",
             setting,
         ),
-        asked,
+        params,
         gain,
         group.paused(best),
     )
 
 
-def membership(group: GroupFindings, asked: AdviceParams) -> AdviceItem | None:
+def membership(group: GroupFindings, params: AdviceParams) -> AdviceItem | None:
     """What `membership` recommends, if it is to change anything."""
     row = group.membership
     if row is None or row["recommendation"] == KEEP:
         return None
-    a_month = row["saved_seconds"] * asked.deploys
+    a_month = row["saved_seconds"] * params.deploys
     once = row["restart_pause_seconds"]
     by = COOPERATIVE if "cooperative" in row["recommendation"] else group.own
     risks = [row["warning"] or "", _STATIC if row["to_membership"] == "static" else ""]
@@ -163,10 +163,10 @@ def membership(group: GroupFindings, asked: AdviceParams) -> AdviceItem | None:
         row["settings"],
         once / a_month if a_month > 0 else None,
     )
-    return in_money(told, asked, asked.pause(a_month), once) if asked.pause_price else told
+    return in_money(told, params, params.pause(a_month), once) if params.pause_price else told
 
 
-def even(group: GroupFindings, asked: AdviceParams) -> AdviceItem | None:
+def even(group: GroupFindings, params: AdviceParams) -> AdviceItem | None:
     """What `compare` recommends, if it takes enough from the most loaded member."""
     best = next((row for row in group.compared.values() if row["recommended"]), None)
     now = next((row for name, row in group.compared.items() if same(name, group.own)), None)
@@ -202,10 +202,10 @@ def zone_gain(group: GroupFindings, assignor: str, fetching: bool) -> float | No
     return None if now is None or then is None else now - then
 
 
-def dearer(group: GroupFindings, assignor: str, asked: AdviceParams) -> float:
+def dearer(group: GroupFindings, assignor: str, params: AdviceParams) -> float:
     """What more members an assignor needs cost a month, against the one that the group runs with; 0: not known."""
     needed = [group.needed(name) for name in (assignor, group.own)]
     if not all(isfinite(each) for each in needed):
         return 0.0
-    then, now = (max(int(each), asked.least_members) for each in needed)
-    return asked.consumers(then - now)
+    then, now = (max(int(each), params.least_members) for each in needed)
+    return params.consumers(then - now)

@@ -69,41 +69,41 @@ class ResolvedAdvice:
         return all(each.kind in ("static", "dynamic", "session") for each in self.advice)
 
 
-def settle(group: GroupFindings, asked: AdviceParams, fetching: bool) -> ResolvedAdvice:
+def settle(group: GroupFindings, params: AdviceParams, fetching: bool) -> ResolvedAdvice:
     """Decide.
 
     Args:
         group: it.
-        asked: what things cost, and what a change has to be worth.
+        params: what things cost, and what a change has to be worth.
         fetching: whether its cluster has, or is advised, follower fetching.
     """
     found = ResolvedAdvice(group, assignor=group.own)
-    wanted = sorted(proposals(group, asked, fetching), key=AdviceItem.order)
+    wanted = sorted(proposals(group, params, fetching), key=AdviceItem.order)
     first: AdviceItem | None = None
     for each in wanted:
-        why = _unworthy(each, asked) or _against(each, group, asked, fetching) or _contradicts(each, first, group)
+        why = _unworthy(each, params) or _against(each, group, params, fetching) or _contradicts(each, first, group)
         if why is not None:
             found.not_advised.append(not_advised(each.of, *why, each))
             continue
         found.advice.append(each)
         if first is None:
             first, found.assignor = each, each.by or group.own
-    _number(found, asked)
-    found.not_advised += _silent(group, {each.of for each in wanted}, asked, fetching)
+    _number(found, params)
+    found.not_advised += _silent(group, {each.of for each in wanted}, params, fetching)
     return found
 
 
-def _unworthy(each: AdviceItem, asked: AdviceParams) -> tuple[str, str] | None:
+def _unworthy(each: AdviceItem, params: AdviceParams) -> tuple[str, str] | None:
     """Principle 1."""
-    if each.matter in (MONEY, PAUSE) and not asked.pays(each.gain or 0.0, each.cost or 0.0):
-        return BELOW_COST, below_cost(each, asked)
-    if each.matter == BALANCE and (each.gain or 0.0) < 100 * asked.least_balance:
+    if each.matter in (MONEY, PAUSE) and not params.pays(each.gain or 0.0, each.cost or 0.0):
+        return BELOW_COST, below_cost(each, params)
+    if each.matter == BALANCE and (each.gain or 0.0) < 100 * params.least_balance:
         detail = f"It takes {max(each.gain or 0.0, 0):.0f} % off the most loaded member, less than "
-        return BELOW_COST, f"{detail}{asked.least_balance:.0%}. {each.what}"
+        return BELOW_COST, f"{detail}{params.least_balance:.0%}. {each.what}"
     return None
 
 
-def _against(each: AdviceItem, group: GroupFindings, asked: AdviceParams, fetching: bool) -> tuple[str, str] | None:
+def _against(each: AdviceItem, group: GroupFindings, params: AdviceParams, fetching: bool) -> tuple[str, str] | None:
     """Principles 2 and 3."""
     if each.by is None or same(each.by, group.own):
         return None
@@ -112,10 +112,10 @@ def _against(each: AdviceItem, group: GroupFindings, asked: AdviceParams, fetchi
         needs = "no number of members keeps up" if row["needed"] is None else f"it needs {row['needed']:,} members"
         return FALLS_BEHIND, f"With {each.by} {needs}, and it has {row['members']:,}. {each.what}"
     if each.matter in (PAUSE, BALANCE) or each.of == MEMBERSHIP:
-        more = dearer(group, each.by, asked) - (zone_gain(group, each.by, fetching) or 0.0) * DAYS
+        more = dearer(group, each.by, params) - (zone_gain(group, each.by, fetching) or 0.0) * DAYS
         won = (each.gain or 0.0) if each.matter == MONEY else 0.0
-        if more > won and more * asked.months >= asked.change_cost:
-            return COSTS_MORE, f"With {each.by} it costs {more:,.2f} {asked.currency} a month more. {each.what}"
+        if more > won and more * params.months >= params.change_cost:
+            return COSTS_MORE, f"With {each.by} it costs {more:,.2f} {params.currency} a month more. {each.what}"
     return None
 
 
@@ -135,7 +135,7 @@ def _contradicts(each: AdviceItem, first: AdviceItem | None, group: GroupFinding
     )
 
 
-def _number(found: ResolvedAdvice, asked: AdviceParams) -> None:
+def _number(found: ResolvedAdvice, params: AdviceParams) -> None:
     """Principle 5."""
     group, row = found.group, found.group.size(found.assignor)
     if row is None:
@@ -145,22 +145,22 @@ def _number(found: ResolvedAdvice, asked: AdviceParams) -> None:
         return
     verdict = row["verdict"]
     if verdict in (TOO_FEW, CANNOT):
-        more = _more(group, row, asked)
+        more = _more(group, row, params)
         held = next((each for each in found.advice if each.of == ASSIGNOR and each.matter == BEHIND), None)
         if held is not None and verdict == TOO_FEW:  # both are one piece of advice
             found.advice.remove(held)
             more = _together(held, more, group.sizes[group.own]["max_load"] - row["max_load_needed"])
         found.advice.append(more)
     elif verdict == TOO_MANY:
-        _fewer(found, row, asked)
+        _fewer(found, row, params)
     else:
         code = {ENOUGH: NOTHING, UNKNOWN: NOT_KNOWN}[verdict]
         found.not_advised.append(not_advised(SIZE, code, row["reason"]))
 
 
-def _more(group: GroupFindings, row: Row, asked: AdviceParams) -> AdviceItem:
+def _more(group: GroupFindings, row: Row, params: AdviceParams) -> AdviceItem:
     if row["verdict"] == CANNOT:
-        able = row["capacity"] / (1 + asked.headroom)
+        able = row["capacity"] / (1 + params.headroom)
         return AdviceItem(
             BEHIND,
             SIZE,
@@ -183,8 +183,8 @@ def _more(group: GroupFindings, row: Row, asked: AdviceParams) -> AdviceItem:
         f"Run {row['needed']:,} members in place of {row['members']:,}. {row['reason']}",
         max(0.0, row["max_load"] - row["max_load_needed"]),
         "messages/s",
-        asked.consumers(more),
-        f"{asked.currency} a month",
+        params.consumers(more),
+        f"{params.currency} a month",
         f"{row['moved']:,} partitions get another owner once, which pauses "
         f"{row['partition_seconds_paused']:,.0f} partition-seconds.",
         f"size --group {quoted(group.group_id)} --keda",
@@ -202,14 +202,14 @@ def _together(held: AdviceItem, more: AdviceItem, relief: float) -> AdviceItem:
     )
 
 
-def _fewer(found: ResolvedAdvice, row: Row, asked: AdviceParams) -> None:
-    group, members, target = found.group, row["members"], max(row["needed"], asked.least_members)
+def _fewer(found: ResolvedAdvice, row: Row, params: AdviceParams) -> None:
+    group, members, target = found.group, row["members"], max(row["needed"], params.least_members)
     if group.is_behind(group.own):
         detail = f"It falls behind today: first {row['assignor']}, then ask again"
         found.not_advised.append(not_advised(SIZE, SUPERSEDED, detail))
         return
     if target >= members:
-        detail = f"No group is advised to have fewer than {asked.least_members} members. {row['reason']}"
+        detail = f"No group is advised to have fewer than {params.least_members} members. {row['reason']}"
         found.not_advised.append(not_advised(SIZE, NOTHING, detail))
         return
     at = row if target == row["needed"] else group.fewest.get(row["assignor"])
@@ -237,17 +237,17 @@ def _fewer(found: ResolvedAdvice, row: Row, asked: AdviceParams) -> None:
             f"size --group {quoted(group.group_id)} --keda",
             f"minReplicaCount: {target}",
         ),
-        asked,
-        asked.consumers(members - target),
+        params,
+        params.consumers(members - target),
         paused,
     )
-    if asked.pays(advice.gain or 0.0, advice.cost or 0.0):
+    if params.pays(advice.gain or 0.0, advice.cost or 0.0):
         found.advice.append(advice)
     else:
-        found.not_advised.append(not_advised(SIZE, BELOW_COST, below_cost(advice, asked), advice))
+        found.not_advised.append(not_advised(SIZE, BELOW_COST, below_cost(advice, params), advice))
 
 
-def _silent(group: GroupFindings, spoken: set[str], asked: AdviceParams, fetching: bool) -> Iterator[dict[str, Any]]:
+def _silent(group: GroupFindings, spoken: set[str], params: AdviceParams, fetching: bool) -> Iterator[dict[str, Any]]:
     """Of every question that has no proposal why not."""
     for of, (code, detail) in sorted(group.refused.items()):
         if of != SIZE or not group.sizes:  # else it is only some assignor that has no plan

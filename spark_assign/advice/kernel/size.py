@@ -194,7 +194,7 @@ class SizeParams:
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
 
 
-def size(facts: pa.Table, asked: SizeParams) -> Iterator[pa.Table]:
+def size(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `SIZED`."""
     told = index_facts(facts)
     faults = find_faults(told, also=("share", "streams"))
@@ -203,7 +203,7 @@ def size(facts: pa.Table, asked: SizeParams) -> Iterator[pa.Table]:
     yield tagged_table(REJECTED, refused, SIZED)
     yield tagged_rows(REJECTED, _idle(told, {*faults, *others}), SIZED)
     specs = read_group_specs(told, {*faults, *others})
-    by_assignor, unknown = _by_assignor(specs, asked)
+    by_assignor, unknown = _by_assignor(specs, params)
     silent = unknown | _refused(specs)
     yield tagged_rows(
         REJECTED,
@@ -213,7 +213,7 @@ def size(facts: pa.Table, asked: SizeParams) -> Iterator[pa.Table]:
     sound = np.array([group not in silent for group in range(specs.num_groups)], bool)
     for assignor, chosen in by_assignor.items():
         if (chosen & sound).any():
-            yield from _of_assignor(specs, assignor, np.flatnonzero(chosen & sound), asked)
+            yield from _of_assignor(specs, assignor, np.flatnonzero(chosen & sound), params)
 
 
 def _idle(told: IndexedFacts, known: set[int]) -> list[dict[str, Any]]:
@@ -242,12 +242,12 @@ def _named(specs: GroupSpecs, group: int) -> dict[str, Any]:
     return {"cluster": specs.cluster[group].as_py(), "group_id": specs.group_id[group].as_py()}
 
 
-def _by_assignor(specs: GroupSpecs, asked: SizeParams) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
+def _by_assignor(specs: GroupSpecs, params: SizeParams) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
     """By assignor the groups that it is asked for; and those that have an assignor that nobody knows."""
-    found = {name: np.ones(specs.num_groups, bool) for name in asked.assignors if name != CONFIGURED}
-    if CONFIGURED not in asked.assignors:
+    found = {name: np.ones(specs.num_groups, bool) for name in params.assignors if name != CONFIGURED}
+    if CONFIGURED not in params.assignors:
         return found, {}
-    chosen, refused = select_assignors(specs, Chosen((("*", CONFIGURED),), asked.known, asked.custom))
+    chosen, refused = select_assignors(specs, Chosen((("*", CONFIGURED),), params.known, params.custom))
     unknown = {group: why for group, why in refused.items() if why[0] != "no-assignor"}
     for group, name in enumerate(chosen):
         if group not in unknown:
@@ -255,12 +255,12 @@ def _by_assignor(specs: GroupSpecs, asked: SizeParams) -> tuple[dict[str, BoolAr
     return found, unknown
 
 
-def _of_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, asked: SizeParams) -> Iterator[pa.Table]:
-    terms, capacity = asked.terms, member_capacity(specs)
+def _of_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, params: SizeParams) -> Iterator[pa.Table]:
+    terms, capacity = params.terms, member_capacity(specs)
     cases = read_cases(specs, assignor, groups, terms)
-    tried = {group: _numbers(cases[group], asked) for group in groups.tolist()}
+    tried = {group: _numbers(cases[group], params) for group in groups.tolist()}
     found = _swept(specs, assignor, tried, capacity, terms)
-    while not asked.numbers:
+    while not params.numbers:
         more = {group: _more(found, group, cases[group], terms) for group in groups.tolist()}
         if not any(len(each) for each in more.values()):
             break
@@ -279,10 +279,10 @@ def _of_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, asked: Size
     yield tagged_table(OF_NUMBER, _curve(specs, curves, terms), SIZED)
 
 
-def _numbers(case: SizingInput, asked: SizeParams) -> IntArray:
-    if asked.numbers:
-        return np.unique(np.append(np.array(asked.numbers, np.int64), case.now))
-    enough = case.load_high * (1 + asked.terms.headroom) / case.capacity
+def _numbers(case: SizingInput, params: SizeParams) -> IntArray:
+    if params.numbers:
+        return np.unique(np.append(np.array(params.numbers, np.int64), case.now))
+    enough = case.load_high * (1 + params.terms.headroom) / case.capacity
     of_use = case.load / case.hot[2] if case.hot[2] > 0 else 1.0
     return numbers_to_try(case.now, case.partitions, enough, of_use)
 

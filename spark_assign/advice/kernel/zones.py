@@ -31,7 +31,7 @@ from spark_assign.advice.kernel.cross_zone_traffic import (
 )
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import column, index_facts
+from spark_assign.groups.kernel.facts import IndexedFacts, column, index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_properties import find_unsupported_groups, read_assignors, read_group_types
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
@@ -87,7 +87,7 @@ class ZoneParams:
     follower_fetching: bool = False
 
 
-def zones(facts: pa.Table, asked: ZoneParams) -> Iterator[pa.Table]:
+def zones(facts: pa.Table, params: ZoneParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `ZONED`."""
     told = index_facts(facts)
     faults = find_faults(told, also=("share", "streams"))
@@ -103,8 +103,8 @@ def zones(facts: pa.Table, asked: ZoneParams) -> Iterator[pa.Table]:
     ]
     yield tagged_rows(REJECTED, refused, ZONED)
     fine = ~mask_from_indexes(np.array(list(wrong), np.int64), specs.num_groups)
-    rows = [row for group in _ways(specs, ground, asked, fine) for row in group]
-    yield tagged_rows(OF_WAY, [*rows, *_idle(told, {*faults, *others}, asked)], ZONED)
+    rows = [row for group in _ways(specs, ground, params, fine) for row in group]
+    yield tagged_rows(OF_WAY, [*rows, *_idle(told, {*faults, *others}, params)], ZONED)
     yield _reads(specs, ground, fine)
 
 
@@ -122,7 +122,7 @@ def _beyond(specs: GroupSpecs, ground: PartitionRacks) -> BoolArray:
     return total
 
 
-def _ways(specs: GroupSpecs, ground: PartitionRacks, asked: ZoneParams, fine: BoolArray) -> list[list[dict[str, Any]]]:
+def _ways(specs: GroupSpecs, ground: PartitionRacks, params: ZoneParams, fine: BoolArray) -> list[list[dict[str, Any]]]:
     """Of each group the ways in which it may read, as rows."""
     now = read_assignors(specs)
     by_broker = np.array(
@@ -149,19 +149,19 @@ def _ways(specs: GroupSpecs, ground: PartitionRacks, asked: ZoneParams, fine: Bo
                 if planned is not None and group in planned.rejected:
                     row["refused"] = planned.rejected[group][1]
                 else:
-                    row |= _figures(crosses, group, asked) | {"moved": moved[group]}
+                    row |= _figures(crosses, group, params) | {"moved": moved[group]}
                 found[group].append(row)
     names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
     for group, rows in enumerate(found):
         for row in rows:
-            row |= {"cluster": names[0][group], "group_id": names[1][group], "currency": asked.currency}
+            row |= {"cluster": names[0][group], "group_id": names[1][group], "currency": params.currency}
             row |= {"members": members[group], "members_without_rack": lost[group]}
         if rows:
-            _judge(rows, asked, now[group])
+            _judge(rows, params, now[group])
     return found
 
 
-def _figures(crosses: CrossZoneTraffic, group: int, asked: ZoneParams) -> dict[str, Any]:
+def _figures(crosses: CrossZoneTraffic, group: int, params: ZoneParams) -> dict[str, Any]:
     """What crosses in one group, in bytes and in money; null is what nobody knows."""
     partitions, unknown = int(crosses.partitions[group]), int(crosses.without_bytes[group])
     row: dict[str, Any] = {
@@ -174,26 +174,26 @@ def _figures(crosses: CrossZoneTraffic, group: int, asked: ZoneParams) -> dict[s
     total, least = int(crosses.read[group]), int(crosses.crosses[group])
     most = least + int(crosses.unknown[group])
     row |= {"bytes_per_day": total, "cross_zone_bytes_at_least": least, "cross_zone_bytes_at_most": most}
-    row |= {"cost_at_least": least / GB * asked.price, "cost_at_most": most / GB * asked.price}
+    row |= {"cost_at_least": least / GB * params.price, "cost_at_most": most / GB * params.price}
     if least == most:
         share = least / total if total else None
         row |= {"cross_zone_bytes_per_day": least, "cross_zone_share": share, "cost_per_day": row["cost_at_least"]}
     return row
 
 
-def _judge(rows: list[dict[str, Any]], asked: ZoneParams, runs_with: str | None) -> None:
+def _judge(rows: list[dict[str, Any]], params: ZoneParams, runs_with: str | None) -> None:
     """Add to the rows of a group what each saves, which is recommended, and why."""
     now = next(
-        row for row in rows if row["assignor"] == CURRENT and row["follower_fetching"] == asked.follower_fetching
+        row for row in rows if row["assignor"] == CURRENT and row["follower_fetching"] == params.follower_fetching
     )
     about = GroupContext(
-        fetching=asked.follower_fetching,
+        fetching=params.follower_fetching,
         runs_with=runs_with,
         members=now["members"],
         without_rack=now["members_without_rack"],
         without_bytes=now.get("partitions_without_bytes", 0),
-        currency=asked.currency,
-        worth=asked.worth,
+        currency=params.currency,
+        worth=params.worth,
     )
     ways = [
         ReadOption(
@@ -213,13 +213,13 @@ def _judge(rows: list[dict[str, Any]], asked: ZoneParams, runs_with: str | None)
         row |= {"recommended": at == best, "reason": reason}
 
 
-def _idle(told: Any, excluded: set[int], asked: ZoneParams) -> Iterator[dict[str, Any]]:
+def _idle(told: IndexedFacts, excluded: set[int], params: ZoneParams) -> Iterator[dict[str, Any]]:
     """Groups without members: nothing is read."""
     for row in find_empty_groups(told, excluded).tolist():
-        here = {name: column(told.facts, name)[row].as_py() for name in ("cluster", "group_id")}
-        here |= {"assignor": CURRENT, "follower_fetching": asked.follower_fetching, "currency": asked.currency}
+        here = {name: column(told.table, name)[row].as_py() for name in ("cluster", "group_id")}
+        here |= {"assignor": CURRENT, "follower_fetching": params.follower_fetching, "currency": params.currency}
         rows = [here | {"members": 0, "members_without_rack": 0, "partitions": 0}]
-        _judge(rows, asked, None)
+        _judge(rows, params, None)
         yield from rows
 
 

@@ -81,7 +81,7 @@ def seconds_paused(
     target: PartitionSlices,
     later: Mapping[str, IntArray],
     assignor: str,
-    asked: TransitionParams,
+    params: TransitionParams,
 ) -> FloatArray:
     """Of each group the partition-seconds without consumption, expected, until everybody has its part of the target."""
     told = PauseCounts(
@@ -93,11 +93,11 @@ def seconds_paused(
         later=later["revoked"],
     )
     seconds: Any = cooperative_seconds if is_cooperative(assignor) else eager_seconds
-    if assignor in asked.custom:
+    if assignor in params.custom:
         seconds = eager_seconds
     elif assignor in SERVER_ASSIGNORS:
         seconds = server_seconds
-    return np.asarray(seconds(told, asked.timing), np.float64)
+    return np.asarray(seconds(told, params.timing), np.float64)
 
 
 AS_GIVEN = ""
@@ -137,18 +137,18 @@ class CompareParams:
         return not self.by_protocol or (assignor in SERVER_ASSIGNORS) == by_broker
 
 
-def compare(facts: pa.Table, asked: CompareParams, schema: pa.Schema) -> Iterator[pa.Table]:
+def compare(facts: pa.Table, params: CompareParams, schema: pa.Schema) -> Iterator[pa.Table]:
     """A row per group, assignor and change; columns and units: `tables.groups.COMPARISON`."""
     of_change = split_by_change(facts)
-    told = {name: index_facts(of_change[name]) for name in (AS_GIVEN, *asked.changes) if name in of_change}
-    base = told.get(AS_GIVEN) or told.get(asked.as_is or AS_GIVEN)
+    told = {name: index_facts(of_change[name]) for name in (AS_GIVEN, *params.changes) if name in of_change}
+    base = told.get(AS_GIVEN) or told.get(params.as_is or AS_GIVEN)
     faulty = {} if base is None else _by_name(base, find_faults(base))
     listed = set() if base is None else _listed(base)
     configured = {} if base is None else read_configured_assignors(base)
     clients = {} if base is None else _clients(base, configured)
     by_broker = set() if base is None else _by_broker(base, configured)
-    for change in asked.changes:
-        rows = _compared(told[change], asked, faulty, by_broker) if change in told else {}
+    for change in params.changes:
+        rows = _compared(told[change], params, faulty, by_broker) if change in told else {}
         groups = sorted(listed | set(rows) | set(faulty))
         judged = [
             row
@@ -156,7 +156,7 @@ def compare(facts: pa.Table, asked: CompareParams, schema: pa.Schema) -> Iterato
             for row in _judged(
                 group,
                 change,
-                [name for name in asked.assignors if asked.concerns(name, group in by_broker)],
+                [name for name in params.assignors if params.concerns(name, group in by_broker)],
                 rows.get(group, {}),
                 faulty.get(group),
                 configured.get(group),
@@ -206,7 +206,7 @@ def _by_broker(told: IndexedFacts, configured: Mapping[Key, str]) -> set[Key]:
 
 
 def _compared(
-    told: IndexedFacts, asked: CompareParams, faulty: Mapping[Key, object], by_broker: set[Key]
+    told: IndexedFacts, params: CompareParams, faulty: Mapping[Key, object], by_broker: set[Key]
 ) -> dict[Key, dict[str, Figures]]:
     """Of each group what every assignor makes of it."""
     faults = find_faults(told)
@@ -214,26 +214,26 @@ def _compared(
     excluded = set(faults) | {number for number, name in enumerate(names) if name in faulty}
     specs = read_group_specs(told, excluded)
     found: dict[Key, dict[str, Figures]] = {
-        names[group]: {name: {"rejected": code, "detail": detail} for name in asked.assignors}
+        names[group]: {name: {"rejected": code, "detail": detail} for name in params.assignors}
         for group, (code, detail) in faults.items()
     }
     keys = [names[group] for group in specs.fact_group_index.tolist()]
-    for assignor in asked.assignors:
-        chosen = np.array([asked.concerns(assignor, key in by_broker) for key in keys], bool)
-        for key, row in zip(keys, _figures(specs, assignor, chosen, asked), strict=True) if chosen.any() else ():
+    for assignor in params.assignors:
+        chosen = np.array([params.concerns(assignor, key in by_broker) for key in keys], bool)
+        for key, row in zip(keys, _figures(specs, assignor, chosen, params), strict=True) if chosen.any() else ():
             found.setdefault(key, {})[assignor] = row
     return found
 
 
-def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: CompareParams) -> list[Figures]:
+def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, params: CompareParams) -> list[Figures]:
     """Of each group of the specs the figures of one assignor, which mean something for those that are chosen."""
-    planned = assign(specs, assignor, chosen, asked.custom)
+    planned = assign(specs, assignor, chosen, params.custom)
     fine = chosen.copy()
     fine[list(planned.rejected)] = False
     target = planned.slices
     counts = count_changes(read_ownership(specs, planned.assigned_now, target.take(planned.withheld), fine))
-    later = later_rounds(specs, assignor, fine, asked.custom)
-    if assignor in SERVER_ASSIGNORS and assignor not in asked.custom:
+    later = later_rounds(specs, assignor, fine, params.custom)
+    if assignor in SERVER_ASSIGNORS and assignor not in params.custom:
         later["rounds"] = count_heartbeats(specs, planned).of_groups(specs)
     owned = balance_metrics(specs.members.group, specs.num_groups, target)
     columns: dict[str, list[Any]] = {
@@ -245,10 +245,10 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: Compare
         "unassigned": (count_subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)).tolist(),
         "rounds": later["rounds"].tolist(),
         "stable": later["stable"].tolist(),
-        "partition_seconds_paused": seconds_paused(specs, counts, target, later, assignor, asked).tolist(),
-        "rack_matched": count_rack_matched(specs, target, racks_known=asked.racks_known).to_pylist(),
+        "partition_seconds_paused": seconds_paused(specs, counts, target, later, assignor, params).tolist(),
+        "rack_matched": count_rack_matched(specs, target, racks_known=params.racks_known).to_pylist(),
     }
-    if asked.loads_known:
+    if params.loads_known:
         carried = load_metrics(specs, target)
         columns |= {name: carried[name].to_pylist() for name in _LOAD}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

@@ -51,11 +51,11 @@ DRIFTED = pa.schema(
 
 @dataclass(frozen=True)
 class DriftParams:
-    """What is asked.
+    """The parameters of a drift.
 
     Attributes:
-        checked: of each state whether its faulty groups are told of; else they are looked for.
-        wanted: the kinds of rows to answer with.
+        checked: whether the facts of each state include its faulty groups; otherwise they are searched for.
+        wanted: the kinds of rows to return.
     """
 
     checked: tuple[bool, bool]
@@ -72,34 +72,34 @@ class StatePair:
 
     @cached_property
     def trusted(self) -> BoolArray:
-        """Of each group whether neither state rejects it."""
+        """Whether no state rejects each group. Shape: (num_groups,)."""
         return _flags(pc.and_(pc.is_null(self.before.refused), pc.is_null(self.after.refused)))
 
     @cached_property
     def members(self) -> IntArray:
-        """Keys of all members."""
+        """Keys of all members, ascending."""
         return np.union1d(self.before.members, self.after.members)
 
     @cached_property
     def topics(self) -> IntArray:
-        """Keys of all topics that somebody owns something of."""
+        """Keys of all topics with an owner, ascending."""
         return np.union1d(self.before.runs.topic, self.after.runs.topic)
 
     def group(self, keys: IntArray) -> IntArray:
-        """Groups of members."""
+        """Returns the group index of each member key."""
         return keys // max(len(self.told.member_id), 1)
 
     def topic_group(self, keys: IntArray) -> IntArray:
-        """Groups of topics."""
+        """Returns the group index of each topic key."""
         return keys // max(len(self.told.topic_names), 1)
 
     def named_groups(self, groups: IntArray) -> dict[str, pa.Array]:
-        """cluster and group_id of groups."""
+        """Returns the columns cluster and group_id of these groups."""
         at = pa.array(groups, pa.int64())
         return {"cluster": self.told.cluster.take(at), "group_id": self.told.group_id.take(at)}
 
     def member_id(self, keys: IntArray) -> pa.Array:
-        """Names of members; null for `NO_MEMBER`."""
+        """Returns the id of each member key; null for `NO_MEMBER`."""
         return take_names(self.told.member_id, np.where(keys < 0, -1, keys % max(len(self.told.member_id), 1)))
 
 
@@ -119,27 +119,27 @@ class MemberChanges:
     back: BoolArray
 
 
-def drift(facts: pa.Table, asked: DriftParams) -> Iterator[pa.Table]:
+def drift(facts: pa.Table, params: DriftParams) -> Iterator[pa.Table]:
     """What changed, in all groups of these facts (`comparison.kernel.group_states`); tables of `DRIFTED`."""
     absent = {name: kind for name, kind in STATE_FACTS.items() if name not in facts.column_names}
     for name, kind in absent.items():
         facts = facts.append_column(name, pa.nulls(len(facts), kind))
     told = index_facts(facts)
-    before, after = asked.checked
+    before, after = params.checked
     both = StatePair(told, read_state(told, after=False, checked=before), read_state(told, after=True, checked=after))
     members = _changed_members(both)
-    if MEMBER in asked.wanted:
+    if MEMBER in params.wanted:
         yield _member_rows(both, members)
-    if not asked.wanted & {GROUP, OWNERSHIP}:
+    if not params.wanted & {GROUP, OWNERSHIP}:
         return
     counts = np.zeros((told.num_groups, len(CHANGES)), np.int64)
     for moves in _changed_owners(both, members):
         change = np.select([moves.from_member == NO_MEMBER, moves.to_member == NO_MEMBER], [1, 2], 0)
         place = both.topic_group(both.topics[moves.topic]) * len(CHANGES) + change
         counts += np.bincount(place, moves.count, counts.size).astype(np.int64).reshape(counts.shape)
-        if OWNERSHIP in asked.wanted:
+        if OWNERSHIP in params.wanted:
             yield _ownership_rows(both, moves, change)
-    if GROUP in asked.wanted:
+    if GROUP in params.wanted:
         yield _group_rows(both, members, counts)
 
 
@@ -169,7 +169,7 @@ def _changed_members(both: StatePair) -> MemberChanges:
 
 
 def _row(state: GroupStates, keys: IntArray) -> IntArray:
-    """Of members of a state the row that tells of each, -1 for none."""
+    """Returns the fact row of each member of a state; -1 for none."""
     return state.row[np.searchsorted(state.members, keys)]
 
 

@@ -1,1 +1,1 @@
-"""Streams groups (KIP-1071), whose tasks the broker assigns: whole groups in plain Python."""
+"""Kafka's assignor of streams groups (KIP-1071), one group at a time, without Spark."""

@@ -1,12 +1,12 @@
-"""One pass over whole streams groups: facts in, everything that is decided out, as rows of one table.
+"""Plans complete streams groups in one pass: takes facts and returns one tagged table.
 
-A row of the answer is tagged by its `kind`:
+The `kind` of a row determines the columns that it uses:
 
-    task       member_id, subtopology, task, role: what a member is to have in the end
-    move       member_id (who loses it), next_member_id (who gets it), subtopology, task, role, reason; and state,
-               changelog_offset: what the next owner has of its state
-    metrics    assignor and the figures of a group
-    rejected   code, detail: a group that cannot be planned
+    task       member_id, subtopology, task, role: a task of the target assignment
+    move       member_id (the previous owner), next_member_id (the next owner), subtopology, task, role, reason; and
+               state, changelog_offset: what the next owner has of the task's state
+    metrics    the assignor and the metrics of a group
+    rejected   code, detail: a group that can't be planned
 """
 
 from __future__ import annotations
@@ -19,48 +19,52 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.streams.kernel.faults import find_fault
-from spark_assign.streams.kernel.grouped_facts import StreamsFacts, read_groups
-from spark_assign.streams.kernel.sticky import STICKY, STICKY_4_3, assign_tasks
-from spark_assign.streams.kernel.streams_group_input import StreamsGroupInput, read_group_input
+from spark_assign.streams.kernel.sticky_task_assignor import STICKY, STICKY_4_3, assign_tasks
+from spark_assign.streams.kernel.streams_group_input import (
+    StreamsFacts,
+    StreamsGroupInput,
+    find_fault,
+    read_group_input,
+    read_streams_facts,
+)
 from spark_assign.streams.kernel.task_assignor_api import Group, Target, Task, TaskAssignor
 from spark_assign.streams.kernel.task_moves import Move, list_moves
 
 ASSIGNORS: dict[str, TaskAssignor] = {STICKY: assign_tasks, STICKY_4_3: partial(assign_tasks, release_4_3=True)}
-"""By name; `streams-sticky` is the only one that a broker has for its users."""
+"""Assignors by name; `streams-sticky` is the only one that a broker offers."""
 
 TASK, MOVE, METRICS, REJECTED = "task", "move", "metrics", "rejected"
 
-_TEXT, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
+_STRING, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
 COUNTS = (
     *("members", "processes", "subtopologies", "tasks", "stateful_tasks", "standby_replicas"),
     *("min_active", "max_active", "min_standby", "max_standby"),
     *("moved_active", "moved_without_state", "moved_standby", "unassigned_active", "unassigned_standby"),
 )
-DECIDED = pa.schema(
+STREAMS_PLAN_ROWS = pa.schema(
     {
-        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "subtopology"), _TEXT),
+        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "subtopology"), _STRING),
         "task": _INT,
-        **dict.fromkeys(("role", "reason", "state"), _TEXT),
+        **dict.fromkeys(("role", "reason", "state"), _STRING),
         "changelog_offset": _LONG,
-        **dict.fromkeys(("code", "detail", "assignor"), _TEXT),
+        **dict.fromkeys(("code", "detail", "assignor"), _STRING),
         **dict.fromkeys(COUNTS, _LONG),
     }
 )
 
-_ROWS = 20_000
-"""So many rows are held as Python objects before they become a table."""
+_MAX_BUFFERED_ROWS = 20_000
+"""Number of rows that the pass keeps as Python objects before it converts them to a table."""
 _Rows = Iterator[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class StreamsPlanParams:
-    """What is asked of a fleet's streams groups.
+    """Parameters of a plan of streams groups.
 
     Attributes:
-        name: of the assignor.
-        assignor: what assigns.
-        standby_replicas: in place of what groups are configured with; null for that.
+        name: name of the assignor.
+        assignor: the assignor.
+        standby_replicas: overrides the configuration of groups if it isn't None.
     """
 
     name: str
@@ -68,84 +72,87 @@ class StreamsPlanParams:
     standby_replicas: int | None = None
 
 
-def decide(facts: pa.Table, question: StreamsPlanParams) -> Iterable[pa.Table]:
-    """Answer for all streams groups of these facts (`told`), in tables with the columns of `DECIDED`."""
+def plan_streams_groups(fact_table: pa.Table, params: StreamsPlanParams) -> Iterable[pa.Table]:
+    """Yields the plan of all streams groups of the facts, as tables with the columns of `STREAMS_PLAN_ROWS`."""
     rows: list[dict[str, Any]] = []
-    for told in read_groups(facts):
-        names = {"cluster": told.cluster, "group_id": told.group_id}
-        rows += (names | row for row in _answer(told, question))
-        if len(rows) > _ROWS:
-            yield pa.Table.from_pylist(rows, DECIDED)
+    for facts in read_streams_facts(fact_table):
+        names = {"cluster": facts.cluster, "group_id": facts.group_id}
+        rows += (names | row for row in _plan_group(facts, params))
+        if len(rows) > _MAX_BUFFERED_ROWS:
+            yield pa.Table.from_pylist(rows, STREAMS_PLAN_ROWS)
             rows = []
-    yield pa.Table.from_pylist(rows, DECIDED)
+    yield pa.Table.from_pylist(rows, STREAMS_PLAN_ROWS)
 
 
-def _answer(told: StreamsFacts, question: StreamsPlanParams) -> _Rows:
-    if (fault := find_fault(told)) is not None:
+def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
+    if (fault := find_fault(facts)) is not None:
         yield {"kind": REJECTED, "code": fault[0], "detail": fault[1]}
         return
-    release_4_3 = question.name == STICKY_4_3
-    group_input = read_group_input(told, release_4_3=release_4_3, standby_replicas=question.standby_replicas)
+    release_4_3 = params.name == STICKY_4_3
+    group_input = read_group_input(facts, release_4_3=release_4_3, standby_replicas=params.standby_replicas)
     try:
-        target = question.assignor(group_input.group)
-    except Exception as error:  # whatever it does must not sink the others
+        target = params.assignor(group_input.group)
+    except Exception as error:  # an assignor of the user must not affect other groups
         yield {"kind": REJECTED, "code": "assignor-failed", "detail": f"{type(error).__name__}: {error}"}
         return
     moves = list_moves(group_input, target)
-    yield from _given(group_input, target)
-    yield from _moved(group_input, moves)
-    yield {"kind": METRICS, "assignor": question.name, **_figures(group_input, target, moves)}
+    yield from _task_rows(group_input, target)
+    yield from _move_rows(group_input, moves)
+    yield {"kind": METRICS, "assignor": params.name, **_compute_metrics(group_input, target, moves)}
 
 
-def _given(group_input: StreamsGroupInput, target: Target) -> _Rows:
-    given = [(task, "active", member) for task, member in target.active.items()]
-    given += [(task, "standby", member) for task, members in target.standby.items() for member in members]
-    for task, role, member in sorted(given):
-        yield {"kind": TASK, "member_id": group_input.group.members[member].member_id, "role": role} | _named(
+def _task_rows(group_input: StreamsGroupInput, target: Target) -> _Rows:
+    assigned = [(task, "active", member) for task, member in target.active.items()]
+    assigned += [(task, "standby", member) for task, members in target.standby.items() for member in members]
+    for task, role, member in sorted(assigned):
+        yield {"kind": TASK, "member_id": group_input.group.members[member].member_id, "role": role} | _task_columns(
             group_input, task
         )
 
 
-def _named(group_input: StreamsGroupInput, task: Task) -> dict[str, Any]:
-    return {"subtopology": group_input.names[task[0]], "task": task[1]}
+def _task_columns(group_input: StreamsGroupInput, task: Task) -> dict[str, Any]:
+    return {"subtopology": group_input.subtopology_names[task[0]], "task": task[1]}
 
 
-def _moved(group_input: StreamsGroupInput, moves: Iterable[Move]) -> _Rows:
+def _move_rows(group_input: StreamsGroupInput, moves: Iterable[Move]) -> _Rows:
     for move in moves:
-        told = {
+        columns = {
             "member_id": move.from_member,
             "next_member_id": move.to_member,
             "role": move.role,
             "reason": move.reason,
         }
-        yield {"kind": MOVE, **told, **_named(group_input, move.task), **_state(group_input, move)}
+        yield {"kind": MOVE, **columns, **_task_columns(group_input, move.task), **_next_owner_state(group_input, move)}
 
 
-def _state(group_input: StreamsGroupInput, move: Move) -> dict[str, Any]:
-    """What the next owner has of the task's state: it itself, its process, or nobody there; nothing without state."""
-    if move.to_member is None or not _stateful(group_input.group, move.task):
+def _next_owner_state(group_input: StreamsGroupInput, move: Move) -> dict[str, Any]:
+    """Returns which of the next owner and its process has the task's state; empty for a task without state."""
+    if move.to_member is None or not _has_state(group_input.group, move.task):
         return {}
-    process, own = group_input.process[move.to_member], (move.to_member, move.task) in group_input.own
-    there = (process, move.task) in group_input.state
-    known = group_input.state.get((process, move.task))
-    return {"state": "member" if own else "process" if there else "none", "changelog_offset": known}
+    process, is_on_member = (
+        group_input.process[move.to_member],
+        (move.to_member, move.task) in group_input.previous_tasks,
+    )
+    is_on_process = (process, move.task) in group_input.state_offsets
+    offset = group_input.state_offsets.get((process, move.task))
+    return {"state": "member" if is_on_member else "process" if is_on_process else "none", "changelog_offset": offset}
 
 
-def _stateful(group: Group, task: Task) -> bool:
+def _has_state(group: Group, task: Task) -> bool:
     return task[0] < len(group.stateful) and group.stateful[task[0]]
 
 
-def _figures(group_input: StreamsGroupInput, target: Target, moves: Iterable[Move]) -> dict[str, int]:
+def _compute_metrics(group_input: StreamsGroupInput, target: Target, moves: Iterable[Move]) -> dict[str, int]:
     group = group_input.group
     active = Counter(target.active.values())
     standby = Counter(member for members in target.standby.values() for member in members)
     members = range(len(group.members))
     moved = {
-        move.task: _state(group_input, move).get("state")
+        move.task: _next_owner_state(group_input, move).get("state")
         for move in moves
         if move.role == "active"
         and None not in (move.from_member, move.to_member)
-        and move.to_member not in group_input.has["active"].get(move.task, ())  # of two owners the one may stay
+        and move.to_member not in group_input.current["active"].get(move.task, ())  # one of two owners can stay
     }
     tasks, stateful = len(group.tasks()), len(group.tasks(stateful=True))
     return {

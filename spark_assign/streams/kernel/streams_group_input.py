@@ -1,94 +1,322 @@
-"""One streams group made of its facts: what its assignor sees, and what changes are measured against."""
+"""Streams groups as an assignor sees them: reads facts, finds faults, and computes Java's orders.
+
+The `kind` of a fact determines the columns that it uses:
+
+    GROUP           text (group_type), number (standby replicas)
+    SUBTOPOLOGY     name, number (number of tasks), stateful
+    MEMBER          member_id, name (process; null: a process of its own), number (position)
+    TASK            member_id, name (subtopology), number, text (role; null: the member reports an offset only), offset
+    DEPARTED_TASK   the columns of TASK, for a member that left
+
+Groups of other protocols are ignored. Rows are sorted first, so that their order doesn't matter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
-from spark_assign.java.hash_map import java_key
-from spark_assign.streams.kernel.grouped_facts import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, StreamsFacts
-from spark_assign.streams.kernel.hash_order import member_order, process_walk
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.groups.assignors.server.coordinator_hash_order import table_slots
+from spark_assign.java.compute_if_absent import compute_if_absent_order
+from spark_assign.java.hash_map import HashTable, java_key, string_hash, string_hashes, text_order, text_ranks
 from spark_assign.streams.kernel.task_assignor_api import Group, Member, Task
 
-Held = dict[str, dict[Task, list[str]]]
-"""By role and task the members that have it, in the order of the members."""
+GROUP, SUBTOPOLOGY, MEMBER, TASK, DEPARTED_TASK = range(5)
+FACTS = pa.schema(
+    {
+        "cluster": pa.string(),
+        "group_id": pa.string(),
+        "kind": pa.int8(),
+        "member_id": pa.string(),
+        "name": pa.string(),
+        "number": pa.int32(),
+        "stateful": pa.bool_(),
+        "text": pa.string(),
+        "offset": pa.int64(),
+    }
+)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StreamsFacts:
+    """The facts of one group: the rows of each kind, sorted by their columns."""
+
+    cluster: str
+    group_id: str
+    rows: dict[int, list[Row]] = field(default_factory=lambda: {kind: [] for kind in range(DEPARTED_TASK + 1)})
+
+    @property
+    def is_streams_group(self) -> bool:
+        """Whether the group is a streams group: by its `group_type`, or because it has subtopologies or tasks."""
+        group_types = {row["text"] for row in self.rows[GROUP]}
+        return "streams" in group_types or any(self.rows[kind] for kind in (SUBTOPOLOGY, TASK, DEPARTED_TASK))
+
+
+def read_streams_facts(fact_table: pa.Table) -> Iterator[StreamsFacts]:
+    """Yields the facts of each streams group, sorted by cluster and group id."""
+    names = [name for name in FACTS.names if name != "offset"]
+    ordered = fact_table.sort_by([(name, "ascending") for name in [*names, "offset"]])
+    for (cluster, group_id), rows in groupby(ordered.to_pylist(), itemgetter("cluster", "group_id")):
+        facts = StreamsFacts(cluster, group_id)
+        for row in rows:
+            facts.rows[row["kind"]].append(row)
+        if facts.is_streams_group:
+            yield facts
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+# A task that doesn't exist and a task with two owners are no faults: the assignor has rules for them.
+
+ROLES = ("active", "standby", "warmup")
+
+REMEDIES = {
+    "null-key": "Fill the key in or leave the row out",
+    "duplicate-member": "Keep one row per member",
+    "duplicate-group": "Keep one row per group",
+    "duplicate-subtopology": "Keep one row per subtopology",
+    "bad-standby-replicas": "It is a number from 0",
+    "bad-subtopology": "It has a number of tasks from 0, and is stateful or not",
+    "no-topology": "The broker assigns nothing before it has the topology. Add it to subtopologies",
+    "unknown-member": "Add the member to members, or take its rows out (Fleet.with_members_left does so)",
+    "bad-task": "Tasks count from 0; a role is active, standby or warmup, and without one there is a changelog_offset",
+    "duplicate-task": "Keep one row per member and task",
+}
+"""What to do about each fault, by code, the most severe code first."""
+
+_Fault = tuple[str, str]
+
+
+def find_fault(facts: StreamsFacts) -> tuple[str, str] | None:
+    """Returns the code of the most severe fault and the details of all faults; None if there is none."""
+    faults: dict[str, list[str]] = {}
+    for code, row in (*_find_group_faults(facts), *_find_member_faults(facts), *_find_task_faults(facts)):
+        faults.setdefault(code, []).append(row)
+    codes = sorted(faults, key=list(REMEDIES).index)
+    return (codes[0], "; ".join(_detail(code, faults[code]) for code in codes)) if codes else None
+
+
+def _detail(code: str, rows: list[str]) -> str:
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    return f"{min(rows)}{more}. {REMEDIES[code]}"
+
+
+def _row(table: str, **values: object) -> str:
+    """Formats a row for a message: `tasks: member_id=m1, subtopology=0`."""
+    columns = (f"{name}={'null' if value is None else value}" for name, value in values.items())
+    return f"{table}: {', '.join(columns)}"
+
+
+def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
+    rows = facts.rows[GROUP]
+    for _ in rows[1:]:
+        yield "duplicate-group", _row("groups", group_id=facts.group_id)
+    for row in rows:
+        if (row["number"] or 0) < 0:
+            yield "bad-standby-replicas", _row("groups", standby_replicas=row["number"])
+    for name, times in Counter(row["name"] for row in facts.rows[SUBTOPOLOGY]).items():
+        for _ in range(times - 1):
+            yield "duplicate-subtopology", _row("subtopologies", subtopology=name)
+    for row in facts.rows[SUBTOPOLOGY]:
+        if row["name"] is None:
+            yield "null-key", _row("subtopologies", subtopology=None)
+        elif row["stateful"] is None or row["number"] is None or row["number"] < 0:
+            columns = {"subtopology": row["name"], "partitions": row["number"], "stateful": row["stateful"]}
+            yield "bad-subtopology", _row("subtopologies", **columns)
+    if facts.rows[MEMBER] and not facts.rows[SUBTOPOLOGY]:
+        yield "no-topology", _row("subtopologies", group_id=facts.group_id)
+
+
+def _find_member_faults(facts: StreamsFacts) -> Iterator[_Fault]:
+    for name, times in Counter(row["member_id"] for row in facts.rows[MEMBER]).items():
+        if name is None:
+            yield "null-key", _row("members", member_id=None)
+        for _ in range(times - 1):
+            yield "duplicate-member", _row("members", member_id=name)
+
+
+def _find_task_faults(facts: StreamsFacts) -> Iterator[_Fault]:
+    member_ids = {row["member_id"] for row in facts.rows[MEMBER]}
+    for row in facts.rows[TASK]:
+        if row["member_id"] is not None and row["member_id"] not in member_ids:
+            yield "unknown-member", _row("tasks", member_id=row["member_id"])
+    for row in (*facts.rows[TASK], *facts.rows[DEPARTED_TASK]):
+        key = {"member_id": row["member_id"], "subtopology": row["name"], "task": row["number"]}
+        if None in key.values():
+            yield "null-key", _row("tasks", **key)
+        elif row["number"] < 0 or not _has_role_or_offset(row):
+            yield "bad-task", _row("tasks", **key, role=row["text"], changelog_offset=row["offset"])
+    for kind in (TASK, DEPARTED_TASK):
+        keys = Counter((row["member_id"], row["name"], row["number"]) for row in facts.rows[kind])
+        for (member, name, number), times in keys.items():
+            for _ in range(times - 1):
+                yield "duplicate-task", _row("tasks", member_id=member, subtopology=name, task=number)
+
+
+def _has_role_or_offset(row: Row) -> bool:
+    return row["offset"] is not None if row["text"] is None else row["text"] in ROLES
+
+
+# --- Java's orders, which decide between equal loads ------------------------------------------------------------------
+
+
+def member_order(member_ids: Sequence[str], positions: Sequence[int | None]) -> list[int]:
+    """Returns the indexes of members in the order in which an assignor sees them.
+
+    The coordinator copies its table of members into a `HashMap` by member id (`TargetAssignmentBuilder`).
+
+    Args:
+        member_ids: ids of the members, ascending.
+        positions: position of each member in the coordinator's list; if all are None, the order of the coordinator's
+            table is computed from the ids.
+    """
+    if not member_ids:
+        return []
+    if any(position is not None for position in positions):
+        coordinator_order = sorted(range(len(member_ids)), key=lambda at: (positions[at] is None, positions[at] or 0))
+    else:
+        slots = table_slots(string_hashes(member_ids), np.zeros(len(member_ids), np.int64)).tolist()
+        coordinator_order = sorted(range(len(member_ids)), key=slots.__getitem__)
+    return [coordinator_order[at] for at in text_order([member_ids[at] for at in coordinator_order])]
+
+
+def process_order(processes: Sequence[str], *, release_4_3: bool = False) -> list[str]:
+    """Returns the processes in the iteration order of the `HashMap` of `StickyTaskAssignor`.
+
+    The initial capacity of the map is the number of members.
+
+    Args:
+        processes: process of each member, in the order of the members.
+        release_4_3: whether to follow 4.2 and 4.3, which call `putIfAbsent`; 4.4 calls `computeIfAbsent`.
+    """
+    capacity = 1 << max(len(processes) - 1, 0).bit_length()
+    if release_4_3:
+        table: HashTable[str] = HashTable(capacity)
+        for process in processes:
+            table.add(process, string_hash(process))
+        return table.iteration_order()
+    names = list(dict.fromkeys(processes))
+    index = {name: at for at, name in enumerate(names)}
+    calls = np.array([index[process] for process in processes], np.int64)
+    maps = np.zeros(len(calls), np.int64)
+    order = compute_if_absent_order(calls, maps, string_hashes(names), text_ranks(names), np.array([capacity]))
+    return [names[at] for at in order.tolist()]
+
+
+def process_hash_order(
+    member_ids: Sequence[str], processes: Sequence[str], *, release_4_3: bool = False
+) -> list[tuple[str, list[int]]]:
+    """Returns processes with their members, as in `streams.kernel.task_assignor_api.Group`.
+
+    A process keeps its members in a `HashMap` (`ProcessState`).
+
+    Args:
+        member_ids, processes: id and process of each member, in the order of the members.
+        release_4_3: see `process_order`.
+    """
+    members: dict[str, list[int]] = {}
+    for member, process in enumerate(processes):
+        members.setdefault(process, []).append(member)
+    ordered = {
+        process: [indexes[at] for at in text_order([member_ids[member] for member in indexes])]
+        for process, indexes in members.items()
+    }
+    return [(process, ordered[process]) for process in process_order(processes, release_4_3=release_4_3)]
+
+
+# --- input of an assignor ---------------------------------------------------------------------------------------------
+
+TasksByRole = dict[str, dict[Task, list[str]]]
+"""Owners by role and task, in the order of the members."""
 
 
 @dataclass(frozen=True)
 class StreamsGroupInput:
-    """A group without a fault.
+    """A valid group.
 
     Attributes:
-        group: what its assignor sees.
-        names: of subtopologies: those of the group, and those that only tasks name.
-        has, had: what living members have, and what those had that have left.
-        process: of each member its process.
-        own: members with tasks that they have in some role, or report state of.
-        state: processes with tasks of which the same is true of one of their members, and the highest offset that is
-            reported of them, null where none is.
+        group: the assignor's view of the group.
+        subtopology_names: names of the subtopologies of the group, followed by those that only tasks refer to.
+        current: current owners of tasks, among live members.
+        departed: owners of tasks that left the group.
+        process: process of each member.
+        previous_tasks: members with the tasks that they own in any role or report an offset of.
+        state_offsets: for each process and task of `previous_tasks`, the highest reported offset; None if there is
+        none.
     """
 
     group: Group
-    names: Sequence[str]
-    has: Held
-    had: Held
+    subtopology_names: Sequence[str]
+    current: TasksByRole
+    departed: TasksByRole
     process: dict[str, str]
-    own: set[tuple[str, Task]]
-    state: dict[tuple[str, Task], int | None]
+    previous_tasks: set[tuple[str, Task]]
+    state_offsets: dict[tuple[str, Task], int | None]
 
 
-def read_group_input(told: StreamsFacts, *, release_4_3: bool, standby_replicas: int | None) -> StreamsGroupInput:
-    """Number the names of a group.
+def read_group_input(facts: StreamsFacts, *, release_4_3: bool, standby_replicas: int | None) -> StreamsGroupInput:
+    """Reads the facts of a group, and replaces names of subtopologies by indexes.
 
     Args:
-        told: its facts, without a fault.
-        release_4_3: as the assignor's class was in 4.2 and 4.3.
-        standby_replicas: in place of what the group is configured with.
+        facts: the facts of a valid group.
+        release_4_3: whether the assignor is that of 4.2 and 4.3.
+        standby_replicas: overrides the group's configuration if it isn't None.
     """
-    topology = sorted(told.rows[SUBTOPOLOGY], key=lambda row: java_key(row["name"]))
+    topology = sorted(facts.rows[SUBTOPOLOGY], key=lambda row: java_key(row["name"]))
     ids = [row["name"] for row in topology]
-    names = ids + sorted({row["name"] for kind in (TASK, LEFT) for row in told.rows[kind]} - set(ids))
-    number = {name: at for at, name in enumerate(names)}
-    of_member: dict[str, list[tuple[Task, Row]]] = {}
-    for row in told.rows[TASK]:
-        of_member.setdefault(row["member_id"], []).append(((number[row["name"]], row["number"]), row))
-    rows = told.rows[MEMBER]
-    walk = member_order([row["member_id"] for row in rows], [row["number"] for row in rows])
-    members = [_member(rows[at], of_member.get(rows[at]["member_id"], [])) for at in walk]
-    configured = next((row["number"] for row in told.rows[GROUP]), None) or 0
+    names = ids + sorted({row["name"] for kind in (TASK, DEPARTED_TASK) for row in facts.rows[kind]} - set(ids))
+    index = {name: at for at, name in enumerate(names)}
+    member_tasks: dict[str, list[tuple[Task, Row]]] = {}
+    for row in facts.rows[TASK]:
+        member_tasks.setdefault(row["member_id"], []).append(((index[row["name"]], row["number"]), row))
+    rows = facts.rows[MEMBER]
+    order = member_order([row["member_id"] for row in rows], [row["number"] for row in rows])
+    members = [_read_member(rows[at], member_tasks.get(rows[at]["member_id"], [])) for at in order]
+    configured = next((row["number"] for row in facts.rows[GROUP]), None) or 0
+    member_ids, processes = [member.member_id for member in members], [member.process for member in members]
     group = Group(
         members,
-        process_walk([each.member_id for each in members], [each.process for each in members], release_4_3=release_4_3),
+        process_hash_order(member_ids, processes, release_4_3=release_4_3),
         ids,
         [row["number"] for row in topology],
         [row["stateful"] for row in topology],
         configured if standby_replicas is None else standby_replicas,
     )
-    has, had = _nothing(), _nothing()
-    own, state = set[tuple[str, Task]](), dict[tuple[str, Task], int | None]()
+    current, departed = _no_tasks(), _no_tasks()
+    previous_tasks, state_offsets = set[tuple[str, Task]](), dict[tuple[str, Task], int | None]()
     for member in members:
-        for task, row in of_member.get(member.member_id, ()):
+        for task, row in member_tasks.get(member.member_id, ()):
             if row["text"] is not None:
-                has[row["text"]].setdefault(task, []).append(member.member_id)
-            own.add((member.member_id, task))
-            known = state.setdefault((member.process, task), row["offset"])
-            if row["offset"] is not None and (known is None or known < row["offset"]):
-                state[member.process, task] = row["offset"]
-    for row in told.rows[LEFT]:
+                current[row["text"]].setdefault(task, []).append(member.member_id)
+            previous_tasks.add((member.member_id, task))
+            highest = state_offsets.setdefault((member.process, task), row["offset"])
+            if row["offset"] is not None and (highest is None or highest < row["offset"]):
+                state_offsets[member.process, task] = row["offset"]
+    for row in facts.rows[DEPARTED_TASK]:
         if row["text"] is not None:
-            had[row["text"]].setdefault((number[row["name"]], row["number"]), []).append(row["member_id"])
-    return StreamsGroupInput(group, names, has, had, {each.member_id: each.process for each in members}, own, state)
+            departed[row["text"]].setdefault((index[row["name"]], row["number"]), []).append(row["member_id"])
+    process = dict(zip(member_ids, processes, strict=True))
+    return StreamsGroupInput(group, names, current, departed, process, previous_tasks, state_offsets)
 
 
-def _nothing() -> Held:
+def _no_tasks() -> TasksByRole:
     return {"active": {}, "standby": {}, "warmup": {}}
 
 
-def _member(told: Row, tasks: Sequence[tuple[Task, Row]]) -> Member:
+def _read_member(row: Row, tasks: Sequence[tuple[Task, Row]]) -> Member:
     return Member(
-        told["member_id"],
-        told["member_id"] if told["name"] is None else told["name"],
-        active=[task for task, row in tasks if row["text"] == "active"],
-        standby=[task for task, row in tasks if row["text"] == "standby"],
-        offsets={task: row["offset"] for task, row in tasks if row["offset"] is not None},
+        row["member_id"],
+        row["member_id"] if row["name"] is None else row["name"],
+        active=[task for task, task_row in tasks if task_row["text"] == "active"],
+        standby=[task for task, task_row in tasks if task_row["text"] == "standby"],
+        offsets={task: task_row["offset"] for task, task_row in tasks if task_row["offset"] is not None},
     )

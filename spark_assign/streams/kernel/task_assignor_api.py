@@ -1,4 +1,4 @@
-"""One streams group, as an assignor sees it, and what it answers."""
+"""Input and result of a task assignor: one streams group and its target assignment."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Task = tuple[int, int]
-"""A subtopology, numbered as the ids sort (`String.compareTo`), and the number of one of its tasks."""
+"""Index of a subtopology in the order of ids (`String.compareTo`), and the number of one of its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member and what it has reached.
+    """A member and its current tasks.
 
     Attributes:
-        member_id: its id.
-        process: the id of its process.
-        active, standby: its tasks, in any order; some may not be there any more.
-        offsets: how far its state of a task is, as far as it reports that.
+        member_id: id of the member.
+        process: id of the process that the member belongs to.
+        active, standby: current tasks, in any order; they can include tasks that no longer exist.
+        offsets: changelog offset of the member's state of each task that it reports.
     """
 
     member_id: str
@@ -29,15 +29,15 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group.
+    """A streams group.
 
     Attributes:
-        members: in the order in which the coordinator hands them over.
-        walk: the processes in the walk of the assignor's `HashMap`; of each its members (places in `members`) in the
-            walk of the map that it keeps of them.
-        subtopologies: ids, ascending.
-        partitions, stateful: of each subtopology how many tasks it has, and whether they have state.
-        standby_replicas: so many standbys are wanted of each task that has state.
+        members: the members, in the order in which the coordinator passes them.
+        walk: the processes in the iteration order of the assignor's `HashMap`, each with its members (indexes into
+            `members`) in the iteration order of the process's map.
+        subtopologies: ids of the subtopologies, ascending.
+        partitions, stateful: number of tasks of each subtopology, and whether they have state.
+        standby_replicas: configured number of standbys per task with state.
     """
 
     members: Sequence[Member]
@@ -48,19 +48,19 @@ class Group:
     standby_replicas: int = 0
 
     def tasks(self, *, stateful: bool = False) -> list[Task]:
-        """All tasks, or those with state, by subtopology and number."""
+        """Returns all tasks, or only those with state, sorted by subtopology and number."""
         numbered = enumerate(zip(self.partitions, self.stateful, strict=True))
         return [(at, task) for at, (count, state) in numbered if state or not stateful for task in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What every member is to have in the end; members are places in `Group.members`.
+    """The target assignment of a group; members are indexes into `Group.members`.
 
     Attributes:
-        active: of each task the member that runs it.
-        standby: of each task those that keep a copy of its state.
-        unassigned: of each task how many standbys there is no process for.
+        active: the member that runs each task.
+        standby: the members that keep a copy of each task's state.
+        unassigned: number of standbys of each task for which there is no process.
     """
 
     active: dict[Task, int] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class Target:
 
 
 class TaskAssignorError(Exception):
-    """The assignor gives up (`TaskAssignorException`), in Kafka's words."""
+    """An assignor can't compute an assignment (Kafka's `TaskAssignorException`)."""
 
 
 TaskAssignor = Callable[[Group], Target]
-"""What assigns the tasks of a group."""
+"""A function that assigns the tasks of a group."""
