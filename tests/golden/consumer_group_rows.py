@@ -97,7 +97,7 @@ class Steps:
         )
         answer = self.group.heartbeat(request, self.now)
         if isinstance(answer, TargetRequest):
-            answer = self.group.decided(*assign_targets([answer]))
+            answer = self.group.apply_target(*assign_targets([answer]))
         if answer.error is not None:
             return {"error": answer.error}
         found: Row = {"epoch": answer.member_epoch}
@@ -139,7 +139,7 @@ class Steps:
             "subscription_type": "HOMOGENEOUS" if group.homogeneous else "HETEROGENEOUS",
             "order": list(group.members.walk()),
             "static_members": dict(group.members.static),
-            "resolving": group.regexes.waiting is not None,
+            "resolving": group.regexes.pending is not None,
             "members": {each.member_id: self._member(each) for each in group.members.by_id.values()},
         }
 
