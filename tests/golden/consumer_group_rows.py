@@ -97,7 +97,7 @@ class Steps:
         )
         answer = self.group.heartbeat(request, self.now)
         if isinstance(answer, TargetRequest):
-            answer = self.group.decided(*assign_targets([answer]))
+            answer = self.group.apply_target(*assign_targets([answer]))
         if answer.error is not None:
             return {"error": answer.error}
         found: Row = {"epoch": answer.member_epoch}
@@ -137,9 +137,9 @@ class Steps:
             "group_epoch": group.group_epoch,
             "assignment_epoch": group.assignment_epoch,
             "subscription_type": "HOMOGENEOUS" if group.homogeneous else "HETEROGENEOUS",
-            "order": list(group.members.walk()),
+            "order": list(group.members.hash_order()),
             "static_members": dict(group.members.static),
-            "resolving": group.regexes.waiting is not None,
+            "resolving": group.regexes.pending is not None,
             "members": {each.member_id: self._member(each) for each in group.members.by_id.values()},
         }
 

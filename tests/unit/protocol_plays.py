@@ -34,7 +34,7 @@ def stage(
     ]
     count = partitions if partitions is not None else sum(map(len, owned.values()))
     times = timing or Timing(revoke_ms=500, restore_ms=2_000)
-    return InitialState(members, Topics.of(["t", "u"]), {0: count}, 1, times, strategies, all_static=static)
+    return InitialState(members, Topics.of(["t", "u"]), {0: count}, 1, times, strategies, new_members_static=static)
 
 
 def modern(
@@ -55,7 +55,16 @@ def modern(
         members.append(AsyncMember(name, instance, None, topics, likes, name, owned=[code(0, p) for p in mine]))
     count = partitions if partitions is not None else sum(map(len, owned.values()))
     times = timing or Timing(revoke_ms=500, restore_ms=2_000)
-    return InitialState(members, Topics.of(["t", "u"]), {0: count}, 1, times, likes, all_static=static, heartbeats=True)
+    return InitialState(
+        members,
+        Topics.of(["t", "u"]),
+        {0: count},
+        1,
+        times,
+        likes,
+        new_members_static=static,
+        is_consumer_protocol=True,
+    )
 
 
 def play(beginning: InitialState, *events: Event, until: int | None = None) -> GroupSimulation:
@@ -88,12 +97,14 @@ def said(played: GroupSimulation, message: str) -> list[tuple[int, str, str]]:
 
 def rounds(played: GroupSimulation) -> list[tuple[int, str]]:
     """Generation and cause of every round."""
-    return [(each.generation_id, each.cause) for each in played.group.rounds]
+    return [(each.generation_id, each.cause) for each in played.group.rebalances]
 
 
 def pauses(played: GroupSimulation) -> dict[int, int]:
     """Of each partition of `t` how long it was not consumed."""
-    return {each.code & 0xFFFFFFFF: each.not_consumed for each, _ in played.group.ledger.gone if each.code >> 32 == 0}
+    return {
+        each.code & 0xFFFFFFFF: each.paused_ms for each, _ in played.group.ownership_log.closed if each.code >> 32 == 0
+    }
 
 
 def owners(played: GroupSimulation) -> dict[int, str | None]:

@@ -29,7 +29,7 @@ class Told:
 
     def beat(self, member_id: str, epoch: int, **said: Any) -> Response:
         answer = self.group.heartbeat(Heartbeat(member_id, epoch, **said), self.now)
-        return self.group.decided(*assign_targets([answer])) if isinstance(answer, TargetRequest) else answer
+        return self.group.apply_target(*assign_targets([answer])) if isinstance(answer, TargetRequest) else answer
 
     def join(self, member_id: str, **said: Any) -> Response:
         told: dict[str, Any] = {"topics": ["t0"], "rebalance_timeout_ms": 5_000, "owned": []}
@@ -90,15 +90,15 @@ def test_who_is_silent_is_fenced_and_who_is_quiet_need_not_be_asked() -> None:
     """A heartbeat that would change nothing only keeps the session."""
     told = Told()
     told.join("C0")
-    assert told.group.quiet("C0", told.now)
-    told.group.heard("C0", told.now + 40_000)
+    assert told.group.is_quiet("C0", told.now)
+    told.group.record_heartbeat("C0", told.now + 40_000)
     assert told.group.expire(told.now + 50_000) == []
     assert told.group.expire(told.now + 85_000) == ["C0"]
     assert told.group.state is GroupState.EMPTY
     told.join("C0")
     told.join("C1")
-    assert told.group.quiet("C0", told.now)
-    assert not told.group.quiet("C0", told.now + 1_000)
+    assert told.group.is_quiet("C0", told.now)
+    assert not told.group.is_quiet("C0", told.now + 1_000)
 
 
 def test_a_static_member_is_back_under_another_id() -> None:
@@ -143,7 +143,7 @@ def test_targets_of_many_groups_at_once_are_those_of_each() -> None:
             ask = group.heartbeat(Heartbeat(f"m{member}", 0, topics=names, assignor=assignor, owned=[]), 1)
             assert isinstance(ask, TargetRequest)
             if member < number % 4 + 1:
-                group.decided(*assign_targets([ask]))
+                group.apply_target(*assign_targets([ask]))
         asks.append(ask)
     assert len({(ask.assignor, ask.homogeneous) for ask in asks}) >= 3
     assert assign_targets(asks) == [each for ask in asks for each in assign_targets([ask])]

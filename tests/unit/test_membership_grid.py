@@ -34,9 +34,9 @@ def full(
         found = play(begun, Event(0, "rolling-restart", down_ms=restart_ms))
     else:
         found = play(begun, *grid.rolling(restart_ms))
-    gone = [each for each, _ in found.group.ledger.gone]
-    longest = max(each.longest for each in gone)
-    return sum(each.not_consumed for each in gone), longest, len(found.group.rounds)
+    gone = [each for each, _ in found.group.ownership_log.closed]
+    longest = max(each.longest_pause_ms for each in gone)
+    return sum(each.paused_ms for each in gone), longest, len(found.group.rebalances)
 
 
 def random_opening(rng: random.Random) -> StableGroup:

@@ -17,7 +17,7 @@ def _joined(*starts: int, **times: Any) -> list[tuple[int, int, int]]:
     """Generation, join and members of every round of an empty group: `a` joins at 0, the others then."""
     events = [at(time, "member-starts", f"m{number}") for number, time in enumerate(starts)]
     played = play(stage(EMPTY, EAGER, partitions=4, timing=Timing(**times)), *events)
-    return [(each.generation_id, each.joined_ms, each.members) for each in played.group.coordinator.rounds]
+    return [(each.generation_id, each.joined_ms, each.members) for each in played.group.coordinator.rebalances]
 
 
 # --- an empty group (`group.initial.rebalance.delay.ms`) ----------------------------------------------------------
@@ -91,7 +91,7 @@ def test_a_group_that_was_empty_is_delayed_again() -> None:
         at(10_000, "member-leaves", "c"),
         at(20_000, "member-starts", "d"),
     )
-    found = [(each.generation_id, each.begin_ms, each.joined_ms) for each in played.group.coordinator.rounds]
+    found = [(each.generation_id, each.begin_ms, each.joined_ms) for each in played.group.coordinator.rebalances]
     assert found[0] == (1, 0, 4_000)
     assert found[-1] == (3, 20_000, 24_000)
     assert said(played, "state")[-3:-2] == [(20_000, "coordinator", "PreparingRebalance: member d joined")]
@@ -100,7 +100,7 @@ def test_a_group_that_was_empty_is_delayed_again() -> None:
 def test_all_have_joined_and_the_initial_delay_goes_on() -> None:
     """`maybeCompleteJoinPhase` does nothing in an initial rebalance, whoever joins or leaves."""
     played = play(stage({"a": [], "b": []}, EAGER, partitions=2), at(1_000, "member-leaves", "b"))
-    assert [(each.joined_ms, each.members) for each in played.group.coordinator.rounds] == [(6_000, 1)]
+    assert [(each.joined_ms, each.members) for each in played.group.coordinator.rebalances] == [(6_000, 1)]
 
 
 # --- a rebalance of members (`completeClassicGroupJoin`) ----------------------------------------------------------
@@ -115,7 +115,7 @@ def test_static_members_stay_at_the_rebalance_timeout() -> None:
             at(5_000, "slow-member", "c2", delay_ms=60_000),
             at(6_000, "member-starts", "c3"),
         )
-        first = played.group.coordinator.rounds[0]
+        first = played.group.coordinator.rebalances[0]
         assert (first.joined_ms, first.members) == (16_000, members)
         assert said(played, "rebalance-timeout") == [(16_000, "coordinator", "not all members have joined")]
         # Whoever does not ask for its share in time is dropped, static or not.
@@ -139,7 +139,7 @@ def test_a_group_of_static_members_that_are_all_away_waits_again() -> None:
     )
     timeouts = [time for time, _, _ in said(played, "rebalance-timeout")]
     assert timeouts == [17_000, 27_000, 37_000, 47_000]
-    assert played.group.coordinator.rounds[0].joined_ms == 47_000
+    assert played.group.coordinator.rebalances[0].joined_ms == 47_000
     assert owners(played) == {0: "c1~2", 1: "c1~2", 2: "c2~2"}
 
 
@@ -171,11 +171,11 @@ def test_who_was_dropped_is_not_dropped_again() -> None:
 def test_what_is_lost_with_a_member(strategies: tuple[str, ...]) -> None:
     """What it had not given up: by a crash all it has, at a timeout what it still owns then."""
     crash = play(stage(TWO, strategies), at(10_000, "member-crashes", "c1"))
-    assert [(each.lost, each.revoked) for each in crash.group.coordinator.rounds][:1] == [
+    assert [(each.lost, each.revoked) for each in crash.group.coordinator.rebalances][:1] == [
         (2, 1 if strategies == EAGER else 0)
     ]
     leave = play(stage(TWO, strategies), at(10_000, "member-leaves", "c1"))
-    first = leave.group.coordinator.rounds[0]
+    first = leave.group.coordinator.rebalances[0]
     assert (first.lost, first.revoked) == (0, 2 + (strategies == EAGER))
     times = Timing(rebalance_timeout_ms=10_000, revoke_ms=500)
     late = play(
@@ -184,7 +184,7 @@ def test_what_is_lost_with_a_member(strategies: tuple[str, ...]) -> None:
         at(12_500 if strategies == EAGER else 11_000, "slow-member", "c1", delay_ms=5_000),
         at(14_000, "slow-member", "c1", delay_ms=100_000),
     )
-    first, second = late.group.coordinator.rounds[:2]
+    first, second = late.group.coordinator.rebalances[:2]
     dropped = next((time, text.partition(" ")[2]) for time, _, text in said(late, "removed"))
     if strategies == EAGER:  # c1 has given up all, and does not decide
         assert dropped == (23_000, "members did not ask for their assignment in time")
@@ -204,7 +204,7 @@ def test_a_leader_that_is_dropped_takes_what_it_owned() -> None:
         at(12_500, "slow-member", "c1", delay_ms=100_000),
     )
     assert said(played, "removed")[0] == (23_000, "coordinator", "c1: members did not ask for their assignment in time")
-    first, second = played.group.coordinator.rounds[:2]
+    first, second = played.group.coordinator.rebalances[:2]
     assert (first.lost, second.lost) == (0, 2)
 
 
@@ -234,7 +234,7 @@ def test_a_round_ends_when_the_last_share_is_taken(overtaken: int, end: int) -> 
         at(12_700, "slow-member", "c2", delay_ms=10_000),  # it has joined, and takes its share at 22.7 s
         at(overtaken, "member-starts", "c4"),
     )
-    found = [(each.begin_ms, each.joined_ms, each.end_ms) for each in played.group.coordinator.rounds]
+    found = [(each.begin_ms, each.joined_ms, each.end_ms) for each in played.group.coordinator.rebalances]
     assert found[0] == (10_000, 13_000, end)
     assert found[1][0] == overtaken
 
@@ -249,7 +249,7 @@ def test_a_timer_of_a_rebalance_that_is_complete_does_nothing() -> None:
         at(10_500, "member-starts", "c4"),
     )
     assert said(played, "rebalance-timeout") == []
-    assert [each.joined_ms for each in played.group.coordinator.rounds] == [6_000, 18_000]
+    assert [each.joined_ms for each in played.group.coordinator.rebalances] == [6_000, 18_000]
 
 
 @pytest.mark.parametrize(("poll", "dropped"), [(15_999, False), (16_000, True)])
@@ -278,7 +278,7 @@ def test_who_does_not_ask_for_its_share_is_dropped() -> None:
     why = "members did not ask for their assignment in time"
     assert said(played, "removed") == [(23_000, "coordinator", f"c1: {why}")]
     assert rounds(played)[:2] == [(2, "member c3 joined"), (3, why)]
-    second = played.group.coordinator.rounds[1]
+    second = played.group.coordinator.rebalances[1]
     assert (second.begin_ms, second.joined_ms, second.members) == (23_000, 23_000, 2)
     assert second.leader == "c3"  # its hash, 3120, is in the first of 16 buckets; c2's, 3119, in the last
 
@@ -297,7 +297,7 @@ def test_who_waits_for_its_share_is_told_at_once_of_a_rebalance() -> None:
     assert [time for time, _, _ in said(played, "Heartbeat")] == [12_000, 12_000]
     joins = [(time, who) for time, who, _ in said(played, "JoinGroup") if time > 13_000]
     assert joins == [(20_000, "c4"), (20_000, "c4"), (20_000, "c2"), (20_000, "c3"), (32_500, "c1")]
-    assert [each.joined_ms for each in played.group.coordinator.rounds] == [13_000, 32_500]
+    assert [each.joined_ms for each in played.group.coordinator.rebalances] == [13_000, 32_500]
 
 
 def test_a_busy_leader_is_overtaken_by_the_next_generation() -> None:
@@ -326,7 +326,7 @@ def test_static_members_are_replaced_in_every_state() -> None:
         at(20_000, "member-restarts", "c2", down_ms=1_000),  # while it waits for its share
     )
     assert rounds(played) == [(2, "member c3 joined"), (3, "member c2~2 joined")]
-    assert played.group.coordinator.rounds[1].begin_ms == 21_000
+    assert played.group.coordinator.rebalances[1].begin_ms == 21_000
     assert owners(played) == {0: "c1", 1: "c2~2", 2: "c3"}
 
 
@@ -338,5 +338,5 @@ def test_a_static_member_that_changes_the_vote_causes_a_rebalance() -> None:
     assert rounds(play(beginning, same)) == []
     alone = at(10_000, "member-restarts", "c2", down_ms=1_000, assignors=("roundrobin",))
     changed = play(stage(TWO, votes, static=True), alone)
-    assert [each.assignor for each in changed.group.coordinator.rounds] == ["roundrobin"]
+    assert [each.assignor for each in changed.group.coordinator.rebalances] == ["roundrobin"]
     assert rounds(changed) == [(2, "member c2~2 joined")]

@@ -42,7 +42,7 @@ def test_a_member_that_comes_back_static() -> None:
         at(60_000, "member-restarts", "c2", down_ms=1_000),
     )
     assert [time for time, _, _ in said(played, "LeaveGroup")] == [10_500]
-    assert all(each.begin_ms < 60_000 for each in played.group.coordinator.rounds)
+    assert all(each.begin_ms < 60_000 for each in played.group.coordinator.rebalances)
     assert played.event_handlers.restarted == 2
 
 
@@ -73,7 +73,7 @@ def test_a_crashed_member_is_started_before_it_is_missed() -> None:
     """A dynamic one joins beside what is left of it, which is waited for until its session is over."""
     played = play(stage(TWO, COOPERATIVE), at(10_000, "member-crashes", "c2"), at(20_000, "member-starts", "c2"))
     assert rounds(played)[0] == (2, "member c2~2 joined; session of c2 timed out")
-    first = played.group.coordinator.rounds[0]
+    first = played.group.coordinator.rebalances[0]
     assert (first.begin_ms, first.joined_ms, first.members) == (20_000, 54_000, 2)
     assert owners(played) == {0: "c1", 1: "c1", 2: "c2~2"}
 
@@ -121,10 +121,15 @@ def test_a_member_starts_with_what_its_event_says() -> None:
     )
     members = played.group.members
     assert (members["c3"].topics, members["c4"].topics) == ({1}, {0, 1})
-    assert members["c3"].strategies == ("cooperative-sticky", "range")
+    assert members["c3"].assignors == ("cooperative-sticky", "range")
     assert (members["c3"].group_instance_id, members["c4"].group_instance_id) == (None, "i")
-    assert members["c4"].strategies == COOPERATIVE
-    assert [each.exists_from for each, _ in played.group.ledger.gone] == [0, 0, 0, 10_000]  # somebody misses u now
+    assert members["c4"].assignors == COOPERATIVE
+    assert [each.exists_from for each, _ in played.group.ownership_log.closed] == [
+        0,
+        0,
+        0,
+        10_000,
+    ]  # somebody misses u now
     static = play(stage(TWO, COOPERATIVE, static=True), at(10_000, "member-starts", "c3"))
     assert static.group.members["c3"].group_instance_id == "c3"
 
@@ -183,7 +188,7 @@ def test_two_delays_are_not_added() -> None:
             at(6_000, "member-starts", "c3"),
             at(11_000, "slow-member", "c2", delay_ms=second),
         )
-        assert played.group.coordinator.rounds[0].joined_ms == polls
+        assert played.group.coordinator.rebalances[0].joined_ms == polls
 
 
 def test_a_member_crashes_before_it_has_polled() -> None:
@@ -251,7 +256,7 @@ def test_a_new_leader_knows_what_it_has_seen() -> None:
         at(10_000, "partitions-added", topic="t", partitions=4),
         at(20_000, "member-leaves", "c1"),
     )
-    found = [(each.begin_ms, each.cause) for each in played.group.coordinator.rounds]
+    found = [(each.begin_ms, each.cause) for each in played.group.coordinator.rebalances]
     assert found[0] == (21_000, "member c1 left")
     assert found[1] == (300_000, "c2 rejoined: it saw other partitions than it had assigned")
     assert pauses(played)[3] == 290_000
@@ -266,7 +271,7 @@ def test_a_leader_looks_at_a_new_topic_when_it_asks_for_it() -> None:
         at(10_000, "subscription-changes", "c1", topics=("t", "u")),
         at(10_500, "partitions-added", topic="u", partitions=2),  # c1 gives up until 11 s
     )
-    found = [(each.begin_ms, each.assigned) for each in played.group.coordinator.rounds]
+    found = [(each.begin_ms, each.assigned) for each in played.group.coordinator.rebalances]
     assert found == [(11_000, 4), (301_500, 5)]  # it looks at 300 s, and gives up t-0, t-1 and u-0
 
 
@@ -277,7 +282,7 @@ def test_a_new_process_looks_when_it_starts() -> None:
         at(10_000, "member-restarts", "c1", down_ms=5_000),
         at(16_000, "partitions-added", topic="t", partitions=2),
     )
-    found = [(each.begin_ms, each.joined_ms, each.assigned) for each in played.group.coordinator.rounds]
+    found = [(each.begin_ms, each.joined_ms, each.assigned) for each in played.group.coordinator.rebalances]
     assert found == [(10_000, 10_000, 0), (15_000, 18_000, 1), (315_000, 315_000, 1)]
 
 
@@ -296,7 +301,7 @@ def test_as_many_partitions_as_there_are() -> None:
     """Nothing is added, and nothing is wrong; nobody rebalances for it."""
     played = play(stage(TWO, COOPERATIVE), at(10_000, "partitions-added", topic="t", partitions=3))
     assert rounds(played) == []
-    assert len(played.group.ledger.gone) == 3
+    assert len(played.group.ownership_log.closed) == 3
 
 
 def test_members_look_again_by_their_own_clocks() -> None:
@@ -335,16 +340,18 @@ def test_a_topic_comes_and_goes() -> None:
         at(60_000, "topic-deleted", topic="u"),
         at(61_000, "metadata-refresh"),
     )
-    gone = [(each.code & 3, each.exists_from, end) for each, end in played.group.ledger.gone if each.code >> 32]
+    gone = [
+        (each.code & 3, each.exists_from, end) for each, end in played.group.ownership_log.closed if each.code >> 32
+    ]
     assert gone == [(0, 10_000, 60_000), (1, 10_000, 60_000)]
     nobodys = play(stage(TWO, COOPERATIVE), at(10_000, "topic-created", topic="u", partitions=2))
-    assert [each.code >> 32 for each, _ in nobodys.group.ledger.gone] == [0, 0, 0]
+    assert [each.code >> 32 for each, _ in nobodys.group.ownership_log.closed] == [0, 0, 0]
     later = play(
         stage(TWO, COOPERATIVE),
         at(10_000, "topic-created", topic="u", partitions=2),
         at(20_000, "subscription-changes", "c1", topics=("t", "u")),
     )
-    assert [each.exists_from for each, _ in later.group.ledger.gone if each.code >> 32] == [20_000, 20_000]
+    assert [each.exists_from for each, _ in later.group.ownership_log.closed if each.code >> 32] == [20_000, 20_000]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ DEFAULTS = Timing(revoke_ms=7, restore_ms=8)
 def _stage(*rows: facts.Row, protocol: str = "configured") -> tuple[InitialState, list[Event]]:
     [(key, scene)] = scenes(facts.table(g=list(rows)))
     assert key == ("k", "g")
-    return scene.stage(protocol, DEFAULTS)
+    return scene.initial_state(protocol, DEFAULTS)
 
 
 def _refused(*rows: facts.Row) -> tuple[str, str]:
@@ -132,10 +132,10 @@ def test_a_heartbeat_fits_into_a_session(heartbeat: int, fine: bool) -> None:
 def test_strategies_by_protocol(own: list[str] | None, protocol: str, expected: tuple[str, ...]) -> None:
     """`eager`: a group's own if all are Kafka's and not all cooperative, else Kafka's default, which is range."""
     stage, _ = _stage(facts.group(own), facts.member("a", ["t"], more=["roundrobin"]), protocol=protocol)
-    assert stage.strategies == expected
-    assert stage.members[0].strategies == (("roundrobin",) if protocol == "configured" else expected)
-    assert stage.all_static is (protocol == "static")
-    assert stage.members[0].cooperative is is_cooperative(stage.members[0].strategies)
+    assert stage.assignors == expected
+    assert stage.members[0].assignors == (("roundrobin",) if protocol == "configured" else expected)
+    assert stage.new_members_static is (protocol == "static")
+    assert stage.members[0].cooperative is is_cooperative(stage.members[0].assignors)
 
 
 def test_who_follows_the_cooperative_protocol() -> None:
@@ -362,7 +362,7 @@ def _of_broker(names: list[str] | None, kind: str | None = "consumer") -> facts.
 def test_who_speaks_which_protocol(kind: str | None, protocol: str, heartbeats: bool) -> None:
     """Groups as they are, or all as they are told to."""
     stage, _ = _stage(_of_broker(None, kind), facts.member("a", ["t"]), protocol=protocol)
-    assert stage.heartbeats is heartbeats
+    assert stage.is_consumer_protocol is heartbeats
     assert isinstance(stage.members[0], AsyncMember if heartbeats else ClassicMember)
 
 
@@ -379,7 +379,7 @@ def test_who_speaks_which_protocol(kind: str | None, protocol: str, heartbeats: 
 def test_the_assignor_of_the_broker(own: list[str] | None, kind: str, protocol: str, expected: tuple[str, ...]) -> None:
     """By its name in the broker; none: the broker's first."""
     stage, _ = _stage(_of_broker(own, kind), facts.member("a", ["t"]), protocol=protocol)
-    assert (stage.strategies, stage.members[0].strategies) == (expected, expected)
+    assert (stage.assignors, stage.members[0].assignors) == (expected, expected)
 
 
 def test_an_assignor_that_the_broker_has_not() -> None:

@@ -118,7 +118,7 @@ def test_the_broker_assigns_by_what_members_prefer() -> None:
     """`group.remote.assignor`; uniform leaves t-0 with c1, range orders by member id."""
     ranged = play(modern({"c2": [0, 1], "c1": [2]}, assignor="range"), JOINS)
     assert owners(ranged) == {0: "c1", 1: "c2", 2: "c3"}
-    assert [each.assignor for each in ranged.group.rounds] == ["server-range"]
+    assert [each.assignor for each in ranged.group.rebalances] == ["server-range"]
     assert owners(play(modern({"c2": [0, 1], "c1": [2]}), JOINS))[2] == "c1"
 
 
@@ -155,7 +155,7 @@ def test_a_member_does_not_poll_for_too_long() -> None:
     assert _beats(played, "c1")[:2] == [(30_000, f"epoch -1: {why}"), (40_000, "epoch 0; topics t; owned nothing")]
     assert _told(played)[:2] == [(33_240, "c2", "assigned", "t-0 t-1"), (40_000, "c1", "lost", "t-0 t-1")]
     assert rounds(played) == [(2, why), (3, "member c1 came back")]
-    assert played.group.rounds[0].lost == 2
+    assert played.group.rebalances[0].lost == 2
 
 
 # --- leaving ------------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_a_crash(crash: int, heard: int) -> None:
     played = play(modern(TWO, timing=times), at(crash, "member-crashes", "c1"))
     assert said(played, "fenced") == [(heard + 20_000, "coordinator", "c1 was not heard of")]
     assert rounds(played) == [(2, "c1 was not heard of")]
-    assert played.group.rounds[0].lost == 2
+    assert played.group.rebalances[0].lost == 2
 
 
 def test_the_others_are_heard_of_all_the_time() -> None:
@@ -296,9 +296,9 @@ def test_what_a_reader_sees_changes_nothing() -> None:
     )
     for played in (seen, unseen):
         run(played)
-    assert seen.group.ledger.intervals == unseen.group.ledger.intervals
-    assert seen.group.rounds == unseen.group.rounds
-    assert len(seen.group.rounds) > 10
+    assert seen.group.ownership_log.intervals == unseen.group.ownership_log.intervals
+    assert seen.group.rebalances == unseen.group.rebalances
+    assert len(seen.group.rebalances) > 10
     assert seen.end_ms == unseen.end_ms
 
 

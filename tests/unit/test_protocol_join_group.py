@@ -23,7 +23,7 @@ class _Heard:
 
     def __getattr__(self, name: str) -> Any:
         def told(*args: Any, **more: Any) -> int | None:
-            if name != "says":
+            if name != "trace_coordinator":
                 self.lines.append((name, *args, *more.values()))
             return None if name == "last_heard" else 0
 
@@ -65,5 +65,5 @@ def test_who_supports_nothing_that_all_do_is_refused() -> None:
     """INCONSISTENT_GROUP_PROTOCOL; the group goes on as it was."""
     coordinator, heard, _ = _coordinator()
     coordinator.join(JoinedMember("c", None, None, 7, frozenset([0])), ("sticky",), "")
-    assert heard.lines == [("refused", "c")]
+    assert heard.lines == [("join_rejected", "c")]
     assert coordinator.group.state.value == "Stable"

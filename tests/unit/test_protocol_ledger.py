@@ -13,7 +13,7 @@ def _member(name: str, instance: str | None = None) -> SimulatedMember:
 
 def _closed(ledger: OwnershipLog, at: int) -> dict[int, Partition]:
     ledger.close(at)
-    return {each.code: each for each, _ in ledger.gone}
+    return {each.code: each for each, _ in ledger.closed}
 
 
 def test_the_longest_pause_is_the_longest() -> None:
@@ -21,13 +21,13 @@ def test_the_longest_pause_is_the_longest() -> None:
     for pauses in ((50, 30, 10), (10, 50, 30), (10, 30, 50)):
         ledger, owner = OwnershipLog(0, {}, None), _member("a")
         ledger.create([7], 0)
-        ledger.give([7], owner, 0)
+        ledger.assign([7], owner, 0)
         now = 0
         for pause in pauses:
             ledger.pause([7], owner, UNOWNED, now := now + 100)
-            ledger.give([7], owner, now := now + pause)
+            ledger.assign([7], owner, now := now + pause)
         partition = _closed(ledger, 1_000)[7]
-        assert (partition.longest, partition.not_consumed, partition.pauses) == (50, 90, 3)
+        assert (partition.longest_pause_ms, partition.paused_ms, partition.pauses) == (50, 90, 3)
 
 
 def test_a_pause_goes_on_through_all_states_that_are_none() -> None:
@@ -35,12 +35,12 @@ def test_a_pause_goes_on_through_all_states_that_are_none() -> None:
     ledger = OwnershipLog(20, {}, [])
     one, other = _member("a"), _member("b")
     ledger.create([7], 0)
-    ledger.give([7], one, 0)
+    ledger.assign([7], one, 0)
     assert ledger.pause([7], one, BEING_REVOKED, 100) == 1
     assert ledger.pause([7], one, UNOWNED, 110) == 1
-    assert ledger.give([7], other, 115) == 1
+    assert ledger.assign([7], other, 115) == 1
     partition = _closed(ledger, 200)[7]
-    assert (partition.longest, partition.not_consumed, partition.pauses) == (35, 35, 1)
+    assert (partition.longest_pause_ms, partition.paused_ms, partition.pauses) == (35, 35, 1)
     assert list(merged(ledger.intervals or ())) == [
         (7, 0, 100, "consumed", "a"),
         (7, 100, 110, "revoking", "a"),
@@ -57,12 +57,12 @@ def test_what_is_taken_while_it_is_restored() -> None:
         ledger = OwnershipLog(20, {}, None)
         one, other = _member("a"), _member("b")
         ledger.create([7], 0)
-        ledger.give([7], one, 0)
+        ledger.assign([7], one, 0)
         ledger.pause([7], one, UNOWNED, 100)
-        ledger.give([7], other, 100)
+        ledger.assign([7], other, 100)
         ledger.pause([7], other, DOWN, taken)
         partition = _closed(ledger, 200)[7]
-        found[taken] = partition.not_consumed, partition.pauses, partition.longest
+        found[taken] = partition.paused_ms, partition.pauses, partition.longest_pause_ms
     assert found == {119: (100, 1, 100), 120: (100, 2, 80), 121: (99, 2, 79)}
 
 
@@ -71,12 +71,12 @@ def test_what_a_member_had_last_needs_no_restoring() -> None:
     ledger = OwnershipLog(20, {8: 5, 9: 0}, None)
     one, same, other = _member("a", "i"), _member("a2", "i"), _member("b", "j")
     ledger.create([7, 8, 9], 0)
-    assert ledger.give([7, 8, 9, 10], one, 0) == 0  # 10 is no partition
+    assert ledger.assign([7, 8, 9, 10], one, 0) == 0  # 10 is no partition
     ledger.pause([7, 8, 9], one, UNOWNED, 50)
-    assert ledger.give([7], same, 60) == 0
-    assert ledger.give([8, 9], other, 60) == 2
+    assert ledger.assign([7], same, 60) == 0
+    assert ledger.assign([8, 9], other, 60) == 2
     partitions = _closed(ledger, 100)
-    assert {code: each.not_consumed for code, each in partitions.items()} == {7: 10, 8: 15, 9: 10}
+    assert {code: each.paused_ms for code, each in partitions.items()} == {7: 10, 8: 15, 9: 10}
 
 
 def test_only_the_owner_stops() -> None:
@@ -84,8 +84,8 @@ def test_only_the_owner_stops() -> None:
     ledger = OwnershipLog(0, {}, [])
     one, other = _member("a"), _member("b")
     ledger.create([7, 8], 0)
-    ledger.give([7, 8], one, 0)
-    ledger.give([8], other, 10)
+    ledger.assign([7, 8], one, 0)
+    ledger.assign([8], other, 10)
     assert ledger.pause([7, 8, 9], one, DOWN, 20) == 1
     ledger.close(30)
     assert list(merged(ledger.intervals or ())) == [
@@ -103,10 +103,10 @@ def test_a_partition_that_is_deleted() -> None:
     ledger.create([7], 10)
     ledger.delete([7], 40)
     ledger.create([7, 6], 60)
-    ledger.give([7, 6], owner, 60)
+    ledger.assign([7, 6], owner, 60)
     ledger.delete([6], 90)
     ledger.close(100)
-    assert [(each.code, each.exists_from, end, each.not_consumed, each.pauses) for each, end in ledger.gone] == [
+    assert [(each.code, each.exists_from, end, each.paused_ms, each.pauses) for each, end in ledger.closed] == [
         (6, 60, 90, 0, 0),
         (7, 10, 40, 30, 1),
         (7, 60, 100, 0, 0),
@@ -122,17 +122,17 @@ def test_when_nothing_changes_any_more() -> None:
     """After the last change, and after the last partition has been restored."""
     ledger = OwnershipLog(20, {}, None)
     one, other = _member("a"), _member("b")
-    assert ledger.settled() == 0
+    assert ledger.stable_at_ms() == 0
     ledger.create([7, 8], 0)
-    ledger.give([7, 8], one, 5)
-    assert ledger.settled() == 5
-    ledger.give([7], other, 30)
-    assert ledger.settled() == 50
+    ledger.assign([7, 8], one, 5)
+    assert ledger.stable_at_ms() == 5
+    ledger.assign([7], other, 30)
+    assert ledger.stable_at_ms() == 50
     ledger.pause([8], one, DOWN, 60)
-    assert ledger.settled() == 60
-    ledger.give([7], one, 70)
+    assert ledger.stable_at_ms() == 60
+    ledger.assign([7], one, 70)
     ledger.pause([7], one, UNOWNED, 75)  # nobody restores it any more
-    assert ledger.settled() == 75
+    assert ledger.stable_at_ms() == 75
 
 
 def test_intervals_that_touch_are_one() -> None:
@@ -160,25 +160,25 @@ def test_the_clock_goes_by_time_and_then_by_who_asked_first() -> None:
     """Up to a moment and including it."""
     clock, heard = EventQueue(), []
     for time, what in ((20, "d"), (10, "b"), (0, "a"), (10, "c"), (30, "e")):
-        clock.at(time, lambda what=what: heard.append((clock.now, what)))
+        clock.schedule(time, lambda what=what: heard.append((clock.now, what)))
     assert clock.now == 0
-    while clock.step(20):
+    while clock.run_next(20):
         pass
     assert heard == [(0, "a"), (10, "b"), (10, "c"), (20, "d")]
     assert clock.now == 20
-    assert clock.step(29) is False
-    assert clock.step(30) is True
-    assert clock.step(None) is False
-    clock.at(40, heard.append, (40, "f"))
-    assert clock.step(None) is True
+    assert clock.run_next(29) is False
+    assert clock.run_next(30) is True
+    assert clock.run_next(None) is False
+    clock.schedule(40, heard.append, (40, "f"))
+    assert clock.run_next(None) is True
     assert heard[-2:] == [(30, "e"), (40, "f")]
 
 
 def test_moments_of_a_member() -> None:
     """Heartbeats are one interval apart from where they began; polls hang on the id; what is now is not next."""
     member = _member("a")
-    member.beats_from, member.hash = 1_000, 97
-    assert [member.next_beat(now, 3_000) for now in (1_000, 3_999, 4_000, 4_001)] == [4_000, 4_000, 7_000, 7_000]
-    assert [member.last_beat(now, 3_000) for now in (1_000, 3_999, 4_000, 4_001)] == [1_000, 1_000, 4_000, 4_000]
+    member.heartbeats_from_ms, member.hash = 1_000, 97
+    assert [member.next_heartbeat(now, 3_000) for now in (1_000, 3_999, 4_000, 4_001)] == [4_000, 4_000, 7_000, 7_000]
+    assert [member.last_heartbeat(now, 3_000) for now in (1_000, 3_999, 4_000, 4_001)] == [1_000, 1_000, 4_000, 4_000]
     assert [member.next_poll(now, 50) for now in (0, 46, 47, 48)] == [47, 47, 47, 97]
     assert member.next_poll(48, 0) == 48

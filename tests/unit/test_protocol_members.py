@@ -130,7 +130,7 @@ def test_revoking_takes_what_each_partition_takes(told: dict[int, int], c1: int,
     beginning = _with(stage(TWO, EAGER, timing=Timing(revoke_ms=500)), revoke_ms=told)
     played = play(beginning, at(10_000, "member-starts", "c3"))
     assert said(played, "revoked") == sorted([(12_000 + c1, "c1", "t-0 t-1"), (12_000 + c2, "c2", "t-2")])
-    assert played.group.coordinator.rounds[0].joined_ms == 12_000 + max(c1, c2)
+    assert played.group.coordinator.rebalances[0].joined_ms == 12_000 + max(c1, c2)
 
 
 def test_a_cooperative_member_revokes_what_it_loses_only() -> None:
@@ -166,7 +166,7 @@ def test_who_is_dropped_while_it_gives_up_joins_again() -> None:
     beginning = _with(stage(TWO, EAGER, timing=times), revoke_ms={0: 20_000})
     played = play(beginning, at(10_000, "member-starts", "c3"), until=33_000)
     assert said(played, "removed") == [(20_000, "coordinator", "c1: it has not joined in time")]
-    first, second = played.group.coordinator.rounds[0], played.group.coordinator.round
+    first, second = played.group.coordinator.rebalances[0], played.group.coordinator.rebalance
     assert (first.revoked, first.lost) == (1, 2)  # what c2 gave up; what was taken from c1
     assert said(played, "revoked")[1] == (32_500, "c1", "t-0 t-1")
     joins = [line for line in said(played, "JoinGroup") if line[0] == 32_500]
@@ -212,7 +212,7 @@ def test_a_subscription_that_changes_while_it_waits() -> None:
     assert [line for line in rounds(played) if "subscription" in line[1]] == [
         (3, "c2 rejoined: its subscription changed")
     ]
-    assert played.group.coordinator.rounds[1].begin_ms == 20_000
+    assert played.group.coordinator.rebalances[1].begin_ms == 20_000
     assert code(1, 0) in played.group.members["c2"].owned
 
 
@@ -220,7 +220,7 @@ def test_a_share_that_is_not_asked_for_any_more() -> None:
     """It is not taken (`checkAssignmentMatchedSubscription`); the member joins again for what it asks for now."""
     played = _changes(15_000, ("u",))
     assert rounds(played)[1] == (3, "c2 rejoined: its subscription changed")
-    assert played.group.coordinator.rounds[1].begin_ms == 20_000
+    assert played.group.coordinator.rebalances[1].begin_ms == 20_000
     assert played.group.members["c2"].owned == [code(1, 0)]
     assert "t-1" not in [detail for time, who, detail in said(played, "assigned") if who == "c2"]
     assert set(owners(played)) == {0, 1}

@@ -61,7 +61,7 @@ def test_a_leader_crashes_before_it_has_decided() -> None:
         at(20_000, "member-crashes", "c1"),
     )
     assert said(played, "session-timeout") == [(64_000, "coordinator", "c1 was not heard of since 19000 ms")]
-    assert [(each.generation_id, each.joined_ms) for each in played.group.coordinator.rounds] == [
+    assert [(each.generation_id, each.joined_ms) for each in played.group.coordinator.rebalances] == [
         (2, 13_000),
         (3, 64_000),
     ]
@@ -88,7 +88,7 @@ def test_who_crashes_while_it_waits_for_others_to_join_is_kept_until_it_is_answe
         at(10_000, "member-starts", "c3"),
         at(14_000, "member-crashes", "c2"),
     )
-    assert played.group.coordinator.rounds[0].joined_ms == 105_000 + 2 * 500
+    assert played.group.coordinator.rebalances[0].joined_ms == 105_000 + 2 * 500
     assert [line for line in played.group.trace or () if line.at_ms > 14_000 and "c2" in (line.actor, line.to)] == []
     assert [(time, text[:2]) for time, _, text in said(played, "session-timeout")] == [(106_000 + 45_000, "c2")]
 
@@ -110,7 +110,7 @@ def test_a_static_member_that_polls_again_too_late() -> None:
     times = Timing(max_poll_interval_ms=20_000, rebalance_timeout_ms=20_000)
     played = play(stage(TWO, COOPERATIVE, static=True, timing=times), at(10_000, "slow-member", "c2", delay_ms=80_000))
     assert said(played, "session-timeout") == [(75_000, "coordinator", "c2 was not heard of since 30000 ms")]
-    assert [each.begin_ms for each in played.group.coordinator.rounds][:2] == [75_000, 90_000]
+    assert [each.begin_ms for each in played.group.coordinator.rebalances][:2] == [75_000, 90_000]
     assert "c2~2" in owners(played).values()
 
 

@@ -159,7 +159,7 @@ def test_a_static_member_that_is_away_holds_up_a_rebalance() -> None:
         at(10_000, "member-restarts", "c1", down_ms=20_000),
         at(15_000, "member-starts", "c3"),
     )
-    assert [(each.generation_id, each.joined_ms) for each in played.group.coordinator.rounds] == [(2, 31_000)]
+    assert [(each.generation_id, each.joined_ms) for each in played.group.coordinator.rebalances] == [(2, 31_000)]
     assert owners(played) == {0: "c1~2", 1: "c2", 2: "c3"}
 
 
@@ -167,9 +167,9 @@ def test_an_empty_group_waits_for_more_members() -> None:
     """`group.initial.rebalance.delay.ms` begins anew whenever somebody has come in the meantime."""
     empty = stage({"a": [], "b": []}, EAGER, partitions=4)
     played = play(empty, at(2_000, "member-starts", "c"), at(5_000, "member-starts", "d"))
-    assert [(each.generation_id, each.joined_ms) for each in played.group.coordinator.rounds] == [(1, 9_000)]
+    assert [(each.generation_id, each.joined_ms) for each in played.group.coordinator.rebalances] == [(1, 9_000)]
     alone = play(stage({"a": []}, EAGER, partitions=4))
-    assert [(each.generation_id, each.joined_ms) for each in alone.group.coordinator.rounds] == [(1, 3_000)]
+    assert [(each.generation_id, each.joined_ms) for each in alone.group.coordinator.rebalances] == [(1, 3_000)]
 
 
 def test_a_member_that_does_not_poll_leaves() -> None:
@@ -190,10 +190,10 @@ def test_a_static_member_that_does_not_poll_falls_silent() -> None:
 def test_a_slow_member_holds_up_everybody() -> None:
     """It joins late; within the rebalance timeout it is waited for, after it it is dropped."""
     waited = play(stage(TWO, EAGER), at(5_000, "slow-member", "c1", delay_ms=60_000), at(6_000, "member-starts", "c3"))
-    assert [each.joined_ms for each in waited.group.coordinator.rounds] == [66_000]
+    assert [each.joined_ms for each in waited.group.coordinator.rebalances] == [66_000]
     impatient = stage(TWO, EAGER, timing=Timing(rebalance_timeout_ms=10_000))
     dropped = play(impatient, at(5_000, "slow-member", "c1", delay_ms=60_000), at(6_000, "member-starts", "c3"))
-    assert dropped.group.coordinator.rounds[0].joined_ms == 16_000
+    assert dropped.group.coordinator.rebalances[0].joined_ms == 16_000
     assert ("coordinator", "c1: it has not joined in time") in [line[1:] for line in said(dropped, "removed")]
     assert set(owners(dropped).values()) == {"c1~2", "c2", "c3"}
 
@@ -202,9 +202,9 @@ def test_the_leader_sees_new_partitions_at_its_next_look() -> None:
     """Others that look change nothing; nobody consumes the partitions before."""
     added = at(10_000, "partitions-added", topic="t", partitions=5)
     played = play(stage(TWO, COOPERATIVE), added, at(20_000, "metadata-refresh", "c2"))
-    assert [each.begin_ms for each in played.group.coordinator.rounds] == [300_000]
+    assert [each.begin_ms for each in played.group.coordinator.rebalances] == [300_000]
     sooner = play(stage(TWO, COOPERATIVE), added, at(20_000, "metadata-refresh", "c1"))
-    assert [each.begin_ms for each in sooner.group.coordinator.rounds] == [20_000]
+    assert [each.begin_ms for each in sooner.group.coordinator.rebalances] == [20_000]
     assert pauses(sooner)[4] == 11_000  # until c2 has heard of it at 21 s; there is nothing to restore
 
 
@@ -226,7 +226,7 @@ def test_metadata_that_change_during_a_rebalance_cause_another() -> None:
         at(20_500, "partitions-added", topic="t", partitions=3),
         at(20_600, "metadata-refresh"),
     )
-    assert len(played.group.coordinator.rounds) == 2
+    assert len(played.group.coordinator.rebalances) == 2
     assert owners(played)[2] is not None
 
 
@@ -234,7 +234,7 @@ def test_a_topic_is_deleted() -> None:
     """Its partitions are no longer missed; the leader takes them out of the assignment."""
     played = play(stage(TWO, COOPERATIVE), at(10_000, "topic-deleted", topic="t"), at(11_000, "metadata-refresh", "c1"))
     assert pauses(played) == {0: 0, 1: 0, 2: 0}
-    assert [each.assigned for each in played.group.coordinator.rounds][:1] == [0]
+    assert [each.assigned for each in played.group.coordinator.rebalances][:1] == [0]
 
 
 def test_a_subscription_changes() -> None:
@@ -255,7 +255,7 @@ def test_members_act_when_they_poll() -> None:
     eager = play(stage(TWO, EAGER, timing=polling), at(10_000, "member-starts", "c3"))
     joins = [time for time, _, detail in said(eager, "JoinGroup") if "generation 1" in detail]
     assert len(set(joins)) == 2
-    assert eager.group.coordinator.rounds[0].joined_ms == max(joins)
+    assert eager.group.coordinator.rebalances[0].joined_ms == max(joins)
     assert sorted(pauses(eager).values())[-1] > 0
     cooperative = play(stage(TWO, COOPERATIVE, timing=polling), at(10_000, "member-starts", "c3"))
     assert [pauses(cooperative)[each] for each in (0, 2)] == [0, 0]
@@ -277,7 +277,7 @@ def test_a_vote_decides_between_assignors() -> None:
         at(70_000, "member-starts", "c5", assignors=("roundrobin", "range")),
     )
     # Two against two: the first in Java's hash order, which is range.
-    assert [each.assignor for each in played.group.coordinator.rounds] == ["range", "range", "roundrobin"]
+    assert [each.assignor for each in played.group.coordinator.rebalances] == ["range", "range", "roundrobin"]
 
 
 def test_a_rolling_restart_waits_for_each_batch() -> None:
@@ -349,25 +349,25 @@ def _random_events(chance: random.Random, names: list[str], *, static: bool) -> 
 def _holds(played: GroupSimulation) -> None:
     """Every partition has one state at every instant, from its beginning to its end, and pauses add up."""
     intervals: dict[int, list[tuple[int, int, str]]] = {}
-    for code, begin, end, state, _ in merged(played.group.ledger.intervals or ()):
+    for code, begin, end, state, _ in merged(played.group.ownership_log.intervals or ()):
         intervals.setdefault(code, []).append((begin, end, state))
-    for partition, end in played.group.ledger.gone:
+    for partition, end in played.group.ownership_log.closed:
         mine = intervals.get(partition.code, [])
         assert sum(b - a for a, b, _ in mine) == end - partition.exists_from
         assert all(one[1] == other[0] for one, other in pairwise(mine))
-        assert sum(b - a for a, b, state in mine if state != "consumed") == partition.not_consumed
-        assert partition.longest <= partition.not_consumed
+        assert sum(b - a for a, b, state in mine if state != "consumed") == partition.paused_ms
+        assert partition.longest_pause_ms <= partition.paused_ms
     members = [each for each in played.group.members.values() if each.running]
     held = [code for each in members for code in each.owned]
     assert len(held) == len(set(held))
     asked = frozenset[int]().union(*(each.topics for each in members))
-    there = {code for code in played.group.ledger.there if code >> 32 in asked}
+    there = {code for code in played.group.ownership_log.existing if code >> 32 in asked}
     assert there <= set(held), "the group has come to rest, and somebody has every partition"
     group = played.group.coordinator.group
     assert set(group.members) == {each.member_id for each in members}
     coordinator = played.group.coordinator
     assert set(coordinator.metadata) == set(coordinator.assignment) == set(group.members)
-    for each in played.group.coordinator.rounds:
+    for each in played.group.coordinator.rebalances:
         assert each.begin_ms <= each.joined_ms <= each.end_ms
 
 

@@ -149,7 +149,7 @@ class _Group:
             self.fault = ("no-members", "It has no members: there is nothing to restart")
             return
         try:
-            self.stage, _ = scene.stage(CONFIGURED, params.timing)
+            self.stage, _ = scene.initial_state(CONFIGURED, params.timing)
         except InvalidGroupError as error:
             self.fault = (error.code, str(error))
             return
@@ -180,9 +180,9 @@ class _Group:
     def founded(self, show: SimulationRun) -> None:
         """The members have what they have after the first rebalance."""
         self.fault = show.fault
-        if show.play is not None and self.stage is not None:
+        if show.simulation is not None and self.stage is not None:
             for each in self.stage.members:
-                each.owned = list(show.play.group.members[each.name].owned)
+                each.owned = list(show.simulation.group.members[each.name].owned)
         if self.fault is None and self.is_new:
             self.fault = ("owns-nothing", "No member gets a partition: nothing pauses")
 
@@ -201,8 +201,8 @@ class _Group:
         assert self.grid is not None
         if show.fault is not None:
             self.fault = min(self.fault, show.fault) if self.fault else show.fault
-        elif show.play is not None:
-            self.grid.played(self.playing[show.protocol], show.play)
+        elif show.simulation is not None:
+            self.grid.played(self.playing[show.protocol], show.simulation)
 
     def forget(self) -> None:
         """Its rows are written."""

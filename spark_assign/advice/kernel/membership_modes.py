@@ -124,7 +124,7 @@ class StableGroup:
     @property
     def served(self) -> bool:
         """Whether the broker assigns it (KIP-848)."""
-        return self.stage.heartbeats
+        return self.stage.is_consumer_protocol
 
     @property
     def timing(self) -> Timing:
@@ -162,7 +162,7 @@ class StableGroup:
         stage = replace(self.stage, timing=timing)
         stage.members = [_copy(each, way) for each in self.stage.members]
         if not way.own:
-            stage.strategies = _ONE
+            stage.assignors = _ONE
         return stage
 
 
@@ -173,7 +173,7 @@ class GroupSimulationInput:
     opened: InitialState
     events: Sequence[Event]
 
-    def stage(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
+    def initial_state(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
         """What is played."""
         return self.opened, list(self.events)
 
@@ -182,9 +182,9 @@ def opened(stage: InitialState) -> StableGroup:
     """A group at rest."""
     static = sum(each.group_instance_id is not None for each in stage.members)
     membership = DYNAMIC if not static else STATIC if static == len(stage.members) else MIXED
-    cooperates = all(is_cooperative(each.strategies) for each in stage.members)
+    cooperates = all(is_cooperative(each.assignors) for each in stage.members)
     return StableGroup(
-        stage, MembershipMode(membership, SERVED if stage.heartbeats else COOPERATES if cooperates else EAGER)
+        stage, MembershipMode(membership, SERVED if stage.is_consumer_protocol else COOPERATES if cooperates else EAGER)
     )
 
 
@@ -194,7 +194,7 @@ def _copy(member: SimulatedMember, way: MembershipMode) -> SimulatedMember:
     instance = member.group_instance_id
     if way.membership != MIXED:
         instance = (instance or member.name) if way.membership == STATIC else None
-    likes = member.strategies if way.own else _ONE
+    likes = member.assignors if way.own else _ONE
     made = of_kind(member.name, instance, member.rack_id, member.topics, likes, member.name)
     made.owned = list(member.owned)
     return made

@@ -184,13 +184,13 @@ class OptionGrid:
 
     def played(self, key: SimulationKey, play: GroupSimulation) -> None:
         """Take note of a play."""
-        gone = [each for each, _ in play.group.ledger.gone if each.code in self.owned]
+        gone = [each for each, _ in play.group.ownership_log.closed if each.code in self.owned]
         waits = set(self.crashed.owned) if key.what == CRASH else set[int]()
         waiting = [each for each in gone if each.code in waits]
         self.pauses[key] = Pause(
-            sum(each.not_consumed for each in gone),
+            sum(each.paused_ms for each in gone),
             _longest(gone),
-            len(play.group.rounds),
+            len(play.group.rebalances),
             all(each.pauses == 1 for each in waiting),
             _longest(waiting),
             _longest([each for each in gone if each.code not in waits]),
@@ -219,7 +219,7 @@ class OptionGrid:
 
 
 def _longest(partitions: list[Partition]) -> int:
-    return max((each.longest for each in partitions), default=0)
+    return max((each.longest_pause_ms for each in partitions), default=0)
 
 
 KEEP, SESSION = "keep", "session"

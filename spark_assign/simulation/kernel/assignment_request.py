@@ -1,8 +1,8 @@
-"""What the leader of a group is asked, and what it answers.
+"""What the leader of a group needs to compute an assignment, and the assignment that it returns.
 
-The coordinator's answer to the leader's JoinGroup lists all members with their subscriptions; the leader knows the
-topics' partition counts from its own metadata (`ConsumerCoordinator.onLeaderElected`). Names are numbers here: a topic
-is its index in `Topics.names`, a partition is `code(topic, partition)`.
+The coordinator's response to the leader's JoinGroup lists all members with their subscriptions. The leader knows the
+partition counts from its own metadata (`ConsumerCoordinator.onLeaderElected`). Names are integers here: a topic is its
+index in `Topics.names`, a partition is `code(topic, partition)`. `RequestTable` has many requests as columns.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from spark_assign.java.hash_map import java_key, string_hashes
 from spark_assign.numeric.array_types import IntArray
 
 CODE_BITS = 32
-"""A partition's number fits in so many bits."""
+"""Number of bits for the partition in a partition key."""
 
 
 def code(topic: int, partition: int) -> int:
-    """A partition as one number, which sorts by topic and partition."""
+    """Returns the partition as one integer, which sorts by topic and partition."""
     return topic << CODE_BITS | partition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topics:
-    """All topics that a group may ever ask for; one object per group, shared by all of its asks.
+    """All topics that a group may ever subscribe to. One object per group, shared by all its requests.
 
     Attributes:
-        names: in the order of `String.compareTo`.
-        hashes: of each name its `String.hashCode`, as unsigned 32 bits.
-        racks: of topics with known racks, of each partition the racks of its replicas (without null and ""). Partitions
-            behind the end of a list have none.
+        names: topic names, sorted by `String.compareTo`.
+        hashes: `String.hashCode` of each name, as unsigned 32 bits.
+        racks: racks of the replicas of each partition (without null and ""), by topic index, if known. Partitions
+            beyond the end of a list have none.
     """
 
     names: tuple[str, ...]
@@ -42,7 +42,7 @@ class Topics:
 
     @staticmethod
     def of(names: Iterable[str], racks: Mapping[str, Sequence[frozenset[str]]] | None = None) -> Topics:
-        """Topics of these names, each once, in any order; `racks` by name."""
+        """Builds the topics from names in any order, with or without duplicates, and from racks by name."""
         texts = sorted(set(names), key=java_key)
         known = racks or {}
         of_number = {number: known[name] for number, name in enumerate(texts) if name in known}
@@ -54,12 +54,12 @@ class JoinedMember:
     """A member as the leader sees it (`ConsumerPartitionAssignor.Subscription`).
 
     Attributes:
-        rack_id: null or "": none.
+        rack_id: rack of the member. None or "": unknown.
         hash: `String.hashCode` of `member_id`, as unsigned 32 bits.
-        topics: indexes into `Topics.names`; best one object for all members with the same subscription.
-        owned: codes, ascending, each once; of topics that are gone or not subscribed, too.
-        generation_id: of the subscription; -1 for none.
-        user_data_generation_id: inside the sticky assignor's user data; null: the same as `generation_id`.
+        topics: indexes into `Topics.names`. Members with equal subscriptions should share one object.
+        owned: partition keys, ascending and unique. May contain topics that don't exist or aren't subscribed.
+        generation_id: generation in the subscription; -1 if none.
+        user_data_generation_id: generation in the sticky assignor's user data. None: the same as `generation_id`.
     """
 
     member_id: str
@@ -74,13 +74,13 @@ class JoinedMember:
 
 @dataclass(slots=True)
 class AssignmentRequest:
-    """One assignment that a leader has to find.
+    """An assignment that a leader must compute.
 
     Attributes:
-        assignor: the protocol that the coordinator has chosen.
-        members: as the coordinator lists them.
-        topics: the group's.
-        partitions: topic index to partition count; a topic that is missing or has 0 has no metadata.
+        assignor: the protocol that the coordinator selected.
+        members: the members in the coordinator's order.
+        topics: the topics of the group.
+        partitions: partition count by topic index. A topic that is missing or has 0 partitions has no metadata.
     """
 
     assignor: str
@@ -94,10 +94,9 @@ class AssignmentResponse:
     """The leader's assignment.
 
     Attributes:
-        assigned: of each member, in the order of `AssignmentRequest.members`, codes, ascending. What the cooperative
-        protocol
-            withholds until its owner has given it up is in nobody's list.
-        error: what Kafka's class throws; nobody is assigned anything then.
+        assigned: partition keys of each member, ascending, in the order of `AssignmentRequest.members`. Partitions that
+            the cooperative protocol withholds until their owner revokes them are in no list.
+        error: message of the exception that Kafka's class throws. No member is assigned anything then.
     """
 
     assigned: list[list[int]]
@@ -105,14 +104,14 @@ class AssignmentResponse:
 
 
 def java_order(texts: Sequence[str]) -> list[int]:
-    """The indexes of the texts in the order of `String.compareTo`."""
+    """Returns the indexes that sort texts by `String.compareTo`."""
     # Python compares code points; where all are ASCII that is the same.
     keys: Sequence[str] | Sequence[bytes] = texts if "".join(texts).isascii() else [java_key(text) for text in texts]
     return sorted(range(len(texts)), key=keys.__getitem__)
 
 
 def layout(ask: AssignmentRequest, topic: int) -> list[frozenset[str]]:
-    """The racks that each partition of a topic with metadata has replicas in."""
+    """Returns the racks of the replicas of each partition of a topic that has metadata."""
     count = ask.partitions[topic]
     known = list(ask.topics.racks.get(topic, ())[:count])
     return known + [frozenset()] * (count - len(known))
@@ -120,18 +119,18 @@ def layout(ask: AssignmentRequest, topic: int) -> list[frozenset[str]]:
 
 @dataclass(frozen=True, slots=True)
 class RequestTable:
-    """Asks 0, 1, …, each with at least one member.
+    """Columns of many requests, each with at least one member.
 
     Attributes:
-        asks: the asks.
-        members: of all asks, ask by ask, as they are listed; the place in this list is the member's number.
-        begin: of each ask its first member; the last entry is the number of members.
-        topic_ask: of each topic with metadata its ask; topics are sorted by ask and name.
-        topic: of each its index in the ask's `Topics`.
-        partitions: of each its partition count.
-        topic_class: of each the class of its subscribers: `ALL_MEMBERS`, or a number in `classes`.
-        classes: members of each class of subscribers that are not all of their ask, ascending.
-        without_metadata: ask and class of subscribed topics without metadata, each pair once.
+        asks: the requests.
+        members: members of all requests, request by request, in the coordinator's order.
+        begin: index of the first member of each request, then the number of members.
+        topic_ask: request index of each topic with metadata. Topics are sorted by request and name.
+        topic: index of each topic in the `Topics` of its request.
+        partitions: partition count of each topic.
+        topic_class: subscriber class of each topic: `ALL_MEMBERS`, or an index into `classes`.
+        classes: member indexes of each class that doesn't contain all members of its request, ascending.
+        without_metadata: request index and class of subscribed topics without metadata, without duplicates.
     """
 
     asks: Sequence[AssignmentRequest]
@@ -146,13 +145,13 @@ class RequestTable:
 
     @property
     def sizes(self) -> IntArray:
-        """The number of members of each ask."""
+        """The number of members of each request."""
         begin = np.array(self.begin, np.int64)
         return begin[1:] - begin[:-1]
 
 
 def read_asks(asks: Sequence[AssignmentRequest]) -> RequestTable:
-    """The columns of asks that have members."""
+    """Builds the columns of requests that have members."""
     members: list[JoinedMember] = []
     begin = [0]
     topics: list[tuple[int, int, int, int]] = []
@@ -173,7 +172,7 @@ def read_asks(asks: Sequence[AssignmentRequest]) -> RequestTable:
 
 
 def _classes(members: Sequence[JoinedMember], begin: int, classes: list[list[int]]) -> dict[int, int]:
-    """The class of each topic that these members subscribe to; new ones are added to `classes`."""
+    """Returns the class of each topic that these members subscribe to, and appends new classes to `classes`."""
     subscriptions = {topics: number for number, topics in enumerate(dict.fromkeys(each.topics for each in members))}
     if len(subscriptions) == 1:
         return dict.fromkeys(members[0].topics, ALL_MEMBERS)
@@ -197,7 +196,11 @@ def _classes(members: Sequence[JoinedMember], begin: int, classes: list[list[int
 def answer(
     table: RequestTable, member: IntArray, codes: IntArray, refused: Mapping[int, str]
 ) -> list[AssignmentResponse]:
-    """Rows of members and codes, in any order, as an answer to each ask; `refused`: ask to error."""
+    """Groups member and partition key columns, in any order, into one response per request.
+
+    Args:
+        refused: error by request index.
+    """
     order = np.lexsort((codes, member))
     sorted_codes = codes[order].tolist()
     ends = np.cumsum(np.bincount(member, minlength=len(table.members))).tolist()

@@ -1,12 +1,14 @@
-"""The members' side of the protocol (Kafka's `ConsumerCoordinator`, `AbstractCoordinator`), for all members of a group.
+"""The client side of the classic protocol for all members of a group (Kafka's `ConsumerCoordinator`,
+`AbstractCoordinator`).
 
-Messages take no time. What does: the wait for a member's next heartbeat, by which it hears of a rebalance; giving up
-partitions; waiting for members that are silent or do not poll; restoring.
+Messages take no time. Time passes while a member waits for its next heartbeat, which informs it of a rebalance; while
+it gives up partitions; while the group waits for members that are silent or don't poll; and while partitions are
+restored.
 
-A member that hears of a rebalance
-    - eager: gives up all it owns, then joins; in the end it is assigned everything anew;
-    - cooperative: joins at once and goes on consuming. If its new assignment lacks something, it gives that up and
-      joins again at once, so that a second round can hand it over (KIP-429).
+A member that learns of a rebalance
+    - eager: gives up all its partitions, then joins, and gets a complete new assignment;
+    - cooperative: joins at once and continues to consume. If its new assignment lacks partitions that it owns, it gives
+      them up and joins again at once, so that a second rebalance can assign them (KIP-429).
 """
 
 from __future__ import annotations
@@ -26,17 +28,19 @@ CHANGED = "its subscription changed"
 OTHER_PARTITIONS = "it saw other partitions than it had assigned"
 
 
-class Consumers(SimulatedGroup[ClassicMember]):
-    """The members of a classic group, and their coordinator; `classic_cast` has what a play asks of them.
+class ClassicConsumers(SimulatedGroup[ClassicMember]):
+    """The members of a classic group, and their coordinator.
+
+    For the interface of the simulation, see `simulated_classic_group`.
 
     Attributes:
-        leading: a leader that has an assignment to find now.
-        user_data: what each member's sticky assignor told when it joined: partitions and generation.
+        leading: the leader that must compute an assignment now.
+        user_data: partitions and generation that each member's sticky assignor sent in its last JoinGroup.
     """
 
-    def __init__(self, stage: InitialState, *, traced: bool, owners: bool) -> None:
-        super().__init__(stage, traced=traced, owners=owners)
-        self.coordinator = Coordinator(ClassicGroup("the group"), self.clock, stage.timing, self)
+    def __init__(self, initial_state: InitialState, *, traced: bool, owners: bool) -> None:
+        super().__init__(initial_state, traced=traced, owners=owners)
+        self.coordinator = Coordinator(ClassicGroup("the group"), self.queue, initial_state.timing, self)
         self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}
         self.leading: ClassicMember | None = None
 
@@ -53,36 +57,38 @@ class Consumers(SimulatedGroup[ClassicMember]):
     # --- joining ----------------------------------------------------------------------------------------------
 
     def start(self, member: ClassicMember, member_id: str | None) -> None:
-        """A new process: it looks for the coordinator and joins."""
-        member.start(self.clock.now)
-        self.cluster.want(member.topics)
-        member.metadata = self.cluster.look(member.topics)
-        self.named(member, member_id)
-        self.say(member.member_id, "FindCoordinator", COORDINATOR)
+        """Starts a new process, which finds the coordinator and joins."""
+        member.start(self.queue.now)
+        self.cluster.subscribe(member.topics)
+        member.metadata = self.cluster.visible_partitions(member.topics)
+        self.assign_id(member, member_id)
+        self.trace_message(member.member_id, "FindCoordinator", COORDINATOR)
         self._rejoin(member, "joined")
 
-    def _rejoin(self, member: ClassicMember, why: str) -> None:
-        """Join without a member id, and be given one."""
+    def _rejoin(self, member: ClassicMember, reason: str) -> None:
+        """Joins without a member ID, which the coordinator then assigns (KIP-394)."""
         if member.group_instance_id is None:
-            self.say(member.member_id, "JoinGroup", COORDINATOR, "without a member id")
-            self.say(COORDINATOR, "JoinGroup response", member.member_id, "MEMBER_ID_REQUIRED")
-        self._join(member, f"member {member.member_id} {why}")
+            self.trace_message(member.member_id, "JoinGroup", COORDINATOR, "without a member id")
+            self.trace_message(COORDINATOR, "JoinGroup response", member.member_id, "MEMBER_ID_REQUIRED")
+        self._join(member, f"member {member.member_id} {reason}")
 
-    def _join(self, member: ClassicMember, why: str) -> None:
+    def _join(self, member: ClassicMember, reason: str) -> None:
         member.epoch += 1
         member.state = JOINING
         subscription = self.subscription(member)
         if self.trace is not None:
             owned = self.text(subscription.owned)
-            detail = f"strategies {', '.join(member.strategies)}; generation {member.generation_id}"
-            self.say(member.member_id, "JoinGroup", COORDINATOR, detail + (f"; owned {owned}" if owned else ""))
-        self.coordinator.join(subscription, member.strategies, why)
+            detail = f"strategies {', '.join(member.assignors)}; generation {member.generation_id}"
+            self.trace_message(
+                member.member_id, "JoinGroup", COORDINATOR, detail + (f"; owned {owned}" if owned else "")
+            )
+        self.coordinator.join(subscription, member.assignors, reason)
 
     def subscription(self, member: ClassicMember) -> JoinedMember:
-        """What the member tells when it joins (`ConsumerCoordinator.metadata`)."""
+        """Returns the subscription that the member sends in JoinGroup (`ConsumerCoordinator.metadata`)."""
         member_id, generation = str(member.member_id), member.generation_id
         told = member.remembered_generation
-        member.told = member.topics
+        member.joined_topics = member.topics
         self.user_data[member_id] = (member.remembered, told.get("sticky"))
         return JoinedMember(
             member_id,
@@ -98,19 +104,19 @@ class Consumers(SimulatedGroup[ClassicMember]):
     # --- hearing of a rebalance -------------------------------------------------------------------------------
 
     def rebalance_in_progress(self, member_id: str, *, at_once: bool) -> None:
-        """See `coordinator.Clients`. A leader that has not decided yet finds out when it sends its assignment."""
+        """See `coordinator.Clients`. A leader that is computing finds out when it sends its assignment."""
         member = self.by_id[member_id]
         if member.member_id == member_id and member.state == (JOINING if at_once else STABLE):
-            self.will_hear(member, at_once=at_once)
+            self.schedule_error(member, at_once=at_once)
 
-    def will_hear(self, member: ClassicMember, *, at_once: bool = False) -> None:
-        """The member's next heartbeat will tell it that something has happened; `at_once`: its SyncGroup does now."""
-        now = self.clock.now
-        beat = now if at_once else member.next_beat(now, self.timing.heartbeat_interval_ms)
-        self.clock.at(beat, self._hears, member, member.epoch, "SyncGroup" if at_once else "Heartbeat")
+    def schedule_error(self, member: ClassicMember, *, at_once: bool = False) -> None:
+        """Schedules the error response to the member's next heartbeat; if `at_once`, to its SyncGroup now."""
+        now = self.queue.now
+        beat = now if at_once else member.next_heartbeat(now, self.timing.heartbeat_interval_ms)
+        self.queue.schedule(beat, self._receive_error, member, member.epoch, "SyncGroup" if at_once else "Heartbeat")
 
-    def _hears(self, member: ClassicMember, epoch: int, request: str) -> None:
-        """The answer to a heartbeat or a SyncGroup that is no plain yes."""
+    def _receive_error(self, member: ClassicMember, epoch: int, request: str) -> None:
+        """Handles an error response to a heartbeat or to SyncGroup."""
         if epoch != member.epoch:
             return
         group, member_id = self.coordinator.group, str(member.member_id)
@@ -123,41 +129,41 @@ class Consumers(SimulatedGroup[ClassicMember]):
         else:
             return
         if request == "Heartbeat":
-            self.say(member_id, request, COORDINATOR)
-        self.say(COORDINATOR, f"{request} response", member_id, error)
+            self.trace_message(member_id, request, COORDINATOR)
+        self.trace_message(COORDINATOR, f"{request} response", member_id, error)
         self.rejoin(member, error)
 
-    def rejoin(self, member: ClassicMember, why: str) -> None:
-        """Prepare to join again as soon as the member polls."""
+    def rejoin(self, member: ClassicMember, reason: str) -> None:
+        """Schedules the preparation of a rejoin at the next poll."""
         member.epoch += 1
         member.state = REVOKING
-        polls = member.next_poll(self.clock.now, self.timing.poll_interval_ms)
-        self.when_it_polls(polls, member, self.prepare_to_join, why)
+        polls = member.next_poll(self.queue.now, self.timing.poll_interval_ms)
+        self.run_at_poll(polls, member, self.prepare_to_join, reason)
 
-    def prepare_to_join(self, member: ClassicMember, why: str) -> None:
-        """Give up what has to be given up before joining (`onJoinPrepare`)."""
+    def prepare_to_join(self, member: ClassicMember, reason: str) -> None:
+        """Revokes what must be revoked before a rejoin (`onJoinPrepare`)."""
         if member.member_id not in self.coordinator.group.members:
-            why = UNKNOWN_MEMBER
+            reason = UNKNOWN_MEMBER
         given_up: Sequence[int] = ()
-        if why in (UNKNOWN_MEMBER, ILLEGAL_GENERATION):
+        if reason in (UNKNOWN_MEMBER, ILLEGAL_GENERATION):
             member.generation_id = NO_GENERATION
-            self.coordinator.round.lost += self.loses(member)
+            self.coordinator.rebalance.lost += self.lose_all(member)
         elif member.cooperative:
             given_up = [each for each in member.owned if each >> 32 not in member.topics]
         else:
             given_up = member.owned
-        self.later(self.give_up(member, given_up), self._joins, member, member.epoch, given_up, why)
+        self.run_at(self.start_revocation(member, given_up), self._joins, member, member.epoch, given_up, reason)
 
-    def _joins(self, member: ClassicMember, epoch: int, given_up: Sequence[int], why: str) -> None:
+    def _joins(self, member: ClassicMember, epoch: int, given_up: Sequence[int], reason: str) -> None:
         if epoch != member.epoch:
             return
-        revoked = self.has_given_up(member, given_up)
-        if why == UNKNOWN_MEMBER or member.member_id not in self.coordinator.group.members:
-            self.named(member, None)
+        revoked = self.finish_revocation(member, given_up)
+        if reason == UNKNOWN_MEMBER or member.member_id not in self.coordinator.group.members:
+            self.assign_id(member, None)
             self._rejoin(member, "came back")
         else:
-            self._join(member, f"{member.member_id} rejoined: {why}")
-        self.coordinator.round.revoked += revoked
+            self._join(member, f"{member.member_id} rejoined: {reason}")
+        self.coordinator.rebalance.revoked += revoked
 
     # --- answers ----------------------------------------------------------------------------------------------
 
@@ -167,41 +173,41 @@ class Consumers(SimulatedGroup[ClassicMember]):
         if member.member_id != member_id or member.state != JOINING:
             return  # nobody listens
         leads = group.leader_id == member_id
-        member.generation_id, member.beats_from = group.generation_id, self.clock.now
-        member.snapshot = self.leaders_view(member) if skip_assignment else None
+        member.generation_id, member.heartbeats_from_ms = group.generation_id, self.queue.now
+        member.snapshot = self.leader_metadata(member) if skip_assignment else None
         if self.trace is not None:
             role = f"leads {len(group.members)} members" if leads else f"leader {group.leader_id}"
             told = f"generation {group.generation_id}; {group.protocol_name}; {role}"
             skipped = "; skip assignment" if skip_assignment else ""
-            self.say(COORDINATOR, "JoinGroup response", member_id, told + skipped)
+            self.trace_message(COORDINATOR, "JoinGroup response", member_id, told + skipped)
         if not leads or skip_assignment:
-            self.say(member_id, "SyncGroup", COORDINATOR)
+            self.trace_message(member_id, "SyncGroup", COORDINATOR)
             if group.state is State.COMPLETING_REBALANCE:
                 self.coordinator.sync(member_id)
 
     def lead(self, member_id: str) -> None:
-        """See `coordinator.Clients`. A leader that is gone by now decides nothing."""
+        """See `coordinator.Clients`. A leader that has stopped meanwhile computes nothing."""
         member = self.by_id[member_id]
         if member.member_id == member_id and member.state == JOINING:
-            self.when_it_polls(self.clock.now, member, self._leads)
+            self.run_at_poll(self.queue.now, member, self._compute_assignment)
 
-    def _leads(self, member: ClassicMember) -> None:
+    def _compute_assignment(self, member: ClassicMember) -> None:
         group = self.coordinator.group
         if group.state is State.COMPLETING_REBALANCE and group.generation_id == member.generation_id:
             self.leading = member
         else:  # the group has gone on without it
-            self.say(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
-            self._hears(member, member.epoch, "SyncGroup")
+            self.trace_message(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
+            self._receive_error(member, member.epoch, "SyncGroup")
 
-    def decided(self, leader: ClassicMember, ask: AssignmentRequest, answer: AssignmentResponse) -> None:
-        """The leader sends the assignment."""
+    def send_assignment(self, leader: ClassicMember, ask: AssignmentRequest, answer: AssignmentResponse) -> None:
+        """Sends the leader's assignment."""
         assignment = {each.member_id: given for each, given in zip(ask.members, answer.assigned, strict=True)}
         if self.trace is not None:
             total = sum(map(len, answer.assigned))
-            self.say(
+            self.trace_message(
                 leader.member_id, "assign", None, f"{ask.assignor}: {total} partitions to {len(ask.members)} members"
             )
-            self.say(leader.member_id, "SyncGroup", COORDINATOR, "with the assignment")
+            self.trace_message(leader.member_id, "SyncGroup", COORDINATOR, "with the assignment")
         self.coordinator.sync_of_leader(str(leader.member_id), assignment)
 
     def synced(self, member_id: str, assigned: list[int]) -> None:
@@ -211,78 +217,83 @@ class Consumers(SimulatedGroup[ClassicMember]):
             return
         if self.trace is not None:
             told = self.text(assigned)
-            self.say(COORDINATOR, "SyncGroup response", member_id, told or "nothing")
+            self.trace_message(COORDINATOR, "SyncGroup response", member_id, told or "nothing")
         member.state = REVOKING
-        self.when_it_polls(self.clock.now, member, self._gets, assigned)
+        self.run_at_poll(self.queue.now, member, self._receive_assignment, assigned)
 
-    def refused(self, member_id: str) -> None:
-        """See `coordinator.Clients`. The consumer's poll throws; what it owned it has lost before."""
+    def join_rejected(self, member_id: str) -> None:
+        """See `coordinator.Clients`. The consumer's poll throws; it has lost its partitions before."""
         member = self.by_id[member_id]
-        self.say(COORDINATOR, "JoinGroup response", member_id, INCONSISTENT)
+        self.trace_message(COORDINATOR, "JoinGroup response", member_id, INCONSISTENT)
         member.epoch += 1
         member.state = OFF
 
     # --- a new assignment (`onJoinComplete`) ------------------------------------------------------------------
 
-    def _gets(self, member: ClassicMember, assigned: list[int]) -> None:
-        """A cooperative member first gives up what it is not assigned any more; what does not fit nobody takes."""
+    def _receive_assignment(self, member: ClassicMember, assigned: list[int]) -> None:
+        """Applies an assignment, unless it doesn't match the subscription. A cooperative member revokes first."""
         if not member.topics.issuperset({each >> 32 for each in assigned}):
             self.rejoin(member, CHANGED)
             return
         given_up: Sequence[int] = ()
         if member.cooperative and assigned != member.owned:
             given_up = sorted(set(member.owned).difference(assigned))
-        self.later(self.give_up(member, given_up), self._assigned, member, member.epoch, assigned, given_up)
+        self.run_at(
+            self.start_revocation(member, given_up), self._complete_assignment, member, member.epoch, assigned, given_up
+        )
 
-    def _assigned(self, member: ClassicMember, epoch: int, assigned: list[int], given_up: Sequence[int]) -> None:
+    def _complete_assignment(
+        self, member: ClassicMember, epoch: int, assigned: list[int], given_up: Sequence[int]
+    ) -> None:
         if epoch != member.epoch:
             return
         member.state = STABLE
-        coordinator, now = self.coordinator, self.clock.now
-        group, current = coordinator.group, coordinator.round
+        coordinator, now = self.coordinator, self.queue.now
+        group, current = coordinator.group, coordinator.rebalance
         if member.member_id not in group.members:  # it was struck off in the meantime
-            self.will_hear(member)
+            self.schedule_error(member)
             return
-        current.revoked += self.has_given_up(member, given_up)
+        current.revoked += self.finish_revocation(member, given_up)
         if assigned != member.owned:
             had = set(member.owned)
             added = [each for each in assigned if each not in had]
             current.assigned += len(added)
-            current.moved += self.ledger.give(added, member, now)
+            current.moved += self.ownership_log.assign(added, member, now)
             member.owned = assigned
-            self.tell(member, "assigned", added)
+            self.trace_callback(member, "assigned", added)
         if group.protocol_name == "sticky":
             member.remembered = assigned
         member.remembered_generation[str(group.protocol_name)] = member.generation_id
         current.end_ms = max(current.end_ms, now)
         if given_up:
-            self.clock.at(now, self._rejoins, member, epoch, "it gave up partitions")
-        elif member.topics != member.told:
-            self.clock.at(now, self._rejoins, member, epoch, CHANGED)
+            self.queue.schedule(now, self._rejoin_if_current, member, epoch, "it gave up partitions")
+        elif member.topics != member.joined_topics:
+            self.queue.schedule(now, self._rejoin_if_current, member, epoch, CHANGED)
         elif _out_of_date(group, member):
-            self.will_hear(member)
+            self.schedule_error(member)
 
-    def _rejoins(self, member: ClassicMember, epoch: int, why: str) -> None:
+    def _rejoin_if_current(self, member: ClassicMember, epoch: int, reason: str) -> None:
         if epoch == member.epoch:
-            self.rejoin(member, why)
+            self.rejoin(member, reason)
 
     # --- topics -----------------------------------------------------------------------------------------------
 
-    def asked_for(self) -> frozenset[int]:
-        """The topics of all members."""
+    def subscribed_topics(self) -> frozenset[int]:
+        """Returns the topics that any member subscribes to."""
         return frozenset[int]().union(*{each.topics for each in self.coordinator.metadata.values()})
 
-    def leaders_view(self, member: ClassicMember) -> dict[int, int]:
-        """A leader looks at the topics of all members; new ones it asks the brokers for (`onLeaderElected`)."""
-        member.metadata = self.cluster.look(self.asked_for()) | member.metadata
+    def leader_metadata(self, member: ClassicMember) -> dict[int, int]:
+        """Returns the partition counts of all subscribed topics; the leader fetches missing ones
+        (`onLeaderElected`)."""
+        member.metadata = self.cluster.visible_partitions(self.subscribed_topics()) | member.metadata
         return dict(member.metadata)
 
-    def looks_at_topics(self, member: ClassicMember) -> None:
-        """A member renews its metadata; a leader that sees other partitions than it assigned wants to rebalance."""
-        watched = member.topics if member.snapshot is None else member.topics | self.asked_for()
-        member.metadata = self.cluster.look(watched)
+    def refresh_metadata(self, member: ClassicMember) -> None:
+        """Refreshes a member's metadata. If the leader sees partitions that it hasn't assigned, it rejoins."""
+        watched = member.topics if member.snapshot is None else member.topics | self.subscribed_topics()
+        member.metadata = self.cluster.visible_partitions(watched)
         if member.snapshot is not None and member.snapshot != member.metadata and member.state == STABLE:
-            self.say(member.member_id, "metadata", None, "partitions have changed since the assignment")
+            self.trace_message(member.member_id, "metadata", None, "partitions have changed since the assignment")
             self.rejoin(member, OTHER_PARTITIONS)
 
     # --- giving up --------------------------------------------------------------------------------------------
@@ -293,15 +304,15 @@ class Consumers(SimulatedGroup[ClassicMember]):
         if member.member_id != member_id:
             return 0
         if member.state in (STABLE, JOINING):
-            self.will_hear(member)
-        return self.ledger.pause(member.owned, member, UNOWNED, self.clock.now)
+            self.schedule_error(member)
+        return self.ownership_log.pause(member.owned, member, UNOWNED, self.queue.now)
 
     def last_heard(self, member_id: str) -> int | None:
         """See `coordinator.Clients`."""
         member = self.by_id[member_id]
-        return member.silent_since if member.member_id == member_id else self.clock.now
+        return member.silent_since if member.member_id == member_id else self.queue.now
 
 
 def _out_of_date(group: ClassicGroup, member: ClassicMember) -> bool:
-    """Whether the group has gone on while the member was busy with its assignment."""
+    """Whether the group started another rebalance while the member was applying its assignment."""
     return group.state is State.PREPARING_REBALANCE or group.generation_id != member.generation_id

@@ -1,7 +1,15 @@
-"""A member of a classic group as the coordinator knows it (Kafka's `ClassicGroupMember`).
+"""A member of a classic group, as the coordinator knows it (Kafka's `ClassicGroupMember`), and the vote for the
+protocol.
 
-What a member sends along with a protocol is here no bytes but the topics that are written in them, as the coordinator
-reads nothing else; they are the same for all of its protocols.
+The metadata of a protocol is represented by the topics that it contains, because the coordinator reads nothing else. It
+is the same for all protocols of a member.
+
+The vote (`ClassicGroup.selectProtocol`, `ClassicGroupMember.vote`): candidates are the protocols that all members
+support. Each member votes for the first candidate in its list, and the most votes win. In a tie, the first protocol in
+the order of Java's `HashMap` of votes wins.
+
+Example: [range, sticky], [sticky, range], and [roundrobin, sticky, range]: range and sticky are candidates, and sticky
+wins with two votes. A protocol that only some members support is no candidate.
 """
 
 from __future__ import annotations
@@ -14,7 +22,7 @@ from spark_assign.java.hash_map import HashTable, string_hash
 
 
 class State(Enum):
-    """`ClassicGroupState`; the value is what Kafka calls it in its answers."""
+    """`ClassicGroupState`. The value is the name in Kafka's responses."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -30,7 +38,7 @@ VALID_PREVIOUS_STATES = {
     State.STABLE: (State.COMPLETING_REBALANCE,),
     State.DEAD: (State.STABLE, State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD),
 }
-"""From where a group may come into a state. (Kafka's error lists them in an order that differs from run to run.)"""
+"""States from which a group can enter a state. The order in Kafka's error message varies between runs."""
 
 
 class IllegalState(Exception):
@@ -45,16 +53,16 @@ class ClassicGroupMember:
     """A member.
 
     Attributes:
-        member_id: its id.
-        group_instance_id: of a static member; null: it is dynamic.
+        member_id: the member ID.
+        group_instance_id: instance ID of a static member. None: dynamic.
         protocol_type: `consumer`, `connect`, …
-        protocols: the names of the assignors that it supports, the one it likes best first.
-        topics: what it subscribes to.
-        rebalance_timeout_ms: how long it may take to join again.
-        session_timeout_ms: how long it may be silent.
-        awaiting_join: its JoinGroup has not been answered yet.
-        awaiting_sync: its SyncGroup has not been answered yet.
-        hash_code: `String.hashCode` of the member id; whoever has it already may give it.
+        protocols: names of the supported assignors, most preferred first.
+        topics: subscribed topics.
+        rebalance_timeout_ms: time that the member may take to rejoin.
+        session_timeout_ms: time without heartbeats after which the member is removed.
+        awaiting_join: whether its JoinGroup awaits a response.
+        awaiting_sync: whether its SyncGroup awaits a response.
+        hash_code: `String.hashCode` of the member ID; computed if it isn't passed.
     """
 
     __slots__ = (
@@ -95,7 +103,7 @@ class ClassicGroupMember:
 
     @property
     def is_static_member(self) -> bool:
-        """It has an instance id."""
+        """Whether the member has an instance ID."""
         return self.group_instance_id is not None
 
     def under(self, member_id: str) -> ClassicGroupMember:
@@ -112,7 +120,7 @@ class ClassicGroupMember:
 
 
 Protocols = Sequence[str]
-"""Of one member, the one it likes best first."""
+"""Protocols of one member, most preferred first."""
 
 
 def select(
@@ -120,15 +128,15 @@ def select(
     supporters: Mapping[str, int],
     in_java_order: Callable[[], Iterable[Protocols]],
 ) -> str:
-    """The protocol that wins.
+    """Returns the protocol that wins the vote.
 
     Args:
         lists: the protocols of every member, in any order.
-        supporters: how many members support each protocol.
-        in_java_order: gives the protocols of every member in the order of the map of members; asked for in a tie.
+        supporters: number of members that support each protocol.
+        in_java_order: returns the protocols of every member in the order of the map of members. Called only in a tie.
 
     Raises:
-        IllegalArgument: no protocol of some member is supported by all.
+        IllegalArgument: a member supports no candidate.
     """
     candidates = {name for name, members in supporters.items() if members == len(lists)}
     votes = Counter[str]()
@@ -146,10 +154,10 @@ def select(
 
 
 def vote(protocols: Sequence[str], candidates: Collection[str]) -> str:
-    """For which candidate a member with these protocols votes: the first in its own order.
+    """Returns the candidate that a member votes for: the first one in its own list.
 
     Raises:
-        IllegalArgument: it supports none of them.
+        IllegalArgument: the member supports no candidate.
     """
     for protocol in protocols:
         if protocol in candidates:

@@ -57,7 +57,7 @@ _NEVER = 2**31 - 1
 
 
 class GroupState(Enum):
-    """`ConsumerGroupState`; the value is what Kafka calls it in its answers."""
+    """`ConsumerGroupState`. The value is the name in Kafka's responses."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -67,7 +67,7 @@ class GroupState(Enum):
 
 @dataclass(slots=True)
 class _Step:
-    """A heartbeat on its way through the group. `replaced`: whom the member replaces; null: nobody."""
+    """A heartbeat in progress. `replaced`: member ID of the static member that is replaced, or None."""
 
     request: Heartbeat
     now: int
@@ -78,19 +78,19 @@ class _Step:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """A group.
+    """A consumer group (KIP-848).
 
     Attributes:
-        metadata: the cluster's topics.
-        config: what the broker is set to.
-        exists: it has had a member.
-        group_epoch, assignment_epoch: see above.
-        assigned_at: when the target was computed; null: never, or not known.
-        members: the members, with their targets, and who has which partition.
-        regexes: the regular expressions that members subscribe to.
-        sessions: when a member is fenced if it is not heard of.
-        rebalances: when a member is fenced if it has not given up what it is to give up, and its epoch then.
-        homogeneous: everybody subscribes to the same (`SubscriptionType`).
+        metadata: topics of the cluster.
+        config: configuration of the broker.
+        exists: whether the group has ever had a member.
+        group_epoch, assignment_epoch: see the module's docstring.
+        assigned_at_ms: time of the last target. None: never, or unknown.
+        members: the members, their targets, and the owner of each partition.
+        regexes: regular expressions that members subscribe to.
+        session_deadlines: time at which each member is fenced unless it sends a heartbeat.
+        rebalance_deadlines: time at which a member is fenced unless it revokes its partitions, and its epoch then.
+        homogeneous: whether all members have the same subscription (`SubscriptionType`).
     """
 
     metadata: TopicsImage
@@ -98,11 +98,11 @@ class ConsumerGroup:
     exists: bool = False
     group_epoch: int = 0
     assignment_epoch: int = 0
-    assigned_at: int | None = None
+    assigned_at_ms: int | None = None
     members: ConsumerGroupMembers = field(default_factory=ConsumerGroupMembers)
     regexes: Regexes = field(default_factory=Regexes)
-    sessions: dict[str, int] = field(default_factory=dict)
-    rebalances: dict[str, tuple[int, int]] = field(default_factory=dict)
+    session_deadlines: dict[str, int] = field(default_factory=dict)
+    rebalance_deadlines: dict[str, tuple[int, int]] = field(default_factory=dict)
     homogeneous: bool = True
     _hash: frozenset[Topic] = frozenset()
     _refresh_at: int = 0
@@ -114,7 +114,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> GroupState:
-        """Where the group is."""
+        """The state of the group."""
         members = self.members.by_id.values()
         if not members:
             return GroupState.EMPTY
@@ -127,10 +127,10 @@ class ConsumerGroup:
     # --- heartbeats -----------------------------------------------------------------------------------------------
 
     def heartbeat(self, request: Heartbeat, now: int) -> Response | TargetRequest:
-        """A member's heartbeat (`ConsumerGroupHeartbeat`).
+        """Handles a heartbeat (`ConsumerGroupHeartbeat`).
 
         Returns:
-            the answer; or what has to be found out before, for `decided`.
+            the response, or the request for a target, whose response must be passed to `apply_target`.
         """
         assert self._step is None, "the target that was asked for is still missing"
         try:
@@ -139,32 +139,32 @@ class ConsumerGroup:
             before, replaced = self._member(request)
             if request.regex:
                 self.regexes.check(request.regex)
-        except HeartbeatError as why:
-            return Response(request.member_id, error=why.error)
-        return self._first(_Step(request, now, before, replaced))
+        except HeartbeatError as reason:
+            return Response(request.member_id, error=reason.error)
+        return self._update_member(_Step(request, now, before, replaced))
 
-    def decided(self, answer: TargetResponse) -> Response:
-        """The target that was asked for is there; the heartbeat goes on."""
+    def apply_target(self, answer: TargetResponse) -> Response:
+        """Applies the requested target, and completes the heartbeat."""
         step = self._step
         assert step is not None, "no target was asked for"
         self._step = None
-        self.members.aim(answer.changed)
-        self.assignment_epoch, self.assigned_at = self.group_epoch, step.now
-        return self._last(step)
+        self.members.set_targets(answer.changed)
+        self.assignment_epoch, self.assigned_at_ms = self.group_epoch, step.now
+        return self._reconcile_member(step)
 
-    def _first(self, step: _Step) -> Response | TargetRequest:
-        """Steps 1 and 2: the member, the group epoch, and whether a target is due."""
+    def _update_member(self, step: _Step) -> Response | TargetRequest:
+        """Performs steps 1 and 2: updates the member and the group epoch, and requests a target if one is due."""
         before, now = step.before, step.now
-        member = before.told(step.request)
-        listed, homogeneous = self.members.walk(), self.homogeneous
-        looked = self.regexes.look(before.regex, member.regex, self.metadata, now, self.config)
+        member = before.apply_heartbeat(step.request)
+        listed, homogeneous = self.members.hash_order(), self.homogeneous
+        looked = self.regexes.update(before.regex, member.regex, self.metadata, now, self.config)
         preferred = self.members.preferred_assignor()
         prefers = self.members.preferred_assignor_after(before.assignor, member.assignor)
         if step.replaced is not None:
             self.members.replace(step.replaced, before)
         if member is not before or member.member_id not in self.members.by_id:
             self.members.put(member)
-            self._look_at_subscriptions(self.regexes.changed(before.regex, member.regex))
+            self._update_subscription_type(self.regexes.changed(before.regex, member.regex))
         self.exists = True
         bump = member.names != before.names or looked.resolved or self.group_epoch == 0
         first = self.config.assignors[0]
@@ -172,18 +172,18 @@ class ConsumerGroup:
         step.subscription_changed = member.names != before.names or looked.changed
         if bump or now >= self._refresh_at:
             homogeneous = self._are_homogeneous()
-            self._look_at_topics(now, bump=bump)
-        if not self._is_due(now):
-            return self._last(step)
+            self._update_topics(now, bump=bump)
+        if not self._needs_target(now):
+            return self._reconcile_member(step)
         self._step = step
         asking = TargetAssignmentBuilder(self.members, self.metadata, self.regexes, self.config)
         return asking.ask(prefers or first, listed, before.member_id, step.replaced, step.request.topics, homogeneous)
 
-    def _last(self, step: _Step) -> Response:
-        """Step 3: the member goes on, and is told."""
+    def _reconcile_member(self, step: _Step) -> Response:
+        """Performs step 3: reconciles the member with its target, and builds the response."""
         request, member = step.request, self.members.by_id[step.before.member_id]
         if step.subscription_changed or not member.is_reconciled_to(self.assignment_epoch):
-            asks = self.regexes.united(member.names, member.regex)
+            asks = self.regexes.subscription(member.names, member.regex)
             aim = ReconcileInput(
                 self.assignment_epoch,
                 self.members.target(member.member_id),
@@ -195,25 +195,26 @@ class ConsumerGroup:
             )
             after = reconcile(member, aim)
             if after is not member:
-                self._went_on(after, step.now)
+                self._store_reconciled(after, step.now)
                 member = after
-        self.sessions[member.member_id] = step.now + self.config.session_timeout_ms
+        self.session_deadlines[member.member_id] = step.now + self.config.session_timeout_ms
         told = request.member_epoch == JOIN or request.is_full or member.assigned.keys() != step.before.assigned.keys()
         return Response(member.member_id, member.member_epoch, member.assigned.keys() if told else None)
 
-    def _went_on(self, after: ConsumerGroupMember, now: int) -> None:
+    def _store_reconciled(self, after: ConsumerGroupMember, now: int) -> None:
         self.members.put(after)
-        self._look_at_subscriptions()
+        self._update_subscription_type()
         if after.state is MemberState.UNREVOKED_PARTITIONS:
-            self.rebalances[after.member_id] = (now + after.rebalance_timeout_ms, after.member_epoch)
+            self.rebalance_deadlines[after.member_id] = (now + after.rebalance_timeout_ms, after.member_epoch)
         else:
-            self.rebalances.pop(after.member_id, None)
+            self.rebalance_deadlines.pop(after.member_id, None)
 
     def _member(self, request: Heartbeat) -> tuple[ConsumerGroupMember, str | None]:
-        """Whose heartbeat it is: a member's, a new one's, or that of a static one that is back; then whom it replaces.
+        """Returns the member that sent the heartbeat (existing, new, or a returning static one), and the ID that it
+        replaces.
 
         Raises:
-            Refused: the coordinator answers with an error.
+            HeartbeatError: the coordinator responds with an error.
         """
         members, joins, instance = self.members, request.member_epoch == JOIN, request.instance_id
         if not self.exists and not joins:
@@ -228,7 +229,7 @@ class ConsumerGroup:
             away = members.by_id[members.static[instance]]
             if away.member_epoch != LEAVE_STATIC:
                 raise HeartbeatError(UNRELEASED_INSTANCE_ID)
-            return away.under(request.member_id), away.member_id
+            return away.with_id(request.member_id), away.member_id
         if joins:
             return known or ConsumerGroupMember(request.member_id), None
         if known is None:
@@ -260,33 +261,37 @@ class ConsumerGroup:
         return Response(request.member_id, request.member_epoch)
 
     def fence(self, member_id: str) -> None:
-        """The member is out, whether it has left or was not heard of; the others get a new target."""
+        """Removes a member that has left or timed out. The other members get a new target."""
         regex = self.members.by_id[member_id].regex
         self.members.remove(member_id)
-        self._look_at_subscriptions(self.regexes.changed(regex, ""))
+        self._update_subscription_type(self.regexes.changed(regex, ""))
         self.group_epoch += 1
         self._hash = self._subscribed_topics()
         if not self.members.by_id and not self.config.before_4_4:
-            self.assignment_epoch, self.assigned_at = self.group_epoch, None
-        self.sessions.pop(member_id, None)
-        self.rebalances.pop(member_id, None)
+            self.assignment_epoch, self.assigned_at_ms = self.group_epoch, None
+        self.session_deadlines.pop(member_id, None)
+        self.rebalance_deadlines.pop(member_id, None)
 
     def next_deadline(self) -> int | None:
-        """When somebody is fenced next, if nothing happens before."""
-        return min([*self.sessions.values(), *(at for at, _ in self.rebalances.values())], default=None)
+        """Returns the time of the next timeout. None: no member has one."""
+        return min(
+            [*self.session_deadlines.values(), *(at for at, _ in self.rebalance_deadlines.values())], default=None
+        )
 
     def expire(self, now: int) -> list[str]:
-        """Fence those who were silent, or held on to partitions, for too long.
+        """Fences members whose session or rebalance timeout has expired.
 
         Returns:
-            their ids, in the order of their times.
+            their IDs, in the order of their deadlines.
         """
-        due: list[tuple[int, str, int | None]] = [(at, each, None) for each, at in self.sessions.items() if at <= now]
-        due += [(at, each, epoch) for each, (at, epoch) in self.rebalances.items() if at <= now]
+        due: list[tuple[int, str, int | None]] = [
+            (at, each, None) for each, at in self.session_deadlines.items() if at <= now
+        ]
+        due += [(at, each, epoch) for each, (at, epoch) in self.rebalance_deadlines.items() if at <= now]
         fenced = []
         for _, member_id, epoch in sorted(due, key=lambda each: each[0]):
             member = self.members.by_id.get(member_id)
-            (self.sessions if epoch is None else self.rebalances).pop(member_id, None)
+            (self.session_deadlines if epoch is None else self.rebalance_deadlines).pop(member_id, None)
             if member is not None and epoch in (None, member.member_epoch):
                 self.fence(member_id)
                 fenced.append(member_id)
@@ -294,32 +299,33 @@ class ConsumerGroup:
 
     # --- what makes no difference ---------------------------------------------------------------------------------
 
-    def heard(self, member_id: str, now: int) -> None:
-        """A heartbeat that changes nothing (`quiet`): only the session timeout begins anew."""
-        self.sessions[member_id] = now + self.config.session_timeout_ms
+    def record_heartbeat(self, member_id: str, now: int) -> None:
+        """Handles a heartbeat without effect (`is_quiet`): it only restarts the session timeout."""
+        self.session_deadlines[member_id] = now + self.config.session_timeout_ms
 
-    def quiet(self, member_id: str, now: int) -> bool:
-        """Whether a heartbeat of the member that says nothing new would change nothing and be told nothing now."""
-        waits = self.regexes.is_used or now >= self._refresh_at or self._is_due(now)
+    def is_quiet(self, member_id: str, now: int) -> bool:
+        """Whether a heartbeat of the member without new fields would change nothing and get no assignment now."""
+        waits = self.regexes.is_used or now >= self._refresh_at or self._needs_target(now)
         return not waits and self.members.by_id[member_id].is_reconciled_to(self.assignment_epoch)
 
     # --- topics ---------------------------------------------------------------------------------------------------
 
     def topics_changed(self, names: Iterable[str]) -> None:
-        """Topics have come, gone, or grown: the next heartbeat of anybody looks at them, if it concerns the group."""
+        """Handles topics that were created, deleted, or got more partitions: the next heartbeat checks them if they are
+        subscribed."""
         if any(name in some for name in names for some in (*self.members.names, *self.regexes.topics)):
             self._refresh_at = 0
 
     def resolve(self, now: int) -> None:
-        """Find out which topics the regular expressions mean that wait for it; the broker does it in the background."""
-        if not self.regexes.waiting:
+        """Resolves pending regular expressions, which the broker does in the background."""
+        if not self.regexes.pending:
             return
         changed = self.regexes.resolve(self.metadata, now)
         if changed or self._subscribed_topics() != self._hash:
-            self._look_at_topics(now, bump=True)
+            self._update_topics(now, bump=True)
 
-    def _look_at_topics(self, now: int, *, bump: bool) -> None:
-        """Raise the group epoch if something has changed (`updateSubscriptionMetadata`)."""
+    def _update_topics(self, now: int, *, bump: bool) -> None:
+        """Increments the group epoch if topics have changed, or if `bump` is set (`updateSubscriptionMetadata`)."""
         topics = self._subscribed_topics()
         if bump or topics != self._hash:
             self.group_epoch += 1
@@ -327,19 +333,19 @@ class ConsumerGroup:
         self._refresh_at = now + _NEVER
 
     def _subscribed_topics(self) -> frozenset[Topic]:
-        """The topics that anybody subscribes to, as they are: what Kafka takes a hash of."""
+        """Returns the existing topics that any member subscribes to, of which Kafka computes a hash."""
         return self.metadata.topics(frozenset().union(*self.members.names, *self.regexes.topics))
 
-    def _look_at_subscriptions(self, forgotten: frozenset[str] = frozenset()) -> None:
-        """A member was written or removed: only then the broker looks anew (`maybeUpdateGroupSubscriptionType`)."""
+    def _update_subscription_type(self, forgotten: frozenset[str] = frozenset()) -> None:
+        """Updates the subscription type after a member was written or removed (`maybeUpdateGroupSubscriptionType`)."""
         self.homogeneous = self._are_homogeneous(forgotten)
 
     def _are_homogeneous(self, forgotten: frozenset[str] = frozenset()) -> bool:
-        """Everybody subscribes to the same: to the same names, or to one regular expression and to no names.
+        """Whether all members subscribe to the same names, or to one regular expression and no names.
 
         Args:
-            forgotten: the topics of an expression that nobody subscribes to any more. The broker takes them out only
-                after it has looked, and until then it misses them in the names of every member.
+            forgotten: topics of an expression without remaining subscribers. The broker removes them only after this
+                check, and until then it misses them in the names of every member.
         """
         names = self.members.names
         if not self.regexes.is_used:
@@ -350,19 +356,20 @@ class ConsumerGroup:
 
     # --- targets --------------------------------------------------------------------------------------------------
 
-    def _is_due(self, now: int) -> bool:
-        """A new target is needed, and the last one is old enough."""
+    def _needs_target(self, now: int) -> bool:
+        """Whether a new target is needed, and the assignment interval since the last one has passed."""
         if self.assignment_epoch >= self.group_epoch:
             return False
         interval = self.config.assignment_interval_ms
-        return self.assigned_at is None or not interval or now >= self.assigned_at + interval
+        return self.assigned_at_ms is None or not interval or now >= self.assigned_at_ms + interval
 
 
 def _check_epoch(member: ConsumerGroupMember, request: Heartbeat) -> None:
-    """The current epoch, or the last one with nothing but what the member has: the answer may have been lost.
+    """Checks the epoch of a heartbeat: the current one, or the previous one if the member reports only partitions that
+    it has (the response may have been lost).
 
     Raises:
-        Refused: another epoch.
+        HeartbeatError: another epoch.
     """
     if request.member_epoch == member.member_epoch:
         return
@@ -372,7 +379,7 @@ def _check_epoch(member: ConsumerGroupMember, request: Heartbeat) -> None:
 
 
 def _away(member: ConsumerGroupMember) -> ConsumerGroupMember:
-    """A static member that will be back: it keeps what it has, and what it was to give up is free."""
+    """Returns a static member that will return: it keeps its partitions, and those pending revocation are released."""
     return replace(
         member,
         member_epoch=LEAVE_STATIC,

@@ -1,4 +1,8 @@
-"""The members of a KIP-848 group, and what the coordinator counts over them (`ConsumerGroup`, `ModernGroup`)."""
+"""The members of a KIP-848 group as the coordinator knows them, their requests, and aggregates over all members.
+
+Kafka's classes are `ConsumerGroupHeartbeatRequest`, `ConsumerGroupHeartbeatResponse`, `ConsumerGroupMember`,
+`ConsumerGroup`, and `ModernGroup`. A partition is an `assignment_request.code`.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,10 @@ from spark_assign.java.hash_map import java_key, string_hash
 from spark_assign.simulation.kernel.target_assignment import NOTHING, TargetAssignment
 
 JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
-"""Epochs of a heartbeat that say something else: I join; I leave; I leave, and will be back (static members)."""
+"""Special epochs of a heartbeat: the member joins, leaves, or leaves temporarily (static members)."""
 
 NOT_SENT = -1
-"""`rebalance_timeout_ms` of a heartbeat that does not say it."""
+"""Value of `rebalance_timeout_ms` if the heartbeat doesn't contain it."""
 
 UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
 FENCED_MEMBER_EPOCH = "FENCED_MEMBER_EPOCH"
@@ -30,23 +34,23 @@ FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"
 GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"
 GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"
 INVALID_REGULAR_EXPRESSION = "INVALID_REGULAR_EXPRESSION"
-"""Error codes, as Kafka's `Errors` has them."""
+"""Error codes, named as in Kafka's `Errors`."""
 
 
 @dataclass(slots=True)
 class Heartbeat:
-    """What a member sends. What it does not send is null: it is as it was.
+    """The request of a member. Fields that are None are unchanged.
 
     Attributes:
-        member_id: chosen by the member.
-        member_epoch: the last one that it was told; `JOIN`, `LEAVE` or `LEAVE_STATIC`.
-        instance_id: of a static member; in every heartbeat.
-        rack_id: where it is; the broker's assignors do not look at it.
-        rebalance_timeout_ms: how long it may take to give up partitions.
-        topics: the names that it subscribes to, in the order of the request.
-        regex: a regular expression for more of them; "": none any more.
-        assignor: the one it prefers, by its name in the broker (`uniform`, `range`).
-        owned: the partitions that it has. Only what it reports as given up counts as given up.
+        member_id: the ID that the member chose.
+        member_epoch: the last epoch that it received, or `JOIN`, `LEAVE`, or `LEAVE_STATIC`.
+        instance_id: instance ID of a static member; in every heartbeat.
+        rack_id: rack of the member, which the server-side assignors ignore.
+        rebalance_timeout_ms: time that the member may take to give up partitions.
+        topics: subscribed names, in the order of the request.
+        regex: regular expression of further subscribed topics; "" removes it.
+        assignor: preferred server-side assignor (`uniform`, `range`).
+        owned: partitions that the member owns. A partition counts as revoked only if this field shows it.
     """
 
     member_id: str
@@ -61,7 +65,7 @@ class Heartbeat:
 
     @property
     def is_plain(self) -> bool:
-        """It says nothing about the member that could be new."""
+        """Whether the heartbeat contains no field that could change the member."""
         return (
             self.topics is None
             and self.regex is None
@@ -73,19 +77,20 @@ class Heartbeat:
 
     @property
     def is_full(self) -> bool:
-        """It says everything, as after a joining or an error; such a one is always told its assignment."""
+        """Whether the heartbeat contains all fields, as after a join or an error. Its response always contains the
+        assignment."""
         asks = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms != NOT_SENT and asks and self.owned is not None
 
 
 @dataclass(slots=True)
 class Response:
-    """What the coordinator answers.
+    """The response of the coordinator.
 
     Attributes:
-        member_epoch: how far the member has come; 0 with an error.
-        assigned: all that the member has now; null: as before.
-        error: null: none. After `FENCED_MEMBER_EPOCH` and `UNKNOWN_MEMBER_ID` a member drops all and joins anew.
+        member_epoch: the epoch of the member; 0 with an error.
+        assigned: all partitions of the member. None: unchanged.
+        error: error code, or None. After `FENCED_MEMBER_EPOCH` and `UNKNOWN_MEMBER_ID` a member drops all and rejoins.
     """
 
     member_id: str
@@ -95,7 +100,7 @@ class Response:
 
 
 class HeartbeatError(Exception):
-    """The coordinator answers with an error, and has changed nothing."""
+    """An error response of the coordinator, which has changed nothing."""
 
     def __init__(self, error: str) -> None:
         super().__init__(error)
@@ -103,15 +108,15 @@ class HeartbeatError(Exception):
 
 
 NOTHING_PENDING: Mapping[int, int] = MappingProxyType({})
-"""Shared, so that who has nothing to give up can be told at a glance."""
+"""Shared empty mapping, so that an identity check suffices."""
 
 
 class MemberState(Enum):
-    """`MemberState`: how far a member is on its way to its target.
+    """`MemberState`: progress of a member toward its target.
 
-    STABLE: it has all that its target says, as of its epoch.
-    UNREVOKED_PARTITIONS: it has to give up something first.
-    UNRELEASED_PARTITIONS: it lacks what others have not given up yet.
+    STABLE: it has all partitions of its target, as of its epoch.
+    UNREVOKED_PARTITIONS: it must give up partitions first.
+    UNRELEASED_PARTITIONS: it waits for partitions that other members haven't released.
     """
 
     STABLE = "STABLE"
@@ -124,19 +129,19 @@ class ConsumerGroupMember:
     """A member.
 
     Attributes:
-        member_id: its id.
-        hash_code: `String.hashCode` of it, unsigned.
-        instance_id: of a static member; null: it is dynamic.
-        rack_id: as it has told.
-        rebalance_timeout_ms: how long it may take to give up what it is to give up.
-        names: of the topics that it subscribes to.
-        regex: what it subscribes to besides; "": nothing.
-        assignor: the one it prefers; null: it does not mind.
-        member_epoch: the epoch of the target that it has come to; 0: it has just joined; -2: it is away.
-        previous_member_epoch: the one before, which is accepted once more.
-        state: how far it is.
-        assigned: what it has or may have from now on, with the epoch in which it got each.
-        pending_revocation: what it is to give up and has not reported as given up.
+        member_id: the member ID.
+        hash_code: `String.hashCode` of the member ID, unsigned.
+        instance_id: instance ID of a static member. None: dynamic.
+        rack_id: rack that it reported.
+        rebalance_timeout_ms: time that it may take to give up partitions.
+        names: subscribed topic names.
+        regex: subscribed regular expression; "": none.
+        assignor: preferred assignor. None: no preference.
+        member_epoch: epoch of the target that it has reached; 0: it has just joined; -2: a static member that is away.
+        previous_member_epoch: the previous epoch, which is accepted once more.
+        state: progress toward the target.
+        assigned: partitions that it may own, each with the epoch of its assignment.
+        pending_revocation: partitions that it must give up and hasn't reported as revoked.
     """
 
     member_id: str
@@ -158,11 +163,11 @@ class ConsumerGroupMember:
             self.hash_code = string_hash(self.member_id)
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Nothing is left to do for this target."""
+        """Whether the member has reached this target."""
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
-    def told(self, request: Heartbeat) -> ConsumerGroupMember:
-        """The member with what it says of itself; the same object if that is nothing new."""
+    def apply_heartbeat(self, request: Heartbeat) -> ConsumerGroupMember:
+        """Returns the member with the fields of a heartbeat; the same object if nothing changes."""
         if request.is_plain:
             return self
         said = request.rebalance_timeout_ms
@@ -175,17 +180,17 @@ class ConsumerGroupMember:
             regex=self.regex if request.regex is None else request.regex,
             assignor=self.assignor if request.assignor is None else request.assignor,
         )
-        return self if after._said == self._said else after
+        return self if after._reported == self._reported else after
 
     @property
-    def _said(self) -> tuple[object, ...]:
-        """What a heartbeat may change."""
+    def _reported(self) -> tuple[object, ...]:
+        """The fields that a heartbeat can change."""
         return self.instance_id, self.rack_id, self.rebalance_timeout_ms, self.names, self.regex, self.assignor
 
-    def at(
+    def with_assignment(
         self, epoch: int, state: MemberState, assigned: Mapping[int, int], pending: Mapping[int, int]
     ) -> ConsumerGroupMember:
-        """The member one step further (`updateMemberEpoch`)."""
+        """Returns the member after a reconciliation step (`updateMemberEpoch`)."""
         return ConsumerGroupMember(
             self.member_id,
             self.hash_code,
@@ -202,8 +207,8 @@ class ConsumerGroupMember:
             pending,
         )
 
-    def under(self, member_id: str) -> ConsumerGroupMember:
-        """The static member that is back, with another id and all that it had."""
+    def with_id(self, member_id: str) -> ConsumerGroupMember:
+        """Returns a returning static member under its new ID, with its previous assignment."""
         return replace(self, member_id=member_id, hash_code=-1, member_epoch=0, previous_member_epoch=0)
 
 
@@ -212,14 +217,14 @@ class ConsumerGroupMembers:
     """The members.
 
     Attributes:
-        by_id: each.
-        static: member id by instance id.
-        targets: of each member; one that is not there has nothing.
-        owner: of each partition that somebody has or has not given up yet, who.
-        taken: the partitions in targets.
-        names: of each subscription by name how many members have it.
-        preferred: of each assignor how many members prefer it.
-        one_instance: a member can have one instance id only.
+        by_id: members by ID.
+        static: member ID by instance ID.
+        targets: target of each member; a missing one is empty.
+        owner: member ID by partition, for partitions that are assigned or not yet released.
+        taken: all partitions in targets.
+        names: number of members with each subscription by name.
+        preferred: number of members that prefer each assignor.
+        one_instance: whether a member can have only one instance ID.
     """
 
     one_instance: bool = True
@@ -234,15 +239,15 @@ class ConsumerGroupMembers:
     _preferred_order: CoordinatorTable = field(default_factory=CoordinatorTable)
 
     def target(self, member_id: str) -> TargetAssignment:
-        """What a member is to have."""
+        """Returns the target of a member."""
         return self.targets.get(member_id, NOTHING)
 
-    def walk(self) -> list[str]:
-        """The members' ids in the order of the coordinator's table."""
+    def hash_order(self) -> list[str]:
+        """Returns the member IDs in the order of the coordinator's table."""
         return self._order.iteration_order()
 
     def put(self, member: ConsumerGroupMember) -> None:
-        """A member as it is now (`updateMember`)."""
+        """Adds or updates a member (`updateMember`)."""
         before = self.by_id.get(member.member_id)
         self.by_id[member.member_id] = member
         self._order.put(member.member_id, member.hash_code)
@@ -254,37 +259,37 @@ class ConsumerGroupMembers:
                 self.static.pop(before.instance_id, None)
             if member.instance_id is not None:
                 self.static[member.instance_id] = member.member_id
-        self._hold(before, member)
+        self._update_owners(before, member)
 
     def remove(self, member_id: str) -> None:
-        """A member is gone, with its target (`removeMember`)."""
+        """Removes a member and its target (`removeMember`)."""
         member = self.by_id.pop(member_id)
         self._order.remove(member_id)
         self._count(member, -1)
-        self._hold(member, None)
+        self._update_owners(member, None)
         if member.instance_id is not None:
             self.static.pop(member.instance_id, None)
         self.taken -= self.target(member_id).codes
         self.targets.pop(member_id, None)
 
     def replace(self, old_id: str, member: ConsumerGroupMember) -> None:
-        """A static member is back: the new one has all that the old one had (`replaceMember`)."""
+        """Replaces a static member by its returning successor, which inherits everything (`replaceMember`)."""
         target = self.target(old_id)
         self.remove(old_id)
         self.put(member)
         self.targets[member.member_id] = target
         self.taken |= target.codes
 
-    def aim(self, changed: Mapping[str, TargetAssignment]) -> None:
-        """The targets of these members are others now."""
+    def set_targets(self, changed: Mapping[str, TargetAssignment]) -> None:
+        """Replaces the targets of these members."""
         for member_id, target in changed.items():
             self.taken -= self.target(member_id).codes
             self.targets[member_id] = target
         for target in changed.values():
             self.taken |= target.codes
 
-    def _hold(self, before: ConsumerGroupMember | None, after: ConsumerGroupMember | None) -> None:
-        """Who has what, after a member has changed, come, or gone."""
+    def _update_owners(self, before: ConsumerGroupMember | None, after: ConsumerGroupMember | None) -> None:
+        """Updates the owners after a member was added, changed, or removed."""
         if before is not None and after is not None and _holds_the_same(before, after):
             return
         had, has = _holds(before), _holds(after)
@@ -312,14 +317,13 @@ class ConsumerGroupMembers:
     # --- the assignor that most prefer ----------------------------------------------------------------------------
 
     def preferred_assignor(self) -> str | None:
-        """The one that most members prefer; among equals the first of the coordinator's table."""
+        """Returns the assignor that most members prefer; in a tie, the first in the coordinator's table."""
         return max(self._preferred_order.iteration_order(), key=self.preferred.__getitem__, default=None)
 
     def preferred_assignor_after(self, before: str | None, after: str | None) -> str | None:
-        """The same, once a member that preferred one prefers another; among equals the first of a hash map.
+        """Returns the preferred assignor after a member changes its preference; in a tie, the first in a hash map.
 
-        Kafka copies its table for it: the map begins as small as can be, and a name that is new comes first in its
-        bucket.
+        Kafka copies its table: the map starts with the minimum capacity, and a new name is the first in its bucket.
         """
         chain, counts = list(self._preferred_order.iteration_order()), dict(self.preferred)
         capacity = power_of_two(len(chain) * 4 // 3 + 1) if chain else 16

@@ -1,7 +1,7 @@
 """Regular expressions that members of a KIP-848 group subscribe to.
 
-The broker resolves all of a group's together, in the background, at most every ten seconds: when there is a new one,
-when topics were created, and now and then.
+The broker resolves all expressions of a group together, in the background, at most every ten seconds: if there is a new
+expression, if topics were created, and periodically.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _AT_MOST_EVERY_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RegexUpdate:
-    """What a heartbeat changes.
+    """The effect of a heartbeat on the expressions.
 
     Attributes:
-        changed: the member subscribes to another expression than before.
-        resolved: and what it means is known.
+        changed: whether the member's expression changed.
+        resolved: whether the new expression is already resolved.
     """
 
     changed: bool = False
@@ -32,49 +32,49 @@ class RegexUpdate:
 
 @dataclass(slots=True)
 class Regexes:
-    """Those of a group.
+    """The expressions of a group.
 
     Attributes:
-        members: of each expression how many members subscribe to it.
-        resolved: of each the topics it means, as far as that is known.
-        waiting: those that are to be resolved in the background.
-        version: of the metadata with which they were resolved last.
-        resolved_at: when; null: never.
+        members: number of members that subscribe to each expression.
+        resolved: topics of each resolved expression.
+        pending: expressions that await resolution in the background.
+        version: version of the metadata at the last resolution.
+        resolved_at: time of the last resolution. None: never.
     """
 
     members: Counter[str] = field(default_factory=Counter)
     resolved: dict[str, frozenset[str]] = field(default_factory=dict)
-    waiting: frozenset[str] | None = None
+    pending: frozenset[str] | None = None
     version: int = 0
     resolved_at: int | None = None
 
     @property
     def is_used(self) -> bool:
-        """Somebody subscribes to one."""
+        """Whether any member subscribes to an expression."""
         return bool(self.members)
 
     @property
     def topics(self) -> tuple[frozenset[str], ...]:
-        """The topics of all that are resolved."""
+        """The topics of each resolved expression."""
         return tuple(self.resolved.values())
 
-    def of(self, regex: str) -> frozenset[str]:
-        """The topics that an expression means, as far as that is known."""
+    def topics_of(self, regex: str) -> frozenset[str]:
+        """Returns the topics of an expression, as far as it is resolved."""
         return self.resolved.get(regex, frozenset())
 
-    def united(self, names: frozenset[str], regex: str) -> frozenset[str]:
-        """What a member subscribes to by name and by expression."""
-        return names | self.of(regex) if regex else names
+    def subscription(self, names: frozenset[str], regex: str) -> frozenset[str]:
+        """Returns all topics that a member subscribes to, by name and by expression."""
+        return names | self.topics_of(regex) if regex else names
 
     def used_by(self, members: int) -> bool:
-        """All of them subscribe to one expression."""
+        """Whether all members subscribe to the same expression."""
         return list(self.members.values()) == [members]
 
     def check(self, regex: str) -> None:
-        """Nobody subscribes to it yet: is it one?
+        """Checks that a new expression is valid.
 
         Raises:
-            Refused: no.
+            HeartbeatError: it isn't.
         """
         if regex in self.members:
             return
@@ -83,13 +83,14 @@ class Regexes:
         except re.error:
             raise HeartbeatError(INVALID_REGULAR_EXPRESSION) from None
 
-    def look(self, old: str, new: str, metadata: TopicsImage, now: int, config: GroupConfig) -> RegexUpdate:
-        """What is new, before it is counted, and whether to resolve anew (`maybeUpdateRegularExpressions`)."""
+    def update(self, old: str, new: str, metadata: TopicsImage, now: int, config: GroupConfig) -> RegexUpdate:
+        """Returns the effect of a changed expression, before it is counted, and marks expressions for resolution
+        (`maybeUpdateRegularExpressions`)."""
         found, needed = RegexUpdate(), False
         if old != new:
             needed = bool(new) and new not in self.members
             found = RegexUpdate(changed=True, resolved=not new or (not needed and new in self.resolved))
-        if (not needed and not self.members) or self.waiting is not None:
+        if (not needed and not self.members) or self.pending is not None:
             return found
         if self.resolved_at is not None and self.resolved and now <= self.resolved_at + _AT_MOST_EVERY_MS:
             return found
@@ -99,35 +100,35 @@ class Regexes:
         needed |= (self.version if self.resolved else 0) < metadata.created
         needed |= not self.resolved or now > (self.resolved_at or 0) + config.regex_refresh_interval_ms
         if needed and members:
-            self.waiting = frozenset(members)
+            self.pending = frozenset(members)
         return found
 
     def changed(self, old: str, new: str) -> frozenset[str]:
-        """A member subscribes to another one; what nobody subscribes to is forgotten.
+        """Replaces the expression of a member, and drops an expression that no member subscribes to.
 
         Returns:
-            the topics of the one that is forgotten.
+            the topics of the dropped expression.
         """
         _move(self.members, old, new)
         return frozenset() if old in self.members else self.resolved.pop(old, frozenset())
 
     def resolve(self, metadata: TopicsImage, now: int) -> bool:
-        """Resolve what waits for it.
+        """Resolves the pending expressions.
 
         Returns:
-            whether any of them means other topics than before.
+            whether the topics of any expression changed.
         """
-        if self.waiting is None:
+        if self.pending is None:
             return False
         changed = False
-        for regex in self.waiting:
+        for regex in self.pending:
             if regex in self.members:
                 pattern = re.compile(regex)
                 topics = frozenset(name for name in metadata.by_name if pattern.fullmatch(name))
-                changed |= topics != self.of(regex)
+                changed |= topics != self.topics_of(regex)
                 self.resolved[regex] = topics
                 self.version, self.resolved_at = metadata.version, now
-        self.waiting = None
+        self.pending = None
         return changed
 
 

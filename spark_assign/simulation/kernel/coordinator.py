@@ -1,9 +1,10 @@
-"""The coordinator of a classic group (Kafka's `GroupMetadataManager`): what strings `ClassicGroup`'s calls together.
+"""The coordinator of a classic group (the classic part of Kafka's `GroupMetadataManager`), which drives `ClassicGroup`.
 
-A member that joins waits. The group is then PREPARING_REBALANCE until all members wait, or the rebalance timeout is
-over: dynamic members that do not wait are dropped, static ones stay. There is a leader, a new generation; everybody is
-answered and sends SyncGroup, the leader's with the assignment (COMPLETING_REBALANCE); all get their share (STABLE).
-An empty group waits first for others to join (`group.initial.rebalance.delay.ms`), again and again while they do.
+A member that joins waits for its response. The group stays in PREPARING_REBALANCE until all members wait, or until the
+rebalance timeout expires: dynamic members that don't wait are removed, static ones stay. Then the group has a leader
+and a new generation. All members get their response and send SyncGroup, the leader with the assignment
+(COMPLETING_REBALANCE); then each member gets its partitions (STABLE). An empty group first waits for more members
+(`group.initial.rebalance.delay.ms`), and extends the delay while members join.
 """
 
 from __future__ import annotations
@@ -24,98 +25,102 @@ INCONSISTENT, UNKNOWN_MEMBER = "INCONSISTENT_GROUP_PROTOCOL", "UNKNOWN_MEMBER_ID
 
 
 class Clients(Protocol):
-    """Whom the coordinator tells: the members, and whoever writes the trace."""
+    """Receives the responses of the coordinator: the members, and the trace."""
 
-    def says(self, message: str, detail: str) -> None:
-        """The coordinator does something by itself."""
+    def trace_coordinator(self, message: str, detail: str) -> None:
+        """Traces an action of the coordinator."""
 
     def rebalance_in_progress(self, member_id: str, *, at_once: bool) -> None:
-        """What the member's next heartbeat will be answered; `at_once`: and its SyncGroup is now."""
+        """Sends REBALANCE_IN_PROGRESS with the member's next heartbeat; if `at_once`, as the response to its SyncGroup
+        now."""
 
     def removed(self, member_id: str) -> int:
-        """The coordinator has struck the member off; if it lives, its next heartbeat tells it.
+        """Handles the removal of a member. If the member is alive, its next heartbeat gets an error.
 
         Returns:
-            how many partitions it had not given up.
+            the number of partitions that the member still owned.
         """
 
     def joined(self, member_id: str, *, skip_assignment: bool) -> None:
-        """The answer to JoinGroup."""
+        """Sends the response to JoinGroup."""
 
     def lead(self, member_id: str) -> None:
-        """The leader has its answer, with all members; it is to send the assignment."""
+        """Sends the JoinGroup response of the leader, with all members; the leader must send the assignment."""
 
     def synced(self, member_id: str, assigned: list[int]) -> None:
-        """The answer to SyncGroup."""
+        """Sends the response to SyncGroup."""
 
-    def refused(self, member_id: str) -> None:
-        """JoinGroup is answered with INCONSISTENT_GROUP_PROTOCOL."""
+    def join_rejected(self, member_id: str) -> None:
+        """Sends INCONSISTENT_GROUP_PROTOCOL as the response to JoinGroup."""
 
     def last_heard(self, member_id: str) -> int | None:
-        """When a member that is silent now was heard of last; null: it is not silent."""
+        """Returns the time of the last heartbeat of a member that sends no more. None: it sends heartbeats."""
 
 
 @dataclass(slots=True)
 class Coordinator:
-    """One group's coordinator.
+    """The coordinator of one group.
 
     Attributes:
-        metadata: what each member has told in its last JoinGroup.
-        assignment: what each member was given in its last SyncGroup.
-        round: the rebalance that goes on, or the last one.
-        rounds: those before.
+        metadata: subscription of each member, from its last JoinGroup.
+        assignment: partitions of each member, from the last SyncGroup.
+        rebalance: the rebalance in progress, or the last one.
+        rebalances: the rebalances before it.
+        expires: time at which the session of a silent member expires.
+        timer: incremented to invalidate a scheduled rebalance timeout.
     """
 
     group: ClassicGroup
-    clock: EventQueue
+    queue: EventQueue
     timing: Timing
     clients: Clients
     metadata: dict[str, JoinedMember] = field(default_factory=dict)
     assignment: dict[str, list[int]] = field(default_factory=dict)
-    round: RebalanceRow = field(default_factory=RebalanceRow)
-    rounds: list[RebalanceRow] = field(default_factory=list)
+    rebalance: RebalanceRow = field(default_factory=RebalanceRow)
+    rebalances: list[RebalanceRow] = field(default_factory=list)
     expires: dict[str, int] = field(default_factory=dict)
     timer: int = 0
 
     # --- JoinGroup --------------------------------------------------------------------------------------------
 
-    def join(self, joined: JoinedMember, strategies: tuple[str, ...], why: str) -> None:
-        """A member joins, for the first time or again."""
+    def join(self, joined: JoinedMember, assignors: tuple[str, ...], reason: str) -> None:
+        """Handles JoinGroup of a new or known member."""
         group, member_id, instance = self.group, joined.member_id, joined.group_instance_id
-        if not group.supports_protocols(CONSUMER, strategies):
-            self.clients.refused(member_id)
+        if not group.supports_protocols(CONSUMER, assignors):
+            self.clients.join_rejected(member_id)
         elif member_id in group.members:
-            self._rejoin(joined, strategies, why)
+            self._rejoin(joined, assignors, reason)
         elif instance is not None and instance in group.static_members:
-            self._replace(group.static_members[instance], joined, strategies, why)
+            self._replace_static(group.static_members[instance], joined, assignors, reason)
         else:
-            self._add(joined, strategies, awaiting_join=True)
+            self._add(joined, assignors, awaiting_join=True)
             if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
                 group.new_member_added = True
-            self._prepare_or_complete(why)
+            self._prepare_or_complete(reason)
 
     def restore(self, members: Iterable[tuple[JoinedMember, tuple[str, ...], list[int]]], generation_id: int) -> None:
-        """A stable group, as if these members had joined and synced in this generation.
+        """Restores a stable group, as if the members had joined and synced in this generation.
 
         Args:
-            members: what each has told, its strategies, and what it was assigned.
+            members: the subscription, the assignors, and the assigned partitions of each member.
+            generation_id: the generation.
 
         Raises:
-            IllegalArgument: the members have no strategy in common.
+            IllegalArgument: the members have no assignor in common.
         """
         group = self.group
-        for joined, strategies, assigned in members:
-            self._add(joined, strategies, awaiting_join=False)
+        for joined, assignors, assigned in members:
+            self._add(joined, assignors, awaiting_join=False)
             self.assignment[joined.member_id] = assigned
         group.transition_to(State.PREPARING_REBALANCE)
         group.generation_id = generation_id - 1
         group.init_next_generation()
         group.transition_to(State.STABLE)
 
-    def _add(self, joined: JoinedMember, strategies: tuple[str, ...], *, awaiting_join: bool) -> None:
+    def _add(self, joined: JoinedMember, assignors: tuple[str, ...], *, awaiting_join: bool) -> None:
         member = ClassicGroupMember(
             joined.member_id,
-            protocols=strategies,
+            protocols=assignors,
             group_instance_id=joined.group_instance_id,
             rebalance_timeout_ms=self.timing.rebalance_timeout_ms,
             session_timeout_ms=self.timing.session_timeout_ms,
@@ -124,40 +129,40 @@ class Coordinator:
         self.group.add(member, awaiting_join=awaiting_join)
         self.metadata[joined.member_id] = joined
 
-    def _rejoin(self, joined: JoinedMember, strategies: tuple[str, ...], why: str) -> None:
+    def _rejoin(self, joined: JoinedMember, assignors: tuple[str, ...], reason: str) -> None:
         group, member_id = self.group, joined.member_id
         leads = group.state is State.STABLE and group.leader_id == member_id
-        same = self.metadata[member_id] == joined and group.members[member_id].protocols == strategies
+        same = self.metadata[member_id] == joined and group.members[member_id].protocols == assignors
         if group.state is State.PREPARING_REBALANCE:
-            self._update(joined, strategies)
+            self._update(joined, assignors)
             self._complete_if_all_joined()
         elif leads or not same:
-            self._update(joined, strategies)
-            self.prepare(why)
+            self._update(joined, assignors)
+            self.prepare(reason)
         else:  # it has missed the answer, and has nothing new to tell
             self.clients.joined(member_id, skip_assignment=False)
             self.sync(member_id)
 
-    def _replace(self, old_id: str, joined: JoinedMember, strategies: tuple[str, ...], why: str) -> None:
-        """A static member is back under a new id (KIP-345; what a leader is told: KIP-814)."""
+    def _replace_static(self, old_id: str, joined: JoinedMember, assignors: tuple[str, ...], reason: str) -> None:
+        """Handles a static member that returns with a new member ID (KIP-345; for a returning leader, KIP-814)."""
         group, member_id = self.group, joined.member_id
         group.replace_static_member(str(joined.group_instance_id), old_id, member_id)
         self.assignment[member_id] = self.assignment.pop(old_id, [])
         self.metadata.pop(old_id, None)
         self.expires.pop(old_id, None)
-        self._update(joined, strategies)
+        self._update(joined, assignors)
         if group.state is State.STABLE and group.protocol_name == group.select_protocol():
             group.complete_join(group.members[member_id])
             self.clients.joined(member_id, skip_assignment=group.leader_id == member_id)
             self.sync(member_id)
         else:
-            self._prepare_or_complete(why)
+            self._prepare_or_complete(reason)
 
-    def _update(self, joined: JoinedMember, strategies: tuple[str, ...]) -> None:
+    def _update(self, joined: JoinedMember, assignors: tuple[str, ...]) -> None:
         self.metadata[joined.member_id] = joined
         self.group.update(
             self.group.members[joined.member_id],
-            protocols=strategies,
+            protocols=assignors,
             topics=(),
             rebalance_timeout_ms=self.timing.rebalance_timeout_ms,
             session_timeout_ms=self.timing.session_timeout_ms,
@@ -166,60 +171,60 @@ class Coordinator:
 
     # --- rebalances -------------------------------------------------------------------------------------------
 
-    def _prepare_or_complete(self, why: str) -> None:
+    def _prepare_or_complete(self, reason: str) -> None:
         if self.group.can_rebalance():
-            self.prepare(why)
+            self.prepare(reason)
         else:
-            self._also(why)
+            self._add_cause(reason)
             self._complete_if_all_joined()
 
-    def _also(self, why: str) -> None:
-        """One more reason for the rebalance that has begun."""
-        if why not in self.round.causes:
-            self.round.causes.append(why)
+    def _add_cause(self, reason: str) -> None:
+        """Adds a cause to the rebalance in progress."""
+        if reason not in self.rebalance.causes:
+            self.rebalance.causes.append(reason)
 
-    def prepare(self, why: str) -> None:
-        """Begin a rebalance."""
-        group, now = self.group, self.clock.now
+    def prepare(self, reason: str) -> None:
+        """Starts a rebalance (`prepareRebalance`)."""
+        group, now = self.group, self.queue.now
         first = group.state is State.EMPTY
-        self._next_round(why)
+        self._next_round(reason)
         group.transition_to(State.PREPARING_REBALANCE)
-        self.clients.says("state", f"PreparingRebalance: {why}")
+        self.clients.trace_coordinator("state", f"PreparingRebalance: {reason}")
         for member in group.not_yet_rejoined_members():
             self.clients.rebalance_in_progress(member.member_id, at_once=self._answers_sync(member))
         timeout = group.rebalance_timeout_ms()
         if first:
             delay = self.timing.group_initial_rebalance_delay_ms  # even if no member would wait so long
-            self._wait_for_more(delay, max(timeout - delay, 0))
+            self._extend_initial_delay(delay, max(timeout - delay, 0))
         elif not self._complete_if_all_joined():
             self._wait_for_members(now + timeout)
 
-    def _next_round(self, why: str) -> None:
-        """The last round is closed; what its members lost or gave up since it ended counts for the next."""
-        now = self.clock.now
-        if self.round.generation_id:
-            self.rounds.append(self.round)
-            self.round = RebalanceRow()
-        self.round.begin_ms, self.round.causes = now, [why]
+    def _next_round(self, reason: str) -> None:
+        """Closes the last rebalance. Losses and revocations after its end count for the next one."""
+        now = self.queue.now
+        if self.rebalance.generation_id:
+            self.rebalances.append(self.rebalance)
+            self.rebalance = RebalanceRow()
+        self.rebalance.begin_ms, self.rebalance.causes = now, [reason]
 
-    def _wait_for_more(self, delay: int, remaining: int) -> None:
-        self.clock.at(self.clock.now + delay, self._initial_delay_over, delay, remaining)
+    def _extend_initial_delay(self, delay: int, remaining: int) -> None:
+        self.queue.schedule(self.queue.now + delay, self._initial_delay_over, delay, remaining)
 
     def _initial_delay_over(self, delay: int, remaining: int) -> None:
         if self.group.new_member_added and remaining:
             self.group.new_member_added = False
             again = min(self.timing.group_initial_rebalance_delay_ms, remaining)
-            self._wait_for_more(again, max(remaining - delay, 0))
+            self._extend_initial_delay(again, max(remaining - delay, 0))
         else:
             self._complete()
 
     def _wait_for_members(self, until: int) -> None:
         self.timer += 1
-        self.clock.at(until, self._rebalance_timeout, self.timer)
+        self.queue.schedule(until, self._rebalance_timeout, self.timer)
 
     def _rebalance_timeout(self, timer: int) -> None:
         if timer == self.timer:
-            self.clients.says("rebalance-timeout", "not all members have joined")
+            self.clients.trace_coordinator("rebalance-timeout", "not all members have joined")
             self._complete()
 
     def _complete_if_all_joined(self) -> bool:
@@ -231,8 +236,8 @@ class Coordinator:
         return False
 
     def _complete(self) -> None:
-        """The new generation (`completeClassicGroupJoin`)."""
-        group, now, current = self.group, self.clock.now, self.round
+        """Starts the new generation (`completeClassicGroupJoin`)."""
+        group, now, current = self.group, self.queue.now, self.rebalance
         self.timer += 1
         for member in group.not_yet_rejoined_dynamic_members():
             current.lost += self._remove(member.member_id, "it has not joined in time")
@@ -243,9 +248,9 @@ class Coordinator:
         current.generation_id, current.joined_ms, current.end_ms = group.generation_id, now, now
         current.members, current.leader, current.assignor = len(group.members), group.leader_id, group.protocol_name
         if group.state is State.EMPTY:
-            self.clients.says("state", f"Empty, generation {group.generation_id}")
+            self.clients.trace_coordinator("state", f"Empty, generation {group.generation_id}")
             return
-        self.clients.says(
+        self.clients.trace_coordinator(
             "state",
             f"CompletingRebalance, generation {group.generation_id}: {len(group.members)} members, "
             f"leader {group.leader_id}, {group.protocol_name}",
@@ -256,17 +261,17 @@ class Coordinator:
                 self.clients.joined(member.member_id, skip_assignment=False)
             self.watch(member.member_id, answered=now)
         self.clients.lead(str(group.leader_id))
-        self.clock.at(now + group.rebalance_timeout_ms(), self._sync_timeout, group.generation_id)
+        self.queue.schedule(now + group.rebalance_timeout_ms(), self._sync_timeout, group.generation_id)
 
     def close(self) -> None:
-        """The play is over."""
-        if self.round.generation_id:
-            self.rounds.append(self.round)
+        """Ends the simulation."""
+        if self.rebalance.generation_id:
+            self.rebalances.append(self.rebalance)
 
     # --- SyncGroup --------------------------------------------------------------------------------------------
 
     def sync(self, member_id: str) -> None:
-        """A member asks for its share; it waits until the leader has sent it."""
+        """Handles SyncGroup of a member, which waits until the leader has sent the assignment."""
         self.group.remove_pending_sync_member(member_id)
         if self.group.state is State.STABLE:
             self.clients.synced(member_id, self.assignment[member_id])
@@ -274,21 +279,21 @@ class Coordinator:
             self.group.members[member_id].awaiting_sync = True
 
     def sync_of_leader(self, member_id: str, assignment: Mapping[str, list[int]]) -> None:
-        """The leader has decided: everybody who has asked gets its share."""
+        """Handles SyncGroup of the leader: every member that waits gets its partitions."""
         group = self.group
         self.sync(member_id)
         self.assignment = dict(assignment)
         group.transition_to(State.STABLE)
-        self.clients.says("state", f"Stable, generation {group.generation_id}")
+        self.clients.trace_coordinator("state", f"Stable, generation {group.generation_id}")
         for member in list(group.members.values()):
             if self._answers_sync(member):
                 self.clients.synced(member.member_id, self.assignment[member.member_id])
 
     def _answers_sync(self, member: ClassicGroupMember) -> bool:
-        """Who has waited for its share is to be heard again from now on; false: it has not asked."""
+        """Completes the SyncGroup of a member and restarts its session. Returns False if the member waits for none."""
         if not self.group.complete_sync(member):
             return False
-        self.watch(member.member_id, answered=self.clock.now)
+        self.watch(member.member_id, answered=self.queue.now)
         return True
 
     def _sync_timeout(self, generation: int) -> None:
@@ -296,20 +301,20 @@ class Coordinator:
         if generation != group.generation_id or group.has_received_sync_from_all_members():
             return
         if group.state in (State.COMPLETING_REBALANCE, State.STABLE):
-            why = "members did not ask for their assignment in time"
-            lost = sum(self._remove(member_id, why) for member_id in sorted(group.pending_sync_members))
-            self.prepare(why)
-            self.round.lost += lost
+            reason = "members did not ask for their assignment in time"
+            lost = sum(self._remove(member_id, reason) for member_id in sorted(group.pending_sync_members))
+            self.prepare(reason)
+            self.rebalance.lost += lost
 
     # --- heartbeats, and who goes -----------------------------------------------------------------------------
 
     def watch(self, member_id: str, answered: int = 0) -> None:
-        """If the member is silent, it is out one session timeout after it was heard of or answered last."""
+        """Schedules the session timeout of a silent member, one timeout after its last heartbeat or response."""
         heard = self.clients.last_heard(member_id)
         if heard is not None:
             at = max(heard, answered) + self.timing.session_timeout_ms
             self.expires[member_id] = at
-            self.clock.at(at, self._session_timeout, member_id, at)
+            self.queue.schedule(at, self._session_timeout, member_id, at)
 
     def _session_timeout(self, member_id: str, at: int) -> None:
         member = self.group.members.get(member_id)
@@ -318,25 +323,26 @@ class Coordinator:
         del self.expires[member_id]
         if not (member.awaiting_join or member.awaiting_sync):  # who waits for an answer need not be heard
             heard = at - self.timing.session_timeout_ms
-            self.clients.says("session-timeout", f"{member_id} was not heard of since {heard} ms")
+            self.clients.trace_coordinator("session-timeout", f"{member_id} was not heard of since {heard} ms")
             self.leave(member_id, f"session of {member_id} timed out")
 
-    def leave(self, member_id: str, why: str) -> None:
-        """A member is out, by LeaveGroup or without; the others rebalance (`removeMemberAndUpdateClassicGroup`)."""
+    def leave(self, member_id: str, reason: str) -> None:
+        """Removes a member, after LeaveGroup or a timeout; the other members rebalance
+        (`removeMemberAndUpdateClassicGroup`)."""
         if member_id not in self.group.members:
             return
-        lost = self._remove(member_id, why)
+        lost = self._remove(member_id, reason)
         if self.group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-            self.prepare(why)
+            self.prepare(reason)
         elif self.group.state is State.PREPARING_REBALANCE:
-            self._also(why)
+            self._add_cause(reason)
             self._complete_if_all_joined()
-        self.round.lost += lost
+        self.rebalance.lost += lost
 
-    def _remove(self, member_id: str, why: str) -> int:
+    def _remove(self, member_id: str, reason: str) -> int:
         self.group.remove(member_id)
         self.expires.pop(member_id, None)
         self.assignment.pop(member_id, None)
         self.metadata.pop(member_id, None)
-        self.clients.says("removed", f"{member_id}: {why}")
+        self.clients.trace_coordinator("removed", f"{member_id}: {reason}")
         return self.clients.removed(member_id)

@@ -29,70 +29,72 @@ from spark_assign.simulation.kernel.target_assignment import TargetAssignment
 
 @dataclass(slots=True)
 class ReconcileInput:
-    """Where a member is to come to.
+    """The target of a member, and what limits its reconciliation.
 
     Attributes:
-        epoch: of the target.
-        target: the member's partitions in it.
-        subscribed: the topics that the member subscribes to, as far as there are such. Of others its target is empty.
-        asks_nothing: it subscribes to nothing at all.
-        subscription_changed: in this heartbeat.
-        owned: the partitions that the member reports; null: it does not.
-        held: all partitions that somebody has, or has not given up.
+        epoch: epoch of the target.
+        target: partitions of the member in the target.
+        subscribed: existing subscribed topics. The target contains no partitions of other topics.
+        has_no_subscription: whether the member subscribes to nothing.
+        subscription_changed: whether this heartbeat changed the subscription.
+        owned: partitions that the member reports. None: not reported.
+        unreleased: all partitions that any member owns or hasn't released.
     """
 
     epoch: int
     target: TargetAssignment
     subscribed: frozenset[int]
-    asks_nothing: bool
+    has_no_subscription: bool
     subscription_changed: bool
     owned: Collection[int] | None
-    held: Container[int]
+    unreleased: Container[int]
 
-    def wanted(self) -> frozenset[int]:
-        """The target without topics that the member does not subscribe to."""
+    def target_partitions(self) -> frozenset[int]:
+        """Returns the target without topics that the member doesn't subscribe to."""
         if self.target.topics <= self.subscribed:
             return self.target.codes
         return frozenset(self.target.within(self.subscribed))
 
     def owns_any(self, partitions: Iterable[int]) -> bool:
-        """Whether the member may still have one of these: it says so, or says nothing."""
+        """Whether the member may still own any of these partitions: it reports one, or reports nothing."""
         return self.owned is None or not set(self.owned).isdisjoint(partitions)
 
 
-def reconcile(member: ConsumerGroupMember, aim: ReconcileInput) -> ConsumerGroupMember:
-    """The member after its heartbeat; the same object if nothing changes."""
-    if member.state is MemberState.STABLE and member.member_epoch == aim.epoch:
-        return trim(member, aim) if aim.subscription_changed else member
-    if member.state is MemberState.UNREVOKED_PARTITIONS and aim.owns_any(member.pending_revocation):
-        return trim(member, aim) if aim.subscription_changed else member
-    return compute_next(member, aim)
+def reconcile(member: ConsumerGroupMember, reconcile_input: ReconcileInput) -> ConsumerGroupMember:
+    """Returns the member after its heartbeat; the same object if nothing changes."""
+    if member.state is MemberState.STABLE and member.member_epoch == reconcile_input.epoch:
+        return trim(member, reconcile_input) if reconcile_input.subscription_changed else member
+    if member.state is MemberState.UNREVOKED_PARTITIONS and reconcile_input.owns_any(member.pending_revocation):
+        return trim(member, reconcile_input) if reconcile_input.subscription_changed else member
+    return compute_next(member, reconcile_input)
 
 
-def compute_next(member: ConsumerGroupMember, aim: ReconcileInput) -> ConsumerGroupMember:
-    """Give up first; then on to the epoch of the target, with all of it that is free."""
-    wanted, assigned = aim.wanted(), member.assigned
-    if assigned.keys() == wanted:
-        return member.at(aim.epoch, MemberState.STABLE, assigned, NOTHING_PENDING)
-    kept = {each: epoch for each, epoch in assigned.items() if each in wanted}
-    revoked = {each: epoch for each, epoch in assigned.items() if each not in wanted}
-    if revoked and aim.owns_any(revoked):
-        return member.at(member.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
-    lacking = wanted - kept.keys()
+def compute_next(member: ConsumerGroupMember, reconcile_input: ReconcileInput) -> ConsumerGroupMember:
+    """Revokes first; then moves the member to the epoch of the target, with all partitions that are released."""
+    target_partitions, assigned = reconcile_input.target_partitions(), member.assigned
+    if assigned.keys() == target_partitions:
+        return member.with_assignment(reconcile_input.epoch, MemberState.STABLE, assigned, NOTHING_PENDING)
+    kept = {each: epoch for each, epoch in assigned.items() if each in target_partitions}
+    revoked = {each: epoch for each, epoch in assigned.items() if each not in target_partitions}
+    if revoked and reconcile_input.owns_any(revoked):
+        return member.with_assignment(member.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+    lacking = target_partitions - kept.keys()
     # What the member itself was to give up is its own again.
-    free = [each for each in lacking if each not in aim.held or each in member.pending_revocation]
+    free = [each for each in lacking if each not in reconcile_input.unreleased or each in member.pending_revocation]
     state = MemberState.STABLE if len(free) == len(lacking) else MemberState.UNRELEASED_PARTITIONS
-    return member.at(aim.epoch, state, kept | dict.fromkeys(free, aim.epoch), NOTHING_PENDING)
+    return member.with_assignment(
+        reconcile_input.epoch, state, kept | dict.fromkeys(free, reconcile_input.epoch), NOTHING_PENDING
+    )
 
 
-def trim(member: ConsumerGroupMember, aim: ReconcileInput) -> ConsumerGroupMember:
-    """Take away what the member does not subscribe to any more; its epoch stays."""
-    kept = {each: epoch for each, epoch in member.assigned.items() if each >> CODE_BITS in aim.subscribed}
-    everything = aim.asks_nothing and not member.pending_revocation
+def trim(member: ConsumerGroupMember, reconcile_input: ReconcileInput) -> ConsumerGroupMember:
+    """Removes partitions that the member no longer subscribes to. Its epoch doesn't change."""
+    kept = {each: epoch for each, epoch in member.assigned.items() if each >> CODE_BITS in reconcile_input.subscribed}
+    everything = reconcile_input.has_no_subscription and not member.pending_revocation
     if len(kept) == len(member.assigned) and not everything:
         return member
     pending = {**member.pending_revocation}
     pending |= {each: epoch for each, epoch in member.assigned.items() if each not in kept}
-    if pending and aim.owns_any(pending):
-        return member.at(member.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, pending)
-    return member.at(member.member_epoch, member.state, kept, member.pending_revocation)
+    if pending and reconcile_input.owns_any(pending):
+        return member.with_assignment(member.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, pending)
+    return member.with_assignment(member.member_epoch, member.state, kept, member.pending_revocation)

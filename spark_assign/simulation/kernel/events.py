@@ -1,4 +1,4 @@
-"""What can happen to a group."""
+"""Scenario events of a consumer group, and the queue that runs a discrete-event simulation."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "slow-member": ("member_id", "delay_ms"),
     "subscription-changes": ("member_id", "topics"),
 }
-"""Every event, and the columns that it needs."""
+"""Event type to the columns that it requires."""
 
 NUMBERS = ("at_ms", "partitions", "down_ms", "delay_ms", "pause_ms")
 DOWN_MS, PAUSE_MS = 5_000, 10_000
-"""How long a process is away, and how long a rolling restart waits between batches, where an event does not say."""
+"""Default downtime of a restarted process, and default pause between the batches of a rolling restart, in
+milliseconds."""
 
 MOST_PARTITIONS = 1_000_000
-"""Of a topic that can be played, as each partition is kept by itself; more is one zero too many."""
+"""Maximum number of partitions of a simulated topic. The simulation keeps one object per partition."""
 
 ORDER = {event: number for number, event in enumerate(NEEDS)}
 
 
 class BadEvent(Exception):
-    """An event that cannot happen; the message says why."""
+    """An event that cannot happen. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,17 @@ class Event:
     parallelism: int | None = None
     pause_ms: int | None = None
 
-    def refused(self, why: str) -> BadEvent:
-        """The error that says what is wrong with the event."""
+    def invalid(self, reason: str) -> BadEvent:
+        """Returns the error that describes what is wrong with the event."""
         member = f", member_id={self.member_id}" if self.member_id is not None else ""
-        return BadEvent(f"events: at_ms={self.at_ms}, event={self.event}{member}: {why}")
+        return BadEvent(f"events: at_ms={self.at_ms}, event={self.event}{member}: {reason}")
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """Events as they happen: by time; of one instant topics first, whatever order they came in.
+    """Sorts events by time. Events of the same instant start with topic events, whatever the input order.
 
     Raises:
-        BadEvent: an event that there is not, or one that lacks what it needs.
+        BadEvent: an event type is unknown, or a required column is null or out of range.
     """
     listed = list(events)
     for each in listed:
@@ -76,43 +77,43 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 def _check(event: Event) -> None:
     if event.event not in NEEDS:
-        raise event.refused(f"there is no such event; there are {', '.join(NEEDS)}")
+        raise event.invalid(f"there is no such event; there are {', '.join(NEEDS)}")
     for name in NEEDS[event.event]:
         if getattr(event, name) is None:
-            raise event.refused(f"{name} is null; this event needs it")
+            raise event.invalid(f"{name} is null; this event needs it")
     for name in NUMBERS:
         value = getattr(event, name)
         if value is not None and value < 0:
-            raise event.refused(f"{name} is {value}, expected 0 or more")
+            raise event.invalid(f"{name} is {value}, expected 0 or more")
     if (event.partitions or 0) > MOST_PARTITIONS:
-        raise event.refused(f"partitions is {event.partitions:,}, expected at most {MOST_PARTITIONS:,}")
+        raise event.invalid(f"partitions is {event.partitions:,}, expected at most {MOST_PARTITIONS:,}")
     if event.parallelism is not None and event.parallelism < 1:
-        raise event.refused(f"parallelism is {event.parallelism}, expected 1 or more")
+        raise event.invalid(f"parallelism is {event.parallelism}, expected 1 or more")
     for name in ("topics", "assignors"):
         value = getattr(event, name)
         if value is not None and None in value:
-            raise event.refused(f"{name} holds a null; leave it out")
+            raise event.invalid(f"{name} holds a null; leave it out")
     if event.assignors is not None and not event.assignors:
-        raise event.refused("assignors is empty; name at least one, or leave it out")
+        raise event.invalid("assignors is empty; name at least one, or leave it out")
 
 
 class EventQueue:
-    """What is to happen, by time; at one instant in the order in which it was asked for."""
+    """Callbacks by simulated time, in milliseconds. Callbacks of the same instant run in the order of scheduling."""
 
     def __init__(self) -> None:
         self.now = 0
-        self._asked = 0
-        self._waiting: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._sequence = 0
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
 
-    def at(self, time: int, what: Callable[..., None], *args: Any) -> None:
-        """Call it at that time."""
-        self._asked += 1
-        heappush(self._waiting, (time, self._asked, what, args))
+    def schedule(self, time: int, what: Callable[..., None], *args: Any) -> None:
+        """Schedules a callback at a time."""
+        self._sequence += 1
+        heappush(self._heap, (time, self._sequence, what, args))
 
-    def step(self, until: int | None) -> bool:
-        """Let the next thing happen; false if there is none before or at that time."""
-        if not self._waiting or (until is not None and self._waiting[0][0] > until):
+    def run_next(self, until: int | None) -> bool:
+        """Runs the next callback. Returns False if none is due at or before `until`."""
+        if not self._heap or (until is not None and self._heap[0][0] > until):
             return False
-        self.now, _, what, args = heappop(self._waiting)
+        self.now, _, what, args = heappop(self._heap)
         what(*args)
         return True

@@ -1,4 +1,4 @@
-"""One group played through time, from its stage on."""
+"""Simulates one consumer group from an initial state to the last event."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from spark_assign.simulation.kernel.simulated_consumer_group import SimulatedCon
 from spark_assign.simulation.kernel.simulated_group import EVENT, InitialState, SimulatedGroup
 
 Again = tuple[Event, Callable[[], None] | None]
-"""What a member is restarted by, and what to do once its process is up."""
+"""The event that restarts a member, and a callback for the time when its process is up."""
 
 
 class EventHandlers:
-    """Lets events happen to a group.
+    """Applies scenario events to a group.
 
     Attributes:
-        restarted: how many members were restarted.
+        restarted: number of members that were restarted.
 
     Args:
-        group: its members.
-        strategies: of members that come later, unless their event tells.
-        all_static: whether members that come later are static, each under its own id.
+        group: the members.
+        assignors: default assignors of members that start later.
+        new_members_static: whether members that start later are static, with their member ID as instance ID.
     """
 
-    def __init__(self, group: SimulatedGroup[Any], strategies: tuple[str, ...], *, all_static: bool) -> None:
+    def __init__(self, group: SimulatedGroup[Any], assignors: tuple[str, ...], *, new_members_static: bool) -> None:
         self.group = group
-        self.strategies, self.all_static = strategies, all_static
+        self.assignors, self.new_members_static = assignors, new_members_static
         self.restarted = 0
         self.number = {name: number for number, name in enumerate(group.topics.names)}
-        self.act: dict[str, Callable[[Event], None]] = {
+        self.handlers: dict[str, Callable[[Event], None]] = {
             "topic-created": self.topic_created,
             "topic-deleted": self.topic_deleted,
             "partitions-added": self.partitions_added,
@@ -48,46 +48,46 @@ class EventHandlers:
             "subscription-changes": self.subscription_changes,
         }
 
-    def plan(self, events: Iterable[Event]) -> None:
-        """Put events on the play's clock."""
+    def schedule_events(self, events: Iterable[Event]) -> None:
+        """Schedules events on the queue of the simulation."""
         for each in events:
-            self.group.clock.at(each.at_ms, self._happens, each)
+            self.group.queue.schedule(each.at_ms, self._handle, each)
 
-    def _happens(self, event: Event) -> None:
-        self._tell(event)
-        self.act[event.event](event)
+    def _handle(self, event: Event) -> None:
+        self._trace_event(event)
+        self.handlers[event.event](event)
 
-    def _tell(self, event: Event) -> None:
+    def _trace_event(self, event: Event) -> None:
         group = self.group
-        group.noted = group.number
+        group.last_event_generation = group.number
         if group.trace is not None:
             told = {each.name: getattr(event, each.name) for each in fields(event)[2:]}
             shown = [f"{name}={value}" for name, value in told.items() if value is not None]
-            group.say(EVENT, event.event, event.member_id, " ".join(shown))
+            group.trace_message(EVENT, event.event, event.member_id, " ".join(shown))
 
     # --- members ----------------------------------------------------------------------------------------------
 
     def member_starts(self, event: Event) -> None:
-        """A member that was not there joins, or one that is off comes back."""
+        """Starts a new member, or a member that is off."""
         group, name = self.group, str(event.member_id)
         member = group.members.get(name)
         if member is None:
-            instance = event.group_instance_id or (name if self.all_static else None)
+            instance = event.group_instance_id or (name if self.new_members_static else None)
             asked = frozenset[int]().union(*(each.topics for each in group.members.values()))
-            member = group.comes(name, instance, asked, event.assignors or self.strategies)
+            member = group.add_member(name, instance, asked, event.assignors or self.assignors)
             group.members[name] = member
         elif member.state != OFF:
-            raise event.refused("the member is there already")
+            raise event.invalid("the member is there already")
         self._reconfigure(member, event)
         group.start(member, event.new_member_id)
 
     def member_leaves(self, event: Event) -> None:
-        """It closes for good, and says so, static or not."""
+        """Closes a member for good. It sends LeaveGroup, even if it is static."""
         member = self._running(event)
         self._close(member, f"member {member.member_id} left", leaves=True)
 
     def member_restarts(self, event: Event) -> None:
-        """It closes and starts again; a static member does not say LeaveGroup (KIP-345)."""
+        """Closes a member and starts it again. A static member sends no LeaveGroup (KIP-345)."""
         self._restart(event, None)
 
     def _restart(self, event: Event, when_up: Callable[[], None] | None) -> None:
@@ -96,26 +96,29 @@ class EventHandlers:
         leaves = member.group_instance_id is None
         self._close(member, f"member {member.member_id} left", leaves=leaves, again=(event, when_up))
 
-    def _close(self, member: SimulatedMember, why: str, *, leaves: bool, again: Again | None = None) -> None:
-        """Close the consumer: it gives up what it owns, says LeaveGroup if it is to, and may come back."""
+    def _close(self, member: SimulatedMember, reason: str, *, leaves: bool, again: Again | None = None) -> None:
+        """Closes the consumer: it gives up what it owns, sends LeaveGroup if `leaves`, and restarts if `again` is
+        set."""
         member.epoch += 1
         member.state = CLOSING
         owned = list(member.owned)
-        done = self.group.give_up(member, owned)
-        self.group.later(done, self._closed, member, owned, why, leaves, again)
+        done = self.group.start_revocation(member, owned)
+        self.group.run_at(done, self._finish_close, member, owned, reason, leaves, again)
 
-    def _closed(self, member: SimulatedMember, owned: list[int], why: str, leaves: bool, again: Again | None) -> None:
+    def _finish_close(
+        self, member: SimulatedMember, owned: list[int], reason: str, leaves: bool, again: Again | None
+    ) -> None:
         member.epoch += 1
         member.state = OFF
         if leaves:
-            self.group.leaves(member, owned, why)
+            self.group.remove_member(member, owned, reason)
         else:
-            self.group.away(member, owned)
+            self.group.close_static_member(member, owned)
         if again is not None:
             down = DOWN_MS if again[0].down_ms is None else again[0].down_ms
-            self.group.clock.at(self.group.clock.now + down, self._starts_again, member, member.epoch, *again)
+            self.group.queue.schedule(self.group.queue.now + down, self._restart_process, member, member.epoch, *again)
 
-    def _starts_again(
+    def _restart_process(
         self, member: SimulatedMember, epoch: int, event: Event, when_up: Callable[[], None] | None
     ) -> None:
         if epoch == member.epoch:
@@ -125,7 +128,7 @@ class EventHandlers:
             when_up()
 
     def rolling_restart(self, event: Event) -> None:
-        """All members that are there now, so many at once; a pause once each batch is up again."""
+        """Restarts all running members in batches, with a pause after each batch."""
         members = sorted(each.name for each in self.group.members.values() if each.running)
         self._next_batch(event, members)
 
@@ -139,44 +142,44 @@ class EventHandlers:
             up -= 1
             if up <= 0 and rest:
                 pause = PAUSE_MS if event.pause_ms is None else event.pause_ms
-                self.group.clock.at(self.group.clock.now + pause, self._next_batch, event, rest)
+                self.group.queue.schedule(self.group.queue.now + pause, self._next_batch, event, rest)
 
         for name in there:
             restart = replace(event, event="member-restarts", member_id=name, parallelism=None, pause_ms=None)
-            self._tell(restart)
+            self._trace_event(restart)
             self._restart(restart, is_up)
         if not there:
             is_up()
 
     def member_crashes(self, event: Event) -> None:
-        """It is gone without a word."""
+        """Stops a member without any request."""
         group, member = self.group, self._running(event)
-        group.falls_silent(member, OFF)
-        group.ledger.pause(member.owned, member, DOWN, group.clock.now)
+        group.stop_heartbeats(member, OFF)
+        group.ownership_log.pause(member.owned, member, DOWN, group.queue.now)
 
     def slow_member(self, event: Event) -> None:
-        """It does not poll for a while; if that is too long, it leaves (KIP-62)."""
-        group, member, now = self.group, self._running(event), self.group.clock.now
+        """Delays the polls of a member. If the delay exceeds `max.poll.interval.ms`, the member leaves (KIP-62)."""
+        group, member, now = self.group, self._running(event), self.group.queue.now
         member.busy_until = max(member.busy_until, now + int(event.delay_ms or 0))
         limit = group.timing.max_poll_interval_ms
         if member.busy_until - now > limit:
-            group.clock.at(now + limit, self._poll_timeout, member, member.lives)
+            group.queue.schedule(now + limit, self._poll_timeout, member, member.incarnations)
 
-    def _poll_timeout(self, member: SimulatedMember, lives: int) -> None:
-        if member.lives == lives and member.running:
+    def _poll_timeout(self, member: SimulatedMember, incarnation: int) -> None:
+        if member.incarnations == incarnation and member.running:
             self.group.poll_timeout(member)
 
     def subscription_changes(self, event: Event) -> None:
-        """It asks for other topics."""
+        """Changes the subscription of a member."""
         group, member = self.group, self._running(event)
         member.topics = self._topics(event)
-        group.cluster.want(member.topics)
-        group.subscribes(member)
+        group.cluster.subscribe(member.topics)
+        group.change_subscription(member)
 
     def _reconfigure(self, member: SimulatedMember, event: Event) -> None:
-        """What a new process may have otherwise than the one before."""
+        """Applies the configuration changes of a new process."""
         if event.assignors is not None:
-            member.strategies = event.assignors
+            member.assignors = event.assignors
         if event.topics is not None:
             member.topics = self._topics(event)
         if event.group_instance_id is not None:
@@ -188,94 +191,100 @@ class EventHandlers:
     def _running(self, event: Event) -> SimulatedMember:
         member: SimulatedMember | None = self.group.members.get(str(event.member_id))
         if member is None:
-            raise event.refused("the group has no such member; name it by its first member id")
+            raise event.invalid("the group has no such member; name it by its first member id")
         if not member.running:
-            raise event.refused("the member is not running then")
+            raise event.invalid("the member is not running then")
         return member
 
     # --- topics -----------------------------------------------------------------------------------------------
 
     def topic_created(self, event: Event) -> None:
-        """A topic begins to exist; members find it when they look again."""
+        """Creates a topic, which members find when they refresh their metadata."""
         topic = self.number[str(event.topic)]
         if topic in self.group.cluster.partitions:
-            raise event.refused(f"topic {event.topic} is there already")
-        self.group.cluster.grow(topic, int(event.partitions or 0))
-        self.group.topic_changes(topic)
+            raise event.invalid(f"topic {event.topic} is there already")
+        self.group.cluster.set_partitions(topic, int(event.partitions or 0))
+        self.group.update_topic(topic)
 
     def topic_deleted(self, event: Event) -> None:
-        """A topic is gone with all its partitions."""
+        """Deletes a topic with all its partitions."""
         topic = self.number[str(event.topic)]
         if topic not in self.group.cluster.partitions:
-            raise event.refused(f"there is no topic {event.topic}")
+            raise event.invalid(f"there is no topic {event.topic}")
         self.group.cluster.delete(topic)
-        self.group.topic_changes(topic)
+        self.group.update_topic(topic)
 
     def partitions_added(self, event: Event) -> None:
-        """A topic gets more partitions; nobody consumes them before the leader has seen them."""
+        """Adds partitions to a topic. Nobody consumes them until the leader has seen them."""
         topic, count = self.number[str(event.topic)], int(event.partitions or 0)
         before = self.group.cluster.partitions.get(topic)
         if before is None:
-            raise event.refused(f"there is no topic {event.topic}")
+            raise event.invalid(f"there is no topic {event.topic}")
         if count < before:
-            raise event.refused(f"topic {event.topic} has {before} partitions; they cannot become {count}")
-        self.group.cluster.grow(topic, count)
-        self.group.topic_changes(topic)
+            raise event.invalid(f"topic {event.topic} has {before} partitions; they cannot become {count}")
+        self.group.cluster.set_partitions(topic, count)
+        self.group.update_topic(topic)
 
     def metadata_refresh(self, event: Event) -> None:
-        """Members look at their topics now."""
+        """Refreshes the metadata of a member, or of all members."""
         chosen = [self._running(event)] if event.member_id is not None else list(self.group.members.values())
         for member in chosen:
             if member.running:
-                self.group.looks_at_topics(member)
+                self.group.refresh_metadata(member)
 
 
 class GroupSimulation:
-    """A group and what happens to it. `end_ms`: a heartbeat after it has come to rest, or when the play was
-    broken off.
+    """A group and its events.
+
+    Attributes:
+        end_ms: end of the simulation: one heartbeat interval after the group is stable, or the time of interruption.
 
     Args:
-        stage: the beginning.
-        events: in order (`events.in_order`).
-        traced: whether to write the trace.
-        owners: whether to write down who had each partition and when.
+        initial_state: the group at the start.
+        events: sorted events (`events.in_order`).
+        traced: whether to record the trace.
+        owners: whether to record ownership intervals.
     """
 
-    def __init__(self, stage: InitialState, events: Iterable[Event], *, traced: bool, owners: bool) -> None:
-        self.stage = stage
-        of_kind: type[SimulatedGroup[Any]] = SimulatedConsumerGroup if stage.heartbeats else SimulatedClassicGroup
-        self.group = of_kind(stage, traced=traced, owners=owners)
-        self.event_handlers = EventHandlers(self.group, stage.strategies, all_static=stage.all_static)
-        self._opening()
+    def __init__(self, initial_state: InitialState, events: Iterable[Event], *, traced: bool, owners: bool) -> None:
+        self.initial_state = initial_state
+        of_kind: type[SimulatedGroup[Any]] = (
+            SimulatedConsumerGroup if initial_state.is_consumer_protocol else SimulatedClassicGroup
+        )
+        self.group = of_kind(initial_state, traced=traced, owners=owners)
+        self.event_handlers = EventHandlers(
+            self.group, initial_state.assignors, new_members_static=initial_state.new_members_static
+        )
+        self._start_members()
         listed = list(events)
         self.end_ms = 0
         self.last_event_ms = max((each.at_ms for each in listed), default=0)
-        self.event_handlers.plan(listed)
+        self.event_handlers.schedule_events(listed)
 
-    def _opening(self) -> None:
-        """The members that own something are a stable group; where nobody does, all of them start now."""
-        group, present = self.group, self.stage.members
+    def _start_members(self) -> None:
+        """Restores members that own partitions as a stable group. If nobody owns any, all members start now."""
+        group, present = self.group, self.initial_state.members
         stable = any(each.owned for each in present)
         for member in present:
             group.members[member.name] = member
-            group.cluster.want(member.topics)
+            group.cluster.subscribe(member.topics)
             if not stable:
-                group.clock.at(0, group.start, member, member.member_id)
+                group.queue.schedule(0, group.start, member, member.member_id)
         if stable:
-            group.settle(present, self.stage.generation_id)
+            group.start_stable(present, self.initial_state.generation_id)
 
     def run(self, until: int | None) -> Generator[Any, Any, None]:
-        """Let everything happen; yields what has to be assigned, and is sent the answers.
+        """Runs the simulation. Yields assignment requests, and receives the responses.
 
         Raises:
             BadEvent: an event cannot happen.
-            KafkaFails, Endless: see `cast`.
+            AssignorError, DoesNotConvergeError: see `simulated_group`.
         """
         group = self.group
-        while group.clock.step(until):
-            yield from group.serve()
+        while group.queue.run_next(until):
+            yield from group.process_due_events()
         group.close()
-        rounds = group.rounds
-        at_rest = max(self.last_event_ms, group.ledger.settled(), rounds[-1].end_ms if rounds else 0)
+        rounds = group.rebalances
+        at_rest = max(self.last_event_ms, group.ownership_log.stable_at_ms(), rounds[-1].end_ms if rounds else 0)
         self.end_ms = at_rest + group.heartbeat_interval_ms if until is None else until
-        group.ledger.close(self.end_ms)
+        group.ownership_log.close(self.end_ms)

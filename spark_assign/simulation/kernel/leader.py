@@ -1,11 +1,19 @@
-"""The leader's part of a rebalance: who gets what, for the leaders of many groups at once.
+"""Computes the leaders' assignments of many groups in one batch, with the kernels that `plan` uses.
 
-By the same kernels that `plan` uses. An assignor is a function from asks to answers; another one is another entry of
-`ASSIGNORS`:
+An assignor is a function from requests to responses. To add one, add an entry to `ASSIGNORS`:
 
     ASSIGNORS["mine"] = lambda asks: [AssignmentResponse([[] for _ in ask.members]) for ask in asks]
 
-No answer depends on the asks beside it.
+The response to a request doesn't depend on the other requests.
+
+Range and round robin assign the partitions of each topic to an ordered list of its subscribers: static members first,
+by instance ID, then the others by member ID (`AbstractPartitionAssignor.MemberInfo`). Each computes a position in that
+list:
+
+    range        p partitions over n members: p // n each, the first p % n members one more, in consecutive ranges
+    roundrobin   (start + partition) % n, where the pointer continues from topic to topic (`numeric.round_robin_offset`)
+
+For range, racks can override this (KIP-881, `groups.assignors.rack_aware_range`).
 """
 
 from __future__ import annotations
@@ -38,24 +46,24 @@ from spark_assign.tables.errors import UnknownAssignorError
 
 
 def assign_range(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
-    """Kafka's `RangeAssignor`."""
+    """Computes assignments as Kafka's `RangeAssignor`."""
     return _deal(asks, _by_range)
 
 
 def assign_roundrobin(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
-    """Kafka's `RoundRobinAssignor`."""
+    """Computes assignments as Kafka's `RoundRobinAssignor`."""
     return _deal(asks, _in_turn)
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """The lines of all asks, then those of all classes.
+    """Ordered subscriber lists, first of all requests, then of all classes.
 
     Attributes:
-        members: of all lines, one line after the other.
-        places: of each line the places of its members in the line of their ask.
-        begin, size: of each line in `members`.
-        of_topic: of each topic the number of its line.
+        members: member indexes, list by list.
+        places: positions of the members of each list in the list of their request.
+        begin, size: start and length of each list in `members`.
+        of_topic: list index of each topic.
     """
 
     members: IntArray
@@ -100,7 +108,7 @@ def _lines(table: RequestTable) -> _Lines:
 
 
 def serving_order(members: Sequence[JoinedMember]) -> list[int]:
-    """Indexes of the members in the order in which range and roundrobin serve them."""
+    """Returns the member indexes in the order in which range and roundrobin assign partitions to them."""
     static = [at for at, each in enumerate(members) if each.group_instance_id is not None]
     if not static:
         return java_order([each.member_id for each in members])
@@ -139,7 +147,8 @@ def _by_range(table: RequestTable, lines: _Lines, row: IntArray, partition: IntA
 
 
 def _by_rack(table: RequestTable, lines: _Lines, begin: int, end: int) -> dict[int, IntArray]:
-    """Of the topics of one ask (these rows) that racks decide, who gets each partition, as places in the line."""
+    """Returns the owners of the partitions of each topic that racks decide, as positions in its list, for one
+    request."""
     ask = table.asks[int(table.topic_ask[begin])]
     asked = [
         RackTopic(row, int(lines.of_topic[row]), int(table.partitions[row]), layout(ask, int(table.topic[row])))
@@ -167,7 +176,7 @@ __all__ = [
 ]
 
 Assignor = Callable[[Sequence[AssignmentRequest]], list[AssignmentResponse]]
-"""Answers asks that have at least one member each, one by one or together."""
+"""Computes responses to requests that have at least one member each."""
 
 ASSIGNORS: dict[str, Assignor] = {
     "range": assign_range,
@@ -175,17 +184,17 @@ ASSIGNORS: dict[str, Assignor] = {
     "sticky": assign_sticky,
     "cooperative-sticky": assign_cooperative_sticky,
 }
-"""By Kafka's own names."""
+"""Assignors by Kafka's names."""
 
 
 def assign(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
-    """Answer all asks, each by the assignor that it names.
+    """Computes a response to each request, with the assignor that it names.
 
     Returns:
-        an answer for each ask, in their order.
+        the responses, in the order of the requests.
 
     Raises:
-        UnknownAssignorError: an ask names an assignor that is not in `ASSIGNORS`.
+        UnknownAssignorError: a request names an assignor that isn't in `ASSIGNORS`.
     """
     answers = [AssignmentResponse([])] * len(asks)
     of_assignor: dict[str, list[int]] = {}

@@ -1,6 +1,7 @@
-"""Sticky and cooperative-sticky for many asks at once: asks as a batch of `groups.assignors.sticky`, and back.
+"""Sticky and cooperative-sticky assignments for many requests, by the batch kernel `groups.assignors.sticky`.
 
-What the two differ in is said in `groups.assignors.sticky`: whose generation a claim is of, and what is withheld.
+For the differences between the two assignors, see `groups.assignors.sticky`: which generation the owned partitions are
+of, and which partitions are withheld.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _MASK = (1 << CODE_BITS) - 1
 
 
 def assign_sticky(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
-    """Kafka's `StickyAssignor`."""
+    """Computes assignments as Kafka's `StickyAssignor`."""
     return _assign(asks, cooperative=False)
 
 
 def assign_cooperative_sticky(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
-    """Kafka's `CooperativeStickyAssignor`."""
+    """Computes assignments as Kafka's `CooperativeStickyAssignor`."""
     return _assign(asks, cooperative=True)
 
 
@@ -50,14 +51,14 @@ def _assign(asks: Sequence[AssignmentRequest], *, cooperative: bool) -> list[Ass
 
 
 def _by_id(table: RequestTable) -> IntArray:
-    """The members of the table sorted by ask and id, as the kernels number them."""
+    """Returns the member indexes sorted by request and member ID, which is the order in the kernels."""
     spans = zip(table.begin, table.begin[1:], strict=False)
     ids = [each.member_id for each in table.members]
     return np.array([begin + at for begin, end in spans for at in java_order(ids[begin:end])], np.int64)
 
 
 def _batch(table: RequestTable, by_id: IntArray, cooperative: bool) -> StickyBatch:
-    """The asks as the kernels read them."""
+    """Converts the requests to the input of the kernel."""
     size = len(table.members)
     number = np.empty(size, np.int64)
     number[by_id] = np.arange(size)
@@ -90,7 +91,7 @@ def _batch(table: RequestTable, by_id: IntArray, cooperative: bool) -> StickyBat
 
 
 def _generations(table: RequestTable, cooperative: bool) -> tuple[IntArray, IntArray]:
-    """Of each member its subscription's generation, and the one that its claims are of."""
+    """Returns the generation of each member's subscription, and the generation of its owned partitions."""
     size = len(table.members)
     generation = np.fromiter((each.generation_id for each in table.members), np.int64, size)
     told = [each.user_data_generation_id for each in table.members]
@@ -108,9 +109,9 @@ def _topic_hashes(table: RequestTable) -> IntArray:
 
 
 def _claims(table: RequestTable, number: IntArray, member_ask: IntArray) -> PartitionSlices:
-    """What members own of topics that somebody in their ask subscribes to and that have metadata.
+    """Returns the owned partitions of topics that have metadata and a subscriber in the same request.
 
-    As in Kafka, neither the member's own subscription nor the partition count is looked at.
+    As in Kafka, the member's own subscription and the partition count aren't checked.
     """
     lengths = np.fromiter((len(each.owned) for each in table.members), np.int64, len(table.members))
     owned = chain.from_iterable(each.owned for each in table.members)
@@ -128,9 +129,9 @@ def _claims(table: RequestTable, number: IntArray, member_ask: IntArray) -> Part
 
 
 def _racks(table: RequestTable) -> tuple[IntArray, list[frozenset[int]], dict[int, IntArray]]:
-    """Of each member its rack, the sets of racks, and of each topic the set of each partition, where racks matter.
+    """Returns the rack of each member, the rack sets, and the rack set of each partition by topic, if racks matter.
 
-    Racks are numbered anew in each ask, so that asks with as many racks share their sets.
+    Racks are numbered per request, so that requests with the same number of racks share their sets.
     """
     rack = np.full(len(table.members), -1, np.int64)
     sets: dict[frozenset[int], int] = {frozenset(): 0}

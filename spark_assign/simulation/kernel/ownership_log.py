@@ -1,8 +1,8 @@
-"""Who has each partition at each moment, and how long nobody consumes it.
+"""Records the owner and state of each partition over time, and for how long nobody consumes it.
 
-A partition always is in one state: `consumed`, `revoking` (its owner is about to give it up), `restoring` (its new
-owner is not ready yet), `down` (its owner is, and nobody else may have it yet) or `unowned`. All but the first are a
-pause.
+At any time, a partition is in one state: `consumed`, `revoking` (its owner is about to give it up), `restoring` (its
+new owner isn't ready yet), `down` (its owner's process is down, and no other member may own it yet), or `unowned`.
+Every state except `consumed` is a pause.
 """
 
 from __future__ import annotations
@@ -17,13 +17,23 @@ from spark_assign.simulation.kernel.member import SimulatedMember
 CONSUMED, BEING_REVOKED, RESTORING, DOWN, UNOWNED = "consumed", "revoking", "restoring", "down", "unowned"
 
 Interval = tuple[int, int, int, str, str | None]
-"""Partition code, from, to, state, owner's member id."""
+"""Partition key, start, end (milliseconds), state, and the member ID of the owner."""
 
 
 @dataclass(slots=True)
 class Partition:
-    """One partition. `owner_id`: its owner's member id at that time; `ready`: when it is restored; `paused_from`: null
-    while it is consumed; `last`: who consumed it last (`SimulatedMember.identity`)."""
+    """One partition.
+
+    Attributes:
+        code: the partition key (`assignment_request.code`).
+        exists_from: creation time, in milliseconds.
+        state, since: the current state, and the start of the open interval.
+        owner, owner_id: the owner, and its member ID when the interval started.
+        last_owner: identity of the last consumer (`SimulatedMember.identity`).
+        restored_at_ms: time at which a restoring owner is ready.
+        paused_from: start of the current pause. None while the partition is consumed.
+        pauses, paused_ms, longest_pause_ms: number, total duration, and maximum duration of the pauses that ended.
+    """
 
     code: int
     exists_from: int
@@ -31,109 +41,117 @@ class Partition:
     since: int
     owner: SimulatedMember | None = None
     owner_id: str | None = None
-    last: str | None = None
-    ready: int = 0
+    last_owner: str | None = None
+    restored_at_ms: int = 0
     paused_from: int | None = None
     pauses: int = 0
-    not_consumed: int = 0
-    longest: int = 0
+    paused_ms: int = 0
+    longest_pause_ms: int = 0
 
 
 class OwnershipLog:
-    """All partitions of a group. Times of calls never go back.
+    """All partitions of a group. Times of successive calls never decrease.
+
+    Attributes:
+        existing: partitions that exist, by key.
+        closed: deleted partitions, and after `close` all partitions, each with its end time.
+        changed: time of the last change.
 
     Args:
-        restore_ms: what a new owner needs before it consumes a partition; `differing` has it for some, by code.
-        intervals: where to write down who had each partition; null: nowhere.
+        restore_ms: time that a new owner needs before it consumes a partition.
+        restore_ms_by_partition: exceptions, by partition key.
+        intervals: list that receives the ownership intervals. None: intervals aren't recorded.
     """
 
-    def __init__(self, restore_ms: int, differing: Mapping[int, int], intervals: list[Interval] | None) -> None:
-        self.restore_ms, self.differing = restore_ms, differing
+    def __init__(
+        self, restore_ms: int, restore_ms_by_partition: Mapping[int, int], intervals: list[Interval] | None
+    ) -> None:
+        self.restore_ms, self.restore_ms_by_partition = restore_ms, restore_ms_by_partition
         self.intervals = intervals
         self.changed = 0
-        self.there: dict[int, Partition] = {}
-        self.gone: list[tuple[Partition, int]] = []
+        self.existing: dict[int, Partition] = {}
+        self.closed: list[tuple[Partition, int]] = []
 
     def create(self, keys: Iterable[int], at: int) -> None:
-        """Partitions begin to exist, without an owner."""
+        """Adds partitions without an owner."""
         for key in keys:
-            self.there[key] = Partition(key, at, UNOWNED, at, paused_from=at)
+            self.existing[key] = Partition(key, at, UNOWNED, at, paused_from=at)
 
     def delete(self, keys: Iterable[int], at: int) -> None:
-        """Partitions cease to exist; their pauses end with them."""
+        """Deletes partitions, which ends their pauses."""
         for key in keys:
-            partition = self.there.pop(key)
-            self._turn(partition, UNOWNED, None, at)
+            partition = self.existing.pop(key)
+            self._change_state(partition, UNOWNED, None, at)
             self._resume(partition, at)
-            self.gone.append((partition, at))
+            self.closed.append((partition, at))
 
-    def give(self, keys: Iterable[int], owner: SimulatedMember, at: int) -> int:
-        """A member gets partitions; those that it had last it consumes at once, the others when they are restored.
+    def assign(self, keys: Iterable[int], owner: SimulatedMember, at: int) -> int:
+        """Assigns partitions to a member, which resumes its own ones immediately and the others after the restore time.
 
         Returns:
-            how many moved to it from another member.
+            the number of partitions that moved from another member.
         """
         moved = 0
         identity = owner.identity
         for key in keys:
-            partition = self.there.get(key)
+            partition = self.existing.get(key)
             if partition is None:
                 continue
-            last = partition.last
+            last = partition.last_owner
             moved += last is not None and last != identity
-            restore = 0 if last in (identity, None) else self.differing.get(key, self.restore_ms)
+            restore = 0 if last in (identity, None) else self.restore_ms_by_partition.get(key, self.restore_ms)
             if restore:
-                self._turn(partition, RESTORING, owner, at)
-                partition.ready = at + restore
+                self._change_state(partition, RESTORING, owner, at)
+                partition.restored_at_ms = at + restore
             else:
-                self._turn(partition, CONSUMED, owner, at)
+                self._change_state(partition, CONSUMED, owner, at)
                 self._resume(partition, at)
-            partition.last = identity
+            partition.last_owner = identity
         return moved
 
     def pause(self, keys: Iterable[int], owner: SimulatedMember, state: str, at: int) -> int:
-        """The owner stops consuming (`revoking`, `down`) or has the partitions no longer (`unowned`).
+        """Stops consumption by the owner (`revoking`, `down`) or ends its ownership (`unowned`).
 
-        Partitions that the member does not own are passed over: somebody may have taken them from it already.
+        Partitions that the member doesn't own are ignored, because another member may own them already.
 
         Returns:
-            how many it owned.
+            the number of partitions that the member owned.
         """
         stopped = 0
         for key in keys:
-            partition = self.there.get(key)
+            partition = self.existing.get(key)
             if partition is not None and partition.owner is owner:
                 stopped += 1
-                self._turn(partition, state, None if state == UNOWNED else owner, at)
+                self._change_state(partition, state, None if state == UNOWNED else owner, at)
         return stopped
 
     def close(self, at: int) -> None:
-        """The play is over: open intervals and pauses end."""
-        for partition in self.there.values():
-            self._turn(partition, partition.state, partition.owner, at)
+        """Ends all open intervals and pauses at the end of the simulation."""
+        for partition in self.existing.values():
+            self._change_state(partition, partition.state, partition.owner, at)
             self._resume(partition, at)
-            self.gone.append((partition, at))
-        self.gone.sort(key=lambda each: (each[0].code, each[0].exists_from))
+            self.closed.append((partition, at))
+        self.closed.sort(key=lambda each: (each[0].code, each[0].exists_from))
 
-    def settled(self) -> int:
-        """When the last change has happened, and the last partition that is being restored will be ready."""
-        ready = max((each.ready for each in self.there.values() if each.state == RESTORING), default=0)
+    def stable_at_ms(self) -> int:
+        """Returns the time after which no state changes: the last change, or the end of the last restore."""
+        ready = max((each.restored_at_ms for each in self.existing.values() if each.state == RESTORING), default=0)
         return max(ready, self.changed)
 
-    def _turn(self, partition: Partition, state: str, owner: SimulatedMember | None, at: int) -> None:
-        """Into another state; a partition that was ready in the meantime has been consumed since."""
-        if partition.state == RESTORING and partition.ready <= at:
-            self._note(partition, partition.ready)
-            self._resume(partition, partition.ready)
+    def _change_state(self, partition: Partition, state: str, owner: SimulatedMember | None, at: int) -> None:
+        """Changes the state of a partition. If its restore ended earlier, it counts as consumed from then on."""
+        if partition.state == RESTORING and partition.restored_at_ms <= at:
+            self._record_interval(partition, partition.restored_at_ms)
+            self._resume(partition, partition.restored_at_ms)
             partition.state = CONSUMED
-        self._note(partition, at)
+        self._record_interval(partition, at)
         self.changed = at
         if partition.paused_from is None and state != CONSUMED:
             partition.paused_from = at
         partition.state = state
         partition.owner, partition.owner_id = owner, None if owner is None else owner.member_id
 
-    def _note(self, partition: Partition, at: int) -> None:
+    def _record_interval(self, partition: Partition, at: int) -> None:
         if self.intervals is not None and at > partition.since:
             self.intervals.append((partition.code, partition.since, at, partition.state, partition.owner_id))
         partition.since = at
@@ -145,60 +163,60 @@ class OwnershipLog:
         partition.paused_from = None
         if pause:
             partition.pauses += 1
-            partition.not_consumed += pause
-            partition.longest = max(partition.longest, pause)
+            partition.paused_ms += pause
+            partition.longest_pause_ms = max(partition.longest_pause_ms, pause)
 
 
 def merged(intervals: Iterable[Interval]) -> Iterator[Interval]:
-    """Intervals in order, neighbours of one state and owner as one."""
-    last: Interval | None = None
+    """Sorts intervals, and merges adjacent intervals that have the same state and owner."""
+    previous: Interval | None = None
     for each in sorted(intervals, key=lambda interval: interval[:2]):
-        if last is not None and last[0] == each[0] and last[2] == each[1] and last[3:] == each[3:]:
-            last = (*last[:2], each[2], *last[3:])
+        if previous is not None and previous[0] == each[0] and previous[2] == each[1] and previous[3:] == each[3:]:
+            previous = (*previous[:2], each[2], *previous[3:])
             continue
-        if last is not None:
-            yield last
-        last = each
-    if last is not None:
-        yield last
+        if previous is not None:
+            yield previous
+        previous = each
+    if previous is not None:
+        yield previous
 
 
 class SimulatedTopics:
-    """Topics by index, with their partition counts.
+    """Topics that exist, by index, with their partition counts, whether or not a client knows them yet.
 
     Attributes:
-        partitions: of every topic that there is.
-        wanted: topics that some member has asked for; nobody misses the others.
+        partitions: partition count of each existing topic.
+        subscribed: topics that any member has subscribed to. Pauses of other topics don't count.
     """
 
-    def __init__(self, partitions: dict[int, int], ledger: OwnershipLog, clock: EventQueue) -> None:
+    def __init__(self, partitions: dict[int, int], ownership_log: OwnershipLog, queue: EventQueue) -> None:
         self.partitions = partitions
-        self.wanted: set[int] = set()
-        self._ledger, self._clock = ledger, clock
+        self.subscribed: set[int] = set()
+        self._ledger, self._clock = ownership_log, queue
 
-    def look(self, topics: Iterable[int]) -> dict[int, int]:
-        """What a client sees that looks at these topics now."""
+    def visible_partitions(self, topics: Iterable[int]) -> dict[int, int]:
+        """Returns the partition counts that a client gets if it fetches the metadata of these topics now."""
         return {topic: self.partitions[topic] for topic in topics if topic in self.partitions}
 
-    def want(self, topics: Iterable[int]) -> None:
-        """From now on it matters whether these topics are consumed."""
+    def subscribe(self, topics: Iterable[int]) -> None:
+        """Marks topics as subscribed. From now on, their pauses count."""
         for topic in topics:
-            if topic not in self.wanted:
-                self.wanted.add(topic)
-                self._appear(topic, 0, self.partitions.get(topic, 0))
+            if topic not in self.subscribed:
+                self.subscribed.add(topic)
+                self._create_partitions(topic, 0, self.partitions.get(topic, 0))
 
-    def grow(self, topic: int, count: int) -> None:
-        """The topic has so many partitions now."""
+    def set_partitions(self, topic: int, count: int) -> None:
+        """Creates a topic, or increases its partition count."""
         before = self.partitions.get(topic, 0)
         self.partitions[topic] = count
-        self._appear(topic, before, count)
+        self._create_partitions(topic, before, count)
 
     def delete(self, topic: int) -> None:
-        """The topic is gone with all its partitions."""
+        """Deletes a topic and all its partitions."""
         count = self.partitions.pop(topic)
-        if topic in self.wanted:
+        if topic in self.subscribed:
             self._ledger.delete((code(topic, number) for number in range(count)), self._clock.now)
 
-    def _appear(self, topic: int, first: int, end: int) -> None:
-        if topic in self.wanted:
+    def _create_partitions(self, topic: int, first: int, end: int) -> None:
+        if topic in self.subscribed:
             self._ledger.create((code(topic, number) for number in range(first, end)), self._clock.now)

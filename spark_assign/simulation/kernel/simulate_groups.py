@@ -1,7 +1,7 @@
-"""Many groups played side by side, and what came of it as rows.
+"""Simulates many groups in lockstep, and converts the results to rows.
 
-The groups of a task are played in step: each until a leader has to find an assignment; then all assignments that are
-asked for are found at once (`leader.assign`), which is what makes small groups cheap.
+The groups of a Spark task run in lockstep: each runs until a leader or coordinator needs an assignment. Then all
+requests are solved in one batch (`leader.assign`), which makes small groups cheap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spark_assign.simulation.kernel.target_assignment import TargetRequest, Targ
 from spark_assign.simulation.kernel.target_assignment_builder import assign_targets
 
 SIDE_BY_SIDE = 200
-"""So many groups are played at once; it bounds what a worker holds."""
+"""Number of groups that run at once, which bounds the memory of a worker."""
 
 ROWS_PER_TABLE = 10_000
 
@@ -36,61 +36,68 @@ Asked = AssignmentRequest | TargetRequest | None
 
 
 class InitialStateSource(Protocol):
-    """What knows how a group begins, and what is to happen to it: `simulation_input.Scene`."""
+    """Provides the initial state and the events of a group, as `simulation_input.SimulationInput` does."""
 
-    def stage(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]: ...
+    def initial_state(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]: ...
 
 
 @dataclass(slots=True)
 class SimulationRun:
-    """A group with one protocol. `ask`: what its leader has to find; `fault`: why it cannot be played."""
+    """The simulation of a group with one protocol.
+
+    Attributes:
+        simulation: the simulation. None before it starts.
+        running: the generator that runs it.
+        request: the assignment request that it waits for. None: it has ended.
+        fault: code and text if the group cannot be simulated.
+    """
 
     key: Key
     protocol: str
-    play: GroupSimulation | None = None
-    going: Generator[Any, Any, None] | None = None
-    ask: Asked = None
+    simulation: GroupSimulation | None = None
+    running: Generator[Any, Any, None] | None = None
+    request: Asked = None
     fault: tuple[str, str] | None = None
 
-    def begin(self, scene: InitialStateSource, defaults: Timing, until: int | None, writes: Collection[str]) -> None:
-        """On to the first assignment."""
+    def begin(self, source: InitialStateSource, defaults: Timing, until: int | None, writes: Collection[str]) -> None:
+        """Starts the simulation and runs it to its first assignment request."""
         with _Faults(self):
-            stage, events = scene.stage(self.protocol, defaults)
-            _check(stage)
-            self.play = GroupSimulation(stage, events, traced=TRACE in writes, owners=OWNERSHIP in writes)
-            self.going = self.play.run(until)
-            self.ask = next(self.going, None)
+            initial_state, events = source.initial_state(self.protocol, defaults)
+            _check(initial_state)
+            self.simulation = GroupSimulation(initial_state, events, traced=TRACE in writes, owners=OWNERSHIP in writes)
+            self.running = self.simulation.run(until)
+            self.request = next(self.running, None)
 
-    def go_on(self, answer: AssignmentResponse | TargetResponse) -> None:
-        """On to the next assignment."""
-        assert self.going is not None
-        self.ask = None
+    def resume(self, answer: AssignmentResponse | TargetResponse) -> None:
+        """Resumes the simulation with an assignment and runs it to its next assignment request."""
+        assert self.running is not None
+        self.request = None
         with _Faults(self):
             try:
-                self.ask = self.going.send(answer)
+                self.request = self.running.send(answer)
             except StopIteration:
-                self.ask = None
+                self.request = None
 
 
 def play_facts(
     facts: pa.Table, protocols: Sequence[str], defaults: Timing, until: int | None, write: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Play every group of a table of facts (`simulation_input`) with each protocol.
+    """Simulates every group of a table of facts (`simulation_input`) with each protocol.
 
     Args:
-        facts: of whole groups.
-        protocols: of `simulation_input.PROTOCOLS`.
-        defaults: what groups are set to where the facts say nothing.
-        until: when to break off, in milliseconds; null: when a group is at rest.
-        write: what to write of each play: `played` (rounds and availability), `trace`, `partitions` or `ownership`.
-        schema: of the rows.
+        facts: facts of complete groups.
+        protocols: names from `simulation_input.PROTOCOLS`.
+        defaults: configuration of groups for which the facts contain none.
+        until: time of interruption, in milliseconds. None: run until the group is stable.
+        write: the table to return: `played` (rebalances and availability), `trace`, `partitions`, or `ownership`.
+        schema: the schema of the rows.
 
     Yields:
-        rows. A group that cannot be played has one in `played`, with a code and a text, and none elsewhere.
+        rows. A group that cannot be simulated has a row with code and text in `played`, and no rows elsewhere.
     """
     rows: Rows = []
-    for show in in_step(_shows(scenes(facts), protocols, defaults, until, (write,))):
-        rows += _rows(show, write)
+    for run in in_step(_runs(scenes(facts), protocols, defaults, until, (write,))):
+        rows += _rows(run, write)
         if len(rows) >= ROWS_PER_TABLE:
             yield pa.Table.from_pylist(rows, schema=schema)
             rows = []
@@ -99,60 +106,60 @@ def play_facts(
 
 
 def play_whole(facts: pa.Table, protocols: Sequence[str], defaults: Timing, writes: Collection[str]) -> dict[str, Rows]:
-    """Play a few small groups once and write several things of each play: all rows are held at once.
+    """Simulates a few small groups once, and returns several tables. All rows are held in memory.
 
     Args:
-        facts, protocols, defaults: as `play_facts` has them.
-        writes: of `played`, `trace`, `partitions` and `ownership`.
+        facts, protocols, defaults: see `play_facts`.
+        writes: any of `played`, `trace`, `partitions`, and `ownership`.
 
     Returns:
-        the rows of each, as `play_facts` has them; columns that are left out are null.
+        the rows of each table, as in `play_facts`. Missing columns are null.
     """
     found: dict[str, Rows] = {write: [] for write in writes}
-    for show in in_step(_shows(scenes(facts), protocols, defaults, None, writes)):
+    for run in in_step(_runs(scenes(facts), protocols, defaults, None, writes)):
         for write, rows in found.items():
-            rows += _rows(show, write)
+            rows += _rows(run, write)
     return found
 
 
-def in_step(shows: Iterator[SimulationRun]) -> Iterator[SimulationRun]:
-    """Play them, so many at once; each comes out when it is over."""
-    going: list[SimulationRun] = []
-    while going or (going := list(islice(shows, SIDE_BY_SIDE))):
-        asking = [show for show in going if show.ask is not None]
-        yield from (show for show in going if show.ask is None)
-        for show, answer in zip(asking, answers([show.ask for show in asking]), strict=True):
-            show.go_on(answer)
-        going = asking + list(islice(shows, SIDE_BY_SIDE - len(asking)))
+def in_step(runs: Iterator[SimulationRun]) -> Iterator[SimulationRun]:
+    """Runs simulations in lockstep, a bounded number at once. Yields each when it has ended."""
+    running: list[SimulationRun] = []
+    while running or (running := list(islice(runs, SIDE_BY_SIDE))):
+        waiting = [run for run in running if run.request is not None]
+        yield from (run for run in running if run.request is None)
+        for run, answer in zip(waiting, answers([run.request for run in waiting]), strict=True):
+            run.resume(answer)
+        running = waiting + list(islice(runs, SIDE_BY_SIDE - len(waiting)))
 
 
-def answers(asks: Sequence[Asked]) -> list[Any]:
-    """The leaders' asks at once, and the brokers' at once."""
-    of_leaders = [ask for ask in asks if isinstance(ask, AssignmentRequest)]
-    of_brokers = [ask for ask in asks if isinstance(ask, TargetRequest)]
+def answers(requests: Sequence[Asked]) -> list[Any]:
+    """Solves all requests in two batches: those of leaders, and those of coordinators."""
+    of_leaders = [request for request in requests if isinstance(request, AssignmentRequest)]
+    of_brokers = [request for request in requests if isinstance(request, TargetRequest)]
     led, aimed = iter(assign(of_leaders)), iter(assign_targets(of_brokers))
-    return [next(led if isinstance(ask, AssignmentRequest) else aimed) for ask in asks]
+    return [next(led if isinstance(request, AssignmentRequest) else aimed) for request in requests]
 
 
-def _shows(
+def _runs(
     groups: Iterable[tuple[Key, SimulationInput]],
     protocols: Sequence[str],
     defaults: Timing,
     until: int | None,
     writes: Collection[str],
 ) -> Iterator[SimulationRun]:
-    for key, scene in groups:
+    for key, source in groups:
         for protocol in protocols:
-            show = SimulationRun(key, protocol)
-            show.begin(scene, defaults, until, writes)
-            yield show
+            run = SimulationRun(key, protocol)
+            run.begin(source, defaults, until, writes)
+            yield run
 
 
 class _Faults:
-    """Whatever is wrong with a group becomes its fault: one bad group never sinks the others."""
+    """Converts errors of one group to its fault, so that the other groups continue."""
 
-    def __init__(self, show: SimulationRun) -> None:
-        self.show = show
+    def __init__(self, run: SimulationRun) -> None:
+        self.run = run
 
     def __enter__(self) -> None:
         return None
@@ -161,8 +168,8 @@ class _Faults:
         code = next((code for fault, code in _CODES.items() if isinstance(error, fault)), None)
         if code is None:
             return False
-        self.show.fault = (error.code if isinstance(error, InvalidGroupError) else code, str(error))
-        self.show.ask = None
+        self.run.fault = (error.code if isinstance(error, InvalidGroupError) else code, str(error))
+        self.run.request = None
         return True
 
 
@@ -174,13 +181,14 @@ _CODES: dict[type[Exception], str] = {
     IllegalArgument: "kafka-refuses",
     IllegalState: "kafka-refuses",
 }
-"""What `rejected` calls it. Kafka's group refuses members that have no assignor in common, or one instance id."""
+"""Code of each error in `rejected`. Kafka's group rejects members without a common assignor, or with one instance
+ID."""
 
 
-def _check(stage: InitialState) -> None:
-    if stage.heartbeats:
+def _check(initial_state: InitialState) -> None:
+    if initial_state.is_consumer_protocol:
         return
-    for names in {stage.strategies, *(member.strategies for member in stage.members)}:
+    for names in {initial_state.assignors, *(member.assignors for member in initial_state.members)}:
         if unknown := sorted(set(names) - ASSIGNORS.keys()):
             known = ", ".join(ASSIGNORS)
             raise InvalidGroupError(
@@ -191,18 +199,18 @@ def _check(stage: InitialState) -> None:
 # --- what came of it ------------------------------------------------------------------------------------------
 
 
-def _rows(show: SimulationRun, write: str) -> Rows:
-    key = {"cluster": show.key[0], "group_id": show.key[1], "protocol": show.protocol}
-    if show.fault is not None:
-        code, detail = show.fault
+def _rows(run: SimulationRun, write: str) -> Rows:
+    key = {"cluster": run.key[0], "group_id": run.key[1], "protocol": run.protocol}
+    if run.fault is not None:
+        code, detail = run.fault
         return [key | {"code": code, "detail": detail}] if write == PLAYED else []
-    assert show.play is not None
+    assert run.simulation is not None
     if write == PLAYED:
-        return [key | {"rounds": _rounds(show.play), "availability": _availability(show.play)}]
-    return [key | row for row in _WRITERS[write](show.play)]
+        return [key | {"rounds": _rounds(run.simulation), "availability": _availability(run.simulation)}]
+    return [key | row for row in _WRITERS[write](run.simulation)]
 
 
-def _rounds(play: GroupSimulation) -> Rows:
+def _rounds(simulation: GroupSimulation) -> Rows:
     return [
         {
             "generation_id": each.generation_id,
@@ -219,29 +227,31 @@ def _rounds(play: GroupSimulation) -> Rows:
             "assigned": each.assigned,
             "moved": each.moved,
         }
-        for each in play.group.rounds
+        for each in simulation.group.rebalances
     ]
 
 
-def _availability(play: GroupSimulation) -> dict[str, Any]:
-    gone = play.group.ledger.gone
-    longest = max((each for each, _ in gone), key=lambda each: (each.longest, -each.code), default=None)
-    paused = longest is not None and longest.longest > 0
+def _availability(simulation: GroupSimulation) -> dict[str, Any]:
+    gone = simulation.group.ownership_log.closed
+    longest = max((each for each, _ in gone), key=lambda each: (each.longest_pause_ms, -each.code), default=None)
+    paused = longest is not None and longest.longest_pause_ms > 0
     return {
         "begin_ms": 0,
-        "end_ms": play.end_ms,
+        "end_ms": simulation.end_ms,
         "partitions": len(gone),
         "partition_ms": sum(end - each.exists_from for each, end in gone),
-        "partition_ms_not_consumed": sum(each.not_consumed for each, _ in gone),
-        "longest_pause_ms": longest.longest if longest is not None else 0,
-        "longest_pause_topic": play.stage.topics.names[longest.code >> 32] if longest is not None and paused else None,
+        "partition_ms_not_consumed": sum(each.paused_ms for each, _ in gone),
+        "longest_pause_ms": longest.longest_pause_ms if longest is not None else 0,
+        "longest_pause_topic": simulation.initial_state.topics.names[longest.code >> 32]
+        if longest is not None and paused
+        else None,
         "longest_pause_partition": longest.code & 0xFFFFFFFF if longest is not None and paused else None,
-        "rebalances": len(play.group.rounds),
-        "members_restarted": play.event_handlers.restarted,
+        "rebalances": len(simulation.group.rebalances),
+        "members_restarted": simulation.event_handlers.restarted,
     }
 
 
-def _trace(play: GroupSimulation) -> Rows:
+def _trace(simulation: GroupSimulation) -> Rows:
     return [
         {
             "seq": seq,
@@ -252,27 +262,27 @@ def _trace(play: GroupSimulation) -> Rows:
             "to": line.to,
             "detail": line.detail,
         }
-        for seq, line in enumerate(play.group.trace or ())
+        for seq, line in enumerate(simulation.group.trace or ())
     ]
 
 
-def _partitions(play: GroupSimulation) -> Rows:
-    names = play.stage.topics.names
+def _partitions(simulation: GroupSimulation) -> Rows:
+    names = simulation.initial_state.topics.names
     return [
         {
             "topic": names[each.code >> 32],
             "partition": each.code & 0xFFFFFFFF,
             "exists_ms": end - each.exists_from,
-            "not_consumed_ms": each.not_consumed,
+            "not_consumed_ms": each.paused_ms,
             "pauses": each.pauses,
-            "longest_pause_ms": each.longest,
+            "longest_pause_ms": each.longest_pause_ms,
         }
-        for each, end in play.group.ledger.gone
+        for each, end in simulation.group.ownership_log.closed
     ]
 
 
-def _ownership(play: GroupSimulation) -> Rows:
-    names = play.stage.topics.names
+def _ownership(simulation: GroupSimulation) -> Rows:
+    names = simulation.initial_state.topics.names
     return [
         {
             "topic": names[code >> 32],
@@ -282,7 +292,7 @@ def _ownership(play: GroupSimulation) -> Rows:
             "state": state,
             "member_id": owner,
         }
-        for code, begin, end, state, owner in merged(play.group.ledger.intervals or ())
+        for code, begin, end, state, owner in merged(simulation.group.ownership_log.intervals or ())
     ]
 
 

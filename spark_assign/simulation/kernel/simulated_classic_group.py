@@ -1,4 +1,4 @@
-"""A classic group on stage: its beginning, its leaders' decisions, and what happens to its members."""
+"""The interface of the simulation for a classic group: start state, leader assignments, and member events."""
 
 from __future__ import annotations
 
@@ -6,61 +6,61 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember
-from spark_assign.simulation.kernel.classic_consumers import CHANGED, Consumers
+from spark_assign.simulation.kernel.classic_consumers import CHANGED, ClassicConsumers
 from spark_assign.simulation.kernel.coordinator import UNKNOWN_MEMBER
 from spark_assign.simulation.kernel.member import CLOSING, REVOKING, STABLE, ClassicMember
 from spark_assign.simulation.kernel.ownership_log import DOWN
 from spark_assign.simulation.kernel.simulated_group import COORDINATOR, AssignorError, RebalanceRow
 
 
-class SimulatedClassicGroup(Consumers):
-    """The members of a classic group, as a play has them."""
+class SimulatedClassicGroup(ClassicConsumers):
+    """A simulated group of the classic protocol."""
 
     # --- the play ---------------------------------------------------------------------------------------------
 
     @property
-    def rounds(self) -> list[RebalanceRow]:
+    def rebalances(self) -> list[RebalanceRow]:
         """See `SimulatedGroup`."""
-        return self.coordinator.rounds
+        return self.coordinator.rebalances
 
-    def settle(self, members: Sequence[ClassicMember], generation_id: int) -> None:
+    def start_stable(self, members: Sequence[ClassicMember], generation_id: int) -> None:
         """See `SimulatedGroup`."""
         coordinator = self.coordinator
         coordinator.restore(
-            [(self._settled(each, generation_id), each.strategies, each.owned) for each in members], generation_id
+            [(self._stable_member(each, generation_id), each.assignors, each.owned) for each in members], generation_id
         )
         used = str(coordinator.group.protocol_name)
         for member in members:
-            self.ledger.give(member.owned, member, 0)
+            self.ownership_log.assign(member.owned, member, 0)
             member.remembered_generation[used] = generation_id
             if used == "sticky":
                 member.remembered = member.owned
         leader = self.by_id[str(coordinator.group.leader_id)]
-        leader.snapshot = self.leaders_view(leader)
+        leader.snapshot = self.leader_metadata(leader)
 
-    def _settled(self, member: ClassicMember, generation_id: int) -> JoinedMember:
-        self.knows(member)
-        member.state, member.lives, member.ids = STABLE, 1, 1
+    def _stable_member(self, member: ClassicMember, generation_id: int) -> JoinedMember:
+        self.register_id(member)
+        member.state, member.incarnations, member.num_ids = STABLE, 1, 1
         member.generation_id = generation_id
-        member.metadata = self.cluster.look(member.topics)
+        member.metadata = self.cluster.visible_partitions(member.topics)
         return self.subscription(member)
 
-    def serve(self) -> Generator[AssignmentRequest, AssignmentResponse, None]:
+    def process_due_events(self) -> Generator[AssignmentRequest, AssignmentResponse, None]:
         """See `SimulatedGroup`."""
         while self.leading is not None:
             leader, self.leading = self.leading, None
-            self.comes_to_rest()
-            ask = self._ask(leader)
+            self.check_convergence()
+            ask = self._build_request(leader)
             answer = yield ask
             if answer.error is not None:
                 raise AssignorError(f"{ask.assignor}: {answer.error}")
-            self.decided(leader, ask, answer)
+            self.send_assignment(leader, ask, answer)
 
-    def _ask(self, leader: ClassicMember) -> AssignmentRequest:
-        """What the leader has to decide."""
+    def _build_request(self, leader: ClassicMember) -> AssignmentRequest:
+        """Builds the assignment request of the leader."""
         group, metadata = self.coordinator.group, self.coordinator.metadata
         members = [metadata[each.member_id] for each in group.all_members()]
-        leader.snapshot = self.leaders_view(leader)
+        leader.snapshot = self.leader_metadata(leader)
         assignor = str(group.protocol_name)
         if assignor == "sticky":
             members = [_with_user_data(each, self.user_data[each.member_id]) for each in members]
@@ -72,80 +72,81 @@ class SimulatedClassicGroup(Consumers):
 
     # --- what happens to members ------------------------------------------------------------------------------
 
-    def comes(
-        self, name: str, group_instance_id: str | None, topics: frozenset[int], strategies: tuple[str, ...]
+    def add_member(
+        self, name: str, group_instance_id: str | None, topics: frozenset[int], assignors: tuple[str, ...]
     ) -> ClassicMember:
         """See `SimulatedGroup`."""
-        return ClassicMember(name, group_instance_id, None, topics, strategies)
+        return ClassicMember(name, group_instance_id, None, topics, assignors)
 
-    def leaves(self, member: ClassicMember, owned: Sequence[int], why: str) -> None:
+    def remove_member(self, member: ClassicMember, owned: Sequence[int], reason: str) -> None:
         """See `SimulatedGroup`."""
         member_id = str(member.member_id)
-        member.silent_since = self._last_beat(member)
-        revoked = self.has_given_up(member, owned)
-        self.say(member_id, "LeaveGroup", COORDINATOR, why)
-        self.coordinator.leave(member_id, why)
-        self.coordinator.round.revoked += revoked
+        member.silent_since = self._last_heartbeat(member)
+        revoked = self.finish_revocation(member, owned)
+        self.trace_message(member_id, "LeaveGroup", COORDINATOR, reason)
+        self.coordinator.leave(member_id, reason)
+        self.coordinator.rebalance.revoked += revoked
 
-    def away(self, member: ClassicMember, owned: Sequence[int]) -> None:
-        """See `SimulatedGroup`. It does not say LeaveGroup (KIP-345)."""
-        member.silent_since = self._last_beat(member)
+    def close_static_member(self, member: ClassicMember, owned: Sequence[int]) -> None:
+        """See `SimulatedGroup`. The member sends no LeaveGroup (KIP-345)."""
+        member.silent_since = self._last_heartbeat(member)
         if owned:
-            self.tell(member, "revoked", owned)
-        self.ledger.pause(owned, member, DOWN, self.clock.now)
+            self.trace_callback(member, "revoked", owned)
+        self.ownership_log.pause(owned, member, DOWN, self.queue.now)
         self.coordinator.watch(str(member.member_id))
 
-    def falls_silent(self, member: ClassicMember, state: str) -> None:
-        """See `SimulatedGroup`. The coordinator watches who waits for an answer once it has given it."""
+    def stop_heartbeats(self, member: ClassicMember, state: str) -> None:
+        """See `SimulatedGroup`. If the member waits for a response, its session starts after the response."""
         member.epoch += 1
         member.state = state
-        member.silent_since = self._last_beat(member)
+        member.silent_since = self._last_heartbeat(member)
         self.coordinator.watch(str(member.member_id))
 
-    def _last_beat(self, member: ClassicMember) -> int:
-        return member.last_beat(self.clock.now, self.heartbeat_interval_ms)
+    def _last_heartbeat(self, member: ClassicMember) -> int:
+        return member.last_heartbeat(self.queue.now, self.heartbeat_interval_ms)
 
     def poll_timeout(self, member: ClassicMember) -> None:
-        """See `SimulatedGroup`. The heartbeat thread leaves; a static member's only falls silent
+        """See `SimulatedGroup`. The heartbeat thread sends LeaveGroup; of a static member, it only stops
         (`maybeLeaveGroup`)."""
         member_id = str(member.member_id)
-        self.clock.at(member.busy_until, self._polls_again, member, member.lives)
+        self.queue.schedule(member.busy_until, self._polls_again, member, member.incarnations)
         if member.group_instance_id is not None:
-            self.say(member_id, "poll-timeout", None, "it sends no heartbeats any more")
-            self.falls_silent(member, CLOSING)
+            self.trace_message(member_id, "poll-timeout", None, "it sends no heartbeats any more")
+            self.stop_heartbeats(member, CLOSING)
             return
-        why = f"member {member_id} did not poll for {self.timing.max_poll_interval_ms} ms"
+        reason = f"member {member_id} did not poll for {self.timing.max_poll_interval_ms} ms"
         member.epoch += 1
         member.state = REVOKING
-        self.say(member_id, "LeaveGroup", COORDINATOR, why)
-        self.coordinator.leave(member_id, why)
+        self.trace_message(member_id, "LeaveGroup", COORDINATOR, reason)
+        self.coordinator.leave(member_id, reason)
 
-    def _polls_again(self, member: ClassicMember, lives: int) -> None:
-        if member.lives != lives or member.state not in (CLOSING, REVOKING):
+    def _polls_again(self, member: ClassicMember, incarnation: int) -> None:
+        if member.incarnations != incarnation or member.state not in (CLOSING, REVOKING):
             return
         member.silent_since = None
         self.rejoin(member, UNKNOWN_MEMBER)  # whether it has said so or not, it takes itself to be out
 
-    def subscribes(self, member: ClassicMember) -> None:
-        """See `SimulatedGroup`. It joins again for them; if it is joining, once it has its share."""
-        member.metadata = self.cluster.look(member.topics) | member.metadata
-        if member.state == STABLE and member.topics != member.told:
+    def change_subscription(self, member: ClassicMember) -> None:
+        """See `SimulatedGroup`. The member rejoins; if it is joining, after it has its assignment."""
+        member.metadata = self.cluster.visible_partitions(member.topics) | member.metadata
+        if member.state == STABLE and member.topics != member.joined_topics:
             self.rejoin(member, CHANGED)
 
-    def topic_changes(self, topic: int) -> None:
-        """See `SimulatedGroup`. Every member looks at its topics again when its metadata is too old."""
+    def update_topic(self, topic: int) -> None:
+        """See `SimulatedGroup`. Every member sees the change when its metadata expires."""
         age = self.timing.metadata_max_age_ms
         for member in self.members.values():
             if member.running:
-                since = (self.clock.now - member.metadata_from) % age
-                self.clock.at(self.clock.now + age - since, self._looks, member, member.lives)
+                since = (self.queue.now - member.metadata_from) % age
+                self.queue.schedule(self.queue.now + age - since, self._metadata_expires, member, member.incarnations)
 
-    def _looks(self, member: ClassicMember, lives: int) -> None:
-        if member.running and member.lives == lives:
-            self.looks_at_topics(member)
+    def _metadata_expires(self, member: ClassicMember, incarnation: int) -> None:
+        if member.running and member.incarnations == incarnation:
+            self.refresh_metadata(member)
 
 
 def _with_user_data(joined: JoinedMember, told: tuple[list[int] | None, int | None]) -> JoinedMember:
-    """`StickyAssignor` looks at what the user data say, which its members remember even if they gave it up."""
+    """Returns the subscription with the partitions from the user data, which `StickyAssignor` uses even if they were
+    revoked."""
     remembered, generation = told
     return replace(joined, owned=remembered or (), user_data_generation_id=generation)

@@ -1,4 +1,4 @@
-"""A KIP-848 group on stage: its beginning, and what happens to its members."""
+"""The interface of the simulation for a KIP-848 group: start state and member events."""
 
 from __future__ import annotations
 
@@ -12,117 +12,118 @@ from spark_assign.simulation.kernel.simulated_group import COORDINATOR, Rebalanc
 
 
 class SimulatedConsumerGroup(AsyncConsumers):
-    """The members of a KIP-848 group, as a play has them."""
+    """A simulated group of the consumer protocol (KIP-848)."""
 
     # --- the play ---------------------------------------------------------------------------------------------
 
     @property
-    def rounds(self) -> list[RebalanceRow]:
-        """See `Cast`."""
-        return self.over
+    def rebalances(self) -> list[RebalanceRow]:
+        """See `SimulatedGroup`."""
+        return self.finished_rebalances
 
-    def settle(self, members: Sequence[AsyncMember], generation_id: int) -> None:
-        """See `Cast`. Their heartbeats are at moments of their own, which hang on their ids."""
+    def start_stable(self, members: Sequence[AsyncMember], generation_id: int) -> None:
+        """See `SimulatedGroup`. The phase of the heartbeats depends on the member IDs."""
         rest = []
         for member in members:
-            self.knows(member)
-            member.state, member.lives, member.ids, member.joined = STABLE, 1, 1, 1
+            self.register_id(member)
+            member.state, member.incarnations, member.num_ids, member.joined = STABLE, 1, 1, 1
             member.member_epoch = generation_id
-            member.target = member.current = member.sent = LocalAssignment(0, frozenset(member.owned))
+            member.target = member.current = member.sent_assignment = LocalAssignment(0, frozenset(member.owned))
             member.sent_topics = member.topics
-            member.beats_from = member.phase(self.heartbeat_interval_ms)
-            self.ledger.give(member.owned, member, 0)
+            member.heartbeats_from_ms = member.phase(self.heartbeat_interval_ms)
+            self.ownership_log.assign(member.owned, member, 0)
             told = Heartbeat(str(member.member_id), generation_id, member.group_instance_id, member.rack_id)
             told.rebalance_timeout_ms = self.timing.rebalance_timeout_ms
             told.topics = [self.topics.names[each] for each in sorted(member.topics)]
-            told.assignor = next(iter(member.strategies), None)
+            told.assignor = next(iter(member.assignors), None)
             rest.append((told, member.owned))
         self.coordinator.restore(rest, generation_id, 0)
 
     def close(self) -> None:
-        """See `Cast`."""
-        if self.round.generation_id:
-            self.over.append(self.round)
+        """See `SimulatedGroup`."""
+        if self.rebalance.generation_id:
+            self.finished_rebalances.append(self.rebalance)
 
     # --- what happens to members ------------------------------------------------------------------------------
 
-    def comes(
-        self, name: str, group_instance_id: str | None, topics: frozenset[int], strategies: tuple[str, ...]
+    def add_member(
+        self, name: str, group_instance_id: str | None, topics: frozenset[int], assignors: tuple[str, ...]
     ) -> AsyncMember:
-        """See `Cast`."""
-        return AsyncMember(name, group_instance_id, None, topics, strategies)
+        """See `SimulatedGroup`."""
+        return AsyncMember(name, group_instance_id, None, topics, assignors)
 
     def start(self, member: AsyncMember, member_id: str | None) -> None:
-        """See `Cast`."""
-        member.start(self.clock.now)
-        self.cluster.want(member.topics)
-        self.named(member, member_id)
-        self.say(member.member_id, "FindCoordinator", COORDINATOR)
-        self.beat(member)
+        """See `SimulatedGroup`."""
+        member.start(self.queue.now)
+        self.cluster.subscribe(member.topics)
+        self.assign_id(member, member_id)
+        self.trace_message(member.member_id, "FindCoordinator", COORDINATOR)
+        self.send_heartbeat(member)
 
-    def leaves(self, member: AsyncMember, owned: Sequence[int], why: str) -> None:
-        """See `Cast`. The callback comes before the request (`runRebalanceCallbacksOnClose`)."""
-        member.silent_since = self._last_beat(member)
-        revoked = self.has_given_up(member, owned)
-        self._goes(member, LEAVE, why)
-        self.round.revoked += revoked
+    def remove_member(self, member: AsyncMember, owned: Sequence[int], reason: str) -> None:
+        """See `SimulatedGroup`. The callback precedes the request (`runRebalanceCallbacksOnClose`)."""
+        member.silent_since = self._last_heartbeat(member)
+        revoked = self.finish_revocation(member, owned)
+        self._send_last_heartbeat(member, LEAVE, reason)
+        self.rebalance.revoked += revoked
 
-    def away(self, member: AsyncMember, owned: Sequence[int]) -> None:
-        """See `Cast`. Its session goes on from its last heartbeat."""
+    def close_static_member(self, member: AsyncMember, owned: Sequence[int]) -> None:
+        """See `SimulatedGroup`. The session continues from the last heartbeat."""
         if owned:
-            self.tell(member, "revoked", owned)
-        self.ledger.pause(owned, member, DOWN, self.clock.now)
-        self._is_missed(member)
-        self._goes(member, LEAVE_STATIC, "it is away")
+            self.trace_callback(member, "revoked", owned)
+        self.ownership_log.pause(owned, member, DOWN, self.queue.now)
+        self._schedule_expiry(member)
+        self._send_last_heartbeat(member, LEAVE_STATIC, "it is away")
 
-    def _goes(self, member: AsyncMember, epoch: int, why: str) -> None:
-        """The last heartbeat: nobody waits for the answer."""
+    def _send_last_heartbeat(self, member: AsyncMember, epoch: int, reason: str) -> None:
+        """Sends the last heartbeat, whose response is ignored."""
         member_id, before = str(member.member_id), self.number
-        self.say(member_id, REQUEST, COORDINATOR, f"epoch {epoch}: {why}")
-        self.coordinator.heard(member_id, self._last_beat(member))
-        self.coordinator.heartbeat(Heartbeat(member_id, epoch, member.group_instance_id), self.clock.now)
-        self.bumped(before, why)
-        self.someone_beats()
+        self.trace_message(member_id, REQUEST, COORDINATOR, f"epoch {epoch}: {reason}")
+        self.coordinator.record_heartbeat(member_id, self._last_heartbeat(member))
+        self.coordinator.heartbeat(Heartbeat(member_id, epoch, member.group_instance_id), self.queue.now)
+        self.bumped(before, reason)
+        self.schedule_next_heartbeat()
 
-    def falls_silent(self, member: AsyncMember, state: str) -> None:
-        """See `Cast`."""
+    def stop_heartbeats(self, member: AsyncMember, state: str) -> None:
+        """See `SimulatedGroup`."""
         member.epoch += 1
         member.state = state
-        self._is_missed(member)
-        self.coordinator.heard(str(member.member_id), self._last_beat(member))
+        self._schedule_expiry(member)
+        self.coordinator.record_heartbeat(str(member.member_id), self._last_heartbeat(member))
 
-    def _is_missed(self, member: AsyncMember) -> None:
-        """One session timeout after it was heard of last."""
-        member.silent_since = self._last_beat(member)
-        self.clock.at(member.silent_since + self.config.session_timeout_ms, self.expire)
+    def _schedule_expiry(self, member: AsyncMember) -> None:
+        """Schedules the session timeout, one timeout after the last heartbeat."""
+        member.silent_since = self._last_heartbeat(member)
+        self.queue.schedule(member.silent_since + self.config.session_timeout_ms, self.expire)
 
-    def _last_beat(self, member: AsyncMember) -> int:
-        return member.last_beat(self.clock.now, self.heartbeat_interval_ms)
+    def _last_heartbeat(self, member: AsyncMember) -> int:
+        return member.last_heartbeat(self.queue.now, self.heartbeat_interval_ms)
 
     def poll_timeout(self, member: AsyncMember) -> None:
-        """See `Cast`. It leaves, a static one for a while (`transitionToSendingLeaveGroup`)."""
+        """See `SimulatedGroup`. The member leaves, a static one temporarily (`transitionToSendingLeaveGroup`)."""
         member_id, static = str(member.member_id), member.group_instance_id is not None
-        self.clock.at(member.busy_until, self._polls_again, member, member.lives)
+        self.queue.schedule(member.busy_until, self._polls_again, member, member.incarnations)
         member.epoch += 1
         member.state = STALE
-        lost = self.ledger.pause(member.owned, member, DOWN if static else UNOWNED, self.clock.now)
+        lost = self.ownership_log.pause(member.owned, member, DOWN if static else UNOWNED, self.queue.now)
         if static:
-            self._is_missed(member)
-        why = f"member {member_id} did not poll for {self.timing.max_poll_interval_ms} ms"
-        self._goes(member, LEAVE_STATIC if static else LEAVE, why)
-        self.round.lost += 0 if static else lost
+            self._schedule_expiry(member)
+        reason = f"member {member_id} did not poll for {self.timing.max_poll_interval_ms} ms"
+        self._send_last_heartbeat(member, LEAVE_STATIC if static else LEAVE, reason)
+        self.rebalance.lost += 0 if static else lost
 
-    def _polls_again(self, member: AsyncMember, lives: int) -> None:
-        if member.lives == lives and member.state == STALE:
+    def _polls_again(self, member: AsyncMember, incarnation: int) -> None:
+        if member.incarnations == incarnation and member.state == STALE:
             member.silent_since = None
-            self.rejoins(member)
+            self.rejoin_group(member)
 
-    def subscribes(self, member: AsyncMember) -> None:
-        """See `Cast`. It says so with its next regular heartbeat."""
-        self.expects(member)
+    def change_subscription(self, member: AsyncMember) -> None:
+        """See `SimulatedGroup`. The next regular heartbeat contains the subscription."""
+        self.schedule_news(member)
 
-    def topic_changes(self, topic: int) -> None:
-        """See `Cast`. The broker knows at once; what follows from it is found with the next heartbeat of anybody."""
+    def update_topic(self, topic: int) -> None:
+        """See `SimulatedGroup`. The broker knows the change immediately, and reacts at the next heartbeat of any
+        member."""
         name = self.topics.names[topic]
         if topic in self.cluster.partitions:
             self.metadata.put([self.topic(topic)])
@@ -130,7 +131,7 @@ class SimulatedConsumerGroup(AsyncConsumers):
             self.metadata.remove([name])
         self.coordinator.topics_changed({name})
         self.topics_changed = True
-        self.someone_beats()
+        self.schedule_next_heartbeat()
 
-    def looks_at_topics(self, member: AsyncMember) -> None:
-        """See `Cast`. That is the broker's business."""
+    def refresh_metadata(self, member: AsyncMember) -> None:
+        """See `SimulatedGroup`. The broker resolves topics, so this does nothing."""

@@ -1,6 +1,6 @@
-"""The members of a group, whatever protocol they speak: what they share, and what a play asks of them.
+"""Members, simulated time, topics, and trace of one simulated group, whatever its protocol.
 
-The classic protocol's are `consumers.Consumers`, KIP-848's `async_consumers.AsyncConsumers`.
+Subclasses: `classic_consumers.ClassicConsumers` (classic protocol) and `async_consumers.AsyncConsumers` (KIP-848).
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from spark_assign.simulation.kernel.settings import Timing
 
 @dataclass(slots=True)
 class InitialState:
-    """What a play begins with.
+    """The state of a group at the start of a simulation.
 
     Attributes:
-        members: those that are there at the beginning, as the coordinator lists them, with what they own.
-        topics: all topics that the group may ever ask for.
-        partitions: of those that there are, how many partitions.
-        generation_id: of the group.
-        timing: what the group is set to.
-        strategies: of members that come later, unless their event tells; of KIP-848's members at most one, the broker's
-            assignor that they ask for.
-        all_static: whether members that come later are static, each under its own id.
-        revoke_ms, restore_ms: of partitions for which it is not as in `timing`, by code.
-        heartbeats: whether the members speak KIP-848's protocol (`group.protocol=consumer`), and not the classic one.
-        topic_ids: of each topic `Uuid.hashCode` and its place by `Uuid.compareTo`; the broker's assignors look at them.
-            Empty: topics count by name.
+        members: the members in the coordinator's order, with the partitions that they own.
+        topics: all topics that the group may ever subscribe to.
+        partitions: partition count of each existing topic, by index.
+        generation_id: generation or epoch of the group.
+        timing: the configuration of the group.
+        assignors: default assignors of members that start later. At most one for KIP-848 (a server-side assignor).
+        new_members_static: whether members that start later are static, with their member ID as instance ID.
+        revoke_ms, restore_ms: exceptions from `timing`, by partition key.
+        is_consumer_protocol: whether members use KIP-848 (`group.protocol=consumer`) or the classic protocol.
+        topic_ids: `Uuid.hashCode` and rank by `Uuid.compareTo` of each topic, which the server-side assignors use. If
+            empty, topics are ordered by name.
     """
 
     members: Sequence[SimulatedMember]
@@ -42,16 +41,16 @@ class InitialState:
     partitions: dict[int, int]
     generation_id: int
     timing: Timing
-    strategies: tuple[str, ...]
-    all_static: bool = False
+    assignors: tuple[str, ...]
+    new_members_static: bool = False
     revoke_ms: Mapping[int, int] = field(default_factory=dict)
     restore_ms: Mapping[int, int] = field(default_factory=dict)
-    heartbeats: bool = False
+    is_consumer_protocol: bool = False
     topic_ids: Sequence[tuple[int, int]] = ()
 
 
 COORDINATOR, EVENT = "coordinator", "event"
-"""Actors that are no members; `event`: something happens from outside."""
+"""Actors of the trace that aren't members. `event` marks a scenario event."""
 SHOWN_CAUSES = 3
 
 
@@ -69,7 +68,7 @@ class TraceRow:
 
 @dataclass(slots=True)
 class RebalanceRow:
-    """A row of `tables.simulation.ROUNDS` in the making; `begin_ms` is null until somebody wants to rebalance."""
+    """A row of `tables.simulation.ROUNDS` in progress."""
 
     begin_ms: int = 0
     causes: list[str] = field(default_factory=list)
@@ -86,48 +85,51 @@ class RebalanceRow:
 
     @property
     def cause(self) -> str:
-        """Why there is a rebalance."""
+        """Text of the first causes, separated by semicolons."""
         more = len(self.causes) - SHOWN_CAUSES
         return "; ".join(self.causes[:SHOWN_CAUSES]) + (f"; {more} more" if more > 0 else "")
 
 
 def partitions_text(codes: Iterable[int], names: Sequence[str]) -> str:
-    """Partitions by name, separated by blanks."""
+    """Returns partition names, separated by blanks, in the order of their keys."""
     return " ".join(f"{names[code >> 32]}-{code & 0xFFFFFFFF}" for code in sorted(codes))
 
 
 M = TypeVar("M", bound=SimulatedMember)
 
 MOST_ROUNDS = 1_000
-"""A group that rebalances so often after something has happened to it will not come to rest."""
+"""Number of rebalances after the last event from which on a group counts as not converging."""
 
 
 class AssignorError(Exception):
-    """The assignor throws; the message is Kafka's."""
+    """The assignor throws. The message is Kafka's."""
 
 
 class DoesNotConvergeError(Exception):
-    """The group does not come to rest."""
+    """The group doesn't become stable."""
 
 
 class SimulatedGroup(ABC, Generic[M]):
-    """All members of a group, and what they stand on: time, topics, who has which partition, the trace.
+    """All members of a group, and what they share: time, topics, partition ownership, and the trace.
 
     Attributes:
-        members: by their first id; by_id: by every id they ever had.
-        noted: the number of the group's round when something happened to it last.
-        trace: null where nobody asked for it.
+        members: members by first ID.
+        by_id: members by every ID that they ever had.
+        last_event_generation: generation of the group at the last scenario event.
+        trace: rows of the trace. None if it isn't requested.
     """
 
-    def __init__(self, stage: InitialState, *, traced: bool, owners: bool) -> None:
-        self.topics, self.timing = stage.topics, stage.timing
-        self.revoke_ms = stage.revoke_ms
-        self.clock = EventQueue()
-        self.ledger = OwnershipLog(stage.timing.restore_ms, stage.restore_ms, intervals=[] if owners else None)
-        self.cluster = SimulatedTopics(dict(stage.partitions), self.ledger, self.clock)
+    def __init__(self, initial_state: InitialState, *, traced: bool, owners: bool) -> None:
+        self.topics, self.timing = initial_state.topics, initial_state.timing
+        self.revoke_ms = initial_state.revoke_ms
+        self.queue = EventQueue()
+        self.ownership_log = OwnershipLog(
+            initial_state.timing.restore_ms, initial_state.restore_ms, intervals=[] if owners else None
+        )
+        self.cluster = SimulatedTopics(dict(initial_state.partitions), self.ownership_log, self.queue)
         self.members: dict[str, M] = {}
         self.by_id: dict[str, M] = {}
-        self.noted = 0
+        self.last_event_generation = 0
         self.trace: list[TraceRow] | None = [] if traced else None
 
     # --- what a play asks for ---------------------------------------------------------------------------------
@@ -135,116 +137,119 @@ class SimulatedGroup(ABC, Generic[M]):
     @property
     @abstractmethod
     def number(self) -> int:
-        """Of the group's round: its generation, or its epoch."""
+        """The current generation (classic) or group epoch (KIP-848)."""
 
     @property
     @abstractmethod
     def heartbeat_interval_ms(self) -> int:
-        """From one heartbeat of a member to its next."""
+        """Time between two heartbeats of a member."""
 
     @property
     @abstractmethod
-    def rounds(self) -> list[RebalanceRow]:
-        """The rebalances that are over."""
+    def rebalances(self) -> list[RebalanceRow]:
+        """The rebalances that have ended."""
 
     @abstractmethod
-    def settle(self, members: Sequence[M], generation_id: int) -> None:
-        """The play begins with these members, at rest with what they own."""
+    def start_stable(self, members: Sequence[M], generation_id: int) -> None:
+        """Starts the simulation with a stable group of these members and the partitions that they own."""
 
     @abstractmethod
-    def serve(self) -> Generator[Any, Any, None]:
-        """Do what is to be done now: yields assignments that have to be found, and is sent the answers.
+    def process_due_events(self) -> Generator[Any, Any, None]:
+        """Processes what is due now. Yields assignment requests, and receives the responses.
 
         Raises:
-            KafkaFails, Endless: see there.
+            AssignorError: the assignor throws.
+            DoesNotConvergeError: the group doesn't become stable.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """The play is over."""
+        """Ends the simulation."""
 
     # --- what happens to members (`event_handlers`) ---------------------------------------------------------------
 
     @abstractmethod
-    def comes(self, name: str, group_instance_id: str | None, topics: frozenset[int], strategies: tuple[str, ...]) -> M:
-        """Somebody whom the group has not seen before; it is not running yet."""
+    def add_member(
+        self, name: str, group_instance_id: str | None, topics: frozenset[int], assignors: tuple[str, ...]
+    ) -> M:
+        """Returns a member that the group hasn't seen before, and whose process isn't running yet."""
 
     @abstractmethod
     def start(self, member: M, member_id: str | None) -> None:
-        """A new process of a member: it joins, with this id if it may choose."""
+        """Starts a new process of a member, which joins, with this member ID if it can choose."""
 
     @abstractmethod
-    def leaves(self, member: M, owned: Sequence[int], why: str) -> None:
-        """It has closed, gives up what it owned and says that it leaves."""
+    def remove_member(self, member: M, owned: Sequence[int], reason: str) -> None:
+        """Removes a member that has closed: it gives up what it owned and leaves the group."""
 
     @abstractmethod
-    def away(self, member: M, owned: Sequence[int]) -> None:
-        """A static member has closed and means to come back; its partitions wait for it."""
+    def close_static_member(self, member: M, owned: Sequence[int]) -> None:
+        """Closes the process of a static member that will return. Its partitions stay assigned to it."""
 
     @abstractmethod
-    def falls_silent(self, member: M, state: str) -> None:
-        """It sends no heartbeats any more."""
+    def stop_heartbeats(self, member: M, state: str) -> None:
+        """Stops the heartbeats of a member."""
 
     @abstractmethod
     def poll_timeout(self, member: M) -> None:
-        """It has not polled for `max.poll.interval.ms`, and will again at `busy_until`."""
+        """Handles a member that hasn't polled for `max.poll.interval.ms` and polls again at `busy_until`."""
 
     @abstractmethod
-    def subscribes(self, member: M) -> None:
-        """It asks for other topics from now on."""
+    def change_subscription(self, member: M) -> None:
+        """Handles a changed subscription of a member."""
 
     @abstractmethod
-    def topic_changes(self, topic: int) -> None:
-        """A topic was created, has more partitions, or is gone."""
+    def update_topic(self, topic: int) -> None:
+        """Handles a topic that was created, deleted, or got more partitions."""
 
     @abstractmethod
-    def looks_at_topics(self, member: M) -> None:
-        """It renews its metadata."""
+    def refresh_metadata(self, member: M) -> None:
+        """Refreshes the topic metadata of a member."""
 
-    def comes_to_rest(self) -> None:
-        """Raises Endless if it does not."""
-        if self.number - self.noted > MOST_ROUNDS:
-            why = "does giving up partitions take longer than the rebalance timeout?"
+    def check_convergence(self) -> None:
+        """Raises `DoesNotConvergeError` if the group rebalances too often after the last event."""
+        if self.number - self.last_event_generation > MOST_ROUNDS:
+            reason = "does giving up partitions take longer than the rebalance timeout?"
             raise DoesNotConvergeError(
-                f"the group is still rebalancing {MOST_ROUNDS} rounds after the last event; {why}"
+                f"the group is still rebalancing {MOST_ROUNDS} rounds after the last event; {reason}"
             )
 
     # --- what is said -----------------------------------------------------------------------------------------
 
-    def says(self, message: str, detail: str) -> None:
-        """The coordinator does something by itself."""
-        self.say(COORDINATOR, message, None, detail)
+    def trace_coordinator(self, message: str, detail: str) -> None:
+        """Traces an action of the coordinator."""
+        self.trace_message(COORDINATOR, message, None, detail)
 
-    def say(self, actor: str | None, message: str, to: str | None, detail: str = "") -> None:
-        """A line of the trace."""
+    def trace_message(self, actor: str | None, message: str, to: str | None, detail: str = "") -> None:
+        """Appends a row to the trace, if there is one."""
         if self.trace is not None:
-            self.trace.append(TraceRow(self.clock.now, self.number, str(actor), message, to, detail))
+            self.trace.append(TraceRow(self.queue.now, self.number, str(actor), message, to, detail))
 
-    def tell(self, member: M, message: str, codes: Iterable[int]) -> None:
-        """What the member's rebalance listener is told."""
+    def trace_callback(self, member: M, message: str, codes: Iterable[int]) -> None:
+        """Traces a call of the member's rebalance listener."""
         if self.trace is not None:
-            self.say(member.member_id, message, None, self.text(codes))
+            self.trace_message(member.member_id, message, None, self.text(codes))
 
     def text(self, codes: Iterable[int]) -> str:
-        """Partitions as the trace writes them."""
+        """Returns partition names as the trace shows them."""
         return partitions_text(codes, self.topics.names)
 
     # --- ids --------------------------------------------------------------------------------------------------
 
-    def named(self, member: M, member_id: str | None) -> None:
-        """A new member id."""
-        member.ids += 1
+    def assign_id(self, member: M, member_id: str | None) -> None:
+        """Gives the member a new member ID."""
+        member.num_ids += 1
         member.member_id = member_id or self._new_id(member)
-        self.knows(member)
+        self.register_id(member)
 
-    def knows(self, member: M) -> None:
-        """The member has an id from now on."""
+    def register_id(self, member: M) -> None:
+        """Registers the current member ID of the member."""
         member_id = str(member.member_id)
         member.hash = string_hash(member_id)
         self.by_id[member_id] = member
 
     def _new_id(self, member: M) -> str:
-        number = member.ids
+        number = member.num_ids
         name = member.name if number == 1 else f"{member.name}~{number}"
         while name in self.by_id:
             number += 1
@@ -253,50 +258,51 @@ class SimulatedGroup(ABC, Generic[M]):
 
     # --- time -------------------------------------------------------------------------------------------------
 
-    def when_it_polls(self, at: int, member: M, what: Callable[..., None], *args: object) -> None:
-        """Do it then, or as soon as the member is no longer busy; never if it does something else by then."""
-        self.later(max(at, member.busy_until), self._polls, member, member.epoch, what, args)
+    def run_at_poll(self, at: int, member: M, what: Callable[..., None], *args: object) -> None:
+        """Runs an action of a member at a time, or at its first poll after that. Another action of the member cancels
+        it."""
+        self.run_at(max(at, member.busy_until), self._polls, member, member.epoch, what, args)
 
     def _polls(self, member: M, epoch: int, what: Callable[..., None], args: tuple[object, ...]) -> None:
         if epoch != member.epoch:
             return
-        if member.busy_until > self.clock.now:  # it has become so in the meantime
-            self.when_it_polls(member.busy_until, member, what, *args)
+        if member.busy_until > self.queue.now:  # it has become so in the meantime
+            self.run_at_poll(member.busy_until, member, what, *args)
         else:
             what(member, *args)
 
-    def later(self, at: int, what: Callable[..., None], *args: object) -> None:
-        """Do it then; if that is now, at once."""
-        if at > self.clock.now:
-            self.clock.at(at, what, *args)
+    def run_at(self, at: int, what: Callable[..., None], *args: object) -> None:
+        """Runs a callback at a time, immediately if the time has come."""
+        if at > self.queue.now:
+            self.queue.schedule(at, what, *args)
         else:
             what(*args)
 
     # --- giving up --------------------------------------------------------------------------------------------
 
-    def give_up(self, member: M, codes: Sequence[int]) -> int:
-        """Stop consuming partitions, one after the other; returns when the member is through with it."""
-        now = self.clock.now
+    def start_revocation(self, member: M, codes: Sequence[int]) -> int:
+        """Stops consumption of partitions, one after the other. Returns the time at which the member has finished."""
+        now = self.queue.now
         if not codes:
             return now
-        self.ledger.pause(codes, member, BEING_REVOKED, now)
+        self.ownership_log.pause(codes, member, BEING_REVOKED, now)
         return now + sum(self.revoke_ms.get(each, self.timing.revoke_ms) for each in codes)
 
-    def has_given_up(self, member: M, codes: Sequence[int]) -> int:
-        """The partitions are nobody's now; returns how many were still the member's."""
+    def finish_revocation(self, member: M, codes: Sequence[int]) -> int:
+        """Ends the ownership of partitions. Returns the number of partitions that the member still owned."""
         if not codes:
             return 0
-        revoked = self.ledger.pause(codes, member, UNOWNED, self.clock.now)
+        revoked = self.ownership_log.pause(codes, member, UNOWNED, self.queue.now)
         gone = set(codes)
         member.owned = [each for each in member.owned if each not in gone]
-        self.tell(member, "revoked", codes)
+        self.trace_callback(member, "revoked", codes)
         return revoked
 
-    def loses(self, member: M) -> int:
-        """The member has learned that its partitions are no longer its own (`onPartitionsLost`)."""
+    def lose_all(self, member: M) -> int:
+        """Handles the loss of all partitions of the member (`onPartitionsLost`). Returns their number."""
         if not member.owned:
             return 0
-        lost = self.ledger.pause(member.owned, member, UNOWNED, self.clock.now)
-        self.tell(member, "lost", member.owned)
+        lost = self.ownership_log.pause(member.owned, member, UNOWNED, self.queue.now)
+        self.trace_callback(member, "lost", member.owned)
         member.owned = []
         return lost

@@ -74,17 +74,17 @@ class SimulationInput:
 
     rows: Mapping[int, Sequence[Row]]
 
-    def stage(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
+    def initial_state(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
         """The group as it is played with a protocol, and its events in order.
 
         Raises:
             BadGroup, BadEvent: it cannot be played.
         """
         events = in_order(map(_event, self.rows[EVENT]))
-        strategies = self._strategies(protocol)
+        assignors = self._assignors(protocol)
         if protocol != CONFIGURED:
             events = [replace(each, assignors=None) for each in events]
-        elif self._heartbeats(protocol):
+        elif self._is_consumer_protocol(protocol):
             events = [replace(each, assignors=_remote(each.assignors)) if each.assignors else each for each in events]
         topics = self._topics(events)
         number = {name: at for at, name in enumerate(topics.names)}
@@ -93,37 +93,37 @@ class SimulationInput:
             many = f"{large[0]} has {counts[large[0]]:,} partitions"
             raise InvalidGroupError("too-many-partitions", f"topics: {many}, expected at most {MOST_PARTITIONS:,}")
         partitions = {number[topic]: count for topic, count in counts.items()}
-        heartbeats = self._heartbeats(protocol)
-        members = self._members(protocol, strategies, number)
+        is_consumer_protocol = self._is_consumer_protocol(protocol)
+        members = self._members(protocol, assignors, number)
         generation = max((row["numbers"][1] or 0 for row in self.rows[MEMBER]), default=0)
-        stage = InitialState(members, topics, partitions, max(generation, 1), self._timing(defaults), strategies)
-        stage.all_static = protocol == STATIC
-        stage.heartbeats = heartbeats
-        if heartbeats:
-            stage.topic_ids = self._topic_ids(topics.names)
+        initial_state = InitialState(members, topics, partitions, max(generation, 1), self._timing(defaults), assignors)
+        initial_state.new_members_static = protocol == STATIC
+        initial_state.is_consumer_protocol = is_consumer_protocol
+        if is_consumer_protocol:
+            initial_state.topic_ids = self._topic_ids(topics.names)
         revoke_ms: dict[int, int] = {}
         restore_ms: dict[int, int] = {}
         for row in self.rows[TIMES]:
             partition, revoke, restore = row["numbers"]
-            for told, value in ((revoke_ms, revoke), (restore_ms, restore)):
+            for configured, value in ((revoke_ms, revoke), (restore_ms, restore)):
                 if value is not None:
-                    told[code(number[row["topic"]], partition)] = value
-        stage.revoke_ms, stage.restore_ms = revoke_ms, restore_ms
-        return stage, events
+                    configured[code(number[row["topic"]], partition)] = value
+        initial_state.revoke_ms, initial_state.restore_ms = revoke_ms, restore_ms
+        return initial_state, events
 
-    def _strategies(self, protocol: str) -> tuple[str, ...]:
+    def _assignors(self, protocol: str) -> tuple[str, ...]:
         """Of members for which nothing else is said."""
-        told = next((tuple(row["names"]) for row in self.rows[GROUP] if row["names"]), ())
-        if self._heartbeats(protocol):
-            return _remote(told if self._heartbeats(CONFIGURED) else ())
-        own = told or KAFKA_DEFAULT
+        configured = next((tuple(row["names"]) for row in self.rows[GROUP] if row["names"]), ())
+        if self._is_consumer_protocol(protocol):
+            return _remote(configured if self._is_consumer_protocol(CONFIGURED) else ())
+        own = configured or KAFKA_DEFAULT
         if protocol == CONFIGURED:
             return own
         if protocol == EAGER:
             return own if ASSIGNORS.keys() >= set(own) and not is_cooperative(own) else KAFKA_DEFAULT
         return ("cooperative-sticky",)
 
-    def _heartbeats(self, protocol: str) -> bool:
+    def _is_consumer_protocol(self, protocol: str) -> bool:
         """Whether the group is played with KIP-848's protocol."""
         kinds = [row.get("group_type") for row in self.rows[GROUP]]
         return protocol == CONSUMER or (protocol == CONFIGURED and "consumer" in kinds)
@@ -148,12 +148,14 @@ class SimulationInput:
         return [(hash_, rank) if fine else (at, len(names) + at) for at, (fine, hash_, rank) in enumerate(known)]
 
     def _timing(self, defaults: Timing) -> Timing:
-        told: dict[str, Any] = {}
+        configured: dict[str, Any] = {}
         for row in self.rows[GROUP]:
-            told |= {name: value for name, value in zip(SETTINGS, row["numbers"], strict=True) if value is not None}
-        if "max_poll_interval_ms" in told and "rebalance_timeout_ms" not in told:
-            told["rebalance_timeout_ms"] = told["max_poll_interval_ms"]
-        timing = replace(defaults, **told)
+            configured |= {
+                name: value for name, value in zip(SETTINGS, row["numbers"], strict=True) if value is not None
+            }
+        if "max_poll_interval_ms" in configured and "rebalance_timeout_ms" not in configured:
+            configured["rebalance_timeout_ms"] = configured["max_poll_interval_ms"]
+        timing = replace(defaults, **configured)
         if fault := timing.fault():
             raise InvalidGroupError("bad-settings", f"settings: {fault}")
         return timing
@@ -167,17 +169,17 @@ class SimulationInput:
         racks = {row["topic"]: _layout(row) for row in self.rows[TOPIC] if row["at"]}
         return Topics.of(names, racks)
 
-    def _members(self, protocol: str, strategies: tuple[str, ...], number: Mapping[str, int]) -> list[SimulatedMember]:
+    def _members(self, protocol: str, assignors: tuple[str, ...], number: Mapping[str, int]) -> list[SimulatedMember]:
         owned = self._owned(number)
-        heartbeats = self._heartbeats(protocol)
-        of_kind = AsyncMember if heartbeats else ClassicMember
+        is_consumer_protocol = self._is_consumer_protocol(protocol)
+        of_kind = AsyncMember if is_consumer_protocol else ClassicMember
         shared: dict[frozenset[int], frozenset[int]] = {}
         members: list[SimulatedMember] = []
         for row in sorted(self.rows[MEMBER], key=_place):
             name, instance = row["member_id"], row["group_instance_id"]
             topics = frozenset(number[topic] for topic in row["names"] or ())
-            likes = tuple(row["more"]) if row["more"] and protocol == CONFIGURED else strategies
-            likes = _remote(likes) if heartbeats else likes
+            likes = tuple(row["more"]) if row["more"] and protocol == CONFIGURED else assignors
+            likes = _remote(likes) if is_consumer_protocol else likes
             if protocol == STATIC and instance is None:
                 instance = name
             rack = row["rack_id"] or None

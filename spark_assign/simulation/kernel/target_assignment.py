@@ -1,8 +1,11 @@
-"""Target assignments of KIP-848 groups: what their coordinator asks for, and the answers for many groups at once.
+"""Target assignments of KIP-848 groups, and the topics image that they refer to.
 
-Kafka's `TargetAssignmentBuilder` hands the assignor all members with the target so far, and writes those of the new one
-that differ as records. Java walks maps and sets in an order that hangs on what was put in when
-(`TargetAssignment.walk`); it decides what an overfull member gives up.
+Kafka's `TargetAssignmentBuilder` passes all members with their previous targets to the assignor, and writes the changed
+targets as records. The iteration order of Java's maps and sets depends on their insertion history
+(`TargetAssignment.walk`); it decides which partitions a member gives up if it has too many.
+
+Members subscribe to names, but partitions belong to topic IDs: a topic that is deleted and created again is another
+topic.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ class Topic:
     """A topic with metadata.
 
     Attributes:
-        number: stands for its id; the upper part of its partitions' codes.
-        name: its name.
-        partitions: how many.
-        id_hash: `Uuid.hashCode`, unsigned; of topics whose ids are not known, a number that orders them by name.
-        id_rank: its place among all by `Uuid.compareTo`; the same.
+        number: represents the topic ID; the upper part of partition keys.
+        name: the topic name.
+        partitions: the partition count.
+        id_hash: `Uuid.hashCode`, unsigned. If IDs are unknown, a number that orders the topics by name.
+        id_rank: rank by `Uuid.compareTo`. If IDs are unknown, rank by name.
     """
 
     number: int
@@ -41,12 +44,12 @@ class Topic:
 
 @dataclass(slots=True)
 class TopicsImage:
-    """All topics of a cluster at a time; groups share it.
+    """All topics of a cluster at a time, shared by groups.
 
     Attributes:
-        by_name: those that there are.
-        version: counts the changes.
-        created: the version in which a topic came last.
+        by_name: existing topics.
+        version: number of changes so far.
+        created: version in which a topic was created last.
     """
 
     by_name: dict[str, Topic] = field(default_factory=dict)
@@ -56,7 +59,7 @@ class TopicsImage:
     _walks: dict[frozenset[str], list[Topic]] = field(default_factory=dict)
 
     def put(self, topics: Iterable[Topic]) -> None:
-        """These are new, or have changed: a new version."""
+        """Adds or updates topics in a new version."""
         self._changed()
         for topic in topics:
             before = self.by_name.get(topic.name)
@@ -65,7 +68,7 @@ class TopicsImage:
             self.by_name[topic.name] = topic
 
     def remove(self, names: Iterable[str]) -> None:
-        """These are gone: a new version."""
+        """Removes topics in a new version."""
         self._changed()
         for name in names:
             self.by_name.pop(name, None)
@@ -76,34 +79,34 @@ class TopicsImage:
         self._walks.clear()
 
     def topics(self, names: Iterable[str]) -> frozenset[Topic]:
-        """Those of these names that there are; equal if nothing in them has changed."""
+        """Returns the existing topics with these names. The result is equal if nothing about them has changed."""
         by_name = self.by_name
         return frozenset([by_name[name] for name in names if name in by_name])
 
     def numbers(self, names: frozenset[str]) -> frozenset[int]:
-        """The numbers of those of these names that there are."""
+        """Returns the numbers of the existing topics with these names."""
         if names not in self._numbers:
             self._numbers[names] = frozenset(topic.number for topic in self.topics(names))
         return self._numbers[names]
 
     def written_walk(self, names: frozenset[str]) -> list[Topic]:
-        """The topics in the walk of the hash set of their names, which is filled as they are written: sorted."""
+        """Returns the topics in the iteration order of the hash set of their names, inserted in sorted order."""
         if names not in self._walks:
             self._walks[names] = self.name_walk(sorted(names, key=java_key))
         return self._walks[names]
 
     def name_walk(self, names: Sequence[str]) -> list[Topic]:
-        """The same of names, each once, in the order in which they are put into the set."""
+        """Returns the topics in the iteration order of the hash set of these unique names, inserted in this order."""
         walked = iteration_order(names, [string_hash(name) for name in names], set_capacity(len(names)), java_key)
         return [self.by_name[name] for name in walked if name in self.by_name]
 
 
 def id_walk(topics: Sequence[Topic], names: int) -> list[Topic]:
-    """The topics in the walk of the hash set of their ids.
+    """Returns the topics in the iteration order of the hash set of their IDs.
 
     Args:
-        topics: in the order in which their ids are put into the set.
-        names: how many it is made for; those without metadata count.
+        topics: in insertion order.
+        names: number of names for which the set is allocated, including those without metadata.
     """
     capacity = set_capacity(names)
     return iteration_order(topics, [topic.id_hash for topic in topics], capacity, lambda topic: topic.id_rank)
@@ -114,12 +117,12 @@ _PARTITION = (1 << CODE_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignment:
-    """What a member is to have.
+    """The target assignment of a member.
 
     Attributes:
-        walk: its partitions in the order of Java's map and sets.
-        codes: the same.
-        topics: theirs.
+        walk: partition keys in the iteration order of Java's map and sets.
+        codes: the same partition keys, as a set.
+        topics: numbers of their topics.
     """
 
     walk: tuple[int, ...] = ()
@@ -128,11 +131,11 @@ class TargetAssignment:
 
     @staticmethod
     def of(walk: Sequence[int], topics: Iterable[int]) -> TargetAssignment:
-        """Of partitions in their walk, and their topics."""
+        """Builds a target from partition keys in iteration order, and their topics."""
         return TargetAssignment(tuple(walk), frozenset(walk), frozenset(topics))
 
     def within(self, topics: frozenset[int]) -> Sequence[int]:
-        """Those of these topics, in their walk."""
+        """Returns the partition keys of these topics, in iteration order."""
         return self.walk if self.topics <= topics else [each for each in self.walk if each >> CODE_BITS in topics]
 
 
@@ -144,9 +147,9 @@ class MemberSubscriptionAndAssignment:
     """A member as the assignor sees it (`MemberSubscriptionAndAssignmentImpl`).
 
     Attributes:
-        subscribed: the topics that it subscribes to and that there are, in the walk of its set of names.
-        names: to how many it subscribes, there or not.
-        target: what it was to have so far.
+        subscribed: existing subscribed topics, in the iteration order of the set of their names.
+        names: number of subscribed names, existing or not.
+        target: the previous target.
     """
 
     member_id: str
@@ -161,12 +164,12 @@ class TargetRequest:
     """A target that a group needs.
 
     Attributes:
-        assignor: `uniform` or `server-range`, by their names here.
-        members: in the order in which the assignor sees them.
-        topics: all topics that anybody subscribes to and that there are; for uniform in homogeneous groups those of the
-            first member, in the walk of the hash set of their ids.
-        homogeneous: everybody subscribes to the same (Kafka's `SubscriptionType`).
-        taken: the partitions that somebody was to have so far.
+        assignor: `uniform` or `server-range`.
+        members: in the order in which the assignor iterates over them.
+        topics: existing topics that any member subscribes to. For uniform in homogeneous groups, those of the first
+            member, in the iteration order of the hash set of their IDs.
+        homogeneous: whether all members have the same subscription (Kafka's `SubscriptionType`).
+        taken: partitions in previous targets.
     """
 
     assignor: str
@@ -181,8 +184,9 @@ class TargetResponse:
     """The new target.
 
     Attributes:
-        changed: of each member whose target is another one than before.
-        error: always null: the broker's assignors refuse nothing. It is there as for a leader's answer.
+        changed: targets that differ from the previous ones, by member ID.
+        error: always None, because the server-side assignors don't fail. Present for symmetry with
+        `AssignmentResponse`.
     """
 
     changed: Mapping[str, TargetAssignment] = field(default_factory=dict)
@@ -195,13 +199,13 @@ def follow(
     by_number: Mapping[int, Topic],
     sizes: Mapping[int, int] | None = None,
 ) -> TargetAssignment:
-    """The member's next target: written by the assignor, sent as a record and read back.
+    """Returns the next target of a member, as written by the assignor, stored as a record, and read back.
 
     Args:
-        target: the last one.
-        changes: in the order in which the assignor makes them, partitions, and whether each is given or taken away.
-        by_number: the topics.
-        sizes: of each topic for how many partitions the assignor makes a set; null: it makes plain ones.
+        target: the previous target.
+        changes: partition keys in the order of the assignor's changes, each with True if assigned, False if revoked.
+        by_number: topics by number.
+        sizes: capacity of the set that the assignor allocates for each topic. None: default sets.
     """
     before: dict[int, dict[int, None]] = {}
     for each in target.walk:
@@ -216,10 +220,10 @@ def follow(
 
 
 class _Written:
-    """The map of a member's target while the assignor changes it: a copy, whose tables grow and never shrink."""
+    """The map of a member's target during the assignor's changes: a copy whose tables grow and never shrink."""
 
     def __init__(self, partitions: dict[int, dict[int, None]], sizes: Mapping[int, int] | None) -> None:
-        """Copied in the order of its walk."""
+        """Copies the map in its iteration order."""
         self._chain = list(partitions)
         self._capacity = map_capacity(len(partitions), power_of_two(len(partitions)))
         self._partitions = partitions
@@ -227,7 +231,8 @@ class _Written:
         self._sizes = sizes
 
     def give(self, topic: int, partition: int) -> None:
-        """`computeIfAbsent` doubles a table that is too full before it puts in a key, at the front of its bucket."""
+        """Adds a partition. `computeIfAbsent` doubles a full table before it inserts a key at the front of its
+        bucket."""
         some = self._partitions.get(topic)
         if some is None:
             self._capacity = map_capacity(len(self._chain), self._capacity)
@@ -238,7 +243,7 @@ class _Written:
         self._capacities[topic] = map_capacity(len(some), self._capacities[topic])
 
     def take(self, topic: int, partition: int) -> None:
-        """A topic without partitions is taken out."""
+        """Removes a partition, and a topic without partitions."""
         some = self._partitions[topic]
         del some[partition]
         if not some:
@@ -246,7 +251,7 @@ class _Written:
             self._chain.remove(topic)
 
     def read(self, by_number: Mapping[int, Topic]) -> TargetAssignment:
-        """As it is read back."""
+        """Returns the target as read back from its record."""
         read = _read_back(_topic_walk(self._chain, by_number, self._capacity), by_number)
         codes: list[int] = []
         for topic in read:
@@ -258,13 +263,13 @@ class _Written:
 def fresh(
     assigned: Sequence[int], topics: Sequence[int], by_number: Mapping[int, Topic], made_for: int | None = None
 ) -> TargetAssignment:
-    """A target that an assignor has built anew: topic by topic, partitions ascending.
+    """Returns a target that an assignor built from scratch, topic by topic, with ascending partitions.
 
     Args:
-        assigned: of these topics, ascending within each.
-        topics: in the order in which they were put into the map, each with a partition.
-        by_number: what they are.
-        made_for: how many topics the map was made for; null: for these.
+        assigned: partition keys, ascending within each topic.
+        topics: topics with at least one partition, in insertion order.
+        by_number: topics by number.
+        made_for: number of topics for which the map is allocated. None: the number of `topics`.
     """
     size = len(topics) if made_for is None else made_for
     of_topic: dict[int, list[int]] = {topic: [] for topic in topics}
@@ -281,18 +286,18 @@ def fresh(
 def _topic_walk(
     numbers: Sequence[int], by_number: Mapping[int, Topic], capacity: int, begins: int | None = None
 ) -> list[int]:
-    """Topics put into a map by their ids."""
+    """Returns the iteration order of a map of topics by ID."""
     hashes = [by_number[each].id_hash for each in numbers]
     return iteration_order(numbers, hashes, capacity, lambda each: by_number[each].id_rank, begins)
 
 
 def _read_back(written: Sequence[int], by_number: Mapping[int, Topic]) -> list[int]:
-    """The same in a map that grows as the record is read."""
+    """Returns the iteration order of a map that grows while the record is read."""
     return _topic_walk(written, by_number, map_capacity(len(written)), map_capacity(0))
 
 
 def _partition_walk(partitions: list[int], capacity: int) -> list[int]:
-    """Partitions put into a set of so many buckets, in the walk of the set that is read back."""
+    """Returns the iteration order of a set of partitions that is written with this capacity and read back."""
     least = set_capacity(len(partitions))
     if max(partitions) < least:  # each in a bucket of its own, however they are put in
         return sorted(partitions)

@@ -74,7 +74,7 @@ class TargetAssignmentBuilder:
         hashes = [by_id[each].hash_code for each in seen]
         for each in iteration_order(seen, hashes, capacity, java_key, map_capacity(0)):
             member, target = by_id[each], self.members.target(each)
-            names = len(self.regexes.united(member.names, member.regex))
+            names = len(self.regexes.subscription(member.names, member.regex))
             topics = self._topic_walk(member, sent if each == mine else None)
             members.append(MemberSubscriptionAndAssignment(each, member.instance_id, topics, names, target))
         kernel = _KERNELS.get(assignor, assignor)
@@ -95,7 +95,7 @@ class TargetAssignmentBuilder:
         walked = metadata.written_walk(member.names) if sent is None else metadata.name_walk(list(dict.fromkeys(sent)))
         if not member.regex:
             return walked
-        meant = self.regexes.of(member.regex)
+        meant = self.regexes.topics_of(member.regex)
         more = metadata.written_walk(meant)
         # `UnionSet` walks the larger one first, the second one if they are of a size.
         large, small = (walked, more) if len(member.names) > len(meant) else (more, walked)
