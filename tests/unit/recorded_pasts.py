@@ -40,7 +40,7 @@ def random_story(rng: random.Random, assignor: str) -> Timeline:
         for name in (f"m{at}" for at in range(rng.randint(1, 5)))
     ]
     initial_state = InitialState(
-        members, topics, partitions, 0, Timing(poll_interval_ms=100), (assignor,), all_static=static
+        members, topics, partitions, 0, Timing(poll_interval_ms=100), (assignor,), new_members_static=static
     )
     live_members, events, now = [each.name for each in members], [], 60_000
     for number in range(rng.randint(3, 9)):
@@ -73,7 +73,7 @@ def recorded(initial_state: InitialState, events: Sequence[Event]) -> Timeline:
     while request is not None:
         response = answers([request])[0]
         number = group_simulation.group.number
-        generations.append(generation(request, response, number, group_simulation.group.clock.now, len(generations)))
+        generations.append(generation(request, response, number, group_simulation.group.queue.now, len(generations)))
         try:
             request = simulation.send(response)
         except StopIteration:

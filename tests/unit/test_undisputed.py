@@ -12,7 +12,6 @@ import pytest
 from spark_assign.groups.assignors.librdkafka.balancer_input import assignment_order
 from spark_assign.groups.assignors.release_rules import parse_library_assignor
 from spark_assign.groups.assignors.sticky import general_2_8
-from spark_assign.groups.assignors.sticky import general_2_8 as no_rebalance_2_4
 from spark_assign.groups.kernel import franz_go as franz_go_assignors
 from spark_assign.groups.kernel import librdkafka as librdkafka_assignors
 from spark_assign.groups.kernel.assign import assign
@@ -127,11 +126,12 @@ def test_kafka_2_4(specs: GroupSpecs, assignor: str, monkeypatch: pytest.MonkeyP
     """Groups at rest against the same with all partitions walked over."""
     every: BoolArray = np.ones(specs.num_groups, bool)
     planned = assign(specs, assignor, every, {})
-    asked = []
-    monkeypatch.setattr(general_2_8, "plan_without_rebalance_2_4", lambda *told: asked.append(told))
+    plan_without_rebalance = general_2_8.plan_without_rebalance_2_4
+    calls = []
+    monkeypatch.setattr(general_2_8, "plan_without_rebalance_2_4", lambda *arguments: calls.append(arguments))
     _same(specs, planned, assign(specs, assignor, every, {}))
-    at_rest = sum(no_rebalance_2_4.plan_without_rebalance_2_4(*told) is not None for told in asked)
-    assert GROUPS / 5 < at_rest < len(asked)
+    at_rest = sum(plan_without_rebalance(*arguments) is not None for arguments in calls)
+    assert GROUPS / 5 < at_rest < len(calls)
 
 
 @pytest.mark.parametrize("assignor", ["sticky@2.5.1", "cooperative-sticky@2.5.1", "cooperative-sticky@2.4"])
