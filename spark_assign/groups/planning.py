@@ -214,13 +214,13 @@ class Plan:
 
     def to_html(self, top: int = 10) -> str:
         """Totals and the `top` groups that hurt most, for a notebook: `displayHTML(p.to_html())`. Computes the plan."""
-        from spark_assign.report.notebook import plan_html  # the core does not bring the report along
+        from spark_assign.report.text.plan_summary import plan_html  # the core does not bring the report along
 
         return plan_html(self, top)
 
     def show(self, top: int = 10) -> None:
         """Print the same. Computes the plan."""
-        from spark_assign.report.notebook import plan_text
+        from spark_assign.report.text.plan_summary import plan_text
 
         print(plan_text(self, top))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_assign.report.text.history import MOST_LINES, partition_time, story, summary_lines
+from spark_assign.report.text.history import MAX_LINES, format_group_history, partition_time, summary_lines
 from tests.unit import history_rows as made
 
 
@@ -12,7 +12,7 @@ def test_the_story_of_a_group() -> None:
     group = rows["groups"][1]
     mine = [[row for row in rows[name] if row["group_id"] == "payments"] for name in ("rebalances", "deploys")]
     pauses = [row for row in rows["pauses"] if row["generation"] is None]
-    told = story(group, *mine, pauses)
+    told = format_group_history(group, *mine, pauses)
     assert told[0] == (
         "shop/payments: classic group, range, 3 members with 12 partitions at the end (Stable). 2 rebalances from "
         "2026-11-20 10:00:00 to 2026-11-20 11:00:00, 2 in the worst 24 hours. They stopped 36 partition-seconds, one "
@@ -31,9 +31,11 @@ def test_the_story_of_a_group() -> None:
 
 def test_earlier_rebalances_are_counted() -> None:
     """The newest are told; deploys before them are not."""
-    group = made.group("g", rebalances=MOST_LINES + 7)
-    told = story(group, [made.rebalance("g", 9, 500)], [made.deploy("g", 1, 2, 10)], [made.pause("g", 20)])
-    assert told[-1] == f"  … and {MOST_LINES + 6} earlier rebalances, in the table rebalances"
+    group = made.group("g", rebalances=MAX_LINES + 7)
+    told = format_group_history(
+        group, [made.rebalance("g", 9, 500)], [made.deploy("g", 1, 2, 10)], [made.pause("g", 20)]
+    )
+    assert told[-1] == f"  … and {MAX_LINES + 6} earlier rebalances, in the table rebalances"
     assert len(told) == 4
 
 
