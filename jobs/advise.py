@@ -8,8 +8,8 @@ import click
 
 from spark_assign import Fleet, SparkAssignError, advise
 from spark_assign.advice.size import HEADROOM, QUANTILE
-from spark_assign.cli.fleet_input import on_fleet, with_capacities
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import on_fleet, store_or_keep, with_capacities
 from spark_assign.cli.options import (
     DURATION,
     fail_on,
@@ -22,9 +22,8 @@ from spark_assign.cli.options import (
     top,
     writes,
 )
-from spark_assign.cli.result_output import store_or_keep
-from spark_assign.report.text.advise import advice_in_words, silence_in_words, summarize_advice
-from spark_assign.report.text.selected_groups import first_rows, no_match
+from spark_assign.report.listed_groups import no_match_text, rows_of_first_groups
+from spark_assign.report.text.advise import format_advice, format_not_advised, summarize_advice
 from spark_assign.simulation import Settings
 from spark_assign.spark.caching import cached
 from spark_assign.tables.advice import ADVISE_TABLES
@@ -84,10 +83,10 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     tables = store_or_keep(options, found, schemas=ADVISE_TABLES, inputs=inputs)
     advice, silent, rejected = (tables[name] for name in ADVISE_TABLES)
     if options.group:
-        rows = first_rows(advice, options.group, options.top)
-        less = first_rows(silent, options.group, options.top)
-        words = [*advice_in_words(sorted(rows, key=lambda row: row["rank"])), *silence_in_words(less)]
-        print("\n".join(words).lstrip("\n") or no_match(options.group), flush=True)
+        rows = rows_of_first_groups(advice, options.group, options.top)
+        less = rows_of_first_groups(silent, options.group, options.top)
+        words = [*format_advice(sorted(rows, key=lambda row: row["rank"])), *format_not_advised(less)]
+        print("\n".join(words).lstrip("\n") or no_match_text(options.group), flush=True)
     else:
         print(summarize_advice(advice, silent, rejected, options.top), flush=True)
     return int(options.fail_on == "rejected" and not rejected.isEmpty())

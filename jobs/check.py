@@ -12,12 +12,12 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.options import DURATION, PLACE, fail_on, stored_run, top
-from spark_assign.cli.result_output import stored_history
 from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.openmetrics import write_metrics
-from spark_assign.report.text.alerts import summarize_alerts
+from spark_assign.report.text.comparison import summarize_alerts
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import place_and_run
 from spark_assign.stores.run_store import read_run

@@ -10,10 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, compare
-from spark_assign.cli.fleet_input import on_fleet
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import on_fleet, store_run
 from spark_assign.cli.options import fail_on, milliseconds, reads, together, top, writes
-from spark_assign.cli.result_output import store_run
 from spark_assign.comparison.what_if import Change, read_change
 from spark_assign.report.text.comparison import summarize_comparison
 from spark_assign.simulation.settings import Settings

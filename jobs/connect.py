@@ -11,12 +11,16 @@ import click
 
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import fail_on, milliseconds, reads, together, top, writes
-from spark_assign.cli.result_output import store_run
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.connect.local_simulation import Story, play_story
 from spark_assign.connect.scenarios import SCENARIOS
-from spark_assign.report.text.connect import compare_protocols, draw_comparison, summarize_plan
+from spark_assign.report.text.connect import (
+    draw_protocol_comparison,
+    format_protocol_comparison,
+    summarize_connect_plan,
+)
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import check_output
@@ -56,11 +60,11 @@ def play(options: Options) -> int:
     scenario = SCENARIOS[options.scenario]()
     times = {name: getattr(options, name) for name in ("start_ms", "stop_ms", "rebalance_ms")}
     played = play_story(scenario, **times)
-    print(f"Scenario {scenario.name}\n" + compare_protocols(scenario, played.rounds, played.costs))
+    print(f"Scenario {scenario.name}\n" + format_protocol_comparison(scenario, played.rounds, played.costs))
     folder = Path(options.output or ".")
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"{scenario.name}.{options.picture}"
-    draw_comparison(scenario, played.rounds, str(picture))
+    draw_protocol_comparison(scenario, played.rounds, str(picture))
     options.outcome.places["pictures"] = str(folder.resolve())
     print(f"Drawn to {picture.resolve()}", flush=True)
     if options.output:  # for the report
@@ -92,7 +96,7 @@ def plan(options: Options) -> int:
         check_output(options.output)
     given = {"format": options.format, "options": options.option, "tables": options.table}
     planned = plan_connect(ConnectFleet(**read_tables(spark, FLEET, options.fleet, **given)))
-    text, refused = summarize_plan(planned, options.top)
+    text, refused = summarize_connect_plan(planned, options.top)
     print(text)
     if options.output:
         tables = {name: getattr(planned, name) for name in PLAN_TABLES}

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Drift, Fleet, drift
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import PLACE, fail_on, input_format, named_values, together, top, writes
-from spark_assign.cli.result_output import store_run
-from spark_assign.report.text.drift import summarize_drift
+from spark_assign.report.text.comparison import summarize_drift
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import place_and_run

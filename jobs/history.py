@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import store_fleet, store_run, stored_history
 from spark_assign.cli.options import (
     DURATION,
     PLACE,
@@ -31,13 +32,11 @@ from spark_assign.cli.options import (
     top,
     writes,
 )
-from spark_assign.cli.result_output import store_fleet, store_run, stored_history
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of, redact_records
 from spark_assign.history.replay import replay
-from spark_assign.report.text.history import stories, summarize_history
-from spark_assign.report.text.replay import summarize_replay
-from spark_assign.report.text.selected_groups import no_match
+from spark_assign.report.listed_groups import no_match_text
+from spark_assign.report.text.history import format_histories, summarize_history, summarize_replay
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import secret as secret_scope
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
@@ -177,7 +176,7 @@ def _told(options: Options, found: Any, tables: Mapping[str, DataFrame], known: 
         parts.append(f"The fleet of {options.at}: {rows}\nWritten to {options.into}")
         options.outcome.places["fleet"] = options.into
     if options.group:
-        parts.append(stories(tables, options.group, options.top) or no_match(options.group))
+        parts.append(format_histories(tables, options.group, options.top) or no_match_text(options.group))
     if options.replay:
         parts.append(summarize_replay(tables["replayed"], tables["unreplayed"], options.top))
     return "\n\n".join(parts or [summarize_history(tables, options.top)])

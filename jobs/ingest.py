@@ -7,8 +7,8 @@ import sys
 import click
 
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import store_snapshot
 from spark_assign.cli.options import REPEATABLE, one_snapshot_place, writes_snapshot
-from spark_assign.cli.result_output import store_snapshot
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.kafka import describe_text
 from spark_assign.tables.errors import ConfigError, SourceError

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Offsets, SparkAssignError, loads_between
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import PLACE, input_format, named_values, top, writes
-from spark_assign.cli.result_output import store_run
-from spark_assign.report.text.loads import summarize_loads
+from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
 from spark_assign.stores.run_store import check_output, read_run

@@ -7,8 +7,8 @@ import sys
 import click
 
 from spark_assign import Fleet, SparkAssignError, membership
-from spark_assign.cli.fleet_input import on_fleet
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import on_fleet, store_or_keep
 from spark_assign.cli.options import (
     DURATION,
     DURATIONS,
@@ -21,9 +21,8 @@ from spark_assign.cli.options import (
     top,
     writes,
 )
-from spark_assign.cli.result_output import store_or_keep
-from spark_assign.report.text.membership import group_in_words, groups_with_options, summarize_membership
-from spark_assign.report.text.selected_groups import no_match
+from spark_assign.report.listed_groups import no_match_text
+from spark_assign.report.text.membership import format_membership, groups_with_options, summarize_membership
 from spark_assign.simulation import Settings
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 
@@ -79,7 +78,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     memberships, rejected = tables["memberships"], tables["rejected"]
     if options.group:
         groups, rows = groups_with_options(memberships, tables["options"], options.group, options.top)
-        print(group_in_words(groups, rows) if groups else no_match(options.group), flush=True)
+        print(format_membership(groups, rows) if groups else no_match_text(options.group), flush=True)
     else:
         print(summarize_membership(memberships, rejected, options.top), flush=True)
     return int(options.fail_on == "rejected" and not rejected.isEmpty())

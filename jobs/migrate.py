@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, migrate
-from spark_assign.cli.fleet_input import on_fleet
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import on_fleet, store_or_keep
 from spark_assign.cli.options import (
     fail_on,
     milliseconds,
@@ -21,9 +21,8 @@ from spark_assign.cli.options import (
     top,
     writes,
 )
-from spark_assign.cli.result_output import store_or_keep
-from spark_assign.report.text.migration import steps_in_words, summarize_migration
-from spark_assign.report.text.selected_groups import no_match, with_steps
+from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
+from spark_assign.report.text.migration import format_migration_steps, summarize_migration
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.comparison import MIGRATION_TABLES
 from spark_assign.tables.groups import GROUP_KEY
@@ -94,8 +93,8 @@ def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
 def _steps(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """The steps of the groups that match, as many groups as --top says."""
     order = [F.asc_nulls_last("rank"), *map(F.col, GROUP_KEY)]
-    groups, steps = with_steps(tables["migrations"], tables["steps"], options.group, order, options.top)
-    return steps_in_words(groups, steps) if groups else no_match(options.group)
+    groups, steps = first_groups_with_steps(tables["migrations"], tables["steps"], options.group, order, options.top)
+    return format_migration_steps(groups, steps) if groups else no_match_text(options.group)
 
 
 if __name__ == "__main__":

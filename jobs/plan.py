@@ -16,7 +16,7 @@ from spark_assign.cli import plan_settings
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import named_values, reads, sample_fleet, shipped, top, writes
 from spark_assign.report.openmetrics import write_metrics
-from spark_assign.report.text.summary import summarize
+from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import interpreted, read_fleet
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.stores.run_store import check_output, stored_run, write_run

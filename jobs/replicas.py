@@ -62,7 +62,7 @@ def placing(options: Options) -> int:
     tables = _read(spark, options, ("requests", "brokers"), ("requests", "brokers"))
     placed = place(tables["requests"], tables["brokers"], options.algorithm)
     results = _write(spark, options, "place", {"placements": placed.placements, "rejected": placed.rejected})
-    print(report.placements(results["placements"], results["rejected"]), flush=True)
+    print(report.summarize_placements(results["placements"], results["rejected"]), flush=True)
     return _failed(options, results["rejected"])
 
 
@@ -74,7 +74,7 @@ def checking(options: Options) -> int:
     checked = check(_read_fleet(spark, options), min_replicas=options.min_replicas)
     about = ("brokers", "racks", "problems", "clusters")
     results = _write(spark, options, "check", {name: getattr(checked, name) for name in about})
-    print(report.check(results["clusters"], results["problems"]), flush=True)
+    print(report.summarize_check(results["clusters"], results["problems"]), flush=True)
     return _failed(options, results["problems"])
 
 
@@ -111,7 +111,7 @@ def reassigning(options: Options) -> int:
     )
     names = ("placement", "moves", "metrics", "rejected")
     results = _write(spark, options, "reassign", {name: getattr(plan, name) for name in names})
-    print(report.reassignment(results["metrics"], results["rejected"]), flush=True)
+    print(report.summarize_reassignment(results["metrics"], results["rejected"]), flush=True)
     if options.output and is_path(options.output):
         files = tool_files(
             plan, partitions_per_batch=options.partitions_per_batch, bytes_per_batch=options.bytes_per_batch

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.options import PLACE, fail_on, reads, stored_run
-from spark_assign.cli.result_output import stored_history
 from spark_assign.report.html import report
 from spark_assign.simulation.simulation import COMPARED, COSTS
 from spark_assign.sources.files.tables import Shape, read_tables

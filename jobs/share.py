@@ -6,9 +6,9 @@ import sys
 
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import fail_on, reads, top, writes
-from spark_assign.cli.result_output import store_run
-from spark_assign.report.text.share import summarize_plan
+from spark_assign.report.text.share_and_streams import summarize_share_plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.run_store import check_output
@@ -33,7 +33,7 @@ def main(options: Options) -> int:
         check_output(options.output)
     given = {"format": options.format, "options": options.option, "tables": options.table}
     planned = plan_share(read_fleet(spark, options.fleet, **given))
-    text, refused = summarize_plan(planned, options.top)
+    text, refused = summarize_share_plan(planned, options.top)
     print(text, flush=True)
     if options.output:
         store_run(

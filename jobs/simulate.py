@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import (
     PLACE,
     fail_on,
@@ -24,11 +25,15 @@ from spark_assign.cli.options import (
     top,
     writes,
 )
-from spark_assign.cli.result_output import store_run
 from spark_assign.migration.cooperative_upgrade import holds_for, upgrade_plan
-from spark_assign.report.group_pictures import GroupPictureData, draw_group, sight_of_simulation, sight_of_story
-from spark_assign.report.html.collect_simulation import drawn_ownership
-from spark_assign.report.text.simulation import rows_text, summarize_comparison, summarize_simulation, summarize_story
+from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
+from spark_assign.report.html.simulation import charted_ownership
+from spark_assign.report.text.simulation import (
+    rows_text,
+    summarize_comparison,
+    summarize_local_simulation,
+    summarize_simulation,
+)
 from spark_assign.simulation import Settings, Simulation, simulate, simulate_protocols
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, play_story
 from spark_assign.simulation.settings import BROKER_RELEASES
@@ -121,10 +126,10 @@ def run_story(options: Options) -> int:
     settings, protocols = _of_scenario(options, scenario)
     log.info("playing %d events with %s", len(scenario.events), ", ".join(protocols))
     story = play_story(scenario, protocols, settings)
-    text, group = summarize_story(story)
+    text, group = summarize_local_simulation(story)
     print(f"Scenario {scenario.name}: {scenario.about}\n{text}", flush=True)
     if group is not None:
-        _draw(options, scenario, group, sight_of_story(story, group))
+        _draw(options, scenario, group, local_picture_data(story, group))
     return int(options.fail_on == "rejected" and bool(story.rejected))
 
 
@@ -138,7 +143,7 @@ def run_story_of_fleet(options: Options, spark: SparkSession) -> int:
     text, worst = summarize_simulation(played.availability, played.rejected, protocols, options.top)
     print(f"Scenario {scenario.name}: {scenario.about}\n{text}", flush=True)
     if worst:
-        _draw(options, scenario, worst[0], sight_of_simulation(played, worst[0]))
+        _draw(options, scenario, worst[0], read_picture_data(played, worst[0]))
     return _failed(options, played.rejected)
 
 
@@ -193,7 +198,7 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
 def _large(options: Options, simulation: Simulation) -> dict[str, DataFrame]:
     """The tables that grow with partitions and messages, if they are asked for; else what the report draws of them."""
     if not options.trace:
-        return {"ownership": drawn_ownership(simulation)}
+        return {"ownership": charted_ownership(simulation)}
     return {name: getattr(simulation, name) for name in ("trace", "partitions", "ownership")}
 
 

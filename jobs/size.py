@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, size
 from spark_assign.advice.size import HEADROOM, OWN, QUANTILE
-from spark_assign.cli.fleet_input import on_fleet, with_capacities
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import on_fleet, store_or_keep, with_capacities
 from spark_assign.cli.options import (
     fail_on,
     named_values,
@@ -21,9 +21,8 @@ from spark_assign.cli.options import (
     top,
     writes,
 )
-from spark_assign.cli.result_output import store_or_keep
-from spark_assign.report.text.selected_groups import no_match, with_steps
-from spark_assign.report.text.size import autoscaler, curves_in_words, summarize_sizes
+from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
+from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, summarize_sizes
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
@@ -94,11 +93,13 @@ def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
 def _chosen(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """The curves of the groups that match, as many groups as --top says; or their numbers for KEDA."""
     by = ("assignor", "members")
-    sizes, curves = with_steps(tables["sizes"], tables["curves"], options.group, GROUP_KEY, options.top, by)
+    sizes, curves = first_groups_with_steps(
+        tables["sizes"], tables["curves"], options.group, GROUP_KEY, options.top, by
+    )
     if not sizes:
-        return no_match(options.group)
+        return no_match_text(options.group)
     if not options.keda:
-        return curves_in_words(sizes, curves)
+        return format_curves(sizes, curves)
     return "\n---\n".join(
         autoscaler(row) if row["needed"] else f"# {row['cluster']}/{row['group_id']}: {row['reason']}" for row in sizes
     )

@@ -11,8 +11,8 @@ import sys
 import click
 
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import store_snapshot
 from spark_assign.cli.options import DURATION, one_snapshot_place, patterns, writes_snapshot
-from spark_assign.cli.result_output import store_snapshot
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import secret as secret_scope
 from spark_assign.sources.auth import settings as client_settings

@@ -8,10 +8,10 @@ import click
 
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import fail_on, reads, top, writes
-from spark_assign.cli.result_output import store_run
 from spark_assign.comparison.what_if import Change, read_change
-from spark_assign.report.text.streams import summarize_streams
+from spark_assign.report.text.share_and_streams import summarize_streams_plan
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.run_store import check_output
 from spark_assign.streams import plan_streams
@@ -52,7 +52,7 @@ def main(options: Options) -> int:
     for change in changes:
         fleet = change.apply(fleet)
     planned = plan_streams(fleet, options.assignor, standby_replicas=options.standby_replicas)
-    text, refused = summarize_streams(planned, options.top)
+    text, refused = summarize_streams_plan(planned, options.top)
     print(text, flush=True)
     if options.output:
         tables = {name: getattr(planned, name) for name in PLAN_TABLES}

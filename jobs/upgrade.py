@@ -9,12 +9,11 @@ import click
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, upgrade
-from spark_assign.cli.fleet_input import on_fleet
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import on_fleet, store_or_keep
 from spark_assign.cli.options import fail_on, named_values, patterns, reads, together, top, writes
-from spark_assign.cli.result_output import store_or_keep
-from spark_assign.report.text.selected_groups import no_match, with_steps
-from spark_assign.report.text.upgrade import restarts_in_words, summarize_upgrade
+from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
+from spark_assign.report.text.migration import format_restarts, summarize_upgrade
 from spark_assign.tables.comparison import UPGRADE_TABLES
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -59,8 +58,8 @@ def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
 
 def _steps(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """The steps of the groups that match, as many groups as --top says."""
-    groups, steps = with_steps(tables["upgrades"], tables["steps"], options.group, GROUP_KEY, options.top)
-    return restarts_in_words(groups, steps) if groups else no_match(options.group)
+    groups, steps = first_groups_with_steps(tables["upgrades"], tables["steps"], options.group, GROUP_KEY, options.top)
+    return format_restarts(groups, steps) if groups else no_match_text(options.group)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, zones
 from spark_assign.advice.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
-from spark_assign.cli.fleet_input import on_fleet
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import on_fleet, store_or_keep
 from spark_assign.cli.options import (
     fail_on,
     patterns,
@@ -20,10 +20,9 @@ from spark_assign.cli.options import (
     top,
     writes,
 )
-from spark_assign.cli.result_output import store_or_keep
 from spark_assign.replicas import tool_files, write_tool_files
-from spark_assign.report.text.selected_groups import first_rows, no_match
-from spark_assign.report.text.zones import summarize_zones, ways_in_words
+from spark_assign.report.listed_groups import no_match_text, rows_of_first_groups
+from spark_assign.report.text.zones import format_zone_options, summarize_zones
 from spark_assign.stores.locations import is_path, join
 from spark_assign.tables.advice import ZONES_TABLES
 
@@ -81,8 +80,8 @@ def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
 
 def _ways(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """All ways of the groups that match, as many groups as --top says."""
-    rows = first_rows(tables["zones"], options.group, options.top)
-    return ways_in_words(rows) if rows else no_match(options.group)
+    rows = rows_of_first_groups(tables["zones"], options.group, options.top)
+    return format_zone_options(rows) if rows else no_match_text(options.group)
 
 
 def _write_files(options: Options, moves: DataFrame) -> None:

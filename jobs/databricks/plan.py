@@ -30,7 +30,7 @@ dbutils.widgets.text("run_id", "", "Run id (the same again replaces it; empty: t
 import html
 
 from spark_assign import Fleet, plan
-from spark_assign.report.text.summary import summarize
+from spark_assign.report.text.plan_summary import summarize
 from spark_assign.stores.run_store import read_run
 
 catalog = dbutils.widgets.get("catalog")

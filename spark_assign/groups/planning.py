@@ -212,13 +212,13 @@ class Plan:
     def to_html(self, top: int = 10) -> str:
         """Returns totals and the `top` worst groups as HTML, for a notebook: `displayHTML(p.to_html())`. Computes the
         plan."""
-        from spark_assign.report.notebook import plan_html  # importing upward only if called
+        from spark_assign.report.text.plan_summary import plan_html  # importing upward only if called
 
         return plan_html(self, top)
 
     def show(self, top: int = 10) -> None:
         """Prints totals and the `top` worst groups. Computes the plan."""
-        from spark_assign.report.notebook import plan_text
+        from spark_assign.report.text.plan_summary import plan_text
 
         print(plan_text(self, top))
 

@@ -1,1 +1,1 @@
-"""Plans as text for people."""
+"""Reports for people: text, charts, HTML pages, and metrics."""

@@ -1,8 +1,8 @@
-"""Charts: Altair says what is drawn, vl-convert draws it, as SVG in a page or as a file of its own.
+"""Charts: Altair describes them, and vl-convert renders them as SVG in a page or as a file.
 
-Colours have names here, as in the page's style sheet. In a page a name becomes a CSS variable, so that a chart follows
-light and dark; in a file it becomes a colour for white paper. In between, a name is a colour that nothing else has, as
-Vega-Lite takes colours only.
+Colors have the names of the page's style sheet. In a page, a name becomes a CSS variable, so that a chart follows light
+and dark mode; in a file, it becomes a color for white paper. Vega-Lite accepts only colors, so a unique placeholder
+color stands for each name until then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ON_PAPER = {
     "round": "#515a64",
     "second": "#2e7d4f",
 }
-"""The colours, by name; the page's style sheet has the same names, for light and for dark."""
+"""Colors for white paper, by the name in the page's style sheet."""
 
 STROKES: tuple[tuple[str, list[int]], ...] = (
     ("problem", []),
@@ -37,9 +37,9 @@ STROKES: tuple[tuple[str, list[int]], ...] = (
     ("text", [2, 4]),
     ("second", [12, 4, 2, 4]),
 )
-"""So many lines look different, by their colour and by their dashes."""
+"""Color names and dash patterns of lines. Lines differ in both, so none relies on its color."""
 
-_STANDS_FOR = {name: f"#fe00{at:02x}" for at, name in enumerate(ON_PAPER, start=1)}
+_PLACEHOLDERS = {name: f"#fe00{index:02x}" for index, name in enumerate(ON_PAPER, start=1)}
 _FONT = "DejaVu Sans, Verdana, sans-serif"
 _NOISE = re.compile(
     r' (?:class|pointer-events|aria-hidden|role|aria-roledescription|font-family|stroke-miterlimit)="[^"]*"'
@@ -48,83 +48,84 @@ _NOISE = re.compile(
 _EMPTY = re.compile(
     r'<path[^>]* d=""[^>]*/>|<path d="M0,0h[\d.]+v[\d.]+h-?[\d.]+Z"(?: display="none")?/>|<g></g>|<g[^>]*/>'
 )
-_LONG = re.compile(r"\d+\.\d{3,}")
-_OWN = re.compile(r'id="([\w-]+)"|url\(#([\w-]+)\)')
+_LONG_DECIMAL = re.compile(r"\d+\.\d{3,}")
+_LOCAL_ID = re.compile(r'id="([\w-]+)"|url\(#([\w-]+)\)')
 
 
 def altair() -> Any:
-    """The library.
+    """Returns the Altair library.
 
     Raises:
-        ConfigError: it is not installed, or what draws its charts is not.
+        ConfigError: If Altair or vl-convert isn't installed.
     """
     try:
         import altair
-        import vl_convert  # noqa: F401  (here, not after everything was computed)
+        import vl_convert  # noqa: F401  (fails now, not after the computation)
     except ImportError as error:
         raise missing_extra("drawing needs altair and vl-convert-python", "report") from error
     return altair
 
 
-def colour(name: str) -> str:
-    """What stands for one of the colours in a chart."""
-    return _STANDS_FOR[name]
+def color(name: str) -> str:
+    """Returns the placeholder for a named color."""
+    return _PLACEHOLDERS[name]
 
 
-def inline(chart: alt.TopLevelMixin, ident: str, title: str, told: str) -> Markup:
-    """A chart for a page: without a name space, and with a title and a description for those who cannot see it.
+def inline_svg(chart: alt.TopLevelMixin, ident: str, title: str, description: str) -> Markup:
+    """Returns a chart as inline SVG for a page, without namespaces, with a title and a description for screen readers.
 
     Args:
-        chart: what is drawn.
-        ident: begins the ids in it, so that several charts stand in one page.
-        title: its name.
-        told: what it shows, in words.
+        chart: The chart.
+        ident: Prefix of the ids in the SVG, unique in the page.
+        title: Title of the chart.
+        description: What the chart shows.
     """
     from markupsafe import Markup, escape
 
-    drawn = _NOISE.sub("", _svg(chart))
+    svg = _NOISE.sub("", _render_svg(chart))
     for _ in range(2):
-        drawn = _EMPTY.sub("", drawn)
-    for name, stands_for in _STANDS_FOR.items():
-        drawn = drawn.replace(stands_for, f"var(--{name})")
-    drawn = _OWN.sub(lambda found: found[0].replace(found[1] or found[2], f"{ident}-{found[1] or found[2]}"), drawn)
-    head, _, rest = drawn.partition(">")
-    box = re.search(r'viewBox="[^"]*"', head)
-    assert box is not None
+        svg = _EMPTY.sub("", svg)
+    for name, placeholder in _PLACEHOLDERS.items():
+        svg = svg.replace(placeholder, f"var(--{name})")
+    svg = _LOCAL_ID.sub(lambda match: match[0].replace(match[1] or match[2], f"{ident}-{match[1] or match[2]}"), svg)
+    tag, _, body = svg.partition(">")
+    view_box = re.search(r'viewBox="[^"]*"', tag)
+    assert view_box is not None
     return Markup(
-        f'<svg role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" {box[0]}>'
-        f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">{escape(told)}</desc>{rest}'
+        f'<svg role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" {view_box[0]}>'
+        f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">{escape(description)}</desc>{body}'
     )
 
 
-def write(chart: alt.TopLevelMixin, path: str) -> None:
-    """A chart as a file, on white paper; the format by the name: .svg, .png, .pdf.
+def write_chart(chart: alt.TopLevelMixin, path: str) -> None:
+    """Writes a chart on white paper to a file in the format of its name: .svg, .png, or .pdf.
 
     Raises:
-        ConfigError: another format.
+        ConfigError: If the format is unknown.
     """
     import vl_convert
 
-    drawn = _svg(chart)
-    for name, stands_for in _STANDS_FOR.items():
-        drawn = drawn.replace(stands_for, ON_PAPER[name])
-    head, _, rest = drawn.partition(">")
-    drawn = f'{head}><rect width="100%" height="100%" fill="{ON_PAPER["page"]}"/>{rest}'
-    kind = Path(path).suffix
-    if kind == ".svg":
-        Path(path).write_text(drawn, encoding="utf-8")
-    elif kind == ".png":
-        Path(path).write_bytes(vl_convert.svg_to_png(drawn, scale=1.5))
-    elif kind == ".pdf":
-        Path(path).write_bytes(vl_convert.svg_to_pdf(drawn))
+    svg = _render_svg(chart)
+    for name, placeholder in _PLACEHOLDERS.items():
+        svg = svg.replace(placeholder, ON_PAPER[name])
+    tag, _, body = svg.partition(">")
+    svg = f'{tag}><rect width="100%" height="100%" fill="{ON_PAPER["page"]}"/>{body}'
+    suffix = Path(path).suffix
+    if suffix == ".svg":
+        Path(path).write_text(svg, encoding="utf-8")
+    elif suffix == ".png":
+        Path(path).write_bytes(vl_convert.svg_to_png(svg, scale=1.5))
+    elif suffix == ".pdf":
+        Path(path).write_bytes(vl_convert.svg_to_pdf(svg))
     else:
         raise ConfigError(f"{path}: pictures are svg, png or pdf")
 
 
-def _svg(chart: Any) -> str:
+def _render_svg(chart: Any) -> str:
+    """Returns a chart as SVG in the style of the reports, with at most two decimals."""
     import vl_convert
 
-    quiet, text = colour("quiet"), colour("text")
+    quiet, text = color("quiet"), color("text")
     config = {
         "background": "transparent",
         "font": _FONT,
@@ -146,7 +147,7 @@ def _svg(chart: Any) -> str:
         },
         "legend": {"labelColor": text, "titleColor": text, "labelFontSize": 11, "labelLimit": 260},
     }
-    # What is drawn is made here, and the tests draw all of it: to check it once more takes as long as drawing.
+    # The tests draw every chart, and validation takes as long as rendering.
     spec = chart.to_dict(validate=False)
-    drawn = vl_convert.vegalite_to_svg(spec | {"config": config})
-    return _LONG.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), drawn)
+    svg = vl_convert.vegalite_to_svg(spec | {"config": config})
+    return _LONG_DECIMAL.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), svg)

@@ -1,4 +1,4 @@
-"""Numbers and names as the report writes them."""
+"""Numbers, names, and tables as the reports write them."""
 
 from __future__ import annotations
 
@@ -9,45 +9,49 @@ from typing import Any
 
 _UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=~|$)", re.IGNORECASE)
 _UUID_IN_TEXT = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-NONE = "–"
+DASH = "–"
+"""Text for null."""
 
-REJECTED_SHOWN = 10
-"""So many groups that were refused are listed."""
+MAX_REJECTED = 10
+"""Maximum number of rejected groups that a summary lists."""
 
 
-def number(value: Any) -> str:
-    """A count with thousands separated; – for null."""
-    return NONE if value is None else f"{value:,}"
+def number(value: int | None) -> str:
+    """Returns an integer with thousands separators, or a dash for None."""
+    return DASH if value is None else f"{value:,}"
 
 
 def ratio(value: float | None) -> str:
-    """Two digits; – for null."""
-    return NONE if value is None else f"{value:.2f}"
+    """Returns a number with two decimals, or a dash for None."""
+    return DASH if value is None else f"{value:.2f}"
 
 
-def share(part: int, whole: int) -> str:
-    """A part in per cent, without saying 0 % or 100 % where that is not so."""
-    if not whole:
-        return NONE
-    rounded = round(100 * part / whole)
-    if rounded == 0 < part:
+def share(value: int, total: int) -> str:
+    """Returns `value` as a percentage of `total`.
+
+    A share that only rounds to 0 % or 100 % reads `under 1 %` or `over 99 %`.
+    """
+    if not total:
+        return DASH
+    rounded = round(100 * value / total)
+    if rounded == 0 < value:
         return "under 1 %"
-    if rounded == 100 and part < whole:
+    if rounded == 100 and value < total:
         return "over 99 %"
     return f"{rounded} %"
 
 
 def seconds(ms: float | None) -> str:
-    """Milliseconds as seconds; – for null."""
+    """Returns milliseconds as seconds, or a dash for None."""
     if ms is None:
-        return NONE
+        return DASH
     return f"{ms / 1000:,.0f} s" if ms % 1000 == 0 else f"{ms / 1000:,.1f} s"
 
 
 def duration(seconds: float | None) -> str:
-    """`40 s`, `12 min`, `3.4 h`, `never`; – for null."""
+    """Returns a duration such as `40 s`, `12 min`, `3.4 h`, or `never` (infinity); a dash for None."""
     if seconds is None:
-        return NONE
+        return DASH
     if math.isinf(seconds):
         return "never"
     if seconds < 120:
@@ -55,15 +59,25 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
+def group_name(row: Mapping[str, Any]) -> str:
+    """Returns `cluster/group_id` of a row."""
+    return f"{row['cluster']}/{row['group_id']}"
+
+
 def count(value: int, noun: str) -> str:
-    """`1 group`, `2,000 groups`."""
+    """Returns a count with its noun: `1 group`, `2,000 groups`."""
     return f"{value:,} {noun if value == 1 else noun + 's'}"
 
 
+def change(before: str, after: str) -> str:
+    """Returns `before → after`, or the value once if both are equal."""
+    return before if before == after else f"{before} → {after}"
+
+
 def cell(value: Any) -> str:
-    """Any value of a table."""
+    """Returns any value of a table as text."""
     if value is None:
-        return NONE
+        return DASH
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -76,29 +90,61 @@ def cell(value: Any) -> str:
 
 
 def short_names(member_ids: Collection[str]) -> dict[str, str]:
-    """Member ids without the UUID that a consumer has behind its client id, where they stay different."""
+    """Returns member ids without the UUID that follows the client id, if they stay distinct; by full member id."""
     short = {member: _UUID.sub("", member) for member in member_ids}
-    seen = list(short.values())
-    return {member: name if seen.count(name) == 1 else member for member, name in short.items()}
+    names = list(short.values())
+    return {member: name if names.count(name) == 1 else member for member, name in short.items()}
 
 
 def without_uuids(text: str) -> str:
-    """A text with four digits of each UUID that a member's id ends in: `orders-0-84a6…`."""
+    """Returns the text with each member id's UUID cut to its first four digits: `orders-0-84a6…`."""
     return _UUID_IN_TEXT.sub(r"-\1…", text)
 
 
-def rejected_lines(rows: Sequence[Mapping[str, Any]], number: int) -> list[str]:
-    """What was refused, at most a screenful; nothing where nothing was.
+def one_line(text: str) -> str:
+    """Returns the text on one line, at most 300 characters of it."""
+    return " ".join(text.split())[:300]
+
+
+def rejected_lines(rows: Sequence[Mapping[str, Any]], num_rejected: int) -> list[str]:
+    """Returns one line per rejected group, at most `MAX_REJECTED`; an empty list if no group is rejected.
 
     Args:
-        rows: the first ones of a table `rejected`.
-        number: how many there are.
+        rows: First rows of a table `rejected`.
+        num_rejected: Number of rows of that table.
     """
-    if not number:
+    if not num_rejected:
         return []
     lines = ["", "Rejected:"]
-    for row in rows[:REJECTED_SHOWN]:
-        lines.append(f"  {row['cluster']}/{row['group_id']}: {row['code']}: {' '.join(row['detail'].split())[:300]}")
-    if number > REJECTED_SHOWN:
-        lines.append(f"  … and {number - REJECTED_SHOWN:,} more, in the table rejected")
+    lines += [f"  {group_name(row)}: {row['code']}: {one_line(row['detail'])}" for row in rows[:MAX_REJECTED]]
+    return [*lines, *more_lines(num_rejected - MAX_REJECTED, "rejected")]
+
+
+def first_rejected_lines(rows: Sequence[Mapping[str, Any]], limit: int) -> list[str]:
+    """Returns one line per rejected group without counting all of them.
+
+    Args:
+        rows: First rows of a table `rejected`, at most `limit` + 1.
+        limit: Maximum number of groups listed.
+    """
+    if not rows:
+        return []
+    lines = [f"  {group_name(row)}: {row['code']}: {one_line(row['detail'])}" for row in rows[:limit]]
+    more = ["  … and more, in the table rejected"] if len(rows) > limit else []
+    return ["", "Rejected:", *lines, *more]
+
+
+def more_lines(num_more: int, table: str) -> list[str]:
+    """Returns a line that says how many rows of a table aren't listed; an empty list if all are."""
+    return [f"  … and {num_more:,} more, in the table {table}"] if num_more > 0 else []
+
+
+def aligned(rows: Sequence[Sequence[str]], words: Collection[int] = (0,)) -> list[str]:
+    """Returns one line per row, indented by two blanks: columns in `words` left-aligned, the others right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        padded = (cell.ljust(width) if i in words else cell.rjust(width) for i, (cell, width) in enumerate(cells))
+        lines.append(("  " + "  ".join(padded)).rstrip())
     return lines

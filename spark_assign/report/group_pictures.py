@@ -1,8 +1,10 @@
-"""The pictures of one simulated group: who says what to whom, and who consumed what when."""
+"""Pictures of one simulated group: sequence diagrams of its messages, and a chart of who consumes what when."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,15 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.text.ownership_chart import MOST_LINES, draw_timeline
-from spark_assign.report.text.sequence_diagram import draw_sequence, sequence_diagram
+from spark_assign.report import charts
+from spark_assign.report.sequence_diagram import draw_sequence, sequence_diagram, short_name
 from spark_assign.report.text.simulation import with_protocol
 from spark_assign.simulation.scenarios import Story
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.tables.groups import GROUP_KEY
 
-_MOST_ROWS = 5_000
-"""Of a trace, read for its diagram: those among which the first messages of the members shown are looked for."""
+_MAX_TRACE_ROWS = 5_000
+"""Maximum number of rows of a trace that are read to find the first messages of the displayed members."""
 
 Row = Mapping[str, Any]
 ByProtocol = dict[str, list[Row]]
@@ -26,13 +28,13 @@ ByProtocol = dict[str, list[Row]]
 
 @dataclass(frozen=True)
 class GroupPictureData:
-    """What is drawn of one group, by protocol.
+    """Data of the pictures of one group, by protocol.
 
     Attributes:
-        trace: the first rows of it.
-        messages: how many rows the whole trace has.
-        rounds: all of them.
-        ownership: of the partitions that are drawn.
+        trace: First rows of the trace.
+        messages: Number of rows of the complete trace.
+        rounds: All rebalances.
+        ownership: Ownership of the charted partitions.
     """
 
     trace: ByProtocol
@@ -41,98 +43,278 @@ class GroupPictureData:
     ownership: ByProtocol
 
 
-def sight_of_simulation(simulation: Simulation, group: Row) -> GroupPictureData:
-    """What is drawn of one group of a fleet.
+def read_picture_data(simulation: Simulation, group: Row) -> GroupPictureData:
+    """Reads the picture data of one group of a simulated fleet.
 
-    Reads from Spark: the group's generations, some thousand rows of its trace, and the ownership of at most as many
-    partitions as are drawn.
+    Reads from Spark the group's rebalances, some thousand rows of its trace, and the ownership of the charted
+    partitions.
 
     Args:
-        simulation: with one protocol or several.
-        group: which one: its row of `Simulation.availability`.
+        simulation: Simulation of one or more protocols.
+        group: The group's row of `Simulation.availability`.
     """
-    this = (F.col("cluster") == group["cluster"]) & (F.col("group_id") == group["group_id"])
+    is_group = (F.col("cluster") == group["cluster"]) & (F.col("group_id") == group["group_id"])
     protocols = simulation.protocols
-    counted = with_protocol(simulation.trace.where(this), protocols[0]).withColumn(
+    with_count = with_protocol(simulation.trace.where(is_group), protocols[0]).withColumn(
         "rows", F.count(F.lit(1)).over(Window.partitionBy(*GROUP_KEY, "protocol"))
     )
-    trace = _rows(counted.where(F.col("seq") < _MOST_ROWS), protocols)
+    trace = _collect_by_protocol(with_count.where(F.col("seq") < _MAX_TRACE_ROWS), protocols)
     return GroupPictureData(
         trace,
         {protocol: rows[0]["rows"] if rows else 0 for protocol, rows in trace.items()},
-        _rows(simulation.rounds.where(this), protocols),
-        _rows(_drawn(simulation.ownership.where(this), group["partitions"]), protocols),
+        _collect_by_protocol(simulation.rounds.where(is_group), protocols),
+        _collect_by_protocol(_charted_partitions(simulation.ownership.where(is_group), group["partitions"]), protocols),
     )
 
 
-def sight_of_story(story: Story, group: Row) -> GroupPictureData:
-    """What is drawn of the group of a story that was played without Spark.
+def local_picture_data(simulation: Story, group: Row) -> GroupPictureData:
+    """Returns the picture data of a group that was simulated without Spark.
 
     Args:
-        story: of one group.
-        group: its row of `Story.availability`.
+        simulation: Simulation of one group.
+        group: The group's row of `availability`.
     """
-    trace = _by_protocol(story.trace, story.protocols)
-    every = sorted({(row["topic"], row["partition"]) for row in story.ownership})
-    drawn = set(every[:: _step(group["partitions"])])
-    ownership = sorted(story.ownership, key=lambda row: (row["topic"], row["partition"]))
+    trace = _by_protocol(simulation.trace, simulation.protocols)
+    partitions = sorted({(row["topic"], row["partition"]) for row in simulation.ownership})
+    charted = set(partitions[:: _partition_step(group["partitions"])])
+    ownership = sorted(simulation.ownership, key=lambda row: (row["topic"], row["partition"]))
     return GroupPictureData(
-        {protocol: [row for row in rows if row["seq"] < _MOST_ROWS] for protocol, rows in trace.items()},
+        {protocol: [row for row in rows if row["seq"] < _MAX_TRACE_ROWS] for protocol, rows in trace.items()},
         {protocol: len(rows) for protocol, rows in trace.items()},
-        _by_protocol(story.rounds, story.protocols),
-        _by_protocol((row for row in ownership if (row["topic"], row["partition"]) in drawn), story.protocols),
+        _by_protocol(simulation.rounds, simulation.protocols),
+        _by_protocol((row for row in ownership if (row["topic"], row["partition"]) in charted), simulation.protocols),
     )
 
 
-def draw_group(sight: GroupPictureData, group: Row, folder: Path, name: str, kind: str = "svg") -> list[Path]:
-    """Draw one group of a simulation.
+def draw_group(data: GroupPictureData, group: Row, folder: Path, name: str, suffix: str = "svg") -> list[Path]:
+    """Draws the pictures of one simulated group.
 
     Args:
-        sight: what was seen of it; several protocols are drawn below each other.
-        group: its row of `tables.simulation.AVAILABILITY`.
-        folder: where to; it is made if it is not there.
-        name: how the files' names begin.
-        kind: of the pictures: svg, png, pdf.
+        data: Picture data. Several protocols are drawn below each other.
+        group: The group's row of `tables.simulation.AVAILABILITY`.
+        folder: Target folder, created if missing.
+        name: Prefix of the file names.
+        suffix: Format of the pictures: svg, png, or pdf.
 
     Returns:
-        the files: a sequence diagram per protocol (`.mmd` for Mermaid, and drawn), and one timeline of all.
+        The files: one sequence diagram per protocol (`.mmd` for Mermaid, and drawn), and one ownership chart.
 
     Raises:
-        ConfigError: what draws is not installed, or the format is another one.
+        ConfigError: If the drawing library isn't installed, or the format is unknown.
     """
     folder.mkdir(parents=True, exist_ok=True)
     title = group["group_id"]
     files = []
-    for protocol, rows in sight.trace.items():
-        mermaid, picture = (folder / f"{name}.{protocol}.{ending}" for ending in ("mmd", kind))
-        total = sight.messages[protocol]
+    for protocol, rows in data.trace.items():
+        mermaid, picture = (folder / f"{name}.{protocol}.{extension}" for extension in ("mmd", suffix))
+        total = data.messages[protocol]
         mermaid.write_text(sequence_diagram(rows, total=total), encoding="utf-8")
         draw_sequence(rows, str(picture), f"{title}, {protocol}", total=total)
         files += [mermaid, picture]
-    picture = folder / f"{name}.timeline.{kind}"
-    draw_timeline(sight.ownership, sight.rounds, str(picture), f"{title}: who consumes what when", group["partitions"])
+    picture = folder / f"{name}.timeline.{suffix}"
+    draw_ownership(data.ownership, data.rounds, str(picture), f"{title}: who consumes what when", group["partitions"])
     return [*files, picture]
 
 
-def _drawn(ownership: DataFrame, partitions: int) -> DataFrame:
-    """Of a large group every second, third, … partition."""
-    place: Column = F.dense_rank().over(Window.partitionBy(*GROUP_KEY).orderBy("topic", "partition"))
-    return ownership.withColumn("place", place - 1).where(F.col("place") % _step(partitions) == 0).drop("place")
+def _charted_partitions(ownership: DataFrame, num_partitions: int) -> DataFrame:
+    """Returns the ownership of every nth partition, in the order of topic and partition."""
+    rank: Column = F.dense_rank().over(Window.partitionBy(*GROUP_KEY).orderBy("topic", "partition"))
+    ranked = ownership.withColumn("partition_rank", rank - 1)
+    return ranked.where(F.col("partition_rank") % _partition_step(num_partitions) == 0).drop("partition_rank")
 
 
-def _step(partitions: int) -> int:
-    """Every which of so many partitions is drawn, so that no more lines are drawn than there may be."""
-    return max(1, -(-partitions // MOST_LINES))
+def _partition_step(num_partitions: int) -> int:
+    """Returns the step between charted partitions that keeps the chart within `MAX_LINES` lines."""
+    return max(1, -(-num_partitions // MAX_LINES))
 
 
-def _rows(table: DataFrame, protocols: Sequence[str]) -> ByProtocol:
-    """The rows of one group, by protocol."""
+def _collect_by_protocol(table: DataFrame, protocols: Sequence[str]) -> ByProtocol:
+    """Collects the rows of one group, by protocol."""
     rows = with_protocol(table, protocols[0]).collect()  # one group; MOST_LINES bounds its partitions
     return _by_protocol((row.asDict() for row in rows), protocols)
 
 
 def _by_protocol(rows: Iterable[Row], protocols: Sequence[str]) -> ByProtocol:
-    found: ByProtocol = {protocol: [] for protocol in protocols}
+    by_protocol: ByProtocol = {protocol: [] for protocol in protocols}
     for row in rows:
-        found[row["protocol"]].append(row)
-    return found
+        by_protocol[row["protocol"]].append(row)
+    return by_protocol
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+MAX_LINES = 60
+_MAX_LEGEND_OWNERS = 12
+_MARGIN = 0.05
+"""Margin before the first and after the last event, as a share of the displayed time."""
+
+# By state: height of the bar (1.0 fills its line), color (None for the owner's), and opacity.
+_STATE_STYLES: dict[str, tuple[float, str | None, float]] = {
+    "consumed": (0.8, None, 1.0),
+    "revoking": (0.8, None, 0.35),
+    "restoring": (0.3, None, 0.6),
+    "down": (0.3, "#222222", 1.0),
+    "unowned": (0.08, "#c62828", 1.0),
+}
+# Strong colors first, then their pale variants. Red is reserved for unowned partitions.
+_PALETTE = (
+    *("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"),
+    *("#aec7e8", "#ffbb78", "#98df8a", "#c5b0d5", "#c49c94", "#f7b6d2", "#c7c7c7", "#dbdb8d", "#9edae5"),
+)
+_PANEL_WIDTH = 780
+"""Width of a panel, in pixels."""
+
+
+def draw_ownership(
+    ownership: Mapping[str, Rows],
+    rounds: Mapping[str, Rows],
+    path: str,
+    title: str = "",
+    num_partitions: int | None = None,
+) -> None:
+    """Draws the ownership of one group over time, in the format of the file name (.svg, .png, or .pdf).
+
+    Each partition is a line in its owner's color: full height while it is consumed, pale while its owner revokes it,
+    thin while it is restored, black while its owner is down, and a red thread while nobody owns it. Vertical lines mark
+    new generations. The chart starts shortly before the first and ends shortly after the last pause or rebalance.
+
+    Args:
+        ownership: Rows of `tables.simulation.OWNERSHIP` of one group, by protocol.
+        rounds: Rows of `tables.simulation.ROUNDS` of the group, by protocol.
+        path: Target file.
+        title: Title above the chart.
+        num_partitions: Number of partitions of the group, if `ownership` contains only a sample.
+
+    Raises:
+        ConfigError: If the drawing library isn't installed, or the format is unknown.
+    """
+    alt = charts.altair()
+    protocols = list(ownership)
+    all_partitions = sorted({(row["topic"], row["partition"]) for rows in ownership.values() for row in rows})
+    charted = all_partitions[:: max(1, -(-len(all_partitions) // MAX_LINES))]
+    line_index = {partition: index for index, partition in enumerate(charted)}
+    colors = _owner_colors(ownership)
+    start_ms, end_ms = _time_window(ownership, rounds)
+    label_step = max(1, len(charted) // 20)
+    labels = [f"{topic}-{partition}" for topic, partition in charted]
+    panels = []
+    for protocol in protocols:
+        is_last = protocol == protocols[-1]
+        x = alt.X(
+            "from:Q",
+            scale=alt.Scale(domain=[start_ms / 1000, end_ms / 1000], nice=False),
+            axis=alt.Axis(title="seconds") if is_last else alt.Axis(title=None, labels=False),
+        )
+        y = alt.Y(
+            "low:Q",
+            scale=alt.Scale(domain=[len(charted) - 0.4, -0.6], nice=False, zero=False),
+            axis=alt.Axis(
+                title=None,
+                values=list(range(0, len(charted), label_step)),
+                labelExpr=f"{json.dumps(labels)}[datum.value]",
+                labelFontSize=10,
+                labelLimit=200,
+            ),
+        )
+        rectangles = alt.Chart(
+            alt.Data(values=list(_rectangles(ownership[protocol], line_index, colors, start_ms, end_ms)))
+        )
+        shapes = rectangles.mark_rect().encode(
+            x=x,
+            x2="to:Q",
+            y=y,
+            y2="high:Q",
+            fill=alt.Fill("ink:N", scale=None),
+            opacity=alt.Opacity("pale:Q", scale=None),
+        )
+        generations = [
+            {"from": row["joined_ms"] / 1000}
+            for row in rounds.get(protocol, ())
+            if start_ms <= row["joined_ms"] <= end_ms
+        ]
+        rules = alt.Chart(alt.Data(values=generations)).mark_rule(
+            color=charts.color("quiet"), strokeDash=[2, 2], strokeWidth=0.8
+        )
+        lost_seconds = (
+            sum(row["to_ms"] - row["from_ms"] for row in ownership[protocol] if row["state"] != "consumed") / 1000
+        )
+        sample = " of those drawn" if num_partitions is not None and len(all_partitions) < num_partitions else ""
+        panels.append(
+            alt.layer(shapes, rules.encode(x=x)).properties(
+                width=_PANEL_WIDTH,
+                height=min(max(60, 20 * len(charted)), 340),
+                title=f"{protocol}: {lost_seconds:,.1f} partition-seconds not consumed{sample}",
+            )
+        )
+    total = num_partitions or len(all_partitions)
+    sample_note = f" ({len(charted)} of {total:,} partitions drawn)" if len(charted) < total else ""
+    chart = alt.hconcat(alt.vconcat(*panels, spacing=16), _legend(alt, colors)).properties(title=title + sample_note)
+    charts.write_chart(chart, path)
+
+
+def _rectangles(
+    rows: Rows, line_index: Mapping[tuple[str, int], int], colors: Mapping[str, str], start_ms: float, end_ms: float
+) -> Iterator[dict[str, Any]]:
+    """Yields the rectangles of the charted partitions: x in seconds, y in lines."""
+    for row in _extend_to_end(rows, end_ms):
+        index = line_index.get((row["topic"], row["partition"]))
+        if index is None or row["to_ms"] <= start_ms or row["from_ms"] >= end_ms:
+            continue
+        height, state_color, opacity = _STATE_STYLES[row["state"]]
+        yield {
+            "from": max(row["from_ms"], start_ms) / 1000,
+            "to": min(row["to_ms"], end_ms) / 1000,
+            "low": index - height / 2,
+            "high": index + height / 2,
+            "ink": state_color or colors[_first_id(row["member_id"])],
+            "pale": opacity,
+        }
+
+
+def _legend(alt: Any, colors: Mapping[str, str]) -> Any:
+    """Returns the legend: the states, and the owners if there are at most `_MAX_LEGEND_OWNERS`."""
+    rows = [(state, state_color or "#666666", opacity) for state, (_, state_color, opacity) in _STATE_STYLES.items()]
+    if len(colors) <= _MAX_LEGEND_OWNERS:
+        rows += [(short_name(member), ink, 1.0) for member, ink in colors.items()]
+    values = [
+        {"words": label, "ink": ink, "pale": opacity, "at": 10 + 18 * index}
+        for index, (label, ink, opacity) in enumerate(rows)
+    ]
+    base = alt.Chart(alt.Data(values=values)).encode(y=alt.Y("at:Q", scale=None, axis=None))
+    ink, opacity = alt.Fill("ink:N", scale=None), alt.Opacity("pale:Q", scale=None)
+    boxes = base.mark_square(size=130, stroke=None).encode(x=alt.value(8), fill=ink, opacity=opacity)
+    labels = base.mark_text(align="left", fontSize=11).encode(x=alt.value(20), text="words:N")
+    return alt.layer(boxes, labels).properties(width=150, height=20 + 18 * len(rows))
+
+
+def _owner_colors(ownership: Mapping[str, Rows]) -> dict[str, str]:
+    """Returns a color per owner, the same for every protocol and after restarts. More owners than colors share
+    colors."""
+    ids = {row["member_id"] for rows in ownership.values() for row in rows if row["member_id"] is not None}
+    owners = sorted({_first_id(member) for member in ids})
+    return {member: _PALETTE[index % len(_PALETTE)] for index, member in enumerate(owners)}
+
+
+def _first_id(member_id: str) -> str:
+    """Returns the member id before restarts, which append `~2`, `~3`, and so on."""
+    return re.sub(r"~\d+$", "", member_id)
+
+
+def _extend_to_end(rows: Rows, end_ms: float) -> Rows:
+    """Extends the rows to the end of the chart: a stable group consumes all owned partitions."""
+    last_ms = max((row["to_ms"] for row in rows), default=0)
+    extension = [{**row, "from_ms": last_ms, "to_ms": end_ms} for row in rows if row["to_ms"] == last_ms < end_ms]
+    return [*rows, *(row if row["state"] == "unowned" else {**row, "state": "consumed"} for row in extension)]
+
+
+def _time_window(ownership: Mapping[str, Rows], rounds: Mapping[str, Rows]) -> tuple[float, float]:
+    """Returns the start and end of the chart, in ms."""
+    rows = [row for protocol_rows in ownership.values() for row in protocol_rows]
+    paused = [row for row in rows if row["state"] != "consumed"]
+    rebalances = [row for protocol_rows in rounds.values() for row in protocol_rows]
+    starts = [row["from_ms"] for row in paused] + [row["begin_ms"] for row in rebalances]
+    ends = [row["to_ms"] for row in paused] + [row["end_ms"] for row in rebalances]
+    if not starts:
+        starts, ends = [row["from_ms"] for row in rows] or [0], [row["to_ms"] for row in rows] or [1]
+    margin = _MARGIN * (max(ends) - min(starts)) + 1
+    return max(0, min(starts) - margin), max(ends) + margin

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.report.listed_groups import num_unowned, over_share, worst_first
 from spark_assign.report.text.history import worst_first as worst_of_the_past
-from spark_assign.report.text.worst_groups import nobody_gets, over_share, worst_first
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import SourceError, missing_extra
 from spark_assign.tables.groups import GROUP_KEY
@@ -160,7 +160,7 @@ def publish(text: bytes, file: Path) -> None:
 
 def _figures(row: Row) -> tuple[float | None, ...]:
     """In the order of `_OF_GROUPS`."""
-    return (row["max_over_mean"], over_share(row), row["moved"], row["revoked"], nobody_gets(row))
+    return (row["max_over_mean"], over_share(row), row["moved"], row["revoked"], num_unowned(row))
 
 
 def _key(row: Row) -> tuple[str, str]:

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet
-from spark_assign.cli import fleet_input
+from spark_assign.cli import job_tables as fleet_input
 from spark_assign.sources.files.tables import read_fleet
 
 JOBS = ("advise", "migrate", "upgrade", "zones")

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import compare, drift, plan
 from spark_assign.comparison.what_if import read_change
-from spark_assign.report.text.summary import summarize
+from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.run_store import stored_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES

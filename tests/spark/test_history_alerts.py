@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, report
 from spark_assign.history.alerts import history_alerts
-from spark_assign.report.text.history import stories, summarize_history
+from spark_assign.report.text.history import format_histories, summarize_history
 from spark_assign.stores.run_store import write_run
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import HISTORY_TABLES
@@ -113,12 +113,12 @@ def test_on_the_screen(tables: Tables) -> None:
     assert said.index("Flapping groups:") < said.index("shop/carts") < said.index("Groups that stopped longest:")
     assert "… and 1 more, in the table groups" in said
     assert "Records that could not be read: 2 corrupt, 1 newer-version" in said
-    told = stories(tables, ["pay*", "none"], 5)
+    told = format_histories(tables, ["pay*", "none"], 5)
     assert told is not None
     assert [line.split()[:2] for line in told.splitlines()[2:]] == [
         ["2026-11-20", when] for when in ("10:00:50", "10:01:00", "10:02:00", "10:30:00")
     ]
-    assert stories(tables, ["none"], 5) is None
+    assert format_histories(tables, ["none"], 5) is None
 
 
 def test_in_the_report(place: str, tmp_path: Path) -> None:

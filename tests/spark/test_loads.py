@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import loads as loads_job
 from spark_assign import FleetError, Offsets, SparkAssignError, loads_between
-from spark_assign.report.text.loads import by_group, summarize_loads
+from spark_assign.report.text.loads_and_sizes import by_group, summarize_loads
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.snapshot_files import write_folder

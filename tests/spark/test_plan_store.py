@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.cli.outcome import Outcome
-from spark_assign.report.text.summary import summarize
+from spark_assign.report.text.plan_summary import summarize
 from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import FolderTarget

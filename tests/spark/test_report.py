@@ -18,10 +18,10 @@ from spark_assign import Plan, drift, plan
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.scenarios import ninety_by_ten
 from spark_assign.report.html import PlanRows, report
-from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
-from spark_assign.report.html.collect_comparison import compare_rows, drift_rows
 from spark_assign.report.html.collect_plan import plan_rows
-from spark_assign.report.html.collect_simulation import drawn_ownership, simulation_rows
+from spark_assign.report.html.comparison import compare_rows, drift_rows
+from spark_assign.report.html.connect import connect_rows, replica_rows
+from spark_assign.report.html.simulation import charted_ownership, simulation_rows
 from spark_assign.simulation.simulation import side_by_side, simulate_protocols
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
@@ -319,7 +319,7 @@ def test_what_a_comparison_of_protocols_stores(spark: SparkSession, planned: Pla
     """The ownership of the groups that are drawn, which is all that the drawings need."""
     events = dataframe(spark, EVENTS, [("c", "joined", 5_000, "member-leaves", "a", *[None] * (len(EVENTS) - 5))])
     played = simulate_protocols(planned.fleet, events)
-    ownership = drawn_ownership(played)
+    ownership = charted_ownership(played)
     assert ownership.schema == played.ownership.schema
     drawn = {row["group_id"] for row in ownership.select("group_id").distinct().collect()}
     losing = {row["group_id"] for row in played.availability.where("partition_ms_not_consumed > 0").collect()}

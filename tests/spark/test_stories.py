@@ -16,8 +16,8 @@ from spark_assign.connect import simulate as connect_simulate
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.local_simulation import play_story as play_connect_story
 from spark_assign.connect.scenarios import ninety_by_ten
-from spark_assign.report.group_pictures import sight_of_simulation, sight_of_story
-from spark_assign.report.text.simulation import summarize_simulation, summarize_story
+from spark_assign.report.group_pictures import local_picture_data, read_picture_data
+from spark_assign.report.text.simulation import summarize_local_simulation, summarize_simulation
 from spark_assign.simulation import Settings, facts
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, crash, play_story, rolling_deployment, textbook_join
 from spark_assign.simulation.simulation import play_fleet
@@ -103,12 +103,12 @@ def test_the_same_is_told(
         rows = [row.asDict() | of_one for row in getattr(played, name).collect()]
         assert told(getattr(story, name)) == told(rows), name
     assert told(story.rejected) == collected(played.rejected)
-    text, group = summarize_story(story)
+    text, group = summarize_local_simulation(story)
     expected, worst = summarize_simulation(played.availability, played.rejected, protocols)
     assert text == expected
     assert (group is None) == (not worst) == bool(story.rejected)
     if group is not None:
-        here, there = sight_of_story(story, group), sight_of_simulation(played, worst[0])
+        here, there = local_picture_data(story, group), read_picture_data(played, worst[0])
         assert here.messages == there.messages
         for name in ("trace", "rounds", "ownership"):
             for protocol in protocols:

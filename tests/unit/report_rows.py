@@ -9,7 +9,7 @@ from typing import Any
 from spark_assign.groups.kernel.client_libraries import plan_switch
 from spark_assign.report.html import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
 from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
-from spark_assign.report.text.worst_groups import SUMS, affected, over_share
+from spark_assign.report.listed_groups import SUMS, num_affected, over_share
 from tests.unit import history_rows
 
 Row = dict[str, Any]
@@ -69,7 +69,7 @@ def plan(groups: int, seed: int = 1) -> PlanRows:
         fair = -(-partitions // members)
         most = min(partitions, fair + int(draw.expovariate(0.5)))
         metrics.append(group(number, members, partitions, draw.randint(0, partitions), most))
-    metrics.sort(key=affected, reverse=True)
+    metrics.sort(key=num_affected, reverse=True)
     worst = metrics[:WORST_GROUPS]
     return PlanRows(
         classes=classes_of(metrics),

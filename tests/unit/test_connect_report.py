@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_assign.connect.scenarios import ninety_by_ten
-from spark_assign.report.text.connect import compare_protocols, draw_comparison
+from spark_assign.report.text.connect import draw_protocol_comparison, format_protocol_comparison
 
 SCENARIO = ninety_by_ten(2, 3)
 
@@ -37,7 +37,7 @@ def test_the_story() -> None:
 def test_a_line_per_phase_and_the_bill() -> None:
     """Rounds, stops and starts of each phase, and of all."""
     costs = [{"protocol": name, "task_ms_not_running": 3_600_000 * at} for at, name in enumerate(SCENARIO.protocols)]
-    lines = [line.split("  ") for line in compare_protocols(SCENARIO, rounds(), costs).splitlines()]
+    lines = [line.split("  ") for line in format_protocol_comparison(SCENARIO, rounds(), costs).splitlines()]
     cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     assert cells[0][:2] == ["phase", "eager: rounds / stopped / started"]
     assert cells[4] == ["bounce", "2 / 20 / 40", "2 / 2 / 4", "2 / 2 / 4"]
@@ -48,5 +48,5 @@ def test_a_line_per_phase_and_the_bill() -> None:
 def test_the_picture(tmp_path: Path) -> None:
     """A file of the kind that its name says."""
     pytest.importorskip("altair", reason="drawing is an extra")
-    draw_comparison(SCENARIO, rounds(), str(tmp_path / "story.svg"))
+    draw_protocol_comparison(SCENARIO, rounds(), str(tmp_path / "story.svg"))
     assert "</svg>" in (tmp_path / "story.svg").read_text()

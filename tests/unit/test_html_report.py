@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.report import charts, notebook
+from spark_assign.report import charts
 from spark_assign.report.formatting import number, seconds, share, short_names
-from spark_assign.report.html import PlanRows, drawings, render_report
+from spark_assign.report.html import PlanRows, render_report
+from spark_assign.report.html import section_charts as drawings
 from spark_assign.report.html.group_view import view
 from spark_assign.report.html.page import _file
 from spark_assign.report.html.report_data import OTHERS, AdviceRows
-from spark_assign.report.text.worst_groups import SUMS, affected, over_share
+from spark_assign.report.listed_groups import SUMS, num_affected, over_share
+from spark_assign.report.text import plan_summary as notebook
 from spark_assign.tables.errors import ConfigError
 from tests.unit import report_rows
 
@@ -205,7 +207,7 @@ def test_members_and_movement_of_a_group() -> None:
 def test_a_drawing_keeps_its_scale() -> None:
     """Half of the most that is not consumed is half as high, in every panel; the scale ends at a whole number."""
     panels = [drawings.TimePanel(name, [(0, 1000, level)], [(0, 500)], "x") for name, level in (("a", 3.5), ("b", 2.0))]
-    drawn = drawings.over_time(panels, "t", "Title", 9)
+    drawn = drawings.draw_pauses(panels, "t", "Title", 9)
     shapes = re.findall(r'd="M[\d.]+,[\d.]+h[\d.]+v([\d.]+)h-[\d.]+Z" fill="var\(--(\w+)\)"', drawn)
     heights = [float(high) for high, kind in shapes if kind == "problem"]
     assert heights == pytest.approx([76 * 3.5 / 4, 38], abs=0.1)
@@ -219,29 +221,29 @@ def test_charts_follow_the_page() -> None:
     bars = [drawings.Bar("1.00", 3, 0), drawings.Bar("to 2.00", 1, 2)]
     lines = [drawings.LineSeries(name, [(0, 10), (9e6, 20)], "x") for name in ("a<b", "c")]
     for drawn in (
-        drawings.histogram(bars, "one", "T<", "groups"),
-        drawings.histogram([], "none", "T", "groups"),
-        drawings.courses(lines, "two", "T", "time"),
-        drawings.courses([], "three", "T", "time"),
-        drawings.over_time([], "four", "T", 0),
+        drawings.draw_histogram(bars, "one", "T<", "groups"),
+        drawings.draw_histogram([], "none", "T", "groups"),
+        drawings.draw_line_series(lines, "two", "T", "time"),
+        drawings.draw_line_series([], "three", "T", "time"),
+        drawings.draw_pauses([], "four", "T", 0),
     ):
         assert not re.search(r"#[0-9a-f]{6}|xmlns|font-family|https?:", drawn)
         Page(drawn)
-    assert "a&lt;b 20" in drawings.courses(lines, "two", "T", "time")
+    assert "a&lt;b 20" in drawings.draw_line_series(lines, "two", "T", "time")
 
 
 def test_charts_as_files(tmp_path: Path) -> None:
     """On white paper, in every format; another one is refused."""
     alt = charts.altair()
-    chart = alt.Chart(alt.Data(values=[{"x": 1}])).mark_bar(fill=charts.colour("problem")).encode(x="x:Q")
+    chart = alt.Chart(alt.Data(values=[{"x": 1}])).mark_bar(fill=charts.color("problem")).encode(x="x:Q")
     for kind, begins in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
         file = tmp_path / f"chart.{kind}"
-        charts.write(chart, str(file))
+        charts.write_chart(chart, str(file))
         assert file.read_bytes().startswith(begins)
     assert charts.ON_PAPER["problem"] in (tmp_path / "chart.svg").read_text()
     assert "#fe00" not in (tmp_path / "chart.svg").read_text()
     with pytest.raises(ConfigError, match="svg, png or pdf"):
-        charts.write(chart, "chart.gif")
+        charts.write_chart(chart, "chart.gif")
 
 
 def test_what_is_recommended_stands_beside_what_runs_now(full: str) -> None:
@@ -323,9 +325,9 @@ def test_what_hurts() -> None:
     """Moves, partitions without owner, and what the fullest member has too much; not what cannot be more even."""
     row = report_rows.group(1, 8, 5, 0, 1)
     assert row["max_over_mean"] == 1.6
-    assert (over_share(row), affected(row)) == (0, 0)
+    assert (over_share(row), num_affected(row)) == (0, 0)
     row = report_rows.group(1, 5, 85, 58, 26, unassigned=4, withheld=3)
-    assert (over_share(row), affected(row)) == (9, 58 + 9 + 1)
+    assert (over_share(row), num_affected(row)) == (9, 58 + 9 + 1)
 
 
 def test_a_plan_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +335,7 @@ def test_a_plan_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = report_rows.plan(3).groups
     totals = {name: sum(row[name] for row in rows) for name in SUMS} | {"groups": 3}
     refused = [{"cluster": "c", "group_id": name, "code": "x", "detail": f"{HOSTILE}\ny"} for name in ("f", "g")]
-    monkeypatch.setattr(notebook, "_read", lambda plan, top: (totals, rows[:top], refused))
+    monkeypatch.setattr(notebook, "_read_worst", lambda plan, top: (totals, rows[:top], refused))
     text = notebook.plan_text(None, 1)  # type: ignore[arg-type]
     assert text.startswith("Plan of 3 groups: ")
     assert rows[0]["group_id"] in text

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.report.text.ownership_chart import draw_timeline
-from spark_assign.report.text.sequence_diagram import draw_sequence, sequence_diagram, tell
+from spark_assign.report.group_pictures import draw_ownership
+from spark_assign.report.sequence_diagram import draw_sequence, excerpt, sequence_diagram
 from spark_assign.report.text.simulation import comparison_text, groups_text, protocols_text, rows_text, saved_lines
 
 Said = tuple[int, str, str | None, str, str]
@@ -87,7 +87,7 @@ def test_a_large_group_is_thinned() -> None:
     joins = [
         (at, f"c{member}", "coordinator", "JoinGroup", "") for at, member in enumerate((5, 9, 1, 2, 7, 3, 8, 0, 6, 4))
     ]
-    story = tell(trace(joins))
+    story = excerpt(trace(joins))
     assert story.actors == ["coordinator", "c1", "c2", "c4", "c5", "c6", "c7", "c8", "c9"]
     assert story.left_out == ["2 of 10 rows left out, among them all of other members"]
     assert [line.actor for line in story.lines] == ["c5", "c9", "c1", "c2", "c7", "c8", "c6", "c4"]
@@ -121,7 +121,7 @@ def test_a_timeline(partitions: int, steps: int, tmp_path: Path) -> None:
     rows = ownership(40, partitions, steps)
     rows[0] |= {"member_id": "c0~2"}
     both = {"eager": rows, "cooperative": rows[: len(rows) // 2]}
-    draw_timeline(both, dict.fromkeys(both, ROUNDS), str(tmp_path / "time.svg"), "a story", 2 * partitions)
+    draw_ownership(both, dict.fromkeys(both, ROUNDS), str(tmp_path / "time.svg"), "a story", 2 * partitions)
     assert "</svg>" in (tmp_path / "time.svg").read_text()
 
 
@@ -130,7 +130,7 @@ def test_a_timeline_in_which_nothing_happens(tmp_path: Path) -> None:
     pytest.importorskip("altair", reason="drawing is an extra")
     calm = [row | {"state": "consumed"} for row in ownership()[:1]]
     for name, rows in (("calm", calm), ("empty", [])):
-        draw_timeline({"eager": rows}, {}, str(tmp_path / f"{name}.png"))
+        draw_ownership({"eager": rows}, {}, str(tmp_path / f"{name}.png"))
         assert (tmp_path / f"{name}.png").stat().st_size > 0
 
 

@@ -13,7 +13,7 @@ from spark_assign.advice.kernel.size import SizeParams, size
 from spark_assign.advice.kernel.size_sweep import AT_ONCE, SizingCriteria, between, knee, numbers_to_try, of_no_more_use
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
-from spark_assign.report.text.size import autoscaler
+from spark_assign.report.text.loads_and_sizes import autoscaler
 from spark_assign.simulation.kernel.settings import Timing
 
 Fact = dict[str, Any]

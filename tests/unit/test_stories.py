@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from jobs import connect, simulate
-from spark_assign.report.text.simulation import summarize_story
+from spark_assign.report.text.simulation import summarize_local_simulation
 from spark_assign.simulation import Settings
 from spark_assign.simulation.scenarios import deploy_fleet, play_story, textbook_join
 from spark_assign.stores.driver_rows import write_rows
@@ -24,7 +24,7 @@ def test_a_story_is_told() -> None:
     """The figures of docs/simulate.md."""
     scenario = textbook_join()
     story = play_story(scenario, scenario.protocols, Settings(**scenario.settings))
-    text, group = summarize_story(story)
+    text, group = summarize_local_simulation(story)
     assert group is not None
     *lines, saved = text.splitlines()
     assert [line.split()[:5] for line in lines[1:]] == [
@@ -40,7 +40,7 @@ def test_a_story_that_a_protocol_cannot_play() -> None:
     """The group is named once, with the reason, and there is nothing to draw."""
     scenario = textbook_join()
     times = {**scenario.settings, "rebalance_timeout_ms": 3_000, "revoke_ms": 4_000}
-    text, group = summarize_story(play_story(scenario, ("cooperative", "eager"), Settings(**times)))
+    text, group = summarize_local_simulation(play_story(scenario, ("cooperative", "eager"), Settings(**times)))
     assert group is None
     assert text.count("story/textbook-join: endless: the group is still rebalancing") == 1
 

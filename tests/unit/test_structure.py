@@ -108,7 +108,7 @@ UPWARD = {
     "fleet -> history.fleet_as_of": "Fleet.at",
     "fleet -> history.history": "the type of the argument of Fleet.at",
     "fleet -> sources.files.tables": "Fleet.read",
-    "groups.planning -> report.notebook": "Plan.show and Plan.to_html",
+    "groups.planning -> report.text.plan_summary": "Plan.show and Plan.to_html",
 }
 """Imports against the layers: those of public convenience methods, inside of the method or for types only."""
 

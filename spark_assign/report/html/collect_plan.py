@@ -10,12 +10,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.groups.planning import Plan
-from spark_assign.report.html.bounded_collect import any_of, collected, only
-from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
-from spark_assign.report.html.collect_comparison import advice_rows, compare_rows, drift_rows
-from spark_assign.report.html.collect_history import history_rows
-from spark_assign.report.html.collect_simulation import simulation_rows
+from spark_assign.report.html.comparison import advice_rows, compare_rows
+from spark_assign.report.html.connect import connect_rows
+from spark_assign.report.html.drift import drift_rows
+from spark_assign.report.html.history import history_rows
 from spark_assign.report.html.page import render_report
+from spark_assign.report.html.replicas import replica_rows
 from spark_assign.report.html.report_data import (
     EDGES,
     MATRIX,
@@ -27,8 +27,12 @@ from spark_assign.report.html.report_data import (
     WORST_GROUPS,
     DriftRows,
     PlanRows,
+    any_of,
+    collected,
+    only,
 )
-from spark_assign.report.text.worst_groups import SUMS, affected, over_share_column, worst_first
+from spark_assign.report.html.simulation import simulation_rows
+from spark_assign.report.listed_groups import SUMS, num_affected, over_share_column, worst_first
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.spark.partition_slices import expand
@@ -130,7 +134,7 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame 
     there."""
     metrics, rejected = tables["metrics"], tables["rejected"]
     groups = collected(worst_first(metrics).limit(MOST_GROUPS))
-    worst = [row for row in groups[:WORST_GROUPS] if affected(row)]
+    worst = [row for row in groups[:WORST_GROUPS] if num_affected(row)]
     of_worst = {name: table.where(any_of(worst)) for name, table in tables.items()} if worst else {}
     known = {"moves", "revocations"} <= set(tables)
     notes = []

@@ -11,7 +11,7 @@ from spark_assign.groups.kernel.client_libraries import format_known_clients
 from spark_assign.groups.kernel.leader_rules import find_rule_source
 from spark_assign.report.formatting import count, number, ratio, share, short_names
 from spark_assign.report.html.report_data import OTHERS, Row, Rows
-from spark_assign.report.text.worst_groups import even_share, nobody_gets, over_share
+from spark_assign.report.listed_groups import even_share, num_unowned, over_share
 
 NO_MEMBER = None
 _NO_MEMBER, _OTHERS = "nobody", "all others"
@@ -158,7 +158,7 @@ def _facts(row: Row, silent: int) -> str:
         said.append(f"{number(silent)} are without traffic: no record was ever written to them")
     if row["withheld"]:
         said.append(f"{number(row['withheld'])} with their next owner in the next round")
-    if left := nobody_gets(row):
+    if left := num_unowned(row):
         said.append(f"{number(left)} without an owner")
     if row["rack_matched"] is not None:
         said.append(f"{share(row['rack_matched'], row['partitions'])} have a replica in their member's rack")

@@ -55,15 +55,13 @@ def render_report(
         template = _template()
     except ImportError as error:
         raise missing_extra("a report needs jinja2", "report") from error
-    from spark_assign.report.html import (
-        advice_section,
-        comparison_section,
-        connect_and_replica_sections,
-        drift_section,
-        plan_section,
-        simulation_section,
-    )
-    from spark_assign.report.html import history_section as past
+    from spark_assign.report.html import comparison as comparisons
+    from spark_assign.report.html import connect as connect_clusters
+    from spark_assign.report.html import drift as drifts
+    from spark_assign.report.html import history as histories
+    from spark_assign.report.html import plan_section
+    from spark_assign.report.html import replicas as replica_placement
+    from spark_assign.report.html import simulation as simulations
 
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -73,14 +71,14 @@ def render_report(
         script=script,
         script_hash=f"sha256-{digest}",
         shown_at_first=SHOWN_AT_FIRST,
-        plan=plan_section.of_plan(plan, comparison.advice if comparison else ()) if plan else None,
-        comparison=comparison_section.of_comparison(comparison) if comparison else None,
-        simulation=simulation_section.of_simulation(simulation) if simulation else None,
-        connect=connect_and_replica_sections.of_connect(connect) if connect else None,
-        replicas=connect_and_replica_sections.of_replicas(replicas) if replicas else None,
-        drift=drift_section.of_drift(drift) if drift else None,
-        advice=advice_section.of_advice(advice) if advice else None,
-        history=past.of_history(history) if history else None,
+        plan=plan_section.build_plan_section(plan, comparison.advice if comparison else ()) if plan else None,
+        comparison=comparisons.build_comparison_section(comparison) if comparison else None,
+        simulation=simulations.build_simulation_section(simulation) if simulation else None,
+        connect=connect_clusters.build_connect_section(connect) if connect else None,
+        replicas=replica_placement.build_replica_section(replicas) if replicas else None,
+        drift=drifts.build_drift_section(drift) if drift else None,
+        advice=comparisons.build_advice_section(advice) if advice else None,
+        history=histories.build_history_section(history) if history else None,
         sources=sources,
     )
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.groups.kernel.leader_rules import find_rule_source
-from spark_assign.report.formatting import NONE, cell, count, number, ratio, share
-from spark_assign.report.html import drawings
+from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
+from spark_assign.report.formatting import DASH, cell, count, number, ratio, share
 from spark_assign.report.html.group_view import GroupView, view
 from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows, Row, Rows
-from spark_assign.report.html.rules_table import rules_table
-from spark_assign.report.html.table import Length, Table
-from spark_assign.report.text.worst_groups import SUMS, nobody_gets, over_share
+from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
+from spark_assign.report.html.section_parts import Length, Table, by_group, rejected_table
+from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 
 UNEVEN = 1.25
 """A group is noted as uneven by load where that is so many times as uneven as it is by count."""
@@ -84,7 +83,7 @@ _NUMBERS = (
 )
 
 
-def of_plan(plan: PlanRows, advice: Rows = ()) -> PlanSection:
+def build_plan_section(plan: PlanRows, advice: Rows = ()) -> PlanSection:
     """The plan's sections; see `PlanRows`, and `CompareRows.advice`."""
     advised = {(row["cluster"], row["group_id"]): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
@@ -106,8 +105,8 @@ def of_plan(plan: PlanRows, advice: Rows = ()) -> PlanSection:
         rules=rules_table(plan.ruled),
         clusters=_clusters(plan),
         cluster_names=sorted({row["cluster"] for row in plan.groups}),
-        drawing=drawings.histogram(bars, "imbalance", "Groups by imbalance", "groups"),
-        legend=drawings.legend({"uneven": "could be more even", "even": "as even as their numbers allow"}),
+        drawing=draw_histogram(bars, "imbalance", "Groups by imbalance", "groups"),
+        legend=legend_html({"uneven": "could be more even", "even": "as even as their numbers allow"}),
         classes=Table(
             "Groups by imbalance",
             [("Largest over mean", False), ("Groups", True), ("Could be more even", True)],
@@ -230,7 +229,7 @@ def _summed(each: Counter[str], every: Collection[Counter[str]]) -> list[str | L
     return cells
 
 
-def _bars(classes: Rows) -> list[drawings.Bar]:
+def _bars(classes: Rows) -> list[Bar]:
     found: Counter[tuple[int, bool]] = Counter()
     for row in classes:
         found[row["imbalance"], row["even"]] += row["groups"]
@@ -238,7 +237,7 @@ def _bars(classes: Rows) -> list[drawings.Bar]:
     numbered = list(enumerate(labels))
     if any(at == NOTHING_ASSIGNED for at, _ in found):
         numbered.append((NOTHING_ASSIGNED, "no partitions"))
-    return [drawings.Bar(label, found[at, True], found[at, False]) for at, label in numbered]
+    return [Bar(label, found[at, True], found[at, False]) for at, label in numbered]
 
 
 def _lines(
@@ -251,11 +250,11 @@ def _lines(
     most = {
         "partitions": max((row["partitions"] for row in rows), default=0) or 1,
         "over": max((over_share(row) for row in rows), default=0) or 1,
-        "lost": max((nobody_gets(row) for row in rows), default=0) or 1,
+        "lost": max((num_unowned(row) for row in rows), default=0) or 1,
     }
     lines = []
     for key, row in zip(_keys(rows), rows, strict=True):
-        advice, over, lost = advised.get(key), over_share(row), nobody_gets(row)
+        advice, over, lost = advised.get(key), over_share(row), num_unowned(row)
         # Beyond three times the mean it is no hotter; where nothing could be more even it is not hot at all.
         heat = min(100, round(50 * (row["max_over_mean"] - 1))) if over and row["max_over_mean"] else 0
         numbers = [
@@ -270,10 +269,10 @@ def _lines(
         notes = _oddities(row)
         if key in silent:
             notes.append(f"{count(silent[key], 'partition')} without traffic")
-        ruled = find_rule_source(row["assignor"], row.get("led_by")).text if row["members"] else NONE
+        ruled = find_rule_source(row["assignor"], row.get("led_by")).text if row["members"] else DASH
         changes = advice is not None and advice["verdict"] in ("change", "unknown")
-        told = NONE if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
-        now = NONE if advice is None else _now(advice)
+        told = DASH if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
+        now = DASH if advice is None else _now(advice)
         lines.append(
             GroupLine(
                 *(*key, row["assignor"], numbers, "; ".join(notes), shown.get(key, "")),
@@ -292,7 +291,7 @@ def _now(advice: Row) -> str:
     """What a group runs with, as far as the comparison knows."""
     if advice.get("now") is not None:
         return str(advice["now"])
-    return str(advice["assignor"]) if advice["verdict"] == "keep" else NONE
+    return str(advice["assignor"]) if advice["verdict"] == "keep" else DASH
 
 
 def _oddities(row: Row) -> list[str]:
@@ -354,36 +353,42 @@ def _reasons(rows: Rows) -> Table | None:
     )
 
 
-def rejected_table(rows: Rows, total: int | None = None) -> Table:
-    """What could not be planned, with code and remedy; of any table `rejected`."""
-    total = len(rows) if total is None else total
-    more = f"Shown are the first {len(rows):,} of {total:,}; the table rejected has all." if total > len(rows) else ""
-    return Table(
-        "Rejected",
-        [("What", False), ("Code", False), ("Detail", False)],
-        [
-            ["/".join(cell(row[name]) for name in row if name not in ("code", "detail")), row["code"], row["detail"]]
-            for row in rows
-        ],
-        more,
-    )
-
-
-def any_table(name: str, rows: Rows, note: str = "") -> Table:
-    """A table as it is."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    numeric = {column for column in columns if any(isinstance(row.get(column), int | float) for row in rows)}
-    return Table(
-        name,
-        [(column.replace("_", " ").capitalize(), column in numeric) for column in columns],
-        [[cell(row.get(column)) for column in columns] for row in rows],
-        note,
-    )
-
-
-def by_group(rows: Rows) -> Mapping[tuple[str, str], list[Row]]:
-    """Rows of many groups, by cluster and group_id."""
-    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+def rules_table(rows: Rows) -> Table | None:
+    """A line for each way in which a plan knows the leaders."""
+    if not rows:
+        return None
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    which: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        found[row["cluster"], row["group_id"]].append(row)
-    return found
+        whose = find_rule_source(row["assignor"], row["led_by"])
+        sums[whose.kind].update(groups=row["groups"], partitions=row["partitions"])
+        which[whose.kind][whose.text] += row["groups"]
+    remedy = "Where the leader is not known or a guess, name it: plan --clients 'PATTERN=Java@3.3'. "
+    return Table(
+        "By whose rules",
+        [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Which", False)],
+        [
+            [
+                RULE_SOURCE_TEXTS[kind],
+                number(sums[kind]["groups"]),
+                number(sums[kind]["partitions"]),
+                _which(which[kind]),
+            ]
+            for kind in RULE_SOURCES
+            if kind in sums
+        ],
+        f"{remedy if TO_NAME & set(sums) else ''}The leader of a group decides, by the rules of its library and its "
+        "release: with others, the plan may not be what the group will do. Of releases that cannot be told apart the "
+        "newest is taken.",
+    )
+
+
+def _which(counted: Counter[str]) -> str:
+    """The most frequent ones."""
+    ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    more = [f"{len(ordered) - _WHICH} more"] if len(ordered) > _WHICH else []
+    return "; ".join([*(f"{words}: {number(many)}" for words, many in ordered[:_WHICH]), *more])
+
+
+_WHICH = 6
+"""Leaders that are told of a line."""

@@ -1,4 +1,4 @@
-"""What to do, on one screen: the first pieces of advice with what they gain, cost and risk."""
+"""Text of advice: a summary of the fleet, and all advice of selected groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import BALANCE, BEHIND, MATTERS, MONEY, NOTHING, PAUSE, UNKNOWN
-from spark_assign.report.formatting import NONE, count, rejected_lines
+from spark_assign.report.formatting import DASH, MAX_REJECTED, count, group_name, rejected_lines
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -22,37 +22,40 @@ TITLES = {
     BALANCE: "Balance",
     UNKNOWN: "To be known first",
 }
+"""Title of each category of advice."""
 
 
 @progress("gathering advice", 1)
-def summarize_advice(advice: DataFrame, not_advised: DataFrame, rejected: DataFrame, top: int) -> str:
-    """How much there is, and the first pieces of it. Reads a screenful of rows.
+def summarize_advice(advice: DataFrame, not_advised: DataFrame, rejected: DataFrame, limit: int) -> str:
+    """Returns the number of pieces of advice, and the first of them. Reads a screenful of rows.
 
     Args:
-        advice, not_advised, rejected: those of `Advised`, or read back.
-        top: how many pieces of advice to list.
+        advice: `Advised.advice`, computed or read back.
+        not_advised: `Advised.not_advised`, computed or read back.
+        rejected: `Advised.rejected`, computed or read back.
+        limit: Maximum number of pieces of advice listed.
     """
-    counted = {row["matter"]: row["count"] for row in advice.groupBy("matter").count().collect()}  # five
-    rows = [row.asDict() for row in advice.orderBy("rank").limit(top).collect()]  # `top`
-    silent = not_advised.where(F.col("code") != NOTHING).groupBy("code").count().orderBy(F.desc("count"), "code")
-    why = ", ".join(f"{row['count']:,} {row['code']}" for row in silent.collect())  # a dozen
-    refused = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(10).collect()]  # a screenful
-    total = sum(counted.values())
-    told = ", ".join(f"{counted[matter]:,} {matter}" for matter in MATTERS if matter in counted)
+    counts = {row["matter"]: row["count"] for row in advice.groupBy("matter").count().collect()}  # five
+    rows = [row.asDict() for row in advice.orderBy("rank").limit(limit).collect()]  # `limit`
+    by_code = not_advised.where(F.col("code") != NOTHING).groupBy("code").count().orderBy(F.desc("count"), "code")
+    codes = ", ".join(f"{row['count']:,} {row['code']}" for row in by_code.collect())  # a dozen
+    rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(MAX_REJECTED).collect()]
+    total = sum(counts.values())
+    matters = ", ".join(f"{counts[matter]:,} {matter}" for matter in MATTERS if matter in counts)
     lines = [
-        f"Advice: {count(total, 'piece')} ({told})" if total else "Nothing is worth a change",
-        *advice_in_words(rows),
+        f"Advice: {count(total, 'piece')} ({matters})" if total else "Nothing is worth a change",
+        *format_advice(rows),
     ]
     lines += [f"… and {total - len(rows):,} more, in the table advice"] if total > len(rows) else []
-    lines += ["", f"Not advised: {why}, in the table not_advised"] if why else []
-    return "\n".join([*lines, *rejected_lines(refused, rejected.count())])
+    lines += ["", f"Not advised: {codes}, in the table not_advised"] if codes else []
+    return "\n".join([*lines, *rejected_lines(rejected_rows, rejected.count())])
 
 
-def advice_in_words(rows: Sequence[Row]) -> list[str]:
-    """Each piece of advice, under the title of its matter.
+def format_advice(rows: Sequence[Row]) -> list[str]:
+    """Returns the lines of each piece of advice, below the title of its category.
 
     Args:
-        rows: of `advice`, by rank.
+        rows: Rows of `advice`, sorted by rank.
     """
     lines: list[str] = []
     matter = None
@@ -60,44 +63,45 @@ def advice_in_words(rows: Sequence[Row]) -> list[str]:
         if row["matter"] != matter:
             matter = row["matter"]
             lines += ["", f"{TITLES[matter]}:"]
-        lines.append(f"{row['rank']:>4}. {where(row)}: {row['kind']}. {row['what']}")
+        lines.append(f"{row['rank']:>4}. {subject_name(row)}: {row['kind']}. {row['what']}")
         if row["gain"] is not None:
-            paid = "" if row["pays_after"] is None else f", has paid after {months(row['pays_after'])}"
-            lines.append(f"      gain {figure(row, 'gain')}, cost {figure(row, 'cost')}{paid}")
+            payback = "" if row["pays_after"] is None else f", has paid after {months(row['pays_after'])}"
+            lines.append(f"      gain {amount_with_unit(row, 'gain')}, cost {amount_with_unit(row, 'cost')}{payback}")
         lines.append(f"      risk {row['risk']}")
         lines += [f"      set  {line}" for line in (row["settings"] or "").splitlines()]
         lines.append(f"      see  {row['command']}")
     return lines
 
 
-def where(row: Row) -> str:
-    """The group with its cluster, or the cluster."""
-    return row["cluster"] if row["group_id"] is None else f"{row['cluster']}/{row['group_id']}"
+def subject_name(row: Row) -> str:
+    """Returns `cluster/group_id`, or the cluster if the advice is about all of it."""
+    return row["cluster"] if row["group_id"] is None else group_name(row)
 
 
-def figure(row: Row, name: str) -> str:
-    """A gain or a cost with its unit; – for null."""
+def amount_with_unit(row: Row, name: str) -> str:
+    """Returns a gain or a cost with its unit, or a dash for None."""
     value, unit = row[name], row[f"{name}_unit"]
     if value is None:
-        return NONE
+        return DASH
     digits = 0 if unit.startswith(("partition-seconds", "messages", "%")) else 2
     return f"{value:,.{digits}f} {unit}"
 
 
 def months(value: float) -> str:
-    """`2 days`, `3.4 months`."""
+    """Returns a number of months such as `2 days` (below two months) or `3.4 months`."""
     return f"{value * 30:,.0f} days" if value < 2 else f"{value:,.1f} months"
 
 
-def silence_in_words(rows: Sequence[Row]) -> list[str]:
-    """What is not advised, and why.
+def format_not_advised(rows: Sequence[Row]) -> list[str]:
+    """Returns one line per adviser that has no advice for a group, with the reason.
 
     Args:
-        rows: of `not_advised`.
+        rows: Rows of `not_advised`.
     """
-    told = sorted(rows, key=lambda row: (row["cluster"], row["group_id"] or "", row["of"], row["code"], row["detail"]))
-    return (
-        ["", "Not advised:", *(f"  {where(row)}, {row['of']}: {row['code']}. {row['detail']}" for row in told)]
-        if told
-        else []
+    if not rows:
+        return []
+    ordered = sorted(
+        rows, key=lambda row: (row["cluster"], row["group_id"] or "", row["of"], row["code"], row["detail"])
     )
+    lines = [f"  {subject_name(row)}, {row['of']}: {row['code']}. {row['detail']}" for row in ordered]
+    return ["", "Not advised:", *lines]

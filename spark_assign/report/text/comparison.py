@@ -1,39 +1,42 @@
-"""A comparison of assignors on one screen: what each costs under each change, and the groups that gain most."""
+"""Text summaries of comparisons of assignors, of drifts, and of alerts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
-from spark_assign.report.formatting import ratio
-from spark_assign.report.text.text_table import aligned
+from spark_assign.report.formatting import DASH, aligned, change, group_name, one_line, ratio
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
-_SHOWN = 10
+_DEFAULT_LIMIT = 10
+_CHANGES = ("came", "went", "changed", "same")
+_MEMBER_CHANGES = ("came", "went", "restarted")
+_PARTITION_CHANGES = ("moved", "newly_owned", "no_longer_owned")
 Row = Mapping[str, Any]
 
 
 @progress("comparing assignors", 1)
-def summarize_comparison(comparison: DataFrame, top: int = _SHOWN) -> str:
-    """A line per change and assignor, the groups that gain most, and what was rejected. Reads a screenful of rows.
+def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns one line per change and assignor, the groups that improve most, and rejected groups.
 
-    A group gains by its recommended assignor against the one it runs with now, or against `range` where that is not
-    known or not compared: first in balance (max over mean, by tenths), then in partitions that do not move.
+    Improvement is that of the recommended assignor over the group's current assignor, or over `range` if the current
+    one is unknown or not compared: first in balance (max over mean, by tenths), then in partitions that don't move.
+    Reads a screenful of rows.
 
     Args:
-        comparison: as `compare` gives it, or read back.
-        top: how many groups to list for each change.
+        comparison: Result of `compare`, computed or read back.
+        limit: Maximum number of groups listed for each change.
     """
-    planned = F.col("rejected").isNull() & (F.col("members") > 0)
+    is_planned = F.col("rejected").isNull() & (F.col("members") > 0)
     totals = (
         comparison.groupBy("change", "assignor")
         .agg(
-            F.count(F.when(planned, 1)).alias("groups"),
+            F.count(F.when(is_planned, 1)).alias("groups"),
             F.count(F.when(F.col("recommended"), 1)).alias("recommended"),
             F.count(F.when(F.col("rejected").isNotNull(), 1)).alias("rejected"),
             F.count(F.when(F.col("rejected").isNull() & (F.col("members") == 0), 1)).alias("memberless"),
@@ -44,23 +47,23 @@ def summarize_comparison(comparison: DataFrame, top: int = _SHOWN) -> str:
         )
         .orderBy("change", "assignor")
         .collect()
-    )  # a row per change and assignor
+    )  # one row per change and assignor
     lines: list[str] = []
-    for change in dict.fromkeys(row["change"] for row in totals):
-        rows = [row.asDict() for row in totals if row["change"] == change]
-        lines += [*([""] if lines else []), *totals_lines(change, rows)]
-        if top and any(row["recommended"] for row in rows):
-            gains = _gains(comparison.where(F.col("change") == change), top)
-            shown = [row.asDict() for row in gains.collect()]  # a screenful
-            if shown:
-                lines += ["", *gains_lines(shown)]
+    for name in dict.fromkeys(row["change"] for row in totals):
+        rows = [row.asDict() for row in totals if row["change"] == name]
+        lines += [*([""] if lines else []), *totals_lines(name, rows)]
+        if limit and any(row["recommended"] for row in rows):
+            improvements = _improvements(comparison.where(F.col("change") == name), limit)
+            displayed = [row.asDict() for row in improvements.collect()]  # a screenful
+            if displayed:
+                lines += ["", *improvement_lines(displayed)]
     return "\n".join([*lines, *_rejected_lines(comparison)])
 
 
-def totals_lines(change: str, rows: Sequence[Row]) -> list[str]:
-    """A change in figures: a line per assignor."""
-    memberless = max(row["memberless"] for row in rows)
-    without = f" ({memberless:,} groups without members)" if memberless else ""
+def totals_lines(change_name: str, rows: Sequence[Row]) -> list[str]:
+    """Returns the totals under one change: one line per assignor."""
+    num_memberless = max(row["memberless"] for row in rows)
+    memberless = f" ({num_memberless:,} groups without members)" if num_memberless else ""
     by_load = any(row.get("load_max_over_mean") is not None for row in rows)
     balance = ["max/mean", *["of load"] * by_load]
     table = [["assignor", "groups", "recommended", "rejected", *balance, "moved", "revoked", "paused s"]]
@@ -69,54 +72,138 @@ def totals_lines(change: str, rows: Sequence[Row]) -> list[str]:
         counts = [f"{row[name]:,}" for name in ("groups", "recommended", "rejected")]
         costs = [*balance, f"{row['moved']:,}", f"{row['revoked']:,}", f"{row['paused']:,.1f}"]
         table.append([row["assignor"], *counts, *costs])
-    return [f"Change {change}{without}:", *aligned(table)]
+    return [f"Change {change_name}{memberless}:", *aligned(table)]
 
 
-def gains_lines(rows: Sequence[Row]) -> list[str]:
-    """A line per group: what it runs with or would get, what is recommended, and why; then how to switch."""
+def improvement_lines(rows: Sequence[Row]) -> list[str]:
+    """Returns one line per group with the recommended assignor and the reason, and how to switch to it."""
     table = [["group", "recommended", "why"]]
+    groups_by_switch: dict[str, list[str]] = {}
     for row in rows:
         reason = row["reason"].removeprefix(f"{row['assignor']}: ")
-        table.append([f"{row['cluster']}/{row['group_id']}", row["assignor"], reason])
-    lines = ["Groups that gain most:", *("  " + line for line in aligned(table, words=(0, 1, 2)))]
-    ways: dict[str, list[str]] = {}
-    for row in rows:
+        table.append([group_name(row), row["assignor"], reason])
         if row.get("way"):
-            ways.setdefault(row["way"], []).append(f"{row['cluster']}/{row['group_id']}")
-    if ways:
-        lines += ["", "How to switch:", *(f"    {', '.join(groups)}: {way}" for way, groups in ways.items())]
+            groups_by_switch.setdefault(row["way"], []).append(group_name(row))
+    lines = ["Groups that gain most:", *("  " + line for line in aligned(table, words=(0, 1, 2)))]
+    if groups_by_switch:
+        switches = (f"    {', '.join(groups)}: {switch}" for switch, groups in groups_by_switch.items())
+        lines += ["", "How to switch:", *switches]
     return lines
 
 
-def _gains(rows: DataFrame, top: int) -> DataFrame:
-    """The groups whose recommended assignor is another than what they have, those that gain most first."""
-    able = rows.where(F.col("rejected").isNull() & (F.col("members") > 0))
+def _improvements(rows: DataFrame, limit: int) -> DataFrame:
+    """Returns the groups whose recommended assignor isn't the current one, largest improvement first."""
+    planned = rows.where(F.col("rejected").isNull() & (F.col("members") > 0))
     rank = (
         F.when(F.coalesce("configured", F.lit(False)), F.lit(2))
         .when(F.col("assignor") == KAFKA_DEFAULT, F.lit(1))
         .otherwise(F.lit(0))
     )
-    way = "way" if "way" in rows.columns else F.lit(None).cast("string").alias("way")
-    figures = F.struct("assignor", "max_over_mean", "moved", "reason", way)
-    both = able.groupBy(*GROUP_KEY).agg(
-        F.max_by(figures, F.struct(rank, "moved", "assignor")).alias("now"),
-        F.max_by(figures, "recommended").alias("best"),
+    switch = "way" if "way" in rows.columns else F.lit(None).cast("string").alias("way")
+    metrics = F.struct("assignor", "max_over_mean", "moved", "reason", switch)
+    pairs = planned.groupBy(*GROUP_KEY).agg(
+        F.max_by(metrics, F.struct(rank, "moved", "assignor")).alias("now"),
+        F.max_by(metrics, "recommended").alias("best"),
     )
     balance = F.coalesce(F.round(F.col("now.max_over_mean") - F.col("best.max_over_mean"), 1), F.lit(0))
-    gain = both.where(F.col("now.assignor") != F.col("best.assignor"))
+    changed = pairs.where(F.col("now.assignor") != F.col("best.assignor"))
     order = [F.desc(balance), F.desc(F.col("now.moved") - F.col("best.moved")), F.col("cluster"), F.col("group_id")]
-    return gain.orderBy(*order).limit(top).select(*GROUP_KEY, "best.assignor", "best.reason", "best.way")
+    return changed.orderBy(*order).limit(limit).select(*GROUP_KEY, "best.assignor", "best.reason", "best.way")
 
 
 def _rejected_lines(comparison: DataFrame) -> list[str]:
     rejected = comparison.where(F.col("rejected").isNotNull())
-    rows = rejected.orderBy("cluster", "group_id", "change", "assignor").limit(_SHOWN + 1).collect()
+    rows = rejected.orderBy("cluster", "group_id", "change", "assignor").limit(_DEFAULT_LIMIT + 1).collect()
     if not rows:
         return []
     lines = ["", "Rejected:"]
-    for row in rows[:_SHOWN]:
-        reason = " ".join(row["reason"].split())[:300]
-        lines.append(f"  {row['cluster']}/{row['group_id']}, {row['change']}: {reason}")
-    if len(rows) > _SHOWN:
+    for row in rows[:_DEFAULT_LIMIT]:
+        lines.append(f"  {row['cluster']}/{row['group_id']}, {row['change']}: {one_line(row['reason'])}")
+    if len(rows) > _DEFAULT_LIMIT:
         lines.append("  … and more, in the table rejected")
     return lines
+
+
+@progress("looking for drift", 1)
+def summarize_drift(groups: DataFrame, topics: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns the totals, the groups with most partitions that changed owners, and the topics that changed.
+
+    Reads a screenful of rows.
+
+    Args:
+        groups: `Drift.groups`, computed or read back.
+        topics: `Drift.topics`, computed or read back.
+        limit: Maximum number of groups, and of topics, listed.
+    """
+    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in (*_MEMBER_CHANGES, *_PARTITION_CHANGES))
+    counts = (F.count(F.when(F.col("change") == name, 1)).alias(f"groups_{name}") for name in _CHANGES)
+    totals = groups.agg(*counts, *sums).collect()[0]  # one row
+    by_change = ", ".join(f"{totals[f'groups_{name}']:,} {name}" for name in _CHANGES)
+    lines = [
+        f"Groups: {by_change}",
+        f"Members: {totals['came']:,} came, {totals['went']:,} went, {totals['restarted']:,} restarted",
+        f"Partitions: {totals['moved']:,} moved, {totals['newly_owned']:,} newly owned, "
+        f"{totals['no_longer_owned']:,} no longer owned",
+    ]
+    changed = F.col("moved") + F.col("newly_owned") + F.col("no_longer_owned")
+    order: list[Column] = [F.desc(changed), F.desc(F.col("came") + F.col("went")), F.col("cluster"), F.col("group_id")]
+    rows = groups.where(F.col("change") != "same").orderBy(*order).limit(limit).collect()
+    if rows:
+        header = ["group", "change", "members", "came/went/restarted", "partitions", "moved", "max/mean"]
+        lines += ["", "Groups in which most has changed:"]
+        lines += aligned([header, *(_drift_cells(row.asDict()) for row in rows)], words=(0, 1))
+    topic_rows = topics.orderBy("cluster", "topic").limit(limit + 1).collect() if limit else []
+    if topic_rows:
+        table = [
+            [f"{row['cluster']}/{row['topic']}", row["change"], _before_after(row.asDict(), "partitions")]
+            for row in topic_rows[:limit]
+        ]
+        lines += ["", "Topics:", *aligned(table, words=(0, 1))]
+        lines += ["  … and more, in the table topics"] if len(topic_rows) > limit else []
+    return "\n".join(lines)
+
+
+def _drift_cells(row: Row) -> list[str]:
+    code = row["rejected_after"] or row["rejected_before"]
+    return [
+        group_name(row),
+        f"{row['change']} ({code})" if code else row["change"],
+        _before_after(row, "members"),
+        "/".join(f"{row[name]:,}" for name in _MEMBER_CHANGES),
+        _before_after(row, "partitions"),
+        f"{row['moved']:,}",
+        _before_after(row, "max_over_mean"),
+    ]
+
+
+def _before_after(row: Row, name: str) -> str:
+    """Returns `4 → 5`, or the value once if both are equal."""
+    return change(_number(row[f"{name}_before"]), _number(row[f"{name}_after"]))
+
+
+def _number(value: float | int | None) -> str:
+    return f"{value:,}" if isinstance(value, int) else ratio(value)
+
+
+def summarize_alerts(alerts: DataFrame, limit: int = _DEFAULT_LIMIT) -> tuple[str, dict[str, int]]:
+    """Returns the summary, and the number of alerts of each kind. Reads a screenful of rows.
+
+    Args:
+        alerts: Result of `spark_assign.groups.alerts.alerts`.
+        limit: Maximum number of groups listed: groups with the worst balance first, rejected ones last.
+    """
+    counts = {row["alert"]: row["count"] for row in alerts.groupBy("alert").count().orderBy("alert").collect()}
+    total = sum(counts.values())
+    if not total:
+        return "No group is beyond a threshold", {}
+    order = (F.desc_nulls_last("max_over_mean_after"), F.col("cluster"), F.col("group_id"))
+    rows = alerts.orderBy(*order).limit(limit).collect()
+    table = [["group", "alert", "max/mean", "why"]]
+    for row in rows:
+        before, after = row["max_over_mean_before"], row["max_over_mean_after"]
+        balance = DASH if after is None else f"{before:.2f} → {after:.2f}"
+        table.append([f"{row['cluster']}/{row['group_id']}", row["alert"], balance, row["detail"]])
+    more = [f"  … and {total - len(rows):,} more"] if total > len(rows) else []
+    by_kind = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+    text = "\n".join([f"Groups beyond a threshold: {by_kind}", *aligned(table, words=(0, 1, 3)), *more])
+    return text, counts

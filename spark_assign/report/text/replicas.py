@@ -1,4 +1,4 @@
-"""Placements, reassignments and checks on one screen."""
+"""Text summaries of replica placements, reassignments, and checks."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.report.formatting import aligned
 from spark_assign.spark.progress import progress
 
-_SHOWN = 10
+_LIMIT = 10
 
 
 @progress("placing replicas", 1)
-def placements(placed: DataFrame, rejected: DataFrame) -> str:
-    """How many were placed, the first of them, and what was refused.
+def summarize_placements(placed: DataFrame, rejected: DataFrame) -> str:
+    """Returns the number of placed partitions, the first of them, and the first rejected requests.
 
     Args:
-        placed, rejected: as `replicas.place` gives them, or read back.
+        placed: Result of `replicas.place`, computed or read back.
+        rejected: Rejected requests, likewise.
     """
     total = placed.agg(F.count(F.lit(1)).alias("partitions"), F.count_distinct("cluster", "topic").alias("topics"))
-    sizes = total.collect()[0]  # one row
-    refused = rejected.count()
-    lines = [f"{sizes['partitions']:,} partitions of {sizes['topics']:,} topics placed, {refused:,} requests rejected"]
-    first = placed.orderBy("cluster", "topic", "partition").limit(_SHOWN).collect()
+    totals = total.collect()[0]  # one row
+    num_rejected = rejected.count()
+    lines = [
+        f"{totals['partitions']:,} partitions of {totals['topics']:,} topics placed, {num_rejected:,} requests rejected"
+    ]
+    first = placed.orderBy("cluster", "topic", "partition").limit(_LIMIT).collect()
     rows = [
         [
             f"{row['cluster']}/{row['topic']}-{row['partition']}",
@@ -34,19 +38,20 @@ def placements(placed: DataFrame, rejected: DataFrame) -> str:
         ]
         for row in first
     ]
-    lines += ["", *_table(["partition", "replicas", "start_index", "shift", "seed"], rows)]
-    return "\n".join([*lines, *_rejected(rejected, ["cluster", "topic"], refused)])
+    lines += ["", *_left_aligned(["partition", "replicas", "start_index", "shift", "seed"], rows)]
+    return "\n".join([*lines, *_rejected_lines(rejected, ["cluster", "topic"], num_rejected)])
 
 
 @progress("reassigning replicas", 1)
-def reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
-    """A line per cluster: moves against their lower bound, and balance afterwards.
+def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
+    """Returns one line per cluster: the moves, their lower bound, and the balance after them.
 
     Args:
-        metrics, rejected: as `replicas.reassign` gives them, or read back.
+        metrics: Metrics of `replicas.reassign`, computed or read back.
+        rejected: Rejected clusters, likewise.
     """
-    names = ["cluster", "brokers", "replicas", "moved", "lower bound", "per broker", "leaders", "changed", "outside"]
-    shown = metrics.orderBy(F.desc("moved"), "cluster").limit(_SHOWN).collect()
+    header = ["cluster", "brokers", "replicas", "moved", "lower bound", "per broker", "leaders", "changed", "outside"]
+    displayed = metrics.orderBy(F.desc("moved"), "cluster").limit(_LIMIT).collect()
     rows = [
         [
             row["cluster"],
@@ -59,31 +64,34 @@ def reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
             f"{row['leaders_changed']:,}",
             f"{row['brokers_outside']:,}/{row['leaders_outside']:,}",
         ]
-        for row in shown
+        for row in displayed
     ]
     totals = metrics.agg(
         F.count(F.lit(1)).alias("clusters"),
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("moved", "lower_bound", "moved_bytes")),
     ).collect()[0]  # one row
-    refused = rejected.count()
+    num_rejected = rejected.count()
     size = f" ({totals['moved_bytes']:,} bytes)" if totals["moved_bytes"] else ""
-    head = (
-        f"{totals['clusters']:,} clusters planned, {refused:,} rejected, {totals['moved']:,} replicas move{size}, "
+    heading = (
+        f"{totals['clusters']:,} clusters planned, {num_rejected:,} rejected, {totals['moved']:,} replicas move{size}, "
         f"no plan moves fewer than {totals['lower_bound']:,}"
     )
-    return "\n".join([head, "", *_table(names, rows), *_rejected(rejected, ["cluster"], refused)])
+    return "\n".join([heading, "", *_left_aligned(header, rows), *_rejected_lines(rejected, ["cluster"], num_rejected)])
 
 
 @progress("checking replicas", 1)
-def check(clusters: DataFrame, problems: DataFrame) -> str:
-    """A line per cluster, and the first problems.
+def summarize_check(clusters: DataFrame, problems: DataFrame) -> str:
+    """Returns one line per cluster, and the first problems.
 
     Args:
-        clusters, problems: as `replicas.check` gives them, or read back.
+        clusters: Clusters of `replicas.check`, computed or read back.
+        problems: Its problems, likewise.
     """
-    codes = [name for name in clusters.columns if name not in _ABOUT_CLUSTER]
-    total = reduce(Column.__add__, [F.col(name) for name in codes])
-    shown = clusters.orderBy(F.desc(total), F.desc("max_replicas_over_mean"), "cluster").limit(_SHOWN).collect()
+    codes = [name for name in clusters.columns if name not in _CLUSTER_COLUMNS]
+    num_problems = reduce(Column.__add__, [F.col(name) for name in codes])
+    displayed = (
+        clusters.orderBy(F.desc(num_problems), F.desc("max_replicas_over_mean"), "cluster").limit(_LIMIT).collect()
+    )
     rows = [
         [
             row["cluster"],
@@ -92,22 +100,23 @@ def check(clusters: DataFrame, problems: DataFrame) -> str:
             f"{_ratio(row['min_leaders_over_mean'])}–{_ratio(row['max_leaders_over_mean'])}",
             ", ".join(f"{row[code]:,} {code.replace('_', '-')}" for code in codes if row[code]) or "none",
         ]
-        for row in shown
+        for row in displayed
     ]
-    names = ["cluster", "brokers", "partitions", "replicas", "replicas/mean", "leaders/mean", "problems"]
-    lines = _table(names, rows)
-    first = problems.orderBy("cluster", "topic", "partition", "code").limit(_SHOWN).collect()
-    if first:
+    header = ["cluster", "brokers", "partitions", "replicas", "replicas/mean", "leaders/mean", "problems"]
+    lines = _left_aligned(header, rows)
+    first_problems = problems.orderBy("cluster", "topic", "partition", "code").limit(_LIMIT).collect()
+    if first_problems:
         lines += ["", "Problems:"]
         lines += [
-            f"  {row['cluster']}/{row['topic']}-{row['partition']}: {row['code']}: {row['detail']}" for row in first
+            f"  {row['cluster']}/{row['topic']}-{row['partition']}: {row['code']}: {row['detail']}"
+            for row in first_problems
         ]
     return "\n".join(lines)
 
 
-_ABOUT_CLUSTER = {
+_CLUSTER_COLUMNS = {
     *("cluster", "brokers", "partitions", "replicas"),
-    *(f"{which}_{name}_over_mean" for which in ("min", "max") for name in ("replicas", "leaders")),
+    *(f"{bound}_{name}_over_mean" for bound in ("min", "max") for name in ("replicas", "leaders")),
 }
 
 
@@ -115,18 +124,15 @@ def _ratio(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _rejected(rejected: DataFrame, key: list[str], total: int) -> list[str]:
-    if not total:
+def _rejected_lines(rejected: DataFrame, key: list[str], num_rejected: int) -> list[str]:
+    if not num_rejected:
         return []
-    shown = rejected.orderBy(*key, "code").limit(_SHOWN).collect()
-    lines = [f"  {'/'.join(str(row[name]) for name in key)}: {row['code']}: {row['detail']}" for row in shown]
-    more = [f"  … and {total - len(shown):,} more"] if total > len(shown) else []
+    displayed = rejected.orderBy(*key, "code").limit(_LIMIT).collect()
+    lines = [f"  {'/'.join(str(row[name]) for name in key)}: {row['code']}: {row['detail']}" for row in displayed]
+    more = [f"  … and {num_rejected - len(displayed):,} more"] if num_rejected > len(displayed) else []
     return ["", "Rejected:", *lines, *more]
 
 
-def _table(names: Sequence[str], rows: list[list[Any]]) -> list[str]:
-    widths = [max(len(str(row[at])) for row in [names, *rows]) for at in range(len(names))]
-    return [
-        "  ".join(str(value).ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
-        for row in [names, *rows]
-    ]
+def _left_aligned(names: Sequence[str], rows: list[list[Any]]) -> list[str]:
+    """Returns left-aligned columns without indentation."""
+    return [line.removeprefix("  ") for line in aligned([names, *rows], words=range(len(names)))]

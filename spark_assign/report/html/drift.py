@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
-from spark_assign.report.formatting import NONE, cell, count, number, ratio, short_names
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.report.formatting import DASH, cell, count, number, ratio, short_names
 from spark_assign.report.html.group_view import Matrix, matrix
-from spark_assign.report.html.plan_section import by_group
-from spark_assign.report.html.report_data import MOST_ROWS, DriftRows, Row, Rows
-from spark_assign.report.html.table import Table
+from spark_assign.report.html.report_data import (
+    DRAWN_GROUPS,
+    MOST_ROWS,
+    DriftRows,
+    Row,
+    Rows,
+    any_of,
+    collected,
+)
+from spark_assign.report.html.section_parts import Table, by_group
+from spark_assign.tables.groups import GROUP_KEY
 
-MATRIX = 12
+MAX_MATRIX_MEMBERS = 12
 """Members of a matrix on either side; a larger one is left out."""
 
 
@@ -25,23 +37,23 @@ class DriftSection:
     movement: Sequence[tuple[str, Matrix]]
 
 
-def of_drift(rows: DriftRows) -> DriftSection:
+def build_drift_section(rows: DriftRows) -> DriftSection:
     """What changed between two runs; see `DriftRows`."""
     tables = [
-        _groups("Groups that are less even than before", rows.worse, ("Moved",)),
-        _groups("Groups in which most has changed", rows.groups, _COUNTS),
-        _members(rows.members),
-        _topics(rows.topics),
+        _groups_table("Groups that are less even than before", rows.worse, ("Moved",)),
+        _groups_table("Groups in which most has changed", rows.groups, _COUNT_TITLES),
+        _members_table(rows.members),
+        _topics_table(rows.topics),
     ]
-    return DriftSection(_said(rows), [table for table in tables if table.rows], _movement(rows.pairs))
+    return DriftSection(_drift_sentences(rows), [table for table in tables if table.rows], _movements(rows.pairs))
 
 
-def _said(rows: DriftRows) -> list[str]:
+def _drift_sentences(rows: DriftRows) -> list[str]:
     """The whole drift in a few sentences."""
     if not rows.changes:
         return []
     groups = Counter({row["change"]: row["groups"] for row in rows.changes})
-    sums = {name: sum(row[name] or 0 for row in rows.changes) for name in _SUMS}
+    sums = {name: sum(row[name] or 0 for row in rows.changes) for name in _SUMMED_COLUMNS}
     sides = f"From {rows.about['from']} to {rows.about['to']}: " if {"from", "to"} <= set(rows.about) else ""
     if set(groups) <= {"same"}:
         return [f"{sides}nothing has changed in {count(groups['same'], 'group')}."]
@@ -58,14 +70,14 @@ def _said(rows: DriftRows) -> list[str]:
         worst, more = rows.worse[0], " or more" if len(rows.worse) == MOST_ROWS else ""
         said.append(
             f"Less even than before: {count(len(rows.worse), 'group')}{more}, most of all {worst['cluster']}/"
-            f"{worst['group_id']} (largest over mean {_both(worst, 'max_over_mean')})."
+            f"{worst['group_id']} (largest over mean {_before_after(worst, 'max_over_mean')})."
         )
     else:
         said.append("No group is less even than before.")
     return said
 
 
-_SUMS = ("came", "went", "restarted", "moved", "newly_owned", "no_longer_owned")
+_SUMMED_COLUMNS = ("came", "went", "restarted", "moved", "newly_owned", "no_longer_owned")
 
 
 def _has(many: int) -> str:
@@ -76,17 +88,17 @@ def _is(many: int) -> str:
     return "is" if many == 1 else "are"
 
 
-def _both(row: Row, name: str) -> str:
+def _before_after(row: Row, name: str) -> str:
     before, after = row[f"{name}_before"], row[f"{name}_after"]
     if name == "max_over_mean":
         return f"{ratio(before)} → {ratio(after)}"
     return cell(after) if before == after else f"{cell(before)} → {cell(after)}"
 
 
-_COUNTS = ("Moved", "Newly owned", "No longer owned", "Came", "Went", "Restarted")
+_COUNT_TITLES = ("Moved", "Newly owned", "No longer owned", "Came", "Went", "Restarted")
 
 
-def _groups(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
+def _groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
     """A line per group; of the counts those that are not all 0."""
     counts = [title for title in counts if any(row[title.lower().replace(" ", "_")] for row in rows)]
     return Table(
@@ -101,16 +113,16 @@ def _groups(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
                 f"{row['cluster']}/{row['group_id']}",
                 *(ratio(row[f"max_over_mean_{when}"]) for when in ("before", "after")),
                 *(number(row[title.lower().replace(" ", "_")]) for title in counts),
-                *(_both(row, name) for name in ("members", "partitions")),
-                _change(row),
+                *(_before_after(row, name) for name in ("members", "partitions")),
+                _change_text(row),
             ]
             for row in rows
         ],
-        _cut(rows, "groups"),
+        _limit_note(rows, "groups"),
     )
 
 
-def _change(row: Row) -> str:
+def _change_text(row: Row) -> str:
     """With another assignor, and with the code where one side rejects the group."""
     sides = [(when, row[f"rejected_{when}"]) for when in ("before", "after") if row[f"rejected_{when}"]]
     assignors = [row["assignor_before"], row["assignor_after"]]
@@ -118,7 +130,7 @@ def _change(row: Row) -> str:
     return f"{row['change']}{other}" + "".join(f"; {when} rejected: {code}" for when, code in sides)
 
 
-def _members(rows: Rows) -> Table:
+def _members_table(rows: Rows) -> Table:
     names = ("change", "previous_member_id", "group_instance_id", "client_id", "client_host")
     known = [name for name in names if any(row[name] is not None for row in rows)]
     return Table(
@@ -128,11 +140,11 @@ def _members(rows: Rows) -> Table:
             [f"{row['cluster']}/{row['group_id']}", row["member_id"], *(cell(row[name]) for name in known)]
             for row in rows
         ],
-        _cut(rows, "members"),
+        _limit_note(rows, "members"),
     )
 
 
-def _topics(rows: Rows) -> Table:
+def _topics_table(rows: Rows) -> Table:
     return Table(
         "Topics that changed",
         [("Topic", False), ("Change", False), ("Partitions before", True), ("after", True)],
@@ -141,25 +153,68 @@ def _topics(rows: Rows) -> Table:
                 f"{row['cluster']}/{row['topic']}",
                 row["change"],
                 *(
-                    NONE if row[name] is None else number(row[name])
+                    DASH if row[name] is None else number(row[name])
                     for name in ("partitions_before", "partitions_after")
                 ),
             ]
             for row in rows
         ],
-        _cut(rows, "topics"),
+        _limit_note(rows, "topics"),
     )
 
 
-def _cut(rows: Rows, table: str) -> str:
+def _limit_note(rows: Rows, table: str) -> str:
     return f"Shown are {MOST_ROWS}; the table {table} has all." if len(rows) == MOST_ROWS else ""
 
 
-def _movement(pairs: Rows) -> list[tuple[str, Matrix]]:
+def _movements(pairs: Rows) -> list[tuple[str, Matrix]]:
     found = []
     for key, rows in by_group(pairs).items():
         members = {row[end] for row in rows for end in ("from_member_id", "to_member_id") if row[end] is not None}
         one = matrix(rows, short_names(members))
-        if one is not None and max(len(one.rows), len(one.columns)) <= MATRIX:
+        if one is not None and max(len(one.rows), len(one.columns)) <= MAX_MATRIX_MEMBERS:
             found.append(("/".join(key), one))
     return found
+
+
+CHANGES = ("moved", "newly_owned", "no_longer_owned", "came", "went", "restarted")
+
+
+WORSE = 0.005
+"""So much more of max over mean is worse; less is not seen in two digits."""
+
+
+def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None = None) -> DriftRows:
+    """What the page shows of what changed between two runs.
+
+    Args:
+        tables: `tables.comparison.DRIFT_TABLES`, those that are there.
+        about: `from` and `to`, the names of the two runs, if they are known.
+    """
+    found: dict[str, Rows] = {}
+    if "groups" in tables:
+        groups = tables["groups"]
+        sums = (F.sum(name).alias(name) for name in CHANGES)
+        by_change = groups.groupBy("change").agg(F.count(F.lit(1)).alias("groups"), *sums)
+        found["changes"] = collected(by_change.orderBy("change").limit(MOST_ROWS))
+        many = reduce(Column.__add__, map(F.col, CHANGES))
+        changed = groups.where("change <> 'same'").orderBy(F.desc(many), *GROUP_KEY)
+        found["groups"] = collected(changed.limit(MOST_ROWS))
+        grown = F.col("max_over_mean_after") - F.col("max_over_mean_before")
+        worse = groups.where(grown > WORSE).orderBy(F.desc(grown), *GROUP_KEY)
+        found["worse"] = collected(worse.limit(MOST_ROWS))
+        if "ownership" in tables:
+            most = [row for row in found["groups"] if row["moved"]][:DRAWN_GROUPS]
+            found["pairs"] = collected(_count_owner_pairs(tables["ownership"].where(any_of(most)))) if most else ()
+    if "members" in tables:
+        found["members"] = collected(tables["members"].orderBy(*GROUP_KEY, "change", "member_id").limit(MOST_ROWS))
+    if "topics" in tables:
+        found["topics"] = collected(tables["topics"].orderBy("cluster", "topic").limit(MOST_ROWS))
+    return DriftRows(**found, about=dict(about or {}))
+
+
+def _count_owner_pairs(ownership: DataFrame) -> DataFrame:
+    """Who had it and who has it, of some groups: those pairs that most partitions went between."""
+    pairs = ownership.groupBy(*GROUP_KEY, "from_member_id", "to_member_id")
+    counted = pairs.agg(F.count(F.lit(1)).alias("partitions"))
+    return counted.orderBy(F.desc("partitions"), *GROUP_KEY, "from_member_id", "to_member_id").limit(MOST_ROWS)

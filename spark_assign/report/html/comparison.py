@@ -1,0 +1,357 @@
+"""The report's section of assignors compared: what to change, what that costs, and what speaks for it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.advice.kernel.advice_items import MATTERS
+from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
+from spark_assign.comparison.what_if import AS_IS
+from spark_assign.report.formatting import DASH, count, number, ratio
+from spark_assign.report.html.report_data import (
+    MOST_GROUPS,
+    MOST_ROWS,
+    AdviceRows,
+    CompareRows,
+    Row,
+    Rows,
+    collected,
+    only,
+)
+from spark_assign.report.html.section_parts import Table
+from spark_assign.report.text.advise import TITLES, amount_with_unit, months, subject_name
+from spark_assign.spark.caching import cached, uncached
+from spark_assign.tables.groups import GROUP_KEY
+
+NOT_COMPARED = "another one"
+"""What a group runs with that is not among the assignors compared."""
+
+
+@dataclass(frozen=True)
+class ComparisonSection:
+    """What to do. `headline`: of the change that the page begins with; `changes`: sentences by the name of a change."""
+
+    headline: str
+    changes: Sequence[tuple[str, Sequence[str]]]
+    to_change: bool
+    tables: Sequence[Table]
+
+
+def build_comparison_section(rows: CompareRows) -> ComparisonSection:
+    """What is recommended, what that changes in sum, and the groups that gain most; see `CompareRows`."""
+    verdicts: dict[str, list[Row]] = defaultdict(list)
+    for row in rows.verdicts:
+        verdicts[row["change"]].append(row)
+    sums = {row["change"]: row for row in rows.sums}
+    names = sorted(verdicts, key=lambda name: (name != rows.advised_for, name != AS_IS.name, name))
+    told = [(_change_title(name), [*_verdict(verdicts[name]), *_difference(sums.get(name))]) for name in names]
+    tables = [_switches_table(rows.ways), _improvements_table(rows.gains), _totals_table(rows.totals)]
+    return ComparisonSection(
+        headline=_headline(verdicts[rows.advised_for]) if rows.advised_for in verdicts else "",
+        changes=told,
+        to_change=any(row["verdict"] in ("change", "unknown") for row in rows.verdicts),
+        tables=[table for table in tables if table.rows],
+    )
+
+
+def _change_title(change: str) -> str:
+    return "As it is" if change == AS_IS.name else f"After {change}"
+
+
+def _headline(verdicts: Rows) -> str:
+    """One sentence for the top of the page."""
+    able = sum(row["groups"] for row in verdicts if row["verdict"] != "none")
+    other = sum(row["groups"] for row in verdicts if row["verdict"] == "change")
+    if not any(row["verdict"] in ("keep", "change") for row in verdicts):
+        return ""
+    if not other:
+        return f"None of {count(able, 'group')} should change its assignor."
+    return f"{number(other)} of {count(able, 'group')} should change {'its' if other == 1 else 'their'} assignor."
+
+
+def _verdict(verdicts: Rows) -> list[str]:
+    """How many groups keep theirs, how many should change, and to what."""
+    by: dict[str, list[Row]] = defaultdict(list)
+    for row in verdicts:
+        by[row["verdict"]].append(row)
+    total = {name: sum(row["groups"] for row in each) for name, each in by.items()}
+
+    def to(name: str) -> str:
+        return ", ".join(f"{number(row['groups'])} to {row['assignor']}" for row in by[name])
+
+    said = []
+    if "keep" in total:
+        they = "it runs" if total["keep"] == 1 else "they run"
+        said.append(f"{count(total['keep'], 'group')} {_verb(total['keep'], 'keep')} the assignor {they} with.")
+    if "change" in total:
+        said.append(f"{count(total['change'], 'group')} should change: {to('change')}.")
+    if "unknown" in total:
+        which = ", ".join(f"{row['assignor']} for {number(row['groups'])}" for row in by["unknown"])
+        said.append(
+            f"Of {count(total['unknown'], 'group')} it is not known what they run with: recommended is {which}."
+        )
+    if "elsewhere" in total:
+        runs = f"{count(total['elsewhere'], 'group')} {_verb(total['elsewhere'], 'run')} with what is not compared here"
+        said.append(f"{runs}.")
+    if "none" in total:
+        said.append(
+            f"For {count(total['none'], 'group')} nothing is recommended: no members, or no assignor can plan it."
+        )
+    return said
+
+
+def _verb(many: int, verb: str) -> str:
+    return f"{verb}s" if many == 1 else verb
+
+
+def _difference(sums: Row | None) -> list[str]:
+    """What following all advice costs, held against the assignors of today."""
+    if sums is None:
+        return []
+    moved, balance, paused = ("moved", "max_over_mean", "partition_seconds_paused")
+    return [
+        f"With what is recommended {count(sums[moved], 'partition')} {_verb(sums[moved], 'move')} instead of "
+        f"{number(sums[f'now_{moved}'])}; the largest over the mean is {ratio(sums[balance])} instead of "
+        f"{ratio(sums[f'now_{balance}'])} on average; the rebalance costs {_paused(sums[paused])} partition-seconds "
+        f"without consumption instead of {_paused(sums[f'now_{paused}'])}."
+    ]
+
+
+def _paused(value: float | None) -> str:
+    return DASH if value is None else f"{value:,.1f}"
+
+
+def _switches_table(rows: Rows) -> Table:
+    """How groups switch; the words are those of `groups.kernel.client_libraries`."""
+    several = len({row["change"] for row in rows}) > 1
+    return Table(
+        "How to switch, by what is known of the clients",
+        [
+            *([("Change", False)] if several else []),
+            *(("Way", False), ("Groups", True), ("For example", False)),
+        ],
+        [[*([row["change"]] if several else []), row["way"], number(row["groups"]), row["example"]] for row in rows],
+        "A client library is known by the client id, which anybody may set: check it before you restart anything.",
+    )
+
+
+def _first_words(way: str | None) -> str:
+    """The first words of a way."""
+    return DASH if not way else re.split(r"[:,.(]", way, maxsplit=1)[0].strip()
+
+
+def _improvements_table(rows: Rows) -> Table:
+    pairs = (("Max/mean now", "then"), ("Moved now", "then"), ("Paused s now", "then"))
+    several = len({row["change"] for row in rows}) > 1
+    return Table(
+        "Groups that gain most by another assignor",
+        [
+            *(("Group", False), *([("Change", False)] if several else []), ("Now", False), ("Recommended", False)),
+            *((title, True) for pair in pairs for title in pair),
+            *(("Clients", False), ("Switching", False), ("Reason", False)),
+        ],
+        [
+            [
+                f"{row['cluster']}/{row['group_id']}",
+                *([row["change"]] if several else []),
+                _current_assignor(row),
+                row["assignor"],
+                *(ratio(row[name]) for name in ("now_max_over_mean", "max_over_mean")),
+                *(number(row[name]) for name in ("now_moved", "moved")),
+                *(_paused(row[name]) for name in ("now_partition_seconds_paused", "partition_seconds_paused")),
+                *(row.get("clients") or DASH, _first_words(row.get("way"))),
+                row["reason"].removeprefix(f"{row['assignor']}: "),
+            ]
+            for row in rows
+        ],
+        "Moved: partitions that get another owner. Paused s: partition-seconds without consumption while the group "
+        "rebalances. What a group runs with is held against it; range, Kafka's default, where that is not known. "
+        "Clients: libraries by the members' client ids; ? is a guess.",
+    )
+
+
+def _current_assignor(row: Row) -> str:
+    """What a group runs with, as far as it is known."""
+    if row["now"] is not None:
+        return str(row["now"])
+    return NOT_COMPARED if row["verdict"] in ("elsewhere", "change") else DASH
+
+
+def _totals_table(rows: Rows) -> Table:
+    titles = ("Groups", "Recommended for", "Rejected", "Max/mean", "Moved", "Revoked", "Partition-seconds paused")
+    return Table(
+        "Each assignor for all groups",
+        [("Change", False), ("Assignor", False), *((title, True) for title in titles)],
+        [
+            [
+                *(row["change"], row["assignor"]),
+                *(number(row[name]) for name in ("groups", "recommended", "rejected")),
+                ratio(row["max_over_mean"]),
+                *(number(row[name]) for name in ("moved", "revoked")),
+                _paused(row["partition_seconds_paused"]),
+            ]
+            for row in rows
+        ],
+        "Max/mean: the largest over the mean number of partitions of a member, the mean over all groups.",
+    )
+
+
+@dataclass(frozen=True)
+class AdviceSection:
+    """What to do: a table for each matter, the most pressing first."""
+
+    said: str
+    tables: Sequence[Table]
+
+
+def build_advice_section(rows: AdviceRows) -> AdviceSection:
+    """What to do; see `AdviceRows`."""
+    numbers = {row["matter"]: row["number"] for row in rows.matters}
+    listed = {matter: [row for row in rows.advice if row["matter"] == matter] for matter in MATTERS}
+    tables = [
+        Table(
+            TITLES[matter],
+            [
+                ("Rank", True),
+                *((name, False) for name in ("Where", "Do", "What", "Gain", "Cost", "Risk", "Command", "Set")),
+            ],
+            [_advice_cells(row) for row in of_it],
+            _advice_note(len(of_it), numbers[matter]),
+        )
+        for matter, of_it in listed.items()
+        if of_it
+    ]
+    said = (
+        f"{count(sum(numbers.values()), 'piece')} of advice, none contradicting another; each is worth what it costs."
+    )
+    return AdviceSection(said if tables else "Nothing is worth a change.", tables)
+
+
+def _advice_cells(row: Row) -> list[str]:
+    paid = "" if row["pays_after"] is None else f", has paid after {months(row['pays_after'])}"
+    cells = [str(row["rank"]), subject_name(row), row["kind"], row["what"], amount_with_unit(row, "gain")]
+    return [*cells, amount_with_unit(row, "cost") + paid, row["risk"], row["command"], row["settings"] or DASH]
+
+
+def _advice_note(shown: int, number: int) -> str:
+    return f"Shown are {shown:,} of {number:,}; the table advice has all." if shown < number else ""
+
+
+_FIGURES = ("max_over_mean", "moved", "revoked", "partition_seconds_paused")
+_CLIENTS = ("runs_with", "clients", "way")
+"""Columns that a comparison stored by an earlier release lacks."""
+
+
+def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
+    """What the page shows of a comparison of assignors.
+
+    Args:
+        comparison: as `compare` gives it (`tables.groups.COMPARISON`), or read back.
+        listed: groups (cluster, group_id) of the plan that the page lists; what is recommended for them is told there.
+    """
+    none = F.lit(None).cast("string")
+    # Not withColumns, which Spark Connect refuses where there is nothing to add.
+    comparison = comparison.select("*", *(none.alias(name) for name in _CLIENTS if name not in comparison.columns))
+    able = F.col("rejected").isNull() & (F.col("members") > 0)
+    totals = comparison.groupBy("change", "assignor").agg(
+        F.count(F.when(able, 1)).alias("groups"),
+        F.count("rejected").alias("rejected"),
+        F.count(F.when(F.col("recommended"), 1)).alias("recommended"),
+        F.avg("max_over_mean").alias("max_over_mean"),
+        *(F.sum(name).alias(name) for name in _FIGURES[1:]),
+    )
+    groups = cached(_groups_with_verdict(comparison, able))
+    changes = collected(groups.select("change").distinct().orderBy("change").limit(MOST_ROWS))
+    names = [row["change"] for row in changes]
+    first = AS_IS.name if AS_IS.name in names else names[0] if names else None
+    advice = groups.where((F.col("change") == F.lit(first)) & F.col("best").isNotNull())
+    rows = CompareRows(
+        totals=collected(totals.orderBy("change", "assignor").limit(MOST_ROWS)),
+        verdicts=collected(_count_verdicts(groups).limit(MOST_ROWS)),
+        sums=collected(_sum_differences(groups).limit(MOST_ROWS)),
+        gains=collected(_collect_improvements(groups).limit(MOST_ROWS)),
+        ways=collected(_count_switches(groups).limit(MOST_ROWS)),
+        advice=collected(_collect_advice(only(advice, listed)).limit(MOST_GROUPS)) if listed else (),
+        advised_for=first or "",
+    )
+    uncached(groups)
+    return rows
+
+
+def _groups_with_verdict(comparison: DataFrame, able: Column) -> DataFrame:
+    """A row per group and change: `best`, what it runs with (`now`), what that is held against, and the verdict."""
+    figures = F.struct("assignor", "rounds", *_FIGURES, "reason", "clients", "way")
+    rows = comparison.groupBy(*GROUP_KEY, "change").agg(
+        F.max_by(figures, F.when(F.col("recommended"), 1)).alias("best"),
+        F.max_by(figures, F.when(able & F.col("configured"), 1)).alias("now"),
+        F.max_by(figures, F.when(able & (F.col("assignor") == KAFKA_DEFAULT), 1)).alias("default"),
+        F.bool_or("configured").alias("compared"),
+        F.max("runs_with").alias("runs_with"),
+    )
+    verdict = (
+        F.when(F.col("best").isNull(), "none")
+        .when(F.col("compared").isNull(), "unknown")
+        .when(~F.col("compared"), "elsewhere")
+        .when(F.col("best.assignor") == F.col("now.assignor"), "keep")
+        .otherwise("change")
+    )
+    return rows.withColumns({"verdict": verdict, "against": F.coalesce("now", "default")})
+
+
+def _count_verdicts(groups: DataFrame) -> DataFrame:
+    rows = groups.groupBy("change", "verdict", F.col("best.assignor").alias("assignor"))
+    return rows.agg(F.count(F.lit(1)).alias("groups")).orderBy("change", F.desc("groups"), "verdict", "assignor")
+
+
+def _sum_differences(groups: DataFrame) -> DataFrame:
+    """Per change: all groups that have both, as they are now and as recommended."""
+    both = groups.where(F.col("best").isNotNull() & F.col("against").isNotNull())
+    figures = [
+        (F.avg if name == "max_over_mean" else F.sum)(f"{end}.{name}").alias(f"{prefix}{name}")
+        for end, prefix in (("best", ""), ("against", "now_"))
+        for name in _FIGURES
+    ]
+    return both.groupBy("change").agg(F.count(F.lit(1)).alias("groups"), *figures).orderBy("change")
+
+
+def _collect_improvements(groups: DataFrame) -> DataFrame:
+    """Groups that should run with something else, those that gain most first: in balance, then in moves."""
+    others = groups.where("verdict <> 'none' and verdict <> 'keep'").where(
+        ~F.col("best.assignor").eqNullSafe(F.col("against.assignor"))
+    )
+    balance = F.coalesce(F.round(F.col("against.max_over_mean") - F.col("best.max_over_mean"), 1), F.lit(0))
+    spared = F.coalesce(F.col("against.moved") - F.col("best.moved"), F.lit(0))
+    return others.orderBy(F.desc(balance), F.desc(spared), "cluster", "group_id", "change").select(
+        *GROUP_KEY,
+        "change",
+        "verdict",
+        *(F.col(f"best.{name}").alias(name) for name in ("assignor", "rounds", *_FIGURES, "reason", "clients", "way")),
+        F.coalesce("now.assignor", "runs_with").alias("now"),
+        *(F.col(f"against.{name}").alias(f"now_{name}") for name in ("assignor", *_FIGURES)),
+    )
+
+
+def _collect_advice(groups: DataFrame) -> DataFrame:
+    now = F.coalesce("runs_with", "now.assignor").alias("now")
+    return groups.select(*GROUP_KEY, "verdict", "best.assignor", "best.reason", "best.clients", "best.way", now)
+
+
+def _count_switches(groups: DataFrame) -> DataFrame:
+    """How groups switch, and how many of them; the commonest first."""
+    going = groups.where(F.col("best.way").isNotNull()).groupBy("change", F.col("best.way").alias("way"))
+    name = F.concat_ws("/", *GROUP_KEY)
+    return going.agg(F.count(F.lit(1)).alias("groups"), F.min(name).alias("example")).orderBy(
+        "change", F.desc("groups"), "way"
+    )
+
+
+def advice_rows(advice: DataFrame) -> AdviceRows:
+    """What the page shows of `Advised.advice`, or of the table read back."""
+    matters = advice.groupBy("matter").agg(F.count(F.lit(1)).alias("number"))
+    return AdviceRows(collected(advice.orderBy("rank").limit(MOST_ROWS)), collected(matters))

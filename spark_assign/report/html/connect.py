@@ -1,0 +1,220 @@
+"""TODO."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_assign.report.formatting import DASH, count, number, seconds
+from spark_assign.report.html.report_data import (
+    BUCKETS,
+    DRAWN_GROUPS,
+    MOST_ROWS,
+    ConnectRows,
+    Row,
+    Rows,
+    collected,
+)
+from spark_assign.report.html.section_charts import LineSeries, draw_line_series
+from spark_assign.report.html.section_parts import ClusterSection, Drawing, Length, Table, rejected_table
+
+PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
+"""The order in which protocols of Connect stand; eager, which the others are held against, first."""
+
+
+def build_connect_section(rows: ConnectRows) -> ClusterSection:
+    """Connect clusters, in one rebalance and over time; see `ConnectRows`."""
+    said, tables = [], []
+    if rows.metrics:
+        tables.append(_rebalances_table(rows))
+    if rows.totals:
+        said += _savings_sentences(rows.totals)
+        tables.append(_costs_table(rows.totals))
+    if len({row["connect_cluster"] for row in rows.costs}) > 1:
+        tables.append(_worst_clusters_table(rows.costs))
+    if rows.rejected:
+        tables.append(rejected_table(rows.rejected))
+    return ClusterSection(said, tables, _cumulative_charts(rows))
+
+
+def _rebalances_table(rows: ConnectRows) -> Table:
+    """One rebalance of each cluster; how many tasks a worker has, from the fewest to the most, before and after."""
+    titles = ("Revoked", "Assigned", "Lost", "Waiting", "Workers", "Connectors", "Tasks")
+    most = max(row[f"max_tasks_{when}"] for row in rows.metrics for when in ("before", "after")) or 1
+    delayed = any(row.get("delay_ms") for row in rows.metrics)
+    more = f"Shown are {len(rows.metrics):,} of {rows.total:,}. " if rows.total > len(rows.metrics) else ""
+    return Table(
+        "Connect clusters in their next rebalance, most revoked first",
+        [
+            *(("Cluster", False), ("Protocol", False), ("Tasks per worker before", True), ("after", True)),
+            *((title, True) for title in titles),
+            *([("All join again after", True)] if delayed else []),
+        ],
+        [
+            [
+                *(row["connect_cluster"], row["protocol"]),
+                *(_range_bar(row, "tasks", when, most) for when in ("before", "after")),
+                *(number(row[title.lower()]) for title in titles),
+                *([seconds(row["delay_ms"]) if row["delay_ms"] else DASH] if delayed else []),
+            ]
+            for row in rows.metrics
+        ],
+        f"{more}A bar begins at the worker with the fewest tasks and ends at the one with the most. Waiting: "
+        "connectors and tasks of a worker that is gone, kept for it until the delay is over.",
+    )
+
+
+def _range_bar(row: Row, what: str, when: str, most: int) -> Length:
+    low, high = row[f"min_{what}_{when}"], row[f"max_{what}_{when}"]
+    words = number(low) if low == high else f"{number(low)} to {number(high)}"
+    kind = "was" if when == "before" else "is"
+    return Length(kind, words, wide=max(100 * (high - low) / most, 1.5 if high else 0), left=100 * low / most * 0.985)
+
+
+def _protocol_order(row: Row) -> tuple[int, str]:
+    name = row["protocol"]
+    return (PROTOCOLS.index(name) if name in PROTOCOLS else len(PROTOCOLS), name)
+
+
+def _hours(ms: int) -> str:
+    return f"{ms / 3_600_000:,.1f}"
+
+
+def _savings_sentences(totals: Rows) -> list[str]:
+    """What the incremental protocols save."""
+    eager = next((row for row in totals if row["protocol"] == "eager"), None)
+    others = [row for row in sorted(totals, key=_protocol_order) if row is not eager]
+    if eager is None or not others:
+        return []
+    one = others[0]
+    many, few = (number(row["stops"] + row["starts"]) for row in (eager, one))
+    long, short = (_hours(row["task_ms_not_running"]) for row in (eager, one))
+    return [
+        f"The same events stop and start {many} connectors and tasks with eager, {few} with {one['protocol']}; tasks "
+        f"do not run for {long} and {short} hours, all tasks together."
+    ]
+
+
+_COST_TITLES = ("Rebalances", "Stops", "Starts", "Gone with a worker", "Task-hours not running")
+
+
+def _cost_cells(row: Row) -> list[str]:
+    return [*(number(row[name]) for name in ("rounds", "stops", "starts", "gone")), _hours(row["task_ms_not_running"])]
+
+
+def _costs_table(rows: Rows) -> Table:
+    """A line per protocol."""
+    return Table(
+        "What the same events cost with each protocol",
+        [("Protocol", False), ("Clusters", True), *((title, True) for title in _COST_TITLES)],
+        [[row["protocol"], number(row["clusters"]), *_cost_cells(row)] for row in sorted(rows, key=_protocol_order)],
+        "Stops and starts of connectors and tasks by workers.",
+    )
+
+
+def _worst_clusters_table(rows: Rows) -> Table:
+    return Table(
+        "Connect clusters that lose most",
+        [("Cluster", False), ("Protocol", False), *((title, True) for title in _COST_TITLES)],
+        [[row["connect_cluster"], row["protocol"], *_cost_cells(row)] for row in rows],
+    )
+
+
+def _cumulative_charts(rows: ConnectRows) -> list[Drawing]:
+    """Stops and starts over time, a drawing per Connect cluster with a line per protocol."""
+    drawn: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows.rounds:
+        drawn[row["connect_cluster"]][row["protocol"]].append(row)
+    costs = {(row["connect_cluster"], row["protocol"]): row for row in rows.costs}
+    names = list(dict.fromkeys(row["connect_cluster"] for row in rows.costs if row["connect_cluster"] in drawn))
+    found = []
+    for at, name in enumerate(names, start=1):
+        lines = [
+            LineSeries(
+                protocol,
+                [(row["at_ms"], row["so_far"]) for row in drawn[name][protocol]],
+                _cost_text(costs.get((name, protocol)), drawn[name][protocol]),
+            )
+            for protocol in sorted(drawn[name], key=lambda each: _protocol_order({"protocol": each}))
+        ]
+        title = f"Stops and starts in {name}, added up"
+        picture = draw_line_series(lines, f"connect{at}", title, "time since the first rebalance")
+        found.append(Drawing(f"{name}: connectors and tasks stopped and started, added up", picture))
+    return found
+
+
+def _cost_text(cost: Row | None, points: Rows) -> str:
+    if cost is None:
+        return f"{number(points[-1]['so_far'])} stops and starts"
+    return (
+        f"{count(cost['rounds'], 'rebalance')}, {number(cost['stops'])} stops and {number(cost['starts'])} starts, "
+        f"{_hours(cost['task_ms_not_running'])} task-hours not running"
+    )
+
+
+Tables = Mapping[str, DataFrame]
+
+_CONNECT = ("metrics", "delays", "rejected", "rounds", "costs")
+
+
+def connect_rows(connect: Any) -> ConnectRows:
+    """What the page shows of a `ConnectPlan`, of a `ConnectSimulation`, or of the stored tables of either or both."""
+    tables = {name: table for name in _CONNECT if (table := _find_table(connect, name)) is not None}
+    found: dict[str, Any] = {}
+    if "metrics" in tables:
+        metrics = tables["metrics"]
+        if "delays" in tables:
+            metrics = metrics.join(tables["delays"].select("connect_cluster", "delay_ms"), "connect_cluster", "left")
+        order = F.desc(F.col("revoked") + F.col("lost"))
+        shown = found["metrics"] = collected(metrics.orderBy(order, "connect_cluster").limit(MOST_ROWS))
+        found["total"] = len(shown) if len(shown) < MOST_ROWS else metrics.count()
+    if "rejected" in tables:
+        found["rejected"] = collected(tables["rejected"].orderBy("connect_cluster", "code").limit(MOST_ROWS))
+    if "costs" in tables:
+        found |= _collect_costs(tables["costs"])
+    if "costs" in tables and "rounds" in tables:
+        drawn = list(dict.fromkeys(row["connect_cluster"] for row in found["costs"]))[:DRAWN_GROUPS]
+        found["rounds"] = collected(_cumulative_moves(tables["rounds"], drawn)) if drawn else ()
+    return ConnectRows(**found)
+
+
+def _find_table(connect: Any, name: str) -> DataFrame | None:
+    table: DataFrame | None = connect.get(name) if isinstance(connect, Mapping) else getattr(connect, name, None)
+    return table
+
+
+def _collect_costs(costs: DataFrame) -> dict[str, Rows]:
+    """Sums per protocol, and the Connect clusters that lose most with any."""
+    stops, starts = (F.col(f"connector_{what}") + F.col(f"task_{what}") for what in ("stops", "starts"))
+    costs = costs.withColumns({"stops": stops, "starts": starts})
+    sums = (F.sum(name).alias(name) for name in ("rounds", "stops", "starts", "gone", "task_ms_not_running"))
+    totals = costs.groupBy("protocol").agg(F.count(F.lit(1)).alias("clusters"), *sums)
+    worst = F.max("task_ms_not_running").over(Window.partitionBy("connect_cluster"))
+    ordered = costs.withColumn("worst", worst).orderBy(F.desc("worst"), "connect_cluster", "protocol")
+    return {
+        "totals": collected(totals.orderBy("protocol").limit(MOST_ROWS)),
+        "costs": collected(ordered.drop("worst").limit(MOST_ROWS)),
+    }
+
+
+def _cumulative_moves(rounds: DataFrame, clusters: list[str]) -> DataFrame:
+    """Stops and starts of some Connect clusters, added up until the end of each of `BUCKETS` time buckets."""
+    these = rounds.where(F.col("connect_cluster").isin(clusters))
+    of_cluster = Window.partitionBy("connect_cluster")
+    begin, end = F.min("at_ms").over(of_cluster), F.max("at_ms").over(of_cluster)
+    wide = F.greatest(F.lit(1), F.ceil((F.col("end") - F.col("begin") + 1) / BUCKETS))
+    key = ["connect_cluster", "protocol"]
+    buckets = (
+        these.withColumns({"begin": begin, "end": end})
+        .withColumns({"wide": wide})
+        .groupBy(*key, F.floor((F.col("at_ms") - F.col("begin")) / F.col("wide")).alias("time_bucket"))
+        .agg(
+            (F.max("at_ms") - F.first("begin")).alias("at_ms"), F.sum(F.col("stopped") + F.col("started")).alias("many")
+        )
+    )
+    so_far = F.sum("many").over(Window.partitionBy(*key).orderBy("time_bucket"))
+    return buckets.select(*key, "at_ms", so_far.alias("so_far")).orderBy(*key, "at_ms")

@@ -1,0 +1,339 @@
+"""The charts of the report: groups by imbalance, partitions not consumed over time, and what adds up over time.
+
+What is a problem is drawn solid, what is well is drawn pale with a thin edge. No colour stands alone: numbers and names
+are written beside the marks, and each chart says in its description what it shows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from spark_assign.report import charts
+from spark_assign.report.charts import color
+from spark_assign.report.formatting import number
+
+WIDTH = 700
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A class of the histogram: groups that are as even as can be, and those that are not."""
+
+    label: str
+    even: int
+    uneven: int
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.even + self.uneven
+
+
+def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Markup:
+    """A bar per class, in two parts; the number above it."""
+    alt = charts.altair()
+    parts = [
+        {"label": bar.label, "from": low, "to": low + many, "kind": kind}
+        for bar in bars
+        for kind, low, many in (("uneven", 0, bar.uneven), ("even", bar.uneven, bar.even))
+        if many
+    ]
+    totals = [{"label": bar.label, "to": bar.total, "words": number(bar.total)} for bar in bars]
+    most = max((bar.total for bar in bars), default=0) or 1
+    x = alt.X(
+        "label:N",
+        sort=[bar.label for bar in bars],
+        scale=alt.Scale(paddingInner=0.25, paddingOuter=0.12),
+        axis=alt.Axis(
+            labelAngle=0, ticks=False, labelPadding=7, title="largest over mean number of partitions of a member"
+        ),
+    )
+    y = alt.Y("from:Q", axis=None, scale=alt.Scale(domain=[0, most]))
+    drawn = alt.Chart(alt.Data(values=parts)).mark_bar(strokeWidth=1)
+    filled = {"domain": ["even", "uneven"], "range": [color("calm"), color("problem")]}
+    edged = {"domain": ["even", "uneven"], "range": [color("calm-edge"), color("problem")]}
+    chart = alt.layer(
+        drawn.encode(
+            x=x,
+            y=y,
+            y2="to:Q",
+            fill=alt.Fill("kind:N", scale=alt.Scale(**filled), legend=None),
+            stroke=alt.Stroke("kind:N", scale=alt.Scale(**edged), legend=None),
+        ),
+        alt.Chart(alt.Data(values=totals))
+        .mark_text(dy=-8, fontWeight=600)
+        .encode(x=x, y=alt.Y("to:Q", axis=None), text="words:N"),
+    ).properties(width=WIDTH, height=180)
+    told = "; ".join(
+        f"{bar.label}: {number(bar.total)} {unit}, {number(bar.uneven)} of them could be more even"
+        for bar in bars
+        if bar.total
+    )
+    return charts.inline_svg(chart, ident, title, told or "There is nothing to show.")
+
+
+@dataclass(frozen=True)
+class TimePanel:
+    """One protocol's part of a drawing over time.
+
+    Attributes:
+        name: of the protocol.
+        periods: from_ms, to_ms, partitions not consumed.
+        rounds: begin_ms, end_ms of its rebalances.
+        said: in words, beside the name.
+    """
+
+    name: str
+    periods: Sequence[tuple[float, float, float]]
+    rounds: Sequence[tuple[float, float]]
+    said: str
+
+
+_PAUSE_HEIGHT = 76
+
+
+def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions: int) -> Markup:
+    """A panel per protocol, one below the other on the same scales: partitions not consumed, and rebalances below."""
+    alt = charts.altair()
+    begin, end = _pause_window(panels)
+    high = math.ceil(max((level for panel in panels for *_, level in panel.periods), default=0)) or max(partitions, 1)
+    seconds = alt.Scale(domain=[begin / 1000, end / 1000], nice=False)
+    rows = []
+    for at, panel in enumerate(panels):
+        last = at == len(panels) - 1
+        x = alt.X(
+            "from:Q",
+            scale=seconds,
+            axis=alt.Axis(
+                title="time of the simulation",
+                format=",~r",
+                labelExpr="datum.label + ' s'",
+                tickCount=6,
+                labelPadding=12,
+            )
+            if last
+            else alt.Axis(labels=False, ticks=False, title=None),
+        )
+        y = alt.Y("level:Q", scale=alt.Scale(domain=[0, high]), axis=alt.Axis(title=None, values=[0, high]))
+        periods = [
+            {"from": max(since, begin) / 1000, "to": min(until, end) / 1000, "level": level, "none": 0}
+            for since, until, level in panel.periods
+            if level > 0
+        ]
+        rounds = [{"from": max(since, begin) / 1000, "to": min(until, end) / 1000} for since, until in panel.rounds]
+        paused = alt.Chart(alt.Data(values=periods)).mark_rect(fill=color("problem"), stroke=color("problem"))
+        strip = alt.Chart(alt.Data(values=rounds)).mark_rect(fill=color("round"), stroke=color("round"))
+        rows.append(
+            alt.layer(
+                paused.encode(x=x, x2="to:Q", y=y, y2="none:Q"),
+                strip.encode(x=x, x2="to:Q", y=alt.value(_PAUSE_HEIGHT + 4), y2=alt.value(_PAUSE_HEIGHT + 10)),
+            ).properties(width=WIDTH - 40, height=_PAUSE_HEIGHT, title=f"{panel.name}: {panel.said}")
+        )
+    chart = alt.vconcat(*rows, spacing=22)
+    told = "; ".join(f"{panel.name}: {panel.said}" for panel in panels)
+    return charts.inline_svg(chart, ident, title, told or "There is nothing to show.")
+
+
+@dataclass(frozen=True)
+class LineSeries:
+    """A line of a drawing of several: its name, points (ms, value) in order, and what it is in words."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    said: str
+
+
+_HOUR, _LINES_HEIGHT, _LABEL_HEIGHT = 3_600_000, 220, 17
+
+
+def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: str) -> Markup:
+    """Values that grow in steps over time, a line each, all on one scale; each line's name stands at its end."""
+    alt = charts.altair()
+    end = max((ms for line in lines for ms, _ in line.points), default=0.0) or 1.0
+    most = max((value for line in lines for _, value in line.points), default=0.0) or 1.0
+    word, one = ("h", _HOUR) if end > 2 * _HOUR else ("s", 1000)
+    x = alt.X(
+        "at:Q",
+        scale=alt.Scale(domain=[0, end / one], nice=False),
+        axis=alt.Axis(title=unit, format=",~r", labelExpr=f"datum.label + ' {word}'", tickCount=6),
+    )
+    y = alt.Y(
+        "value:Q",
+        scale=alt.Scale(domain=[0, most], nice=False),
+        axis=alt.Axis(title=None, values=[0, most / 2, most], format=",.0f"),
+    )
+    drawn, names, below = [], [], float("inf")
+    for at, line in sorted(enumerate(lines), key=lambda each: each[1].points[-1][1] if each[1].points else 0):
+        last = line.points[-1][1] if line.points else 0.0
+        ink, dash = charts.STROKES[at % len(charts.STROKES)]
+        values = [{"at": ms / one, "value": value} for ms, value in ((0, 0), *line.points, (end, last))]
+        stroke = alt.Chart(alt.Data(values=values)).mark_line(
+            interpolate="step-after", color=color(ink), strokeDash=dash, strokeWidth=2.5
+        )
+        drawn.append(stroke.encode(x=x, y=y))
+        below = min(_LINES_HEIGHT * (1 - last / most), below - _LABEL_HEIGHT)  # names do not cover each other
+        name = alt.Chart(alt.Data(values=[{"words": f"{line.name} {last:,.0f}"}])).mark_text(
+            align="left", baseline="middle", fontWeight=600, color=color(ink)
+        )
+        names.append(name.encode(x=alt.value(WIDTH - 220 + 8), y=alt.value(below), text="words:N"))
+    chart = alt.layer(*drawn, *names).properties(width=WIDTH - 220, height=_LINES_HEIGHT)
+    told = "; ".join(f"{line.name}: {line.said}" for line in lines)
+    return charts.inline_svg(chart, ident, title, told or "There is nothing to show.")
+
+
+def _pause_window(panels: Sequence[TimePanel]) -> tuple[float, float]:
+    """From when to when there is something to see, in ms, and a little more."""
+    busy = [(since, until) for panel in panels for since, until, level in panel.periods if level > 0]
+    busy += [each for panel in panels for each in panel.rounds]
+    begin, end = min((since for since, _ in busy), default=0.0), max((until for _, until in busy), default=1000.0)
+    edge = 0.04 * (end - begin) + 1
+    return max(0.0, begin - edge), end + edge
+
+
+def legend_html(parts: Mapping[str, str]) -> Markup:
+    """What the parts of a chart mean: a small sample of each kind (`even`, `uneven`, `paused`, `round`), and words."""
+    items = "".join(
+        f'<li><span class="swatch {escape(kind)}" aria-hidden="true"></span> {escape(words)}</li>'
+        for kind, words in parts.items()
+    )
+    return Markup(f'<ul class="legend">{items}</ul>')
+
+
+_LABEL_WIDTH, _ROW_HEIGHT = 190, 20
+_MIN_OPACITY, _MAX_OPACITY = 0.1, 0.55  # text on it can still be read
+_MAX_LABELS = 12
+"""So many generations have their number beside their mark."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of one group: which group and which time bucket (numbers from 0), its value and how it is said."""
+
+    row: int
+    column: int
+    value: float
+    words: str
+
+
+def draw_heat_map(
+    rows: Sequence[str], columns: Sequence[str], cells: Sequence[Cell], ident: str, title: str, unit: str
+) -> Markup:
+    """A row per group, a column per time bucket; the more, the darker, and the figure in each cell."""
+    alt = charts.altair()
+    most = max((cell.value for cell in cells), default=0) or 1
+    step = (WIDTH - _LABEL_WIDTH) / max(len(columns), 1)
+    values = []
+    for cell in cells:
+        pale = _MIN_OPACITY + (_MAX_OPACITY - _MIN_OPACITY) * math.sqrt(cell.value / most)
+        values.append({"row": cell.row, "column": cell.column, "pale": pale, "words": cell.words})
+    every = max(1, math.ceil(90 / step))
+    x = alt.X(
+        "column:O",
+        scale=alt.Scale(domain=list(range(len(columns))), paddingInner=0.06),
+        axis=alt.Axis(
+            title=None,
+            labelAngle=0,
+            labelAlign="left",
+            labelLimit=200,
+            ticks=False,
+            domain=False,
+            values=list(range(0, len(columns), every)),
+            labelExpr=f"{json.dumps(list(columns))}[datum.value]",
+        ),
+    )
+    y = alt.Y(
+        "row:O",
+        scale=alt.Scale(domain=list(range(len(rows))), paddingInner=0.06),
+        axis=alt.Axis(
+            title=None,
+            labelLimit=_LABEL_WIDTH,
+            minExtent=_LABEL_WIDTH,
+            ticks=False,
+            domain=False,
+            labelExpr=f"{json.dumps(list(rows))}[datum.value]",
+        ),
+    )
+    base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y)
+    drawn = base.mark_rect(fill=color("problem")).encode(opacity=alt.Opacity("pale:Q", scale=None))
+    said = base.mark_text(fontSize=9, color=color("text")).encode(text="words:N")
+    chart = alt.layer(drawn, said).properties(width=step * len(columns), height=_ROW_HEIGHT * len(rows))
+    highest = sorted(cells, key=lambda cell: (-cell.value, cell.row, cell.column))[:5]
+    told = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)
+    return charts.inline_svg(chart, ident, title, f"Most: {told}" if told else "There is nothing to show.")
+
+
+@dataclass(frozen=True)
+class MemberTimeline:
+    """One group over time.
+
+    Attributes:
+        members: when (ms since 1970), generation, how many members there are from then on.
+        pauses: from, until (ms since 1970), partitions that stand still.
+        said: in words.
+    """
+
+    members: Sequence[tuple[int, int, int]]
+    pauses: Sequence[tuple[int, int, int]]
+    said: str
+
+
+_PANEL_HEIGHT = 60
+
+
+def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup:
+    """The members of a group over time, a mark for every generation above it, below the partitions that stood still."""
+    alt = charts.altair()
+    begin, end = _timeline_window(past)
+    most = max((many for *_, many in past.members), default=0) or 1
+    still = max((many for *_, many in past.pauses), default=0) or 1
+    scale = alt.Scale(type="utc", domain=[begin, end], nice=False)
+    hidden = alt.Axis(labels=False, ticks=False, title=None)
+    shown = alt.Axis(title="UTC", tickCount=6, labelOverlap=True, format=_time_format(end - begin), labelPadding=4)
+    x = alt.X("from:T", scale=scale, axis=hidden if past.pauses else shown)
+    steps = [{"from": at, "level": many} for at, _, many in past.members]
+    if steps:
+        steps.append({"from": end, "level": steps[-1]["level"]})
+    marks = [{"from": at} for at, *_ in past.members]
+    every = max(1, math.ceil(len(past.members) / _MAX_LABELS))
+    labels = [{"from": at, "words": str(generation)} for at, generation, _ in past.members[::every]]
+    line = alt.Chart(alt.Data(values=steps)).mark_line(interpolate="step-after", color=color("is"), strokeWidth=2)
+    strip = alt.Chart(alt.Data(values=marks)).mark_rect(fill=color("round"), stroke=color("round"))
+    words = alt.Chart(alt.Data(values=labels)).mark_text(fontSize=9, color=color("quiet"))
+    up = alt.Y("level:Q", scale=alt.Scale(domain=[0, most]), axis=alt.Axis(title=None, values=[0, most], format="d"))
+    above = alt.layer(
+        line.encode(x=x, y=up),
+        strip.encode(x=x, x2="from:T", y=alt.value(-4), y2=alt.value(-10)),
+        words.encode(x=x, y=alt.value(-18), text="words:N"),
+    ).properties(width=WIDTH - 40, height=_PANEL_HEIGHT, title=alt.Title("members, and each generation", offset=26))
+    if not past.pauses:
+        return charts.inline_svg(above, ident, title, past.said)
+    spans = [{"from": since, "to": until, "level": many, "none": 0} for since, until, many in past.pauses]
+    paused = alt.Chart(alt.Data(values=spans)).mark_rect(fill=color("problem"), stroke=color("problem"), opacity=0.7)
+    down = alt.Y(
+        "level:Q", scale=alt.Scale(domain=[0, still]), axis=alt.Axis(title=None, values=[0, still], format="d")
+    )
+    below = paused.encode(x=alt.X("from:T", scale=scale, axis=shown), x2="to:T", y=down, y2="none:Q").properties(
+        width=WIDTH - 40, height=_PANEL_HEIGHT, title="partitions for which nothing was committed"
+    )
+    chart = alt.vconcat(above, below, spacing=14)
+    return charts.inline_svg(chart, ident, title, past.said)
+
+
+def _time_format(ms: int) -> str:
+    """Of times on an axis: how exact they have to be."""
+    return (
+        "%H:%M:%S" if ms < 600_000 else "%H:%M" if ms < 86_400_000 else "%d %b %H:%M" if ms < 604_800_000 else "%d %b"
+    )
+
+
+def _timeline_window(past: MemberTimeline) -> tuple[int, int]:
+    """From when to when there is something to see, and a little more."""
+    seen = [at for at, *_ in past.members] + [at for since, until, _ in past.pauses for at in (since, until)]
+    begin, end = min(seen, default=0), max(seen, default=1000)
+    edge = math.ceil(0.03 * (end - begin)) + 1000
+    return begin - edge, end + edge

@@ -1,0 +1,89 @@
+"""The parts that sections of the HTML report consist of: tables, cells with bars, and charts with headings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from spark_assign.report.formatting import cell
+from spark_assign.report.html.report_data import Row, Rows
+
+
+@dataclass(frozen=True)
+class Length:
+    """A cell with a bar (`was`, `is`, `flow`, `bad`) beside its words; left and wide in per cent of the column."""
+
+    kind: str
+    words: str
+    wide: float
+    left: float = 0.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Any table: columns with whether they are numbers, and rows of text or bars; the first cell heads its row."""
+
+    caption: str
+    columns: Sequence[tuple[str, bool]]
+    rows: Sequence[Sequence[str | Length]]
+    note: str = ""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there are bars in it."""
+        return any(isinstance(value, Length) for row in self.rows[:1] for value in row)
+
+
+def rejected_table(rows: Rows, total: int | None = None) -> Table:
+    """What could not be planned, with code and remedy; of any table `rejected`."""
+    total = len(rows) if total is None else total
+    more = f"Shown are the first {len(rows):,} of {total:,}; the table rejected has all." if total > len(rows) else ""
+    return Table(
+        "Rejected",
+        [("What", False), ("Code", False), ("Detail", False)],
+        [
+            ["/".join(cell(row[name]) for name in row if name not in ("code", "detail")), row["code"], row["detail"]]
+            for row in rows
+        ],
+        more,
+    )
+
+
+def any_table(name: str, rows: Rows, note: str = "") -> Table:
+    """A table as it is."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    numeric = {column for column in columns if any(isinstance(row.get(column), int | float) for row in rows)}
+    return Table(
+        name,
+        [(column.replace("_", " ").capitalize(), column in numeric) for column in columns],
+        [[cell(row.get(column)) for column in columns] for row in rows],
+        note,
+    )
+
+
+def by_group(rows: Rows) -> Mapping[tuple[str, str], list[Row]]:
+    """Rows of many groups, by cluster and group_id."""
+    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["cluster"], row["group_id"]].append(row)
+    return found
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture with its heading."""
+
+    heading: str
+    picture: Markup
+
+
+@dataclass(frozen=True)
+class ClusterSection:
+    """Tables, what is said above them, and drawings below."""
+
+    said: Sequence[str]
+    tables: Sequence[Table]
+    drawings: Sequence[Drawing] = ()

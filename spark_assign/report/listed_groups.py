@@ -1,0 +1,112 @@
+"""Selects the groups that a report lists: the worst ones, or those whose id matches a pattern.
+
+The worst groups have the most affected partitions. A partition is affected if it gets another owner or is revoked, if
+nobody gets it, or if it is above its member's even share. The even share is the minimum that the fullest member can
+have: partitions divided by members, rounded up. A group of eight members and five partitions with max over mean 1.60 is
+therefore perfectly even.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.tables.groups import GROUP_KEY
+
+Row = Mapping[str, Any]
+
+SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
+"""Metrics that are summed over groups."""
+
+
+def even_share(row: Row) -> int:
+    """Returns the minimum number of partitions of a group's fullest member."""
+    return math.ceil(row["partitions"] / row["members"]) if row["members"] else 0
+
+
+def over_share(row: Row) -> int:
+    """Returns the number of partitions that the fullest member has above the even share."""
+    return max(0, int(row["max_per_member"]) - even_share(row))
+
+
+def num_unowned(row: Row) -> int:
+    """Returns the number of partitions that no member gets, in this round or the next."""
+    return int(row["unassigned"] - row["withheld"])
+
+
+def num_affected(row: Row) -> int:
+    """Returns the number of affected partitions."""
+    return max(int(row["moved"]), int(row["revoked"])) + num_unowned(row) + over_share(row)
+
+
+def over_share_column() -> Column:
+    """Returns `over_share` as a column of `tables.groups.METRICS`."""
+    share = F.when(F.col("members") > 0, F.ceil(F.col("partitions") / F.col("members"))).otherwise(F.lit(0))
+    return F.greatest(F.col("max_per_member") - share, F.lit(0))
+
+
+def worst_first(metrics: DataFrame) -> DataFrame:
+    """Returns the metrics sorted by affected partitions, most first. Names break ties."""
+    unowned = F.col("unassigned") - F.col("withheld")
+    order = F.desc(F.greatest("moved", "revoked") + unowned + over_share_column())
+    return metrics.orderBy(order, F.desc_nulls_last("max_over_mean"), *GROUP_KEY)
+
+
+def first_groups_with_steps(
+    groups: DataFrame,
+    steps: DataFrame,
+    patterns: Sequence[str],
+    order: Sequence[str | Column],
+    limit: int,
+    step_order: Sequence[str] = ("step",),
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Returns the first groups whose id matches a shell pattern, and their steps in order. Reads at most a screenful.
+
+    Args:
+        groups: One row per group.
+        steps: One row per step of a group.
+        patterns: Shell patterns over group_id.
+        order: Sort order of the groups.
+        limit: Maximum number of groups.
+        step_order: Columns that sort the steps of a group.
+    """
+    matches = _matches_any(patterns)
+    selected = groups.where(matches).orderBy(*order).limit(limit)
+    group_rows = [row.asDict() for row in selected.collect()]  # `top` groups
+    if not group_rows:
+        return [], []
+    selected_steps = steps.where(matches).join(selected.select(*GROUP_KEY), GROUP_KEY, "left_semi")
+    step_rows = selected_steps.orderBy(*GROUP_KEY, *step_order).collect()  # at most 120 rows of each
+    return group_rows, [row.asDict() for row in step_rows]
+
+
+def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    """Returns all rows of the first groups whose id matches a shell pattern, a screenful per group.
+
+    Args:
+        rows: Rows of many groups.
+        patterns: Shell patterns over group_id.
+        limit: Maximum number of groups.
+    """
+    matching = rows.where(_matches_any(patterns))
+    selected = matching.select(*GROUP_KEY).distinct().orderBy(*GROUP_KEY).limit(limit)
+    row_list = matching.join(selected, GROUP_KEY, "left_semi").collect()  # of `top` groups
+    return [row.asDict() for row in row_list]
+
+
+def _matches_any(patterns: Sequence[str]) -> Column:
+    """Returns the condition that group_id matches one of the shell patterns."""
+    condition = F.lit(False)
+    for pattern in patterns:
+        condition = condition | F.col("group_id").rlike(fnmatch.translate(pattern))
+    return condition
+
+
+def no_match_text(patterns: Sequence[str]) -> str:
+    """Returns the message for patterns that match no group."""
+    return f"No group matches {', '.join(patterns)}; what was rejected is in the summary"

@@ -1,0 +1,219 @@
+"""Text about loads of partitions and groups, and about the number of members that groups need for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_assign.advice.kernel.size import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
+from spark_assign.report.formatting import (
+    DASH,
+    aligned,
+    duration,
+    group_name,
+    more_lines,
+    number,
+    ratio,
+    rejected_lines,
+)
+from spark_assign.spark.progress import progress
+from spark_assign.tables.groups import GROUP_KEY
+
+_PARTITION_KEY = ["cluster", "topic", "partition"]
+_NEVER = float("inf")
+_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+_TITLES = {
+    CANNOT: "No number keeps up",
+    TOO_FEW: "Too few",
+    TOO_MANY: "More than needed",
+    UNKNOWN: "What a member can handle is not known",
+    ENOUGH: "As many as needed",
+}
+LAG_SECONDS = 30
+"""Lag of a member at which an autoscaler starts another one, in seconds of the member's own consumption."""
+
+Row = Mapping[str, Any]
+
+
+@progress("adding up loads", 1)
+def summarize_loads(loads: DataFrame, limit: int) -> str:
+    """Returns the totals, the partitions with the highest rates, and the groups with most lag.
+
+    Reads a screenful of rows.
+
+    Args:
+        loads: Table of loads (`tables.groups.LOADS`).
+        limit: Maximum number of partitions, and of groups, listed.
+    """
+    partitions, groups = loads.where("group_id is null"), loads_by_group(loads)
+    totals = partitions.agg(
+        F.count(F.lit(1)).alias("partitions"), F.count("in_rate").alias("rated"), F.sum("in_rate").alias("in_rate")
+    ).collect()[0]  # one row
+    sums = groups.agg(F.count(F.lit(1)).alias("groups"), F.sum("lag").alias("lag")).collect()[0]  # one row
+    by_rate = partitions.where("in_rate is not null").orderBy(F.desc("in_rate"), *_PARTITION_KEY)
+    hottest = by_rate.limit(limit).collect()  # `limit`
+    lagging = groups.where("lag > 0").orderBy(F.desc("lag"), *GROUP_KEY).limit(limit).collect()  # `limit`
+    lines = [
+        f"Partitions: {totals['partitions']:,}, of {totals['rated']:,} the rate is known: "
+        f"{_rate(totals['in_rate'])} messages/s in",
+        f"Groups: {sums['groups']:,}, {sums['lag'] or 0:,} messages behind",
+    ]
+    if hottest:
+        header = ["partition", "in/s", "stddev", "bytes/s"]
+        table = aligned([header, *(_partition_cells(row.asDict()) for row in hottest)])
+        lines += ["", "Hottest partitions:", *table]
+    if lagging:
+        header = ["group", "partitions", "lag", "in/s", "out/s", "drained in"]
+        table = aligned([header, *(_lag_cells(row.asDict()) for row in lagging)])
+        lines += ["", "Groups with most lag:", *table]
+    return "\n".join(lines)
+
+
+def loads_by_group(loads: DataFrame) -> DataFrame:
+    """Returns one row per group: cluster, group_id, partitions, lag, in_rate, out_rate, drain_s.
+
+    `drain_s` is the time until the slowest partition has caught up, in seconds: infinite if a partition has lag and is
+    consumed no faster than it is produced to, null if that is unknown for a partition with lag.
+    """
+    topic_rates = loads.where("group_id is null").select(*_PARTITION_KEY, F.col("in_rate").alias("topic_rate"))
+    rows = loads.where("group_id is not null").join(topic_rates, _PARTITION_KEY, "left")
+    rows = rows.withColumn("in_rate", F.coalesce("in_rate", "topic_rate"))
+    surplus = F.col("out_rate") - F.col("in_rate")
+    drain = (
+        F.when(F.col("lag") == 0, 0.0)
+        .when(surplus > 0, F.col("lag") / surplus)
+        .when(surplus <= 0, F.lit(_NEVER))
+        .alias("drain_s")
+    )
+    sums = (F.sum(name).alias(name) for name in ("lag", "in_rate", "out_rate"))
+    num_unknown = F.count(F.when(F.col("drain_s").isNull() & (F.col("lag") > 0), 1))
+    slowest = F.max("drain_s")
+    group_drain = F.when((num_unknown == 0) | (slowest == _NEVER), slowest).alias("drain_s")
+    with_drain = rows.select("*", drain)
+    return with_drain.groupBy(*GROUP_KEY).agg(F.count(F.lit(1)).alias("partitions"), *sums, group_drain)
+
+
+def _partition_cells(row: Row) -> Sequence[str]:
+    name = f"{row['cluster']}/{row['topic']}-{row['partition']}"
+    return [name, *(_rate(row[column]) for column in ("in_rate", "in_rate_stddev", "bytes"))]
+
+
+def _lag_cells(row: Row) -> Sequence[str]:
+    rates = [_rate(row[column]) for column in ("in_rate", "out_rate")]
+    return [group_name(row), f"{row['partitions']:,}", f"{row['lag']:,}", *rates, _drain_time(row["drain_s"])]
+
+
+def _rate(value: float | None) -> str:
+    """Returns a rate, with decimals only below 100."""
+    return DASH if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
+
+
+def _drain_time(seconds: float | None) -> str:
+    if seconds is None:
+        return DASH
+    if seconds == _NEVER:
+        return "never"
+    unit, size = next((unit for unit in _UNITS if seconds >= unit[1]), _UNITS[-1])
+    return f"{seconds / size:,.1f} {unit}"
+
+
+@progress("sizing the groups", 1)
+def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
+    """Returns the totals, and the first groups of each verdict with their numbers. Reads a screenful of rows.
+
+    Args:
+        sizes: `Size.sizes`, computed or read back.
+        rejected: `Size.rejected`, computed or read back.
+        limit: Maximum number of groups listed per verdict.
+    """
+    counts = {row["verdict"]: row["count"] for row in sizes.groupBy("verdict").count().collect()}  # five
+    largest_gap = F.desc(F.abs(F.coalesce("needed", F.lit(0)) - F.col("members")))
+    first = Window.partitionBy("verdict").orderBy(largest_gap, *GROUP_KEY, "assignor")
+    ranked = sizes.withColumn("nth", F.row_number().over(first)).where(F.col("nth") <= limit)
+    displayed = [row.asDict() for row in ranked.orderBy("nth").collect()]  # `limit` of each verdict
+    rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(limit).collect()]  # `limit`
+    lines = [f"Groups: {', '.join(f'{counts.get(verdict, 0):,} {verdict}' for verdict in _TITLES)}"]
+    for verdict, title in _TITLES.items():
+        rows = [row for row in displayed if row["verdict"] == verdict]
+        if rows:
+            more = more_lines(counts[verdict] - len(rows), "sizes")
+            lines += ["", f"{title}:", *_sizes_table(rows), *more]
+    num_rejected = rejected.count() if len(rejected_rows) == limit else len(rejected_rows)
+    return "\n".join([*lines, *rejected_lines(rejected_rows, num_rejected)])
+
+
+def _sizes_table(rows: Sequence[Row]) -> list[str]:
+    """Returns one line per group."""
+    table = [
+        ["group", "assignor", "members", "needed", "knee", "no more use", "load/s", "max/s", "capacity/s", "drain"]
+    ]
+    for row in rows:
+        loads = [number(round(row[name])) for name in ("load", "max_load")]
+        capacity = DASH if row["capacity"] is None else f"{row['capacity']:,.0f} ({row['capacity_is']})"
+        counts = [number(row[name]) for name in ("members", "needed", "knee", "no_more_use")]
+        table.append([group_name(row), row["assignor"], *counts, *loads, capacity, duration(row["drain_seconds"])])
+    return aligned(table, words=(0, 1))
+
+
+def format_curves(sizes: Sequence[Row], curves: Sequence[Row]) -> str:
+    """Returns the verdict and its reason for each group, and one line per number of members.
+
+    Args:
+        sizes: Rows of `sizes`.
+        curves: Rows of `curves` of these groups, in order.
+    """
+    lines: list[str] = []
+    for size in sizes:
+        heading = f"{group_name(size)}, {size['assignor']}: {size['verdict']}. {size['reason']}"
+        lines += [*([""] if lines else []), heading]
+        table = [
+            ["members", "max/s", "at its peak", "max/mean", "idle", "unread", "drain", "moved", "paused s", "keeps up"]
+        ]
+        for row in curves:
+            if (group_name(row), row["assignor"]) != (group_name(size), size["assignor"]):
+                continue
+            keeps_up = {True: "yes", False: "no", None: DASH}[row["keeps_up"]]
+            loads = [number(round(row[name])) for name in ("max_load", "max_load_high")]
+            costs = [number(row["moved"]), f"{row['partition_seconds_paused']:,.1f}"]
+            counts = [ratio(row["load_max_over_mean"]), number(row["idle"]), number(row["unassigned"])]
+            cells = [*loads, *counts, duration(row["drain_seconds"]), *costs, keeps_up]
+            table.append([f"{row['members']:,}{' (now)' if row['now'] else ''}", *cells])
+        lines += aligned(table, words=())
+    return "\n".join(lines)
+
+
+def autoscaler(row: Row) -> str:
+    """Returns a KEDA `ScaledObject` for a group, as YAML.
+
+    KEDA scales by lag. The minimum is the number of members needed at peak load, so lag only grows if rates do. The
+    maximum is the number beyond which more members don't help. Another member starts when a member's lag reaches
+    `LAG_SECONDS` of its own consumption.
+
+    Args:
+        row: Row of `sizes` with known `needed` and `capacity`.
+    """
+    max_replicas = max(row["needed"], row["no_more_use"])
+    lag = max(1, round(row["capacity"] * LAG_SECONDS))
+    return "\n".join(
+        [
+            f"# {group_name(row)}: {row['reason']}",
+            "apiVersion: keda.sh/v1alpha1",
+            "kind: ScaledObject",
+            "metadata:",
+            f"  name: {row['group_id']}",
+            "spec:",
+            "  scaleTargetRef:",
+            f"    name: {row['group_id']}  # your Deployment or StatefulSet",
+            f"  minReplicaCount: {row['needed']}",
+            f"  maxReplicaCount: {max_replicas}  # more carry no less each",
+            "  triggers:",
+            "    - type: kafka",
+            "      metadata:",
+            "        bootstrapServers: <your brokers>",
+            f"        consumerGroup: {row['group_id']}",
+            f'        lagThreshold: "{lag}"  # {LAG_SECONDS} s of what a member can handle',
+        ]
+    )

@@ -1,0 +1,235 @@
+"""Text and HTML of a plan: the summary of a stored plan, and the view that a notebook shows.
+
+The notebook view contains totals and the worst groups, small enough for the output of a cell. The complete report is
+`spark_assign.report.html.report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.groups.kernel.leader_rules import count_rules, format_rule_sources
+from spark_assign.report.formatting import aligned, count, duration, group_name, number, one_line, ratio, share
+from spark_assign.report.listed_groups import SUMS, num_unowned, over_share, worst_first
+from spark_assign.spark.caching import cached, uncached
+from spark_assign.stores.local_parquet import read_rows
+from spark_assign.stores.run_store import StoredRun
+from spark_assign.tables.groups import METRICS, REJECTED
+
+if TYPE_CHECKING:
+    from spark_assign.groups.planning import Plan
+
+_MAX_REJECTED = 10
+_SUMMARY_TABLES = {"metrics", "rejected"}
+_RULE_COLUMNS = ("assignor", "led_by")
+_MAX_LOCAL_ROWS = 10_000
+"""Number of rows that Python processes faster than Spark starts a query."""
+
+
+def summarize(stored: StoredRun, location: str, limit: int = 10) -> str:
+    """Returns the summary of a stored plan. Reads at most a screenful of rows of metrics and rejected.
+
+    Args:
+        stored: Plan read back with `read_run`.
+        location: Location it was written to, for the last line.
+        limit: Maximum number of groups listed, highest max_over_mean first.
+    """
+    sums = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
+    num_rejected = stored.manifest.rows["rejected"]
+    local_rows = _read_locally(stored, sums, limit)
+    [totals], worst, rejected_rows, rule_rows, load_rows = (
+        _read(stored.tables["metrics"], stored.tables["rejected"], sums, limit) if local_rows is None else local_rows
+    )
+    withheld = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
+    lines = [
+        f"Plan {stored.manifest.run_id}: {count(totals['groups'], 'group')} planned, {num_rejected:,} rejected, "
+        f"{count(totals['members'], 'member')}, {count(totals['partitions'], 'partition')} assigned, "
+        f"{totals['moved']:,} moved, {totals['revoked']:,} revoked, {totals['unassigned']:,} unassigned{withheld}",
+    ]
+    if rules := format_rule_sources(count_rules((row["assignor"], row["led_by"], row["groups"]) for row in rule_rows)):
+        lines.append(rules)
+    if limit and totals["groups"]:
+        selection = f"the {len(worst)} least balanced of {totals['groups']:,}"
+        lines += ["", f"Groups ({selection if totals['groups'] > limit else 'least balanced first'}):"]
+        table = [["group", "assignor", "members", "partitions", "per member", "max/mean", "moved"]]
+        for row in worst:
+            table.append(
+                [
+                    group_name(row),
+                    row["assignor"],
+                    number(row["members"]),
+                    number(row["partitions"]),
+                    f"{row['min_per_member']:,}–{row['max_per_member']:,}",
+                    ratio(row["max_over_mean"]),
+                    number(row["moved"]),
+                ]
+            )
+        lines += aligned(table, words=(0, 1))
+    if load_rows:
+        lines += ["", *_format_loads(load_rows)]
+    if num_rejected:
+        lines += ["", "Rejected groups:"]
+        for row in rejected_rows:
+            lines.append(f"  {row['cluster']}/{row['group_id']}: {row['code']}: {one_line(str(row['detail']))}")
+        if num_rejected > _MAX_REJECTED:
+            lines.append(f"  … and {num_rejected - _MAX_REJECTED:,} more, in the table rejected")
+    tables = ", ".join(f"{name} {num_rows:,}" for name, num_rows in sorted(stored.manifest.rows.items()))
+    lines += ["", f"Rows: {tables}", f"Written to {location} in {stored.manifest.duration_s:.1f} s"]
+    return "\n".join(lines)
+
+
+def _read_locally(stored: StoredRun, sums: Sequence[str], limit: int) -> tuple[list[dict[str, Any]], ...] | None:
+    """Returns what `_read` reads, from small local Parquet files; None if the tables are large or elsewhere."""
+    if (
+        _SUMMARY_TABLES - set(stored.folders)
+        or sum(stored.manifest.rows[name] for name in _SUMMARY_TABLES) > _MAX_LOCAL_ROWS
+    ):
+        return None
+    metrics = read_rows(stored.folders["metrics"], METRICS.names)
+    rejected = read_rows(stored.folders["rejected"], REJECTED.names)
+    if metrics is None or rejected is None:
+        return None
+    totals = {"groups": len(metrics)} | {name: sum(row[name] or 0 for row in metrics) for name in sums}
+    rule_rows = [{name: row[name] for name in _RULE_COLUMNS} | {"groups": 1} for row in metrics if row["members"]]
+    load_rows = sorted((row for row in metrics if row["load_max_over_mean"] is not None), key=_by_load)[:limit]
+    worst, rejected_rows = sorted(metrics, key=_by_balance)[:limit], sorted(rejected, key=_by_name)[:_MAX_REJECTED]
+    return [totals], worst, rejected_rows, rule_rows, load_rows
+
+
+def _read(metrics: DataFrame, rejected: DataFrame, sums: Sequence[str], limit: int) -> tuple[list[dict[str, Any]], ...]:
+    """Reads in one query: sums, least balanced groups, rejected groups, number of groups by rule source, and groups by
+    load."""
+    totals = [F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums)]
+    order: list[Column | str] = [F.desc_nulls_last("max_over_mean"), "cluster", "group_id"]
+    queries = [
+        metrics.agg(*totals),
+        metrics.orderBy(*order).limit(limit),
+        rejected.orderBy("cluster", "group_id", "code").limit(_MAX_REJECTED),
+        metrics.where("members > 0").groupBy(*_RULE_COLUMNS).agg(F.count(F.lit(1)).alias("groups")),
+        metrics.where("load_max_over_mean IS NOT NULL").orderBy(F.desc("load_max_over_mean"), *order[1:]).limit(limit),
+    ]
+    tagged = [query.withColumn("part", F.lit(index)) for index, query in enumerate(queries)]
+    union = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), tagged)
+    rows = [row.asDict() for row in union.collect()]  # a screenful
+    keys: tuple[Callable[[Any], Any], ...] = (lambda row: 0, _by_balance, _by_name, lambda row: 0, _by_load)
+    return tuple(sorted((row for row in rows if row["part"] == index), key=key) for index, key in enumerate(keys))
+
+
+def _by_name(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["cluster"], row["group_id"], row["code"]
+
+
+def _by_balance(row: Mapping[str, Any]) -> tuple[float, str, str]:
+    uneven = row["max_over_mean"]
+    return (0.0 if uneven is None else -uneven, row["cluster"], row["group_id"])
+
+
+def _by_load(row: Mapping[str, Any]) -> tuple[float, str, str]:
+    return -row["load_max_over_mean"], row["cluster"], row["group_id"]
+
+
+def _format_loads(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns one line per group with a known load: messages per second, and their balance over members."""
+    table = [["group", "assignor", "load/s", "max/s", "max/mean", "by count", "drained in"]]
+    table += [
+        [
+            group_name(row),
+            row["assignor"],
+            f"{row['load']:,.0f}",
+            f"{row['max_load_per_member']:,.0f}",
+            ratio(row["load_max_over_mean"]),
+            ratio(row["max_over_mean"]),
+            duration(row["drain_seconds"]),
+        ]
+        for row in rows
+    ]
+    return ["By load (least balanced first):", *aligned(table, words=(0, 1))]
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+_STYLE = (
+    "<style>.spark-assign table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    ".spark-assign :is(th,td){padding:3px 10px;border-bottom:1px solid #8886;text-align:left}"
+    ".spark-assign td.n,.spark-assign th.n{text-align:right}.spark-assign caption{text-align:left}</style>"
+)
+"""Sets no colors, because a notebook can be light or dark."""
+
+_NOTEBOOK_COLUMNS = ("Members", "Partitions", "Per member", "Max/mean", "Over share", "Moved", "Without owner")
+
+
+def plan_html(plan: Plan, limit: int = 10) -> str:
+    """Returns the view as HTML, for `displayHTML`.
+
+    Reads one row of sums, `limit` rows of the plan's metrics, and as many rejected groups.
+    """
+    totals, worst, rejected = _read_worst(plan, limit)
+    lines = [f"<p><strong>{escape(_plan_headline(totals))}</strong></p>"]
+    if worst:
+        header = "".join(f'<th scope="col" class="n">{name}</th>' for name in _NOTEBOOK_COLUMNS)
+        body = "".join(
+            f'<tr><th scope="row">{escape(name)}</th><td>{escape(assignor)}</td>'
+            + "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
+            + "</tr>"
+            for name, assignor, cells in map(_group_cells, worst)
+        )
+        caption = f"The {count(len(worst), 'group')} with most partitions affected, of {number(totals['groups'])}"
+        lines.append(
+            f'<table><caption>{caption}</caption><thead><tr><th scope="col">Group</th><th scope="col">Assignor</th>'
+            f"{header}</tr></thead><tbody>{body}</tbody></table>"
+        )
+    if rejected:
+        items = "".join(f"<li>{escape(_rejected_line(row))}</li>" for row in rejected[:limit])
+        more = "<li>and more, in the table rejected</li>" if len(rejected) > limit else ""
+        lines.append(f"<p>Rejected:</p><ul>{items}{more}</ul>")
+    return f'{_STYLE}<div class="spark-assign">{"".join(lines)}</div>'
+
+
+def plan_text(plan: Plan, limit: int = 10) -> str:
+    """Returns the view as plain text."""
+    totals, worst, rejected = _read_worst(plan, limit)
+    rows = [["group", "assignor", *(name.lower() for name in _NOTEBOOK_COLUMNS)]]
+    rows += [[name, assignor, *cells] for name, assignor, cells in map(_group_cells, worst)]
+    lines = [_plan_headline(totals), *(aligned(rows, words=(0, 1)) if worst else [])]
+    lines += [f"  rejected {_rejected_line(row)}" for row in rejected[:limit]]
+    lines += ["  and more, in the table rejected"] if len(rejected) > limit else []
+    return "\n".join(lines)
+
+
+def _read_worst(plan: Plan, limit: int) -> tuple[Mapping[str, Any], Rows, Rows]:
+    """Reads the sums over all groups, the worst groups, and one more rejected group than is displayed."""
+    decided = cached(plan.tagged_rows(("metrics", "rejected")))
+    plan = plan.with_tagged_rows(decided)
+    metrics = plan.metrics
+    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in SUMS]
+    totals = metrics.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0].asDict()  # one row
+    worst = [row.asDict() for row in worst_first(metrics).limit(limit).collect()]
+    rejected_rows = plan.rejected.orderBy("cluster", "group_id", "code").limit(limit + 1).collect()
+    uncached(decided)
+    return totals, worst, [row.asDict() for row in rejected_rows]
+
+
+def _plan_headline(totals: Mapping[str, Any]) -> str:
+    moved = f"{number(totals['moved'])} moved ({share(totals['moved'], totals['partitions'])})"
+    return (
+        f"Plan of {count(totals['groups'], 'group')}: {count(totals['members'], 'member')}, "
+        f"{count(totals['partitions'], 'partition')}, {moved}, {number(totals['revoked'])} revoked, "
+        f"{number(num_unowned(totals))} without owner"
+    )
+
+
+def _group_cells(row: Mapping[str, Any]) -> tuple[str, str, list[str]]:
+    counts = [number(row["members"]), number(row["partitions"])]
+    counts += [f"{number(row['min_per_member'])}–{number(row['max_per_member'])}", ratio(row["max_over_mean"])]
+    counts += [number(over_share(row)), number(row["moved"]), number(num_unowned(row))]
+    return f"{row['cluster']}/{row['group_id']}", row["assignor"], counts
+
+
+def _rejected_line(row: Mapping[str, Any]) -> str:
+    return f"{row['cluster']}/{row['group_id']}: {row['code']}: {' '.join(str(row['detail']).split())[:300]}"

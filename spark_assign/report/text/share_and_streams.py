@@ -1,0 +1,101 @@
+"""Text summaries of plans for share groups (KIP-932) and for Kafka Streams groups (KIP-1071)."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from spark_assign.report.formatting import MAX_REJECTED, aligned, count, group_name, rejected_lines
+from spark_assign.share.plan import SharePlan
+from spark_assign.spark.progress import progress
+from spark_assign.streams.plan import StreamsPlan
+
+_DEFAULT_LIMIT = 10
+_SHARE_SUMS = ("members", "partitions", "assignments", "given", "taken", "unassigned")
+_STREAMS_SUMS = ("members", "tasks", "moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
+
+
+@progress("planning share groups", 1)
+def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> tuple[str, int]:
+    """Returns the summary and the number of rejected share groups. Reads at most a screenful of rows.
+
+    Args:
+        plan: The plan.
+        limit: Maximum number of groups listed, those with most changes first.
+    """
+    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SHARE_SUMS)
+    totals = plan.metrics.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0]  # one row of sums
+    num_rejected = plan.rejected.count()
+    lines = [
+        f"{count(totals['groups'], 'share group')} planned, {num_rejected:,} rejected: "
+        f"{', '.join(count(totals[f'{noun}s'], noun) for noun in ('member', 'partition', 'assignment'))}; "
+        f"{totals['given']:,} given, {totals['taken']:,} taken, "
+        f"{count(totals['unassigned'], 'partition')} without a member"
+    ]
+    if limit and totals["groups"]:
+        order = [F.desc(F.col("given") + F.col("taken")), F.asc("cluster"), F.asc("group_id")]
+        header = ["cluster", "group", "members", "partitions", "given", "taken", "per member", "per partition"]
+        rows = [
+            [
+                row["cluster"],
+                row["group_id"],
+                *(f"{row[name]:,}" for name in ("members", "partitions", "given", "taken")),
+                *(f"{row[f'min_per_{unit}']}–{row[f'max_per_{unit}']}" for unit in ("member", "partition")),
+            ]
+            for row in plan.metrics.orderBy(*order).limit(limit).collect()
+        ]
+        lines += ["", "Those that change most:", *aligned([header, *rows], (0, 1))]
+    return "\n".join([*lines, *_rejected(plan, num_rejected)]), num_rejected
+
+
+@progress("planning streams groups", 1)
+def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> tuple[str, int]:
+    """Returns the summary and the number of rejected streams groups. Reads at most a screenful of rows.
+
+    Args:
+        plan: The plan.
+        limit: Maximum number of groups listed, those that must restore most tasks first.
+    """
+    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _STREAMS_SUMS)
+    totals = plan.metrics.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0]  # one row of sums
+    num_rejected = plan.rejected.count()
+    lines = [
+        f"{totals['groups']:,} streams groups planned, {num_rejected:,} rejected: {totals['members']:,} members, "
+        f"{totals['tasks']:,} tasks; {totals['moved_active']:,} moved, "
+        f"{totals['moved_without_state']:,} of them without state; {totals['moved_standby']:,} standbys moved, "
+        f"{totals['unassigned_standby']:,} without a process"
+    ]
+    if limit and totals["groups"]:
+        order = [F.desc("moved_without_state"), F.desc("moved_active"), F.asc("cluster"), F.asc("group_id")]
+        header = [
+            "group",
+            "members",
+            "processes",
+            "tasks",
+            "active",
+            "standby",
+            "moved",
+            "no state",
+            "copies",
+            "lacking",
+        ]
+        moves = ("moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
+        rows = [
+            [
+                group_name(row.asDict()),
+                *(f"{row[name]:,}" for name in ("members", "processes", "tasks")),
+                *(f"{row[f'min_{role}']:,}–{row[f'max_{role}']:,}" for role in ("active", "standby")),
+                *(f"{row[name]:,}" for name in moves),
+            ]
+            for row in plan.metrics.orderBy(*order).limit(limit).collect()
+        ]
+        title = "Those that restore most (active and standby tasks of one member):"
+        lines += ["", title, *aligned([header, *rows])]
+    return "\n".join([*lines, *_rejected(plan, num_rejected)]), num_rejected
+
+
+def _rejected(plan: SharePlan | StreamsPlan, num_rejected: int) -> list[str]:
+    """Returns one line per rejected group, at most `MAX_REJECTED`."""
+    if not num_rejected:
+        return []
+    first = plan.rejected.orderBy("cluster", "group_id").limit(MAX_REJECTED).collect()
+    return rejected_lines([row.asDict() for row in first], num_rejected)
