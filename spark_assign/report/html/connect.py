@@ -1,4 +1,4 @@
-"""TODO."""
+"""Builds the section of the report on Kafka Connect clusters."""
 
 from __future__ import annotations
 
