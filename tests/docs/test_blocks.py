@@ -88,7 +88,7 @@ def test_the_environment_of_airflow() -> None:
 def test_a_settings_file(tmp_path: Path) -> None:
     """docs/plan.md: the file and the flags that it stands for are the same; those of its table are the jobs'."""
     (tmp_path / "compare.toml").write_text("\n".join(block("docs/plan.md", "top = 20")))
-    (said,) = re.findall(r"^is `compare (.+)`\.$", (ROOT / "docs" / "plan.md").read_text(), re.MULTILINE)
+    (said,) = re.findall(r"^This file is equivalent to `compare (.+)`\.$", (ROOT / "docs" / "plan.md").read_text(), re.MULTILINE)
     by_file = vars(compare.main.parse(["--config", str(tmp_path / "compare.toml")]))
     by_flags = vars(compare.main.parse(shlex.split(said)))
     for name in ("top", "change"):
@@ -202,7 +202,7 @@ def test_the_table_of_loads() -> None:
 
 def test_tables_of_a_plan() -> None:
     """docs/plan.md and docs/what-if.md: those that there are."""
-    assert {row[0] for row in table("docs/plan.md", "| table | a row is |")} == {*schemas.PLAN_TABLES, "decided"}
+    assert {row[0] for row in table("docs/plan.md", "| table | one row per |")} == {*schemas.PLAN_TABLES, "decided"}
     assert {row[0] for row in table("docs/what-if.md", "| table | a row is |")} == set(comparison_schemas.DRIFT_TABLES)
 
 
