@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import loads as loads_job
 from spark_assign import FleetError, Offsets, SparkAssignError, loads_between
-from spark_assign.report.text.loads_and_sizes import by_group, summarize_loads
+from spark_assign.report.text.loads_and_sizes import loads_by_group, summarize_loads
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.snapshot_files import write_folder
@@ -178,7 +178,9 @@ def test_how_long_it_takes_to_catch_up(spark: SparkSession) -> None:
     rows[-1]["in_rate"] = 7.0
     lines = [[({"cluster": "c", "topic": "t"} | row).get(name) for name in LOADS.names] for row in rows]
     loads = dataframe(spark, LOADS, lines)
-    found = {row.group_id: (row.partitions, row.lag, row.in_rate, row.drain_s) for row in by_group(loads).collect()}
+    found = {
+        row.group_id: (row.partitions, row.lag, row.in_rate, row.drain_s) for row in loads_by_group(loads).collect()
+    }
     assert found == {
         "quick": (3, 900, 15.0, 40.0),
         "never": (3, 20, 15.0, float("inf")),

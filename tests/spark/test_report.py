@@ -19,8 +19,10 @@ from spark_assign.connect import simulate_connect
 from spark_assign.connect.scenarios import ninety_by_ten
 from spark_assign.report.html import PlanRows, report
 from spark_assign.report.html.collect_plan import plan_rows
-from spark_assign.report.html.comparison import compare_rows, drift_rows
-from spark_assign.report.html.connect import connect_rows, replica_rows
+from spark_assign.report.html.comparison import compare_rows
+from spark_assign.report.html.connect import connect_rows
+from spark_assign.report.html.drift import drift_rows
+from spark_assign.report.html.replicas import replica_rows
 from spark_assign.report.html.simulation import charted_ownership, simulation_rows
 from spark_assign.simulation.simulation import side_by_side, simulate_protocols
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
