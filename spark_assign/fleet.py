@@ -307,7 +307,7 @@ class Fleet:
         Args:
             library: as `groups.client_library` has it: Java, librdkafka, franz-go, …
             release: of the library; of Java's clients one that `groups.assignors.release_rules` knows. Null: as of
-            today.
+                today.
             cluster, group_id: shell patterns; the groups that match.
 
         Raises:

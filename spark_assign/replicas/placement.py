@@ -51,7 +51,7 @@ class Placements:
 
     Args:
         placements: cluster, topic, partition, replicas, leader, start_index, shift, seed
-        (`tables.replicas.PLACEMENTS`).
+            (`tables.replicas.PLACEMENTS`).
         rejected: cluster, topic, code, detail: the requests that Kafka refuses, with Kafka's message, and those that
             say too little or hang on Java's identity hash codes.
     """

@@ -45,7 +45,7 @@ class Reassignment:
 
     Args:
         placement: every partition of the planned clusters, with its replicas before and after
-        (`tables.replicas.PLACEMENT`).
+            (`tables.replicas.PLACEMENT`).
         moves: a row per replica that goes to another broker, with the reason (`tables.replicas.MOVES`).
         metrics: a row per planned cluster: moves, their lower bound, balance (`tables.replicas.METRICS`).
         rejected: cluster, code, detail.

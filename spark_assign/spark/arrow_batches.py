@@ -17,7 +17,7 @@ def map_arrow_batches(
 
     Args:
         work: function from the rows of a task to result tables. It must be picklable, because Spark sends it to
-        executors.
+            executors.
         batch_rows: maximum number of rows per result batch.
     """
 

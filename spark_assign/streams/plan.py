@@ -100,7 +100,7 @@ def plan_streams(
 
     Args:
         fleet: members with `process_id` (null: a process of its own), `subtopologies`, and the current assignment in
-        `tasks`.
+            `tasks`.
         assignor: `streams-sticky`, the class of Kafka 4.4; `streams-sticky@4.3`, the class of 4.2 and 4.3; or a
             function from a `Group` to a `Target`, whose result isn't checked.
         standby_replicas: overrides the configuration of all groups (`groups.standby_replicas`).

@@ -88,7 +88,8 @@ def test_the_environment_of_airflow() -> None:
 def test_a_settings_file(tmp_path: Path) -> None:
     """docs/plan.md: the file and the flags that it stands for are the same; those of its table are the jobs'."""
     (tmp_path / "compare.toml").write_text("\n".join(block("docs/plan.md", "top = 20")))
-    (said,) = re.findall(r"^This file is equivalent to `compare (.+)`\.$", (ROOT / "docs" / "plan.md").read_text(), re.MULTILINE)
+    page = (ROOT / "docs" / "plan.md").read_text()
+    (said,) = re.findall(r"^This file is equivalent to `compare (.+)`\.$", page, re.MULTILINE)
     by_file = vars(compare.main.parse(["--config", str(tmp_path / "compare.toml")]))
     by_flags = vars(compare.main.parse(shlex.split(said)))
     for name in ("top", "change"):

@@ -81,7 +81,7 @@ def test_the_policies() -> None:
 
 def test_the_messages() -> None:
     """Those in the tables are said somewhere in the sources."""
-    sources = "".join(file.read_text() for file in (ROOT / "spark_assign/sources").glob("*.py"))
+    sources = "".join(file.read_text() for file in (ROOT / "spark_assign/sources").rglob("*.py"))
     text = re.sub(r'"\s*\n\s*f?"', "", sources)
     page = (ROOT / PAGE).read_text()
     rows = [line for line in page.splitlines() if line.startswith(("| 2 |", "| 3 |"))]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign import sources
+from spark_assign.sources import auth
 from spark_assign.sources.auth import properties as client_jaas
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings
@@ -227,7 +227,7 @@ def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch, library: s
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.delitem(sys.modules, "spark_assign.sources.auth.http_session", raising=False)
-    monkeypatch.delattr(sources, "http_session", raising=False)
+    monkeypatch.delattr(auth, "http_session", raising=False)
     with pytest.raises(ConfigError, match=rf"--set-up spark,{extra} in a clone, or pip install \'\.\[{extra}\]\'"):
         _first_token(text)
 

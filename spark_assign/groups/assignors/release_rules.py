@@ -93,10 +93,10 @@ class ReleaseRules:
         uses_constrained_2_8: equal subscriptions are planned by the first algorithm for them (`constrained_2_8`),
             others from the claims of each partition by generation (before KAFKA-12464 and KAFKA-12675).
         conflicts_keep_both: with equal subscriptions a partition that two members claim stays with both (before
-        KAFKA-12984).
+            KAFKA-12984).
         ignores_generations: cooperative-sticky knows no generation at all (before KAFKA-12984).
         reports_in_hash_order: cooperative-sticky tells the topics of what is owned as a `HashMap` has them (before
-        2.8.1).
+            2.8.1).
         only_general: equal subscriptions have no algorithm of their own (before KAFKA-9987).
     """
 

@@ -76,7 +76,7 @@ class GroupSpecs:
         members: the members of all groups.
         topics: the topics of all groups.
         subscriber_sets: distinct sets of subscribers that aren't all members of their group, as ascending member
-        indexes.
+            indexes.
         owned: partitions that members own.
         departed_owned: partitions that departed members owned; `member` indexes into `facts.member_id`.
         subscriptions: sorted unique keys of subscriptions: member * num_topics + topic.
@@ -366,7 +366,7 @@ class GroupAssignments:
     Attributes:
         slices: the assignment, including withheld partitions.
         reason: for each slice, why the assignor revoked it from the member that could have kept it (`STAYS`: it
-        didn't).
+            didn't).
         withheld: for each slice, whether another member must revoke it first.
         rejected: code and detail by group index; a rejected group has no slices.
         order_dependent: parts of the slices whose owner depends on an order that the facts don't determine; computed

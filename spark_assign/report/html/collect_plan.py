@@ -77,7 +77,7 @@ def report(
         advice: what to do, ranked (`Advised.advice`, or read back); the page begins with it.
         history: what groups have been through, by name (`tables.history.HISTORY_TABLES`, and `replayed`).
         offsets: of the snapshot that was planned (`tables.groups.OFFSETS`): partitions without traffic are then told
-        apart.
+            apart.
         title: the page's heading.
         sources: where the sections come from, by their names; told at the end.
 

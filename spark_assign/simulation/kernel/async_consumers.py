@@ -63,7 +63,7 @@ class StableConsumerGroup(ConsumerGroup):
 
         Args:
             members: the first heartbeat of each member, and its partitions, ascending. No two members share a
-            partition.
+                partition.
             epoch: epoch of the group, its target, and its members.
             now: time of the last heartbeats.
         """

@@ -49,7 +49,7 @@ def snapshot(
         properties: security and time-outs under a Java client's property names.
         groups: a shell pattern over group ids, or several; None is every group.
         topics: likewise over topic names; None is every topic, internal ones too. A topic that a read
-        group
+            group
             subscribes to or owns is always kept, so that plans stay right.
         loads: how to read what goes through the partitions, into the table `loads`; null: not at all.
         connect_timeout_s: how long to look for a bootstrap server that answers.
@@ -57,7 +57,7 @@ def snapshot(
 
     Raises:
         SourceError: no connection, or a broker that does not list its groups. Never for one group: what
-        cannot
+            cannot
             be described is in `undescribed`.
         ConfigError: properties that this client cannot honour.
     """

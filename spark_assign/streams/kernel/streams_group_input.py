@@ -251,7 +251,7 @@ class StreamsGroupInput:
         process: process of each member.
         previous_tasks: members with the tasks that they own in any role or report an offset of.
         state_offsets: for each process and task of `previous_tasks`, the highest reported offset; None if there is
-        none.
+            none.
     """
 
     group: Group

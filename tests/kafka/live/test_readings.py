@@ -240,7 +240,7 @@ def test_between_two_snapshots(taken: Taken, spark: SparkSession, tmp_path: Path
 
 def test_brokers_that_do_not_tell_sizes(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A word, no bytes, and everything else."""
-    monkeypatch.setattr(kafka_log_dirs.kafka_permissions, "no_sizes", lambda _: "no reason")
+    monkeypatch.setattr(kafka_log_dirs.kafka_connection, "no_sizes_reason", lambda _: "no reason")
     said: list[str] = []
     some = snapshot(
         broker.bootstrap_servers,

@@ -18,7 +18,7 @@ class TargetAssignments:
     Attributes:
         slices: who gets what.
         reason: of each run why it was taken from the member that could have kept it
-        (`groups.assignors.sticky.sticky_groups`).
+            (`groups.assignors.sticky.sticky_groups`).
         first_new_slice: the number of the first run that was dealt; those before it their members had.
         unassigned: what nobody had, as `find_unassigned` lists it.
     """

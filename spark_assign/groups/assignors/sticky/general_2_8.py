@@ -57,7 +57,7 @@ class GenerationInput:
         topic_hash: of each topic its `String.hashCode`.
         num_topics_without_metadata: how many topics without metadata somebody asks for.
         first_heterogeneous: the place in the walk of the first member that shows that subscriptions differ; null where
-        none does.
+            none does.
         owned_generation: of each member the generation that its claims are of; -1 for none.
     """
 
@@ -172,7 +172,7 @@ class PartitionHashes:
         topic_hash: of each topic with metadata its `String.hashCode`.
         num_topics_without_metadata: how many topics without metadata somebody asks for.
         num_removed, num_removed_twice: how many partitions of other topics are claimed, in one or more generations, and
-        in several.
+            in several.
     """
 
     topic_hash: IntArray

@@ -54,7 +54,7 @@ class StickyBatch:
         owned_order: single partitions in the order in which members tell what they own, where that matters; or in which
             they tell topics (`keep`).
         owned_without_metadata: what members own of topics without metadata, where that matters; numbers of topics only
-        tell them apart.
+            tell them apart.
         rules: of which release.
     """
 

@@ -34,7 +34,7 @@ class TreeifiedMembers:
 
     Attributes:
         owned_hash_order: of each member its place in the map of what members own, which is filled in the walk of the
-        first.
+            first.
         hash: of each member its `String.hashCode`.
     """
 
