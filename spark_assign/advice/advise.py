@@ -82,7 +82,7 @@ class Advised(LazyResult):
     def advice(self) -> DataFrame:
         """A row per thing to do, the most pressing first."""
         order = Window.orderBy("at", F.desc_nulls_last("gain"), "cluster", F.col("group_id").asc_nulls_first(), "kind")
-        ranked = self._named(kernel.OF_ADVICE).withColumn("rank", F.row_number().over(order))
+        ranked = self._named(kernel.ADVICE_ROW).withColumn("rank", F.row_number().over(order))
         return ranked.select(*ADVISE_TABLES["advice"].names)
 
     @cached_property
@@ -198,12 +198,12 @@ def advise(
 
 def _of_membership(fleet: Fleet, settings: Settings | None, restart_ms: int) -> list[DataFrame]:
     found = membership(fleet, settings, restart_ms=restart_ms, restarts_ms=[restart_ms])
-    return [_answered(found.rows, MEMBERSHIP, {of_membership.OF_GROUP: kernel.OF_MEMBERSHIP}, _MEMBERSHIPS)]
+    return [_answered(found.rows, MEMBERSHIP, {of_membership.OF_GROUP: kernel.MEMBERSHIP_ROW}, _MEMBERSHIPS)]
 
 
 def _of_comparison(fleet: Fleet, settings: Settings | None) -> list[DataFrame]:
     times = replace(settings or Settings(), groups=None, members=None, partitions=None)  # those of single groups
-    return [_facts(compare(fleet, settings=times), kernel.COMPARED, _COMPARED)]
+    return [_facts(compare(fleet, settings=times), kernel.COMPARED_ROW, _COMPARED)]
 
 
 def _of_sizes(
@@ -213,18 +213,18 @@ def _of_sizes(
     names = [CONFIGURED, *CLIENTS, *(KAFKA_SERVER_ASSIGNORS if fleet.groups is not None else ())]
     found = size(fleet, names, headroom=headroom, quantile=quantile, settings=settings)
     told = found.rows.where((F.col("kind") != of_size.OF_NUMBER) | (F.col("members") == least_members))
-    kinds = {of_size.OF_GROUP: kernel.OF_SIZE, of_size.OF_NUMBER: kernel.OF_CURVE}
+    kinds = {of_size.OF_GROUP: kernel.SIZE_ROW, of_size.OF_NUMBER: kernel.CURVE_ROW}
     return [_answered(told, SIZE, kinds, _SIZES)]
 
 
 def _of_zones(fleet: Fleet, params: AdviceParams) -> list[DataFrame]:
     found = zones(fleet, price=params.price, currency=params.currency, follower_fetching=params.follower_fetching)
-    moves = found.replica_moves.select("cluster", _about(kernel.OF_MOVE), F.col("kind").alias("change"), *_MOVES)
+    moves = found.replica_moves.select("cluster", _about(kernel.MOVE_ROW), F.col("kind").alias("change"), *_MOVES)
     readers = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
     return [
-        _answered(found.rows, ZONES, {of_zones.OF_WAY: kernel.OF_WAY}, _WAYS),
+        _answered(found.rows, ZONES, {of_zones.OF_WAY: kernel.OPTION_ROW}, _WAYS),
         moves,
-        readers.select(*GROUP_KEY, "topic", _about(kernel.READER)),
+        readers.select(*GROUP_KEY, "topic", _about(kernel.READER_ROW)),
     ]
 
 
@@ -241,7 +241,7 @@ def _answered(told: DataFrame, of: str, kinds: Mapping[str, str], columns: Itera
 
     A projection for each kind would repeat the pass for each.
     """
-    names = {**kinds, kernel.REJECTED: kernel.REFUSED}
+    names = {**kinds, kernel.REJECTED: kernel.REJECTED_ROW}
     about = F.coalesce(*(F.when(F.col("kind") == kind, name) for kind, name in names.items())).alias("about")
     rows = told.where(F.col("kind").isin(*names))
     return rows.select(*GROUP_KEY, about, F.lit(of).alias("of"), *columns, "code", "detail")

@@ -93,7 +93,7 @@ FALLS_BEHIND, COSTS_MORE, NOTHING, NOT_KNOWN = "falls-behind", "costs-more", "no
 NOT_POSSIBLE = "not-possible"
 """Reasons why something isn't advised."""
 
-SIZE, ASSIGNOR, MEMBERSHIP, ZONES, REPLICAS = QUESTIONS = ("size", "assignor", "membership", "zones", "replicas")
+SIZE, ASSIGNOR, MEMBERSHIP, ZONES, REPLICAS = ADVISERS = ("size", "assignor", "membership", "zones", "replicas")
 """The advisers."""
 
 
@@ -102,11 +102,11 @@ class AdviceItem:
     """One possible change.
 
     Attributes:
-        matter: the category, one of `MATTERS`.
-        of: the adviser, one of `QUESTIONS`.
+        category: one of `MATTERS`.
+        adviser: one of `ADVISERS`.
         kind: the type of change.
         by: the assignor that the figures are valid for; `None`: any.
-        what: description with figures, in a sentence.
+        text: the change with its figures, in a sentence.
         gain, gain_unit: `None` if unknown.
         cost, cost_unit: `None` if unknown.
         pays_after: months until the gain has paid the cost; `None` if their units differ.
@@ -115,11 +115,11 @@ class AdviceItem:
         settings: lines to paste; `None`: none.
     """
 
-    matter: str
-    of: str
+    category: str
+    adviser: str
     kind: str
     by: str | None
-    what: str
+    text: str
     gain: float | None
     gain_unit: str | None
     cost: float | None
@@ -131,18 +131,18 @@ class AdviceItem:
 
     def row(self, cluster: str, group_id: str | None) -> dict[str, Any]:
         """Returns the item as a result row."""
-        names = ("matter", "kind", "what", "gain", "gain_unit", "cost", "cost_unit", "pays_after", "risk", "command")
-        told = {name: getattr(self, name) for name in (*names, "settings")}
-        return {"cluster": cluster, "group_id": group_id, "of": self.of} | told
+        names = ("kind", "gain", "gain_unit", "cost", "cost_unit", "pays_after", "risk", "command", "settings")
+        row = {"cluster": cluster, "group_id": group_id, "of": self.adviser, "matter": self.category, "what": self.text}
+        return row | {name: getattr(self, name) for name in names}
 
     def order(self) -> tuple[int, float, str]:
         """Returns the sort key: the most pressing category first, then the largest gain."""
-        return MATTERS.index(self.matter), -(self.gain or 0.0), self.kind
+        return MATTERS.index(self.category), -(self.gain or 0.0), self.kind
 
 
-def not_advised(of: str, code: str, detail: str, advice: AdviceItem | None = None) -> dict[str, Any]:
+def not_advised(adviser: str, code: str, detail: str, advice: AdviceItem | None = None) -> dict[str, Any]:
     """Returns a row for something that isn't advised, with the reason, and the figures of the item if given."""
-    row: dict[str, Any] = {"of": of, "code": code, "detail": detail}
+    row: dict[str, Any] = {"of": adviser, "code": code, "detail": detail}
     if advice is not None:
         row |= {name: getattr(advice, name) for name in ("kind", "gain", "gain_unit", "cost", "cost_unit")}
     return row
@@ -153,7 +153,7 @@ def in_money(advice: AdviceItem, params: AdviceParams, gain: float, paused: floa
     cost = params.change(paused)
     return replace(
         advice,
-        matter=MONEY,
+        category=MONEY,
         gain=gain,
         gain_unit=f"{params.currency} a month",
         cost=cost,
@@ -165,10 +165,10 @@ def in_money(advice: AdviceItem, params: AdviceParams, gain: float, paused: floa
 def below_cost(advice: AdviceItem, params: AdviceParams) -> str:
     """Returns the explanation why an item isn't worth its cost."""
     if (advice.gain or 0) <= 0:
-        return f"All in all it gains nothing ({advice.gain or 0:,.2f} {advice.gain_unit}). {advice.what}"
+        return f"All in all it gains nothing ({advice.gain or 0:,.2f} {advice.gain_unit}). {advice.text}"
     return (
         f"{advice.gain or 0:,.2f} {advice.gain_unit} do not pay {advice.cost or 0:,.2f} {advice.cost_unit} "
-        f"within {params.months:,.0f} months. {advice.what}"
+        f"within {params.months:,.0f} months. {advice.text}"
     )
 
 

@@ -1,41 +1,41 @@
-"""What a cluster is advised to do: follower fetching, replicas, and what has to be known first.
+"""Decides what to recommend for each cluster, from the results of all advisers.
 
-Follower fetching is one setting for all groups of a cluster. It is taken where, over the months, all of them together
-pay less with it than without, each group reading in the cheapest way that it then has, after what changes cost.
+Follower fetching is one broker setting for all groups of a cluster. It is recommended if all groups together pay less
+with it than without it over the payback period, each group with the cheapest assignor in either case, after the cost of
+the changes.
 
-A partition's replicas are changed once: a move in place of a reorder, where what it saves beyond that pays for copying
-the log. Partitions whose readers get other owners are left alone, as nobody knows from where these will read.
-
-What to do over a cluster: all that the advisers say of its groups, brought together, and decided.
+The replicas of a partition are changed once: a move replaces a reorder if the additional savings pay for copying the
+log. Partitions whose readers get other owners are left unchanged, because the racks of their next readers are unknown.
 
 Facts are rows of the advisers' tables, tagged by `about`:
 
-    size, curve, membership, way, compared    of a group: rows of `sizes`, `curves` (with the fewest members allowed),
-                                              `memberships`, `zones` and `comparison`
-    refused    of a group that an adviser (`of`) refused: code, detail
-    move       a change of replicas that would save something
+    size, curve, membership, way, compared    a group: rows of `sizes`, `curves` (at the minimum number of members),
+                                              `memberships`, `zones`, and `comparison`
+    refused    a group that the adviser `of` rejects: code, detail
+    move       a change of replicas that saves something
     reader     a topic, and a group that reads it
 
-A row of the answer is tagged by its `kind`: advice, not_advised, rejected. Whole clusters come together, as
-follower fetching is one setting of a cluster.
+A result row is tagged by its `kind`: advice, not_advised, or rejected. All rows of a cluster are processed together,
+because follower fetching applies to the whole cluster.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from spark_assign.advice.kernel.advice_items import (
+    ADVISERS,
     BELOW_COST,
     DAYS,
     MATTERS,
     MONEY,
     NOT_KNOWN,
     NOTHING,
-    QUESTIONS,
     REPLICAS,
     SIZE,
     SUPERSEDED,
@@ -48,9 +48,9 @@ from spark_assign.advice.kernel.advice_items import (
     not_advised,
 )
 from spark_assign.advice.kernel.group_findings import GroupFindings, Row
-from spark_assign.advice.kernel.proposals import near
+from spark_assign.advice.kernel.proposals import propose_for_zones
 from spark_assign.advice.kernel.replica_moves import MOVE, REORDER
-from spark_assign.advice.kernel.resolve_conflicts import ResolvedAdvice, settle
+from spark_assign.advice.kernel.resolve_conflicts import ResolvedAdvice, resolve_conflicts
 from spark_assign.advice.kernel.size import UNKNOWN as NO_CAPACITY
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
 
@@ -59,13 +59,13 @@ SELECTOR = "replica.selector.class=org.apache.kafka.common.replica.RackAwareRepl
 
 
 def fetching_gain(groups: Iterable[GroupFindings]) -> float:
-    """What follower fetching alone saves a month, all groups together, as partitions are owned today."""
-    pairs = [(group.crossing_today(False), group.crossing_today(True)) for group in groups]
-    return sum(now - then for now, then in pairs if now is not None and then is not None) * DAYS
+    """Returns what follower fetching alone saves per month, summed over all groups, with today's owners."""
+    pairs = [(group.current_cost(False), group.current_cost(True)) for group in groups]
+    return sum(leader - nearest for leader, nearest in pairs if leader is not None and nearest is not None) * DAYS
 
 
 def follower_fetching(groups: Sequence[GroupFindings], params: AdviceParams) -> bool:
-    """Whether all groups shall read from a replica in their rack."""
+    """Checks whether all groups should read from a replica in their rack (KIP-392)."""
     if params.follower_fetching:
         return True
     gain = fetching_gain(groups)
@@ -76,19 +76,19 @@ def follower_fetching(groups: Sequence[GroupFindings], params: AdviceParams) -> 
 
 
 def _saved(group: GroupFindings, params: AdviceParams, fetching: bool) -> float:
-    """What the best assignor saves over the months, after what the change costs; 0 where it does not pay."""
-    found = near(group, params, fetching)
-    return 0.0 if found is None else max(0.0, (found.gain or 0.0) * params.months - (found.cost or 0.0))
+    """Returns what the best assignor saves over the payback period, net of its one-time cost; 0 if it doesn't pay."""
+    item = propose_for_zones(group, params, fetching)
+    return 0.0 if item is None else max(0.0, (item.gain or 0.0) * params.months - (item.cost or 0.0))
 
 
-def of_fetching(
-    groups: Sequence[GroupFindings], params: AdviceParams, taken: bool
+def advise_follower_fetching(
+    groups: Sequence[GroupFindings], params: AdviceParams, fetching: bool
 ) -> tuple[list[AdviceItem], list[dict[str, Any]]]:
-    """The advice to have follower fetching, or why not."""
+    """Returns the recommendation to enable follower fetching, or the row that explains why it isn't recommended."""
     gain = fetching_gain(groups)
     if params.follower_fetching or gain <= 0:
         return [], []
-    gainers = sum((each.crossing_today(False) or 0) > (each.crossing_today(True) or 0) for each in groups)
+    gainers = sum((group.current_cost(False) or 0) > (group.current_cost(True) or 0) for group in groups)
     advice = in_money(
         AdviceItem(
             MONEY,
@@ -110,37 +110,37 @@ def of_fetching(
         gain,
         None,
     )
-    if taken:
+    if fetching:
         return [advice], []
     if not params.pays(gain, advice.cost or 0.0):
         return [], [not_advised(ZONES, BELOW_COST, below_cost(advice, params), advice)]
-    detail = f"Assignors that know racks save more without it. {advice.what}"
+    detail = f"Assignors that know racks save more without it. {advice.text}"
     return [], [not_advised(ZONES, SUPERSEDED, detail, advice)]
 
 
-def of_replicas(
+def advise_replicas(
     moves: Sequence[Row],
     readers: Mapping[str, set[str]],
-    settled: Mapping[str, ResolvedAdvice],
+    resolved: Mapping[str, ResolvedAdvice],
     params: AdviceParams,
-    taken: bool,
+    fetching: bool,
 ) -> tuple[list[AdviceItem], list[dict[str, Any]]]:
-    """Which replicas to change.
+    """Returns recommendations to reorder or move replicas.
 
     Args:
-        moves: those of one cluster that `zones` found.
-        readers: by topic the groups that read it.
-        settled: by group what it is advised.
-        params: what things cost.
-        taken: whether groups have follower fetching then.
+        moves: the replica moves of one cluster, as found by `zones`.
+        readers: the groups that read each topic.
+        resolved: the resolved advice of each group.
+        params: prices and thresholds.
+        fetching: whether the groups use follower fetching by then.
     """
-    restless = {name for name, each in settled.items() if not each.stays}
+    reassigned = {group_id for group_id, resolved_group in resolved.items() if not resolved_group.keeps_owners}
     chosen: dict[str, list[float]] = {REORDER: [], MOVE: []}
-    copies, left, lost = 0.0, 0, 0.0
-    for found in _by_partition(row for row in moves if row["follower_fetching"] == taken):
+    copies, skipped, lost = 0.0, 0, 0.0
+    for found in _by_partition(row for row in moves if row["follower_fetching"] == fetching):
         best = max(row["saved_per_day"] for row in found.values())
-        if readers.get(next(iter(found.values()))["topic"], set()) & restless:
-            left, lost = left + 1, lost + best * DAYS
+        if readers.get(next(iter(found.values()))["topic"], set()) & reassigned:
+            skipped, lost = skipped + 1, lost + best * DAYS
             continue
         reorder, move = (found.get(kind) for kind in (REORDER, MOVE))
         before = 0.0 if reorder is None else reorder["saved_per_day"]
@@ -152,43 +152,44 @@ def of_replicas(
                 continue
         if reorder is not None:
             chosen[REORDER].append(before * DAYS)
-    advice, not_told = [], []
+    advice, declined = [], []
     for kind, gains in chosen.items():
         if not gains:
             continue
-        each = _change(kind, gains, copies if kind == MOVE else 0.0, params, taken)
-        if params.pays(each.gain or 0.0, each.cost or 0.0):
-            advice.append(each)
+        item = _replica_item(kind, gains, copies if kind == MOVE else 0.0, params, fetching)
+        if params.pays(item.gain or 0.0, item.cost or 0.0):
+            advice.append(item)
         else:
-            not_told.append(not_advised(REPLICAS, BELOW_COST, below_cost(each, params), each))
-    if left:
+            declined.append(not_advised(REPLICAS, BELOW_COST, below_cost(item, params), item))
+    if skipped:
         detail = (
-            f"{left:,} partitions have replicas elsewhere than where they are read, which costs {lost:,.2f} "
+            f"{skipped:,} partitions have replicas elsewhere than where they are read, which costs {lost:,.2f} "
             f"{params.currency} a month; their groups are advised something by which they get other owners. Ask again "
             "when that is done"
         )
-        not_told.append(not_advised(REPLICAS, SUPERSEDED, detail))
+        declined.append(not_advised(REPLICAS, SUPERSEDED, detail))
     if not moves:
-        not_told += (
+        declined += (
             [] if ZONES in dict(params.missing) else [not_advised(REPLICAS, NOTHING, "No change saves anything")]
         )
-    return advice, not_told
+    return advice, declined
 
 
 def _by_partition(moves: Iterable[Row]) -> Iterator[dict[str, Row]]:
-    """Of each partition its changes by kind, in order."""
+    """Yields the moves of each partition by kind, sorted by topic and partition."""
     found: dict[tuple[str, int], dict[str, Row]] = {}
     for row in moves:
         found.setdefault((row["topic"], row["partition"]), {})[row["change"]] = row
     yield from (found[name] for name in sorted(found))
 
 
-def _change(kind: str, gains: Sequence[float], copies: float, params: AdviceParams, taken: bool) -> AdviceItem:
+def _replica_item(kind: str, gains: Sequence[float], copies: float, params: AdviceParams, fetching: bool) -> AdviceItem:
+    """Returns one item for all replica changes of a kind."""
     gain = sum(sorted(gains))
-    then = ", with follower fetching" if taken else ""
-    what = {
-        REORDER: f"Let another replica of {len(gains):,} partitions lead, in the rack that reads most{then}",
-        MOVE: f"Move a replica of {len(gains):,} partitions to the rack that reads most{then}",
+    suffix = ", with follower fetching" if fetching else ""
+    text = {
+        REORDER: f"Let another replica of {len(gains):,} partitions lead, in the rack that reads most{suffix}",
+        MOVE: f"Move a replica of {len(gains):,} partitions to the rack that reads most{suffix}",
     }[kind]
     risk = {
         REORDER: "Nothing is copied; leaders may be spread less evenly over brokers: look at replicas check.",
@@ -200,7 +201,7 @@ def _change(kind: str, gains: Sequence[float], copies: float, params: AdvicePara
         REPLICAS,
         f"replicas-{kind}",
         None,
-        f"{what}: saves {gain / DAYS:,.2f} {params.currency} a day.",
+        f"{text}: saves {gain / DAYS:,.2f} {params.currency} a day.",
         None,
         None,
         None,
@@ -211,48 +212,48 @@ def _change(kind: str, gains: Sequence[float], copies: float, params: AdvicePara
     )
     paid = in_money(advice, params, gain, None)
     cost = (paid.cost or 0.0) + copies
-    values = {"cost": cost, "pays_after": cost / gain if gain > 0 else None}
-    return AdviceItem(**{**paid.__dict__, **values})
+    return replace(paid, cost=cost, pays_after=cost / gain if gain > 0 else None)
 
 
-def to_know(groups: Sequence[GroupFindings], params: AdviceParams, taken: bool) -> list[AdviceItem]:
-    """What has to be known first, with what it is about."""
+def advise_missing_facts(groups: Sequence[GroupFindings], params: AdviceParams, fetching: bool) -> list[AdviceItem]:
+    """Returns recommendations to supply missing facts, with the amount at stake."""
     found = []
     missing = dict(params.missing)
     if SIZE in missing:
-        what = "Take readings: without rates nobody can say which groups fall behind or have members too many."
-        found.append(_know("readings", what, "snapshot --every 60s --times 5"))
-    unsized = [each for each in groups if (each.size(each.own) or {}).get("verdict") == NO_CAPACITY]
+        text = "Take readings: without rates nobody can say which groups fall behind or have members too many."
+        found.append(_missing_fact_item("readings", text, "snapshot --every 60s --times 5"))
+    unsized = [group for group in groups if (group.size(group.own) or {}).get("verdict") == NO_CAPACITY]
     if unsized:
-        what = f"Say what one member handles: it is not known of {len(unsized):,} groups, as no member is behind."
-        found.append(_know("capacity", what, "size --capacity 'GLOB=RATE'", "groups.capacity"))
-    span = [row for each in groups if (row := each.ways.get(("today", taken))) and row["cost_per_day"] is None]
-    span = [row for row in span if row["cost_at_most"] is not None]
+        text = f"Say what one member handles: it is not known of {len(unsized):,} groups, as no member is behind."
+        found.append(_missing_fact_item("capacity", text, "size --capacity 'GLOB=RATE'", "groups.capacity"))
+    today = [row for group in groups if (row := group.options.get(("today", fetching)))]
+    span = [row for row in today if row["cost_per_day"] is None and row["cost_at_most"] is not None]
     stake = sum((row["cost_at_most"] - row["cost_at_least"]) for row in span) * DAYS
     if params.pays(stake, params.change_cost):
-        what = (
+        text = (
             f"Give racks to all members and brokers: of {len(span):,} groups nobody knows what crosses a zone, up to "
             f"{stake:,.2f} {params.currency} a month more."
         )
-        found.append(_know("racks", what, "zones", "client.rack, broker.rack"))
+        found.append(_missing_fact_item("racks", text, "zones", "client.rack, broker.rack"))
     return found
 
 
-def _know(kind: str, what: str, command: str, settings: str | None = None) -> AdviceItem:
-    of = ZONES if kind == "racks" else SIZE
-    return AdviceItem(UNKNOWN, of, kind, None, what, None, None, None, None, "None.", command, settings)
+def _missing_fact_item(kind: str, text: str, command: str, settings: str | None = None) -> AdviceItem:
+    adviser = ZONES if kind == "racks" else SIZE
+    return AdviceItem(UNKNOWN, adviser, kind, None, text, None, None, None, None, "None.", command, settings)
 
 
-def unasked(params: AdviceParams) -> list[dict[str, Any]]:
-    """Of advisers that could not be asked why."""
-    return [not_advised(of, NOT_KNOWN, why) for of, why in params.missing]
+def list_missing_advisers(params: AdviceParams) -> list[dict[str, Any]]:
+    """Returns a row for each adviser that couldn't run, with the reason."""
+    return [not_advised(adviser, NOT_KNOWN, reason) for adviser, reason in params.missing]
 
 
-OF_ADVICE, NOT_ADVISED, REJECTED = KINDS = ("advice", "not-advised", "rejected")
-OF_SIZE, OF_CURVE, OF_MEMBERSHIP, OF_WAY, COMPARED, REFUSED, OF_MOVE, READER = ABOUT = (
+ADVICE_ROW, NOT_ADVISED, REJECTED = KINDS = ("advice", "not-advised", "rejected")
+SIZE_ROW, CURVE_ROW, MEMBERSHIP_ROW, OPTION_ROW, COMPARED_ROW, REJECTED_ROW, MOVE_ROW, READER_ROW = ABOUT = (
     *("size", "curve", "membership", "way", "compared", "refused", "move", "reader"),
 )
 
+_Rows = Mapping[str, list[dict[str, Any]]]
 _TEXT, _LONG, _DOUBLE = pa.string(), pa.int64(), pa.float64()
 ADVISED = pa.schema(
     {
@@ -266,90 +267,95 @@ ADVISED = pa.schema(
         "at": pa.int32(),
     }
 )
-"""All of it, a row per advice, refusal or what is not advised; `kind` says which. `advice` is the kind of advice, `at`
-the place of its matter."""
+"""Schema of the result: a row per item of advice, rejection, or item that isn't advised; `kind` says which. `advice` is
+the kind of advice, and `at` the index of its category.
+"""
 
 
 def advise(facts: pa.Table, params: AdviceParams) -> Iterator[pa.Table]:
-    """Answer for all clusters of these facts, in tables with the columns of `ADVISED`."""
+    """Yields the advice for all clusters in the facts, as tables with the columns of `ADVISED`."""
     rows: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in facts.to_pylist():
         rows[row["cluster"]][row["about"]].append(row)
     for cluster in sorted(rows):
-        yield from _of_cluster(cluster, rows[cluster], params)
+        yield from _advise_cluster(cluster, rows[cluster], params)
 
 
-def _of_cluster(cluster: str, told: Mapping[str, list[dict[str, Any]]], params: AdviceParams) -> Iterator[pa.Table]:
-    groups = _groups(cluster, told)
-    heard = [each for each in groups if each.is_heard]
-    taken = follower_fetching(heard, params)
-    settled = {each.group_id: settle(each, params, taken) for each in heard}
+def _advise_cluster(cluster: str, facts: _Rows, params: AdviceParams) -> Iterator[pa.Table]:
+    groups = _groups(cluster, facts)
+    advised_groups = [group for group in groups if group.has_findings]
+    fetching = follower_fetching(advised_groups, params)
+    resolved = {group.group_id: resolve_conflicts(group, params, fetching) for group in advised_groups}
     readers: dict[str, set[str]] = defaultdict(set)
-    for row in told[READER]:
+    for row in facts[READER_ROW]:
         readers[row["topic"]].add(row["group_id"])
     advice: list[tuple[str | None, AdviceItem]] = [
-        (name, each) for name, found in settled.items() for each in found.advice
+        (group_id, item) for group_id, found in resolved.items() for item in found.advice
     ]
-    silent: list[tuple[str | None, dict[str, Any]]] = [
-        (name, each) for name, found in settled.items() for each in found.not_advised
+    declined: list[tuple[str | None, dict[str, Any]]] = [
+        (group_id, row) for group_id, found in resolved.items() for row in found.not_advised
     ]
-    for more, less in (of_fetching(heard, params, taken), of_replicas(told[OF_MOVE], readers, settled, params, taken)):
-        advice += [(None, each) for each in more]
-        silent += [(None, each) for each in less]
-    advice += [(None, each) for each in to_know(heard, params, taken)]
-    silent += [(None, each) for each in unasked(params)]
-    yield tagged_rows(OF_ADVICE, [_as_row(each, cluster, name) for name, each in advice], ADVISED)
+    moves = facts[MOVE_ROW]
+    for items, rows in (
+        advise_follower_fetching(advised_groups, params, fetching),
+        advise_replicas(moves, readers, resolved, params, fetching),
+    ):
+        advice += [(None, item) for item in items]
+        declined += [(None, row) for row in rows]
+    advice += [(None, item) for item in advise_missing_facts(advised_groups, params, fetching)]
+    declined += [(None, row) for row in list_missing_advisers(params)]
+    yield tagged_rows(ADVICE_ROW, [_as_row(item, cluster, group_id) for group_id, item in advice], ADVISED)
     rows = [
-        {"cluster": cluster, "group_id": name, **each, "advice": each.get("kind")} for name, each in _in_order(silent)
+        {"cluster": cluster, "group_id": group_id, **row, "advice": row.get("kind")}
+        for group_id, row in _sort_declined(declined)
     ]
     yield tagged_rows(NOT_ADVISED, [_without_kind(row) for row in rows], ADVISED)
-    refused = [_refusal(each) for each in groups if not each.is_heard]
-    yield tagged_rows(REJECTED, refused, ADVISED)
+    yield tagged_rows(REJECTED, [_rejection(group) for group in groups if not group.has_findings], ADVISED)
 
 
 def _as_row(advice: AdviceItem, cluster: str, group_id: str | None) -> dict[str, Any]:
     row = advice.row(cluster, group_id)
-    return _without_kind(row | {"advice": row["kind"], "at": MATTERS.index(advice.matter)})
+    return _without_kind(row | {"advice": row["kind"], "at": MATTERS.index(advice.category)})
 
 
 def _without_kind(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "kind"}
 
 
-def _in_order(silent: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str | None, dict[str, Any]]]:
-    return sorted(silent, key=lambda each: (each[0] or "", QUESTIONS.index(each[1]["of"]), each[1]["code"]))
+def _sort_declined(declined: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str | None, dict[str, Any]]]:
+    return sorted(declined, key=lambda pair: (pair[0] or "", ADVISERS.index(pair[1]["of"]), pair[1]["code"]))
 
 
-def _refusal(group: GroupFindings) -> dict[str, Any]:
-    """Why nothing is said of a group: what the first adviser says that refused it."""
+def _rejection(group: GroupFindings) -> dict[str, Any]:
+    """Returns the rejection of a group: the first one in the order of the advisers."""
     code, detail = next(
-        (group.refused[of] for of in QUESTIONS if of in group.refused),
+        (group.rejections[adviser] for adviser in ADVISERS if adviser in group.rejections),
         ("no-members", "It has no members: there is nothing to advise"),
     )
     return {"cluster": group.cluster, "group_id": group.group_id, "code": code, "detail": detail}
 
 
-def _groups(cluster: str, told: Mapping[str, list[dict[str, Any]]]) -> list[GroupFindings]:
-    """The groups of a cluster, by name."""
+def _groups(cluster: str, facts: _Rows) -> list[GroupFindings]:
+    """Returns the findings of each group of a cluster, sorted by group id."""
     found: dict[str, GroupFindings] = {}
 
-    def of(row: Mapping[str, Any]) -> GroupFindings:
+    def group_of(row: Mapping[str, Any]) -> GroupFindings:
         return found.setdefault(row["group_id"], GroupFindings(cluster, row["group_id"]))
 
-    for row in _by_assignor(told[OF_SIZE]):
-        of(row).sizes[row["assignor"]] = row
-    for row in told[OF_CURVE]:
-        of(row).fewest[row["assignor"]] = row
-    for row in told[OF_MEMBERSHIP]:
-        of(row).membership = row
-    for row in told[OF_WAY]:
-        of(row).ways[row["assignor"], row["follower_fetching"]] = row
-    for row in _by_assignor(told[COMPARED]):
-        of(row).compared[row["assignor"]] = row
-    for row in told[REFUSED]:
-        mine = of(row).refused
-        mine[row["of"]] = min(mine.get(row["of"], (row["code"], row["detail"])), (row["code"], row["detail"]))
-    return [found[name] for name in sorted(found)]
+    for row in _by_assignor(facts[SIZE_ROW]):
+        group_of(row).sizes[row["assignor"]] = row
+    for row in facts[CURVE_ROW]:
+        group_of(row).minimum_curves[row["assignor"]] = row
+    for row in facts[MEMBERSHIP_ROW]:
+        group_of(row).membership = row
+    for row in facts[OPTION_ROW]:
+        group_of(row).options[row["assignor"], row["follower_fetching"]] = row
+    for row in _by_assignor(facts[COMPARED_ROW]):
+        group_of(row).compared[row["assignor"]] = row
+    for row in facts[REJECTED_ROW]:
+        rejections, fault = group_of(row).rejections, (row["code"], row["detail"])
+        rejections[row["of"]] = min(rejections.get(row["of"], fault), fault)
+    return [found[group_id] for group_id in sorted(found)]
 
 
 def _by_assignor(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""One group: what the advisers say of it, and what it may run with."""
+"""Collects the findings of all advisers about one group, and decides which assignors it can run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_assign.groups.kernel.client_libraries import NOT_THERE, plan_switch
 Row = Mapping[str, Any]
 
 FALLBACK = "range"
-"""What a group is sized by where nobody knows what it runs with."""
+"""The assignor that a group is sized with if its own is unknown: the default of Kafka's clients."""
 
 CLASSES = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
@@ -23,58 +23,59 @@ CLASSES = {
     "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
-"""Kafka's assignors of the clients, as `partition.assignment.strategy` takes them."""
+"""Client-side assignors of Kafka, as values of `partition.assignment.strategy`."""
 
 
 @dataclass
 class GroupFindings:
-    """What is known of a group.
+    """The findings about one group.
 
     Attributes:
-        cluster, group_id: its name.
-        sizes: of `size`, by assignor.
-        fewest: numbers of members that are the least allowed, by assignor.
-        membership: of `membership`; null: nothing.
-        ways: of `zones`, by assignor (or `CURRENT`) and whether with follower fetching.
-        compared: of `compare`, by assignor.
-        refused: of advisers that refused it code and detail.
+        cluster, group_id: key of the group.
+        sizes: rows of `size`, by assignor.
+        minimum_curves: rows of `curves` at the minimum number of members, by assignor.
+        membership: row of `membership`; `None`: no result.
+        options: rows of `zones`, by assignor (or `CURRENT`) and whether follower fetching is on.
+        compared: rows of `compare`, by assignor.
+        rejections: code and detail by adviser that rejects the group.
     """
 
     cluster: str
     group_id: str
     sizes: dict[str, Row] = field(default_factory=dict)
-    fewest: dict[str, Row] = field(default_factory=dict)
+    minimum_curves: dict[str, Row] = field(default_factory=dict)
     membership: Row | None = None
-    ways: dict[tuple[str, bool], Row] = field(default_factory=dict)
+    options: dict[tuple[str, bool], Row] = field(default_factory=dict)
     compared: dict[str, Row] = field(default_factory=dict)
-    refused: dict[str, tuple[str, str]] = field(default_factory=dict)
+    rejections: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def runs_with(self) -> str | None:
-        """The assignor that it runs with; null: not known."""
-        told = next((row["runs_with"] for row in self.compared.values() if row["runs_with"]), None)
-        return told or (self.membership or {}).get("assignor")
+        """The assignor that the group runs with; `None`: unknown."""
+        compared = next((row["runs_with"] for row in self.compared.values() if row["runs_with"]), None)
+        return compared or (self.membership or {}).get("assignor")
 
     @property
     def own(self) -> str:
-        """The same, or what it is taken to run with."""
+        """The assignor that the group runs with, or is assumed to run with."""
         return self.runs_with or FALLBACK
 
     @property
     def clients(self) -> str | None:
-        """The libraries of its members."""
+        """The client libraries of the members; `None`: unknown."""
         return next((row["clients"] for row in self.compared.values() if row["clients"]), None)
 
     @property
-    def is_heard(self) -> bool:
-        """Whether any adviser says anything of it."""
-        reads = any(row["members"] for row in (*self.ways.values(), *self.compared.values()))
+    def has_findings(self) -> bool:
+        """Whether any adviser has a result for the group."""
+        reads = any(row["members"] for row in (*self.options.values(), *self.compared.values()))
         return bool(self.sizes) or self.membership is not None or reads
 
-    def may_run(self, assignor: str) -> bool:
-        """Whether it can be told to run with one: Kafka's, which the library has. One of its own is never given up."""
+    def can_run(self, assignor: str) -> bool:
+        """Checks whether the group can run a Kafka assignor that its client library supports. A custom assignor is
+        never replaced."""
         own = client_assignor(self.own)
-        if same(assignor, self.own):
+        if is_same(assignor, self.own):
             return True
         if own not in (*CLASSES, *KAFKA_SERVER_ASSIGNORS) or assignor not in self.compared:
             return False
@@ -83,44 +84,44 @@ class GroupFindings:
             return False
         return plan_switch(self.runs_with and own, assignor, self.clients).kind != NOT_THERE
 
-    def how(self, assignor: str) -> tuple[str, str | None]:
-        """How it goes over to another assignor, in words, and the setting."""
-        words = plan_switch(self.runs_with and client_assignor(self.own), assignor, self.clients).text
+    def switch_steps(self, assignor: str) -> tuple[str, str | None]:
+        """Returns the steps to switch to another assignor, as text, and the setting."""
+        text = plan_switch(self.runs_with and client_assignor(self.own), assignor, self.clients).text
         if assignor in SERVER_ASSIGNORS:
-            return words, f"group.remote.assignor={assignor.removeprefix('server-')}"
-        return words, f"partition.assignment.strategy={CLASSES[assignor]}"
+            return text, f"group.remote.assignor={assignor.removeprefix('server-')}"
+        return text, f"partition.assignment.strategy={CLASSES[assignor]}"
 
     def size(self, assignor: str) -> Row | None:
-        """Its size by an assignor."""
+        """Returns the size row for an assignor; `None` if there is none."""
         return self.sizes.get(assignor)
 
     def is_behind(self, assignor: str) -> bool:
-        """Whether it has too few members by that assignor, or none would be enough."""
+        """Checks whether the group has too few members with this assignor, or can't keep up with any number."""
         row = self.size(assignor)
         return row is not None and row["verdict"] in (TOO_FEW, CANNOT)
 
     def needed(self, assignor: str) -> float:
-        """The fewest members that keep up; infinitely many where none do; `NaN`: not known."""
+        """Returns the minimum number of members that keep up; infinity if none do, NaN if unknown."""
         row = self.size(assignor)
         if row is None or row["capacity"] is None:
             return float("nan")
         return float("inf") if row["needed"] is None else float(row["needed"])
 
-    def crossing(self, assignor: str, fetching: bool) -> float | None:
-        """What it pays a day for what crosses a zone; null: not known."""
-        row = self.ways.get((assignor, fetching))
+    def cost_per_day(self, assignor: str, fetching: bool) -> float | None:
+        """Returns the cross-zone cost per day with an assignor; `None` if unknown."""
+        row = self.options.get((assignor, fetching))
         return None if row is None else row["cost_per_day"]
 
-    def crossing_today(self, fetching: bool) -> float | None:
-        """The same as it is owned today."""
-        return self.crossing(CURRENT, fetching)
+    def current_cost(self, fetching: bool) -> float | None:
+        """Returns the cross-zone cost per day with today's owners; `None` if unknown."""
+        return self.cost_per_day(CURRENT, fetching)
 
-    def paused(self, assignor: str) -> float | None:
-        """Partition-seconds of a pause until it runs by an assignor."""
+    def pause_seconds(self, assignor: str) -> float | None:
+        """Returns the pause of the switch to an assignor, in partition-seconds; `None` if unknown."""
         row = self.compared.get(client_assignor(assignor)) or self.compared.get(assignor)
         return None if row is None else row["partition_seconds_paused"]
 
 
-def same(one: str, other: str) -> bool:
-    """Whether both are one assignor, by the rules of whatever release."""
-    return client_assignor(one) == client_assignor(other)
+def is_same(first: str, second: str) -> bool:
+    """Checks whether two names are the same assignor, ignoring release rules."""
+    return client_assignor(first) == client_assignor(second)

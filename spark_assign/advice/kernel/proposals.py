@@ -1,4 +1,4 @@
-"""What could be done in a group, each by itself: which assignor, which membership; what it gains, costs and risks."""
+"""Lists the changes that a group could make, each on its own: assignor and membership, with gain, cost, and risk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_assign.advice.kernel.advice_items import (
     quoted,
 )
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
-from spark_assign.advice.kernel.group_findings import GroupFindings, same
+from spark_assign.advice.kernel.group_findings import GroupFindings, is_same
 from spark_assign.advice.kernel.membership_options import KEEP
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 
@@ -32,180 +32,185 @@ _STATIC = (
 
 
 def proposals(group: GroupFindings, params: AdviceParams, fetching: bool) -> Iterator[AdviceItem]:
-    """All of them, whether they are worth it or not.
+    """Yields all proposals, whether or not they are worth their cost.
 
     Args:
-        group: it.
-        params: what things cost.
-        fetching: whether its cluster has, or is advised, follower fetching.
+        group: the findings of all advisers about the group.
+        params: prices and thresholds.
+        fetching: whether the cluster has, or is advised to have, follower fetching.
     """
-    for found in (
-        keeps_up(group, params, fetching),
-        near(group, params, fetching),
-        membership(group, params),
-        even(group, params),
+    for item in (
+        propose_to_keep_up(group, params, fetching),
+        propose_for_zones(group, params, fetching),
+        propose_membership(group, params),
+        propose_balance(group, params),
     ):
-        if found is not None:
-            yield found
+        if item is not None:
+            yield item
 
 
-def keeps_up(group: GroupFindings, params: AdviceParams, fetching: bool) -> AdviceItem | None:
-    """The assignor with which a group that falls behind keeps up for the least money: members, and what they read."""
+def propose_to_keep_up(group: GroupFindings, params: AdviceParams, fetching: bool) -> AdviceItem | None:
+    """Returns the assignor with which a group that falls behind keeps up at the lowest cost of members and cross-zone
+    traffic."""
     if not group.is_behind(group.own):
         return None
-    able = [name for name in group.sizes if group.may_run(name) and not same(name, group.own)]
+    candidates = [name for name in group.sizes if group.can_run(name) and not is_same(name, group.own)]
     needed = group.needed(group.own)
     fewer = [
         name
-        for name in able
+        for name in candidates
         if group.needed(name) < needed
-        and (not isfinite(needed) or params.pays(-dearer(group, name, params), params.change(group.paused(name))))
+        and (
+            not isfinite(needed)
+            or params.pays(-member_cost(group, name, params), params.change(group.pause_seconds(name)))
+        )
     ]
     if not fewer:
         return None
 
     def bill(name: str) -> tuple[float, float, str]:
         saved = (zone_gain(group, name, fetching) or 0.0) * DAYS
-        return round(params.consumers(int(group.needed(name))) - saved, 6), group.paused(name) or 0.0, name
+        return round(params.consumers(int(group.needed(name))) - saved, 6), group.pause_seconds(name) or 0.0, name
 
     best = min(fewer, key=bill)
-    now, then = group.sizes[group.own], group.sizes[best]
-    needs = "no number of members" if now["needed"] is None else f"{now['needed']:,} members"
-    how, setting = group.how(best)
+    current, proposed = group.sizes[group.own], group.sizes[best]
+    needs = "no number of members" if current["needed"] is None else f"{current['needed']:,} members"
+    switch_steps, setting = group.switch_steps(best)
     return AdviceItem(
         BEHIND,
         ASSIGNOR,
         "assignor",
         best,
-        f"Run it with {best}: {then['needed']:,} members keep up then, with {group.own} {needs}. It has "
-        f"{now['members']:,}.",
-        max(0.0, now["max_load"] - then["max_load"]),
+        f"Run it with {best}: {proposed['needed']:,} members keep up then, with {group.own} {needs}. It has "
+        f"{current['members']:,}.",
+        max(0.0, current["max_load"] - proposed["max_load"]),
         "messages/s",
-        group.paused(best),
+        group.pause_seconds(best),
         "partition-seconds once",
-        f"{_SWITCH}. {how}",
+        f"{_SWITCH}. {switch_steps}",
         f"compare --group {quoted(group.group_id)}",
         setting,
     )
 
 
-def near(group: GroupFindings, params: AdviceParams, fetching: bool) -> AdviceItem | None:
-    """The assignor that saves most of what crosses a zone, after what it costs."""
-    now = group.crossing_today(fetching)
-    if now is None:
+def propose_for_zones(group: GroupFindings, params: AdviceParams, fetching: bool) -> AdviceItem | None:
+    """Returns the assignor that saves the most cross-zone cost, net of its own cost."""
+    current = group.current_cost(fetching)
+    if current is None:
         return None
     found = [
         (saved * DAYS, name)
-        for (name, with_it), row in group.ways.items()
-        if name != CURRENT and with_it == fetching and (saved := zone_gain(group, name, fetching)) is not None
-        if saved > 0 and group.may_run(name) and row["partitions"] >= group.ways[CURRENT, fetching]["partitions"]
+        for (name, row_fetching), row in group.options.items()
+        if name != CURRENT and row_fetching == fetching and (saved := zone_gain(group, name, fetching)) is not None
+        if saved > 0 and group.can_run(name) and row["partitions"] >= group.options[CURRENT, fetching]["partitions"]
     ]
     if not found:
         return None
-    net = [(gain - max(0.0, dearer(group, name, params)), name) for gain, name in found]
+    net = [(gain - max(0.0, member_cost(group, name, params)), name) for gain, name in found]
 
-    def worth(each: tuple[float, str]) -> tuple[float, bool, int, str]:
-        gain, name = each
-        moved = group.ways[name, fetching]["moved"] or 0
-        once = params.pause(group.paused(name) or 0.0)
-        return -round(gain * params.months - once, 6), not same(name, group.own), moved, name
+    def preference(candidate: tuple[float, str]) -> tuple[float, bool, int, str]:
+        gain, name = candidate
+        moved = group.options[name, fetching]["moved"] or 0
+        once = params.pause(group.pause_seconds(name) or 0.0)
+        return -round(gain * params.months - once, 6), not is_same(name, group.own), moved, name
 
-    gain, best = min(net, key=worth)
-    row = group.ways[best, fetching]
-    more = dearer(group, best, params)
-    beside = f" It needs more members, at {more:,.2f} a month." if more > 0 else ""
-    known = same(best, group.own)
-    how, setting = ("", None) if known else group.how(best)
-    act = f"Let it rebalance by {best}" if known else f"Run it with {best}"
+    gain, best = min(net, key=preference)
+    row = group.options[best, fetching]
+    more = member_cost(group, best, params)
+    extra_cost = f" It needs more members, at {more:,.2f} a month." if more > 0 else ""
+    is_own = is_same(best, group.own)
+    switch_steps, setting = ("", None) if is_own else group.switch_steps(best)
+    act = f"Let it rebalance by {best}" if is_own else f"Run it with {best}"
     return in_money(
         AdviceItem(
             MONEY,
             ZONES,
-            "rebalance" if known else "assignor",
+            "rebalance" if is_own else "assignor",
             best,
             f"{act}, which knows racks (Java clients from 3.5 on, the broker from 4.0 on): what it reads across zones "
-            f"costs {row['cost_per_day']:,.2f} {params.currency} a day in place of {now:,.2f}.{beside}",
+            f"costs {row['cost_per_day']:,.2f} {params.currency} a day in place of {current:,.2f}.{extra_cost}",
             None,
             None,
             None,
             None,
-            f"{row['moved'] or 0:,} of {row['partitions']:,} partitions get another owner once. {how}".strip(),
+            f"{row['moved'] or 0:,} of {row['partitions']:,} partitions get another owner once. {switch_steps}".strip(),
             f"zones --group {quoted(group.group_id)}",
             setting,
         ),
         params,
         gain,
-        group.paused(best),
+        group.pause_seconds(best),
     )
 
 
-def membership(group: GroupFindings, params: AdviceParams) -> AdviceItem | None:
-    """What `membership` recommends, if it is to change anything."""
+def propose_membership(group: GroupFindings, params: AdviceParams) -> AdviceItem | None:
+    """Returns the recommendation of the membership adviser; `None` if it recommends no change."""
     row = group.membership
     if row is None or row["recommendation"] == KEEP:
         return None
-    a_month = row["saved_seconds"] * params.deploys
+    monthly_gain = row["saved_seconds"] * params.deploys
     once = row["restart_pause_seconds"]
     by = COOPERATIVE if "cooperative" in row["recommendation"] else group.own
     risks = [row["warning"] or "", _STATIC if row["to_membership"] == "static" else ""]
-    told = AdviceItem(
+    item = AdviceItem(
         PAUSE,
         MEMBERSHIP,
         row["recommendation"],
         by,
         row["sentence"],
-        a_month,
+        monthly_gain,
         "partition-seconds a month",
         once,
         "partition-seconds once",
-        " ".join(each for each in risks if each) or "Members restart once, one after the other.",
+        " ".join(risk for risk in risks if risk) or "Members restart once, one after the other.",
         f"membership --group {quoted(group.group_id)}",
         row["settings"],
-        once / a_month if a_month > 0 else None,
+        once / monthly_gain if monthly_gain > 0 else None,
     )
-    return in_money(told, params, params.pause(a_month), once) if params.pause_price else told
+    return in_money(item, params, params.pause(monthly_gain), once) if params.pause_price else item
 
 
-def even(group: GroupFindings, params: AdviceParams) -> AdviceItem | None:
-    """What `compare` recommends, if it takes enough from the most loaded member."""
+def propose_balance(group: GroupFindings, params: AdviceParams) -> AdviceItem | None:
+    """Returns the assignor that `compare` recommends, if it is better balanced than the group's own."""
     best = next((row for row in group.compared.values() if row["recommended"]), None)
-    now = next((row for name, row in group.compared.items() if same(name, group.own)), None)
-    if best is None or now is None or same(best["assignor"], group.own) or not group.may_run(best["assignor"]):
+    current = next((row for name, row in group.compared.items() if is_same(name, group.own)), None)
+    if best is None or current is None or is_same(best["assignor"], group.own) or not group.can_run(best["assignor"]):
         return None
-    by_load = now["load_max_over_mean"] is not None and best["load_max_over_mean"] is not None
+    by_load = current["load_max_over_mean"] is not None and best["load_max_over_mean"] is not None
     name = "load_max_over_mean" if by_load else "max_over_mean"
-    if now["rejected"] is not None or not now[name] or best[name] is None:
+    if current["rejected"] is not None or not current[name] or best[name] is None:
         return None
-    gain = 1 - best[name] / now[name]
-    how, setting = group.how(best["assignor"])
-    what = "messages" if by_load else "partitions"
+    gain = 1 - best[name] / current[name]
+    switch_steps, setting = group.switch_steps(best["assignor"])
+    unit = "messages" if by_load else "partitions"
     return AdviceItem(
         BALANCE,
         ASSIGNOR,
         "assignor",
         best["assignor"],
-        f"Run it with {best['assignor']}: its most loaded member has {best[name]:,.2f} times the mean in {what}, with "
-        f"{group.own} {now[name]:,.2f} times.",
+        f"Run it with {best['assignor']}: its most loaded member has {best[name]:,.2f} times the mean in {unit}, with "
+        f"{group.own} {current[name]:,.2f} times.",
         100 * gain,
         "%",
         best["partition_seconds_paused"],
         "partition-seconds once",
-        f"{_SWITCH}. {how}",
+        f"{_SWITCH}. {switch_steps}",
         f"compare --group {quoted(group.group_id)}",
         setting,
     )
 
 
 def zone_gain(group: GroupFindings, assignor: str, fetching: bool) -> float | None:
-    """What an assignor saves a day of what crosses zones, negative where it costs more; null: not known."""
-    now, then = group.crossing_today(fetching), group.crossing(assignor, fetching)
-    return None if now is None or then is None else now - then
+    """Returns what an assignor saves per day in cross-zone cost, negative if it costs more; `None` if unknown."""
+    current, proposed = group.current_cost(fetching), group.cost_per_day(assignor, fetching)
+    return None if current is None or proposed is None else current - proposed
 
 
-def dearer(group: GroupFindings, assignor: str, params: AdviceParams) -> float:
-    """What more members an assignor needs cost a month, against the one that the group runs with; 0: not known."""
+def member_cost(group: GroupFindings, assignor: str, params: AdviceParams) -> float:
+    """Returns the monthly cost of the additional members that an assignor needs, compared with the group's own
+    assignor; 0 if unknown."""
     needed = [group.needed(name) for name in (assignor, group.own)]
-    if not all(isfinite(each) for each in needed):
+    if not all(isfinite(members) for members in needed):
         return 0.0
-    then, now = (max(int(each), params.least_members) for each in needed)
-    return params.consumers(then - now)
+    proposed, current = (max(int(members), params.least_members) for members in needed)
+    return params.consumers(proposed - current)
