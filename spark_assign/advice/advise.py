@@ -1,7 +1,8 @@
-"""What to do over a whole fleet, ranked: all advisers are asked, and what they say is brought together.
+"""Recommends changes for a whole fleet, ranked, from the results of all advisers.
 
-Each adviser is a pass over the fleet (`zones` two, of which one is for replicas). Their answers, a few rows per group,
-come together by cluster, and are decided there (`advice.kernel`).
+Each adviser is one pass over the fleet (`zones` has a second one for replicas). Their results, a few rows per group,
+are
+repartitioned by cluster, and conflicts are resolved there (`advice.kernel`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.advice.kernel import advise as kernel
-from spark_assign.advice.kernel import membership as of_membership
-from spark_assign.advice.kernel import size as of_size
-from spark_assign.advice.kernel import zones as of_zones
+from spark_assign.advice.kernel import membership as membership_kernel
+from spark_assign.advice.kernel import size as size_kernel
+from spark_assign.advice.kernel import zones as zones_kernel
 from spark_assign.advice.kernel.advice_items import MEMBERSHIP, REPLICAS, SIZE, ZONES, AdviceParams
-from spark_assign.advice.kernel.membership_modes import MembershipParams as OfMembership
+from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.advice.membership import membership
 from spark_assign.advice.size import HEADROOM, QUANTILE, size
 from spark_assign.advice.zones import CURRENCY, PRICE, faults, zones
@@ -51,17 +52,17 @@ _COMPARED = (
     *("recommended", "reason", "runs_with", "clients"),
 )
 _MOVES = ("topic", "partition", "follower_fetching", "saved_per_day", "bytes_per_day", "groups")
-"""What is read of each table, beside cluster and group."""
+"""Columns that are read from each table, in addition to cluster and group id."""
 
 
 @dataclass(frozen=True)
 class Advised(LazyResult):
-    """What to do, as lazy DataFrames (columns: `tables.advice.ADVISE_TABLES`).
+    """Recommendations, as lazy DataFrames (columns: `tables.advice.ADVISE_TABLES`).
 
     Each table is one pass of every adviser over the fleet, unless its rows are stored (`with_tagged_rows`).
 
     Attributes:
-        told: what the passes say, or, read back, what they have said.
+        rows: the tagged rows of that pass, computed or read back.
 
     Examples:
         >>> silent = advise(fleet.with_capacity(400)).not_advised.orderBy("group_id", "of")
@@ -80,23 +81,23 @@ class Advised(LazyResult):
 
     @cached_property
     def advice(self) -> DataFrame:
-        """A row per thing to do, the most pressing first."""
+        """One row per recommendation, the most pressing first."""
         order = Window.orderBy("at", F.desc_nulls_last("gain"), "cluster", F.col("group_id").asc_nulls_first(), "kind")
-        ranked = self._named(kernel.ADVICE_ROW).withColumn("rank", F.row_number().over(order))
+        ranked = self._advice_rows(kernel.ADVICE_ROW).withColumn("rank", F.row_number().over(order))
         return ranked.select(*ADVISE_TABLES["advice"].names)
 
     @cached_property
     def not_advised(self) -> DataFrame:
-        """A row per thing that was looked at and is not advised, and why."""
-        return self._named(kernel.NOT_ADVISED).select(*ADVISE_TABLES["not_advised"].names)
+        """One row per change that was considered and isn't recommended, with the reason."""
+        return self._advice_rows(kernel.NOT_ADVISED).select(*ADVISE_TABLES["not_advised"].names)
 
     @cached_property
     def rejected(self) -> DataFrame:
-        """Groups of which no adviser says anything."""
+        """Groups for which no adviser has a result."""
         return self._rows(kernel.REJECTED, ADVISE_TABLES["rejected"])
 
-    def _named(self, kind: str) -> DataFrame:
-        """Rows of a kind, in which `kind` is that of the advice."""
+    def _advice_rows(self, kind: str) -> DataFrame:
+        """Returns the rows of a kind; `kind` is then the kind of advice."""
         return self._rows(kind).drop("kind").withColumnRenamed("advice", "kind")
 
 
@@ -117,41 +118,44 @@ def advise(
     retention_days: float = AdviceParams.retention_days,
     headroom: float = HEADROOM,
     quantile: float = QUANTILE,
-    restart_ms: int = OfMembership.restart_ms,
+    restart_ms: int = MembershipParams.restart_ms,
 ) -> Advised:
-    """What to do over the whole fleet, ranked, nothing contradicting.
+    """Recommends changes for the whole fleet, ranked and free of contradictions.
 
-    `size`, `compare`, `membership` and `zones` are asked of every group. What they say is held against what it costs
-    and against each other (`advice.kernel.resolve_conflicts`): of all that concerns one group, one assignor is
-    settled, and nothing is advised whose gain is below its cost. Each figure is of the fleet as it is with this one
-    change.
+    Runs `size`, `compare`, `membership`, and `zones` for every group, weighs each change against its cost, and resolves
+    conflicts (`advice.kernel.resolve_conflicts`): all advice for a group is based on one assignor, and nothing is
+    recommended
+    whose gain is below its cost. Each figure assumes that only this one change is made.
 
     Args:
-        fleet: clusters, topics, groups, members and what these own. Without `loads` nothing is said of sizes and of
-            what crosses a zone, and without racks or replicas nothing of the latter; `not_advised` says so.
-        settings: what groups are set to now, above all `session_timeout_ms` and `restore_ms`; null: Kafka's defaults.
-        price: of a gigabyte (10^9 bytes) that crosses a zone, in `currency` as all prices.
-        currency: of the prices.
+        fleet: clusters, topics, groups, members, and ownership. Without `loads`, sizes and zones aren't advised on;
+            without
+            racks or replicas, zones aren't. `not_advised` lists what is missing.
+        settings: current settings of the groups, above all `session_timeout_ms` and `restore_ms`; `None`: Kafka's
+            defaults.
+        price: cost per gigabyte (10^9 bytes) of cross-zone traffic, in `currency`, as all prices.
+        currency: currency of all prices.
         follower_fetching: whether brokers have `replica.selector.class` set to `RackAwareReplicaSelector` today.
-        consumer_price: of one consumer, an hour.
-        change_cost: of one change, whatever it is.
-        months: within so many a change has to pay what it costs.
-        deploys: rolling restarts of each group a month.
-        pause_price: of an hour in which nobody reads one partition; null: pauses are counted, not paid.
-        least_members: no group is advised to have fewer.
-        least_balance: what a better balance has to take from the most loaded member, a share.
-        retention_days: for so long topics keep what is written: what a replica that moves copies.
+        consumer_price: cost per consumer and hour.
+        change_cost: one-time cost of any change.
+        months: payback period in months.
+        deploys: rolling restarts of each group per month.
+        pause_price: cost of one partition-hour without consumption; `None`: pauses are counted but have no price.
+        least_members: minimum number of members that a group is advised to have.
+        least_balance: minimum reduction of the largest member's load for a better balance, from 0 to 1.
+        retention_days: retention of topics in days, which determines what a moved replica copies.
         headroom, quantile: as for `size`.
         restart_ms: as for `membership`.
 
     Returns:
-        the advice. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet is
-        in `advice` or `not_advised`, or in `rejected`.
+        The advice. Its tables are lazy, except for one pass that checks the fleet's sizes and values. Every group of
+        the
+        fleet is in `advice`, `not_advised`, or `rejected`.
 
     Raises:
-        FleetError: values that no plan can be made from.
-        ConfigError: a price or a threshold that cannot be.
-        ValueError: a headroom or quantile out of its range.
+        FleetError: values that can't be planned with.
+        ConfigError: an invalid price or threshold.
+        ValueError: headroom or quantile out of range.
 
     Examples:
         >>> advised = advise(fleet.with_capacity(400)).advice.where("matter = 'behind'").orderBy("rank")
@@ -164,11 +168,11 @@ def advise(
         +----+-----------+--------+-----+----+-----------+
     """
     _ = fleet.sizes
-    lacking = faults(fleet)
+    zone_faults = faults(fleet)
     missing = [] if fleet.loads is not None else [(SIZE, "No rates are known: give the table loads (job snapshot)")]
-    if lacking:
-        why = "; ".join(str(each) for each in lacking)
-        missing += [(ZONES, why), (REPLICAS, why)]
+    if zone_faults:
+        reason = "; ".join(str(fault) for fault in zone_faults)
+        missing += [(ZONES, reason), (REPLICAS, reason)]
     params = AdviceParams(
         price=price,
         currency=currency,
@@ -186,43 +190,43 @@ def advise(
     )
     if fault := params.fault():
         raise ConfigError(f"advise: {fault}")
-    facts = [*_of_membership(fleet, settings, restart_ms), *_of_comparison(fleet, settings)]
+    facts = [*_membership_facts(fleet, settings, restart_ms), *_comparison_facts(fleet, settings)]
     if fleet.loads is not None:
-        facts += _of_sizes(fleet, settings, headroom, quantile, least_members)
-    if not lacking:
-        facts += _of_zones(fleet, params)
-    together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), facts)
+        facts += _size_facts(fleet, settings, headroom, quantile, least_members)
+    if not zone_faults:
+        facts += _zone_facts(fleet, params)
+    all_facts = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), facts)
     work = map_arrow_batches(partial(kernel.advise, params=params))
-    return Advised(together.repartition("cluster").mapInArrow(work, from_arrow_schema(kernel.ADVISED)))
+    return Advised(all_facts.repartition("cluster").mapInArrow(work, from_arrow_schema(kernel.ADVISED)))
 
 
-def _of_membership(fleet: Fleet, settings: Settings | None, restart_ms: int) -> list[DataFrame]:
-    found = membership(fleet, settings, restart_ms=restart_ms, restarts_ms=[restart_ms])
-    return [_answered(found.rows, MEMBERSHIP, {of_membership.OF_GROUP: kernel.MEMBERSHIP_ROW}, _MEMBERSHIPS)]
+def _membership_facts(fleet: Fleet, settings: Settings | None, restart_ms: int) -> list[DataFrame]:
+    result = membership(fleet, settings, restart_ms=restart_ms, restarts_ms=[restart_ms])
+    return [_adviser_facts(result.rows, MEMBERSHIP, {membership_kernel.OF_GROUP: kernel.MEMBERSHIP_ROW}, _MEMBERSHIPS)]
 
 
-def _of_comparison(fleet: Fleet, settings: Settings | None) -> list[DataFrame]:
-    times = replace(settings or Settings(), groups=None, members=None, partitions=None)  # those of single groups
+def _comparison_facts(fleet: Fleet, settings: Settings | None) -> list[DataFrame]:
+    times = replace(settings or Settings(), groups=None, members=None, partitions=None)  # compare takes no tables
     return [_facts(compare(fleet, settings=times), kernel.COMPARED_ROW, _COMPARED)]
 
 
-def _of_sizes(
+def _size_facts(
     fleet: Fleet, settings: Settings | None, headroom: float, quantile: float, least_members: int
 ) -> list[DataFrame]:
-    """By every assignor that a group may be advised."""
+    """Returns the size facts for every assignor that might be recommended."""
     names = [CONFIGURED, *CLIENTS, *(KAFKA_SERVER_ASSIGNORS if fleet.groups is not None else ())]
-    found = size(fleet, names, headroom=headroom, quantile=quantile, settings=settings)
-    told = found.rows.where((F.col("kind") != of_size.OF_NUMBER) | (F.col("members") == least_members))
-    kinds = {of_size.OF_GROUP: kernel.SIZE_ROW, of_size.OF_NUMBER: kernel.CURVE_ROW}
-    return [_answered(told, SIZE, kinds, _SIZES)]
+    result = size(fleet, names, headroom=headroom, quantile=quantile, settings=settings)
+    rows = result.rows.where((F.col("kind") != size_kernel.CURVE_ROW) | (F.col("members") == least_members))
+    kinds = {size_kernel.SIZE_ROW: kernel.SIZE_ROW, size_kernel.CURVE_ROW: kernel.CURVE_ROW}
+    return [_adviser_facts(rows, SIZE, kinds, _SIZES)]
 
 
-def _of_zones(fleet: Fleet, params: AdviceParams) -> list[DataFrame]:
-    found = zones(fleet, price=params.price, currency=params.currency, follower_fetching=params.follower_fetching)
-    moves = found.replica_moves.select("cluster", _about(kernel.MOVE_ROW), F.col("kind").alias("change"), *_MOVES)
+def _zone_facts(fleet: Fleet, params: AdviceParams) -> list[DataFrame]:
+    result = zones(fleet, price=params.price, currency=params.currency, follower_fetching=params.follower_fetching)
+    moves = result.replica_moves.select("cluster", _about(kernel.MOVE_ROW), F.col("kind").alias("change"), *_MOVES)
     readers = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
     return [
-        _answered(found.rows, ZONES, {of_zones.OF_WAY: kernel.OPTION_ROW}, _WAYS),
+        _adviser_facts(result.rows, ZONES, {zones_kernel.OF_WAY: kernel.OPTION_ROW}, _WAYS),
         moves,
         readers.select(*GROUP_KEY, "topic", _about(kernel.READER_ROW)),
     ]
@@ -236,12 +240,12 @@ def _facts(table: DataFrame, about: str, columns: Iterable[str]) -> DataFrame:
     return table.select(*GROUP_KEY, _about(about), *columns)
 
 
-def _answered(told: DataFrame, of: str, kinds: Mapping[str, str], columns: Iterable[str]) -> DataFrame:
-    """Returns the rows of these kinds of an adviser's answer, and the refused groups, from one pass of the adviser.
+def _adviser_facts(table: DataFrame, adviser: str, kinds: Mapping[str, str], columns: Iterable[str]) -> DataFrame:
+    """Returns the rows of these kinds from an adviser's result, and the rejected groups, in one pass of the adviser.
 
     A projection for each kind would repeat the pass for each.
     """
     names = {**kinds, kernel.REJECTED: kernel.REJECTED_ROW}
     about = F.coalesce(*(F.when(F.col("kind") == kind, name) for kind, name in names.items())).alias("about")
-    rows = told.where(F.col("kind").isin(*names))
-    return rows.select(*GROUP_KEY, about, F.lit(of).alias("of"), *columns, "code", "detail")
+    rows = table.where(F.col("kind").isin(*names))
+    return rows.select(*GROUP_KEY, about, F.lit(adviser).alias("of"), *columns, "code", "detail")

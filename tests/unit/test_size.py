@@ -10,7 +10,14 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.advice.kernel.size import SizeParams, size
-from spark_assign.advice.kernel.size_sweep import AT_ONCE, SizingCriteria, between, knee, numbers_to_try, of_no_more_use
+from spark_assign.advice.kernel.size_sweep import (
+    MAX_COUNTS,
+    SizingCriteria,
+    counts_between,
+    initial_counts,
+    knee,
+    saturation_members,
+)
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
 from spark_assign.report.text.loads_and_sizes import autoscaler
@@ -49,8 +56,8 @@ def group(
 def sized(
     facts: list[Fact], *, assignor: str = "configured", numbers: tuple[int, ...] = (), **terms: float
 ) -> list[Fact]:
-    """Every row of the answer."""
-    asked = SizeParams(
+    """Returns every result row."""
+    params = SizeParams(
         (assignor,),
         SizingCriteria(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=Timing()),
         ("range", "sticky"),
@@ -59,7 +66,7 @@ def sized(
     random.Random(len(facts)).shuffle(facts)
     return [
         row
-        for table in size(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES)), asked)
+        for table in size(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES)), params)
         for row in table.to_pylist()
     ]
 
@@ -148,13 +155,13 @@ def test_a_group_that_nothing_can_be_said_of(facts: list[Fact], code: str, text:
 
 def test_which_numbers_are_looked_at() -> None:
     """All where they are few; else today's, those around the answer, and the rest evenly by ratio."""
-    assert numbers_to_try(3, 12, 4.2, 9).tolist() == list(range(1, 13))
-    assert numbers_to_try(20, 12, np.nan, 2).tolist() == list(range(1, 21))
-    many = numbers_to_try(100, 100_000, 731.5, 300)
-    assert len(many) <= AT_ONCE
+    assert initial_counts(3, 12, 4.2, 9).tolist() == list(range(1, 13))
+    assert initial_counts(20, 12, np.nan, 2).tolist() == list(range(1, 21))
+    many = initial_counts(100, 100_000, 731.5, 300)
+    assert len(many) <= MAX_COUNTS
     assert {99, 100, 101, 732, 733} <= set(many.tolist())
-    assert between(np.array([1, 4, 8]), np.array([False, False, True])).tolist() == [5, 6, 7]
-    assert between(np.array([1, 4, 8]), np.array([False, False, False])).tolist() == []
+    assert counts_between(np.array([1, 4, 8]), np.array([False, False, True])).tolist() == [5, 6, 7]
+    assert counts_between(np.array([1, 4, 8]), np.array([False, False, False])).tolist() == []
 
 
 def test_the_answer_is_the_first_even_in_a_gap() -> None:
@@ -167,7 +174,7 @@ def test_knee_and_saturation() -> None:
     """Of 60, 30, 20, 15, 15 the point farthest below the line; and the first of the least."""
     members, most = np.arange(1, 6), np.array([60.0, 30, 20, 15, 15])
     assert knee(members, most) == 2
-    assert of_no_more_use(members, most) == 4
+    assert saturation_members(members, most) == 4
     assert knee(np.array([1, 2]), np.array([5.0, 5.0])) == 1
 
 

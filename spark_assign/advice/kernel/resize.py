@@ -1,7 +1,7 @@
-"""The same groups with other numbers of members: what `Fleet.with_members_left` and `Fleet.with_members_joined` make.
+"""Builds the same groups with other member counts, as `Fleet.with_members_left` and `Fleet.with_members_joined` would.
 
-Members leave by id, the first ones first, and what they owned nobody owns. Members join with ids of their own, own
-nothing, and subscribe to all topics of their group. All of it is done with numbers of rows and names: no text is read.
+Members leave in order of their ids, and nobody owns their partitions afterward. New members have new ids, own nothing,
+and subscribe to all topics of their group. All of it is done with row and name indexes, without reading text.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices, 
 
 JOINER = "joiner-"
 
-_OF_GROUP = (GROUP, REPLICA_RACKS, DUPLICATE_TOPIC, DEPARTED_SLICE)
-"""Kinds of facts that are no single member's, or no living one's."""
+GROUP_LEVEL_KINDS = (GROUP, REPLICA_RACKS, DUPLICATE_TOPIC, DEPARTED_SLICE)
+"""Kinds of facts that don't belong to a single live member."""
 
 _DROPPED = (
     "bits",
@@ -52,118 +52,124 @@ _NONE = np.iinfo(np.int64).max
 
 
 def resize(specs: GroupSpecs, group: IntArray, members: IntArray, window_assignors: Collection[str] = ()) -> GroupSpecs:
-    """specs with a group for each of these, in this order.
+    """Returns specs with one group for each element of `group`, in this order.
 
     Args:
-        specs: the groups as they are.
-        group: of each new group the group that it is made of.
-        members: how many members it has, at least 1.
-        laid_out: `range`, `roundrobin`, if they are asked for: what Spark's windows lay out is laid out here.
+        specs: the current groups.
+        group: index of the group that each new group is derived from.
+        members: number of members of each new group, at least 1.
+        window_assignors: assignors (`range`, `roundrobin`) whose window columns are computed here instead of in Spark.
     """
     rows = _Rows(specs, group, members)
-    told = rows.told(window_assignors)
-    new = read_group_specs(told, set())
-    size = max(len(told.topic_names), 1)
-    of_base = KeyIndex(specs.topics.group * size + specs.topics.name).lookup(
+    facts = rows.build_facts(window_assignors)
+    new = read_group_specs(facts, set())
+    size = max(len(facts.topic_names), 1)
+    source_topic = KeyIndex(specs.topics.group * size + specs.topics.name).lookup(
         group[new.topics.group] * size + new.topics.name
     )
-    loads = replace(specs.loads, start=specs.loads.start[of_base], faults={}, has_loads=specs.loads.has_loads[group])
+    loads = replace(
+        specs.loads, start=specs.loads.start[source_topic], faults={}, has_loads=specs.loads.has_loads[group]
+    )
     return replace(new, partition_loads=loads)
 
 
 class _Rows:
-    """Rows of facts: of each the row that it is a copy of (-1: of none), its new group, member, topic and kind."""
+    """Rows of the new facts: for each, the source row (-1: none), new group, member, topic, and kind."""
 
     def __init__(self, specs: GroupSpecs, group: IntArray, members: IntArray) -> None:
-        self.specs, self.group, told = specs, group, specs.facts
-        self.number = np.full(told.num_groups, -1, np.int64)
-        self.number[specs.fact_group_index] = np.arange(specs.num_groups)
-        of_member = specs.members.group
-        now = np.bincount(of_member, minlength=specs.num_groups)
-        self.place = ranges_by_length(now)
-        self.joining = np.maximum(members - now[group], 0)
-        self.leaving = np.maximum(now[group] - members, 0)
-        self.names, self.renamed, self.joiners = _with_joiners(told.member_id, int(self.joining.max(initial=0)))
-        size = max(len(told.member_id), 1)
-        self.of_member = KeyIndex(of_member * size + told.member_index[specs.members.row])
-        self.parts: list[tuple[int, IntArray, IntArray, IntArray, IntArray]] = []
-        self.runs: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
+        self.specs, self.group, facts = specs, group, specs.facts
+        self.base_group = np.full(facts.num_groups, -1, np.int64)
+        self.base_group[specs.fact_group_index] = np.arange(specs.num_groups)
+        member_group = specs.members.group
+        num_members = np.bincount(member_group, minlength=specs.num_groups)
+        self.member_rank = ranges_by_length(num_members)
+        self.joining = np.maximum(members - num_members[group], 0)
+        self.leaving = np.maximum(num_members[group] - members, 0)
+        self.names, self.renamed, self.joiners = _with_joiners(facts.member_id, int(self.joining.max(initial=0)))
+        size = max(len(facts.member_id), 1)
+        self.member_keys = KeyIndex(member_group * size + facts.member_index[specs.members.row])
+        self.blocks: list[tuple[int, IntArray, IntArray, IntArray, IntArray]] = []
+        self.slices_by_block: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
         self._gather()
 
     def _gather(self) -> None:
-        told = self.specs.facts
-        for kind in _OF_GROUP:
-            row, of = self._copies(told.rows_by_kind[kind])
-            self._add(kind, row, of, self._renamed(row), told.topic_index[row])
+        facts = self.specs.facts
+        for kind in GROUP_LEVEL_KINDS:
+            row, group = self._copies(facts.rows_by_kind[kind])
+            self._add(kind, row, group, self._renamed(row), facts.topic_index[row])
         for kind in (MEMBER, SUBSCRIPTION, OWNED_ORDER):
-            row, of = self._copies(told.rows_by_kind[kind])
-            row, of = (each[self._stays(row, of)] for each in (row, of))
-            self._add(kind, row, of, self._renamed(row), told.topic_index[row])
+            row, group = self._copies(facts.rows_by_kind[kind])
+            stays = self._stays(row, group)
+            row, group = row[stays], group[stays]
+            self._add(kind, row, group, self._renamed(row), facts.topic_index[row])
         self._add_joiners()
-        claimed = find_owned(told, self.number >= 0)
-        at, of = self._copies(claimed.row, places=True)
-        row, stays = claimed.row[at], self._stays(claimed.row[at], of)
-        for kind, some in ((OWNED_SLICE, stays), (DEPARTED_SLICE, ~stays)):
-            chosen = at[some]
-            self.runs[len(self.parts)] = (claimed.first[chosen], claimed.step[chosen], claimed.count[chosen])
-            self._add(kind, row[some], of[some], self._renamed(row[some]), told.topic_index[row[some]])
+        owned = find_owned(facts, self.base_group >= 0)
+        position, group = self._copies(owned.row, positions=True)
+        row, stays = owned.row[position], self._stays(owned.row[position], group)
+        for kind, mask in ((OWNED_SLICE, stays), (DEPARTED_SLICE, ~stays)):
+            chosen, kept = position[mask], row[mask]
+            self.slices_by_block[len(self.blocks)] = (owned.first[chosen], owned.step[chosen], owned.count[chosen])
+            self._add(kind, kept, group[mask], self._renamed(kept), facts.topic_index[kept])
 
-    def _copies(self, rows: IntArray, *, places: bool = False) -> tuple[IntArray, IntArray]:
-        """Of these rows those of each new group's base (or their places), and the new group."""
-        base = self.number[self.specs.facts.group_index[rows]]
+    def _copies(self, rows: IntArray, *, positions: bool = False) -> tuple[IntArray, IntArray]:
+        """Returns the rows (or their positions) of the group that each new group is derived from, and the new group."""
+        base = self.base_group[self.specs.facts.group_index[rows]]
         order = np.argsort(base, kind="stable")
-        begin, end = (np.searchsorted(base[order], self.group, side) for side in ("left", "right"))
-        of, at = expand_slices(begin, np.ones_like(begin), end - begin)
-        return (order[at] if places else rows[order[at]]), of
+        start, end = (np.searchsorted(base[order], self.group, side) for side in ("left", "right"))
+        group, position = expand_slices(start, np.ones_like(start), end - start)
+        return (order[position] if positions else rows[order[position]]), group
 
-    def _stays(self, row: IntArray, of: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        told = self.specs.facts
-        size = max(len(told.member_id), 1)
-        member = self.of_member.lookup(self.number[told.group_index[row]] * size + told.member_index[row])
-        return np.asarray(self.place[member] >= self.leaving[of], bool)
+    def _stays(self, row: IntArray, group: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Returns whether the member of each row stays in the new group."""
+        facts = self.specs.facts
+        size = max(len(facts.member_id), 1)
+        member = self.member_keys.lookup(self.base_group[facts.group_index[row]] * size + facts.member_index[row])
+        return np.asarray(self.member_rank[member] >= self.leaving[group], bool)
 
     def _renamed(self, row: IntArray) -> IntArray:
         member = self.specs.facts.member_index[row]
         return np.where(member >= 0, np.append(self.renamed, -1)[member], -1)
 
-    def _add(self, kind: int, row: IntArray, of: IntArray, member: IntArray, topic: IntArray) -> None:
-        self.parts.append((kind, row, of, member, topic))
+    def _add(self, kind: int, row: IntArray, group: IntArray, member: IntArray, topic: IntArray) -> None:
+        self.blocks.append((kind, row, group, member, topic))
 
     def _add_joiners(self) -> None:
-        """Who joins, and its subscriptions: to every topic that anybody of its group is told to subscribe to."""
-        told = self.specs.facts
-        of, nth = expand_slices(np.zeros_like(self.joining), np.ones_like(self.joining), self.joining)
-        self._add(MEMBER, np.full(len(of), -1), of, self.joiners[nth], np.full(len(of), -1))
-        asks = told.rows_by_kind[SUBSCRIPTION]
-        asks = asks[self.number[told.group_index[asks]] >= 0]
-        pair = told.group_index[asks] * (len(told.topic_names) + 1) + told.topic_index[asks]
-        asks = asks[np.unique(pair, return_index=True)[1]]
-        row, new = self._copies(asks)
-        which, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
-        self._add(SUBSCRIPTION, row[which], new[which], self.joiners[nth], told.topic_index[row[which]])
+        """Adds the new members and their subscriptions to every topic that any member of their group subscribes to."""
+        facts = self.specs.facts
+        group, nth = expand_slices(np.zeros_like(self.joining), np.ones_like(self.joining), self.joining)
+        self._add(MEMBER, np.full(len(group), -1), group, self.joiners[nth], np.full(len(group), -1))
+        subscriptions = facts.rows_by_kind[SUBSCRIPTION]
+        subscriptions = subscriptions[self.base_group[facts.group_index[subscriptions]] >= 0]
+        pair = facts.group_index[subscriptions] * (len(facts.topic_names) + 1) + facts.topic_index[subscriptions]
+        subscriptions = subscriptions[np.unique(pair, return_index=True)[1]]
+        row, new = self._copies(subscriptions)
+        index, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
+        self._add(SUBSCRIPTION, row[index], new[index], self.joiners[nth], facts.topic_index[row[index]])
 
-    def told(self, window_assignors: Collection[str]) -> IndexedFacts:
-        """The facts."""
+    def build_facts(self, window_assignors: Collection[str]) -> IndexedFacts:
+        """Returns the facts of the new groups."""
         base = self.specs.facts
-        lengths = [len(row) for _, row, *_ in self.parts]
-        begins = np.cumsum([0, *lengths])
-        row, of, member, topic = (np.concatenate([part[at] for part in self.parts]) for at in (1, 2, 3, 4))
+        lengths = [len(row) for _, row, *_ in self.blocks]
+        starts = np.cumsum([0, *lengths])
+        row, group, member, topic = (
+            np.concatenate([block[column] for block in self.blocks]) for column in (1, 2, 3, 4)
+        )
         rows: dict[int, list[IntArray]] = {kind: [] for kind in KINDS}
-        for (kind, *_), begin, end in zip(self.parts, begins[:-1].tolist(), begins[1:].tolist(), strict=True):
-            rows[kind].append(np.arange(begin, end))
-        some = base.table
-        kept = [name for name in some.column_names if name not in _DROPPED and some[name].null_count < len(some)]
-        taken = some.select(kept).take(pa.array(row, pa.int64(), mask=row < 0))
-        columns = {name: taken[name] for name in kept} | {"member_id": take_names(self.names, member)}
-        for at, name in enumerate(("first", "step", "count")):
+        for (kind, *_), start, end in zip(self.blocks, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            rows[kind].append(np.arange(start, end))
+        table = base.table
+        kept = [name for name in table.column_names if name not in _DROPPED and table[name].null_count < len(table)]
+        copied = table.select(kept).take(pa.array(row, pa.int64(), mask=row < 0))
+        columns = {name: copied[name] for name in kept} | {"member_id": take_names(self.names, member)}
+        for index, name in enumerate(("first", "step", "count")):
             values = base.int_column(name)[row]
-            for part, given in self.runs.items():
-                values[begins[part] : begins[part + 1]] = given[at]
+            for block, slices in self.slices_by_block.items():
+                values[starts[block] : starts[block + 1]] = slices[index]
             columns[name] = pa.array(values, pa.int32(), mask=values < 0)
-        told = IndexedFacts(
+        facts = IndexedFacts(
             table=pa.table(columns),
-            rows_by_kind={kind: np.concatenate([np.empty(0, np.int64), *each]) for kind, each in rows.items()},
-            group_index=of,
+            rows_by_kind={kind: np.concatenate([np.empty(0, np.int64), *arrays]) for kind, arrays in rows.items()},
+            group_index=group,
             member_index=member,
             topic_index=topic,
             representative_index=np.where(row >= 0, base.representative_index[row], -1),
@@ -172,57 +178,57 @@ class _Rows:
             member_id=self.names,
             topic_names=base.topic_names,
         )
-        return _lay_out(told, window_assignors) if window_assignors else told
+        return _add_window_columns(facts, window_assignors) if window_assignors else facts
 
 
-def _with_joiners(names: pa.Array, number: int) -> tuple[pa.Array, IntArray, IntArray]:
-    """The names of members with those of joiners, in order; the new numbers of the former and of the latter."""
+def _with_joiners(names: pa.Array, num_joiners: int) -> tuple[pa.Array, IntArray, IntArray]:
+    """Returns the sorted ids of members and joiners, and the new index of each member and of each joiner."""
     prefix = JOINER
-    while number and any(name.startswith(prefix) for name in names.to_pylist()):
+    while num_joiners and any(name.startswith(prefix) for name in names.to_pylist()):
         prefix = f"another-{prefix}"
-    new = pa.array([f"{prefix}{nth:02d}" for nth in range(1, number + 1)], pa.string())
+    new = pa.array([f"{prefix}{nth:02d}" for nth in range(1, num_joiners + 1)], pa.string())
     numbered = NameIndex(names, new)
     return numbered.names, numbered.columns[0], numbered.columns[1]
 
 
-def _lay_out(told: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
-    """What the windows of range and round robin add to subscriptions (`groups.windows.range`,
+def _add_window_columns(facts: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
+    """Adds the subscription columns that Spark's windows compute for range and round robin (`groups.windows.range`,
     `groups.windows.roundrobin`)."""
-    rows, size = told.rows_by_kind[SUBSCRIPTION], max(len(told.topic_names), 1)
-    group, topic, member = told.group_index[rows], told.topic_index[rows], told.member_index[rows]
-    order = np.lexsort((member, _instances(told, group, member), topic, group))
-    partitions = np.maximum(told.int_column("partitions", 0)[rows][order], 0)
+    rows, size = facts.rows_by_kind[SUBSCRIPTION], max(len(facts.topic_names), 1)
+    group, topic, member = facts.group_index[rows], facts.topic_index[rows], facts.member_index[rows]
+    order = np.lexsort((member, _instance_index(facts, group, member), topic, group))
+    partitions = np.maximum(facts.int_column("partitions", 0)[rows][order], 0)
     key = (group * size + topic)[order]
-    begins = starts_new_key(key)
-    again = ~begins & ~starts_new_key(member[order])
-    line = np.cumsum(begins) - 1
-    rank = np.cumsum(~again) - 1
-    rank -= rank[np.flatnonzero(begins)][line]
-    members = (np.bincount(line, ~again).astype(np.int64))[line]
-    columns = {name: told.table[name] for name in told.table.column_names}
+    starts = starts_new_key(key)
+    repeated = ~starts & ~starts_new_key(member[order])
+    topic_rank = np.cumsum(starts) - 1
+    rank = np.cumsum(~repeated) - 1
+    rank -= rank[np.flatnonzero(starts)][topic_rank]
+    members = (np.bincount(topic_rank, ~repeated).astype(np.int64))[topic_rank]
+    columns = {name: facts.table[name] for name in facts.table.column_names}
     for name in assignors:
         if name == "range":
             quota, longer = np.divmod(partitions, members)
-            run = (rank * quota + np.minimum(rank, longer), np.ones_like(rank), quota + (rank < longer))
+            slices = (rank * quota + np.minimum(rank, longer), np.ones_like(rank), quota + (rank < longer))
         else:
-            of_line, lines = group[order][begins], partitions[begins]
-            upto = exclusive_sum(lines, np.searchsorted(of_line, of_line))
-            first = (rank - upto[line]) % members
-            run = (first, members, np.maximum(-(-(partitions - first) // members), 0))
-        for part, values in zip(("first", "step", "count"), run, strict=True):
-            values_by_row = np.zeros(len(told.table), np.int64)
+            topic_group, topic_partitions = group[order][starts], partitions[starts]
+            preceding = exclusive_sum(topic_partitions, np.searchsorted(topic_group, topic_group))
+            first = (rank - preceding[topic_rank]) % members
+            slices = (first, members, np.maximum(-(-(partitions - first) // members), 0))
+        for column, values in zip(("first", "step", "count"), slices, strict=True):
+            values_by_row = np.zeros(len(facts.table), np.int64)
             values_by_row[rows[order]] = values
-            columns[f"{name}_{part}"] = pa.array(values_by_row, pa.int32())
-    return replace(told, table=pa.table(columns))
+            columns[f"{name}_{column}"] = pa.array(values_by_row, pa.int32())
+    return replace(facts, table=pa.table(columns))
 
 
-def _instances(told: IndexedFacts, group: IntArray, member: IntArray) -> IntArray:
-    """Of each group and member the number of its instance id, a large one where it has none."""
-    rows, size = told.rows_by_kind[MEMBER], max(len(told.member_id), 1)
-    instance = NameIndex(told.column("group_instance_id", rows)).columns[0]
-    places = KeyIndex(told.group_index[rows] * size + told.member_index[rows])
-    of_place = np.full(len(places), _NONE)
-    of_place[places.lookup(told.group_index[rows] * size + told.member_index[rows])] = np.where(
+def _instance_index(facts: IndexedFacts, group: IntArray, member: IntArray) -> IntArray:
+    """Returns the index of the instance id of each pair of group and member; `_NONE` if it has none."""
+    rows, size = facts.rows_by_kind[MEMBER], max(len(facts.member_id), 1)
+    instance = NameIndex(facts.column("group_instance_id", rows)).columns[0]
+    keys = KeyIndex(facts.group_index[rows] * size + facts.member_index[rows])
+    instance_of_key = np.full(len(keys), _NONE)
+    instance_of_key[keys.lookup(facts.group_index[rows] * size + facts.member_index[rows])] = np.where(
         instance < 0, _NONE, instance
     )
-    return of_place[places.lookup(group * size + member)]
+    return instance_of_key[keys.lookup(group * size + member)]

@@ -1,18 +1,19 @@
-"""How many members a group needs, read from figures of many numbers, and why, in a sentence.
+"""Computes how many members every group needs, and the reason as a sentence, in one pass over complete groups.
 
-enough      it has as many as it needs
-too-few     it needs more
-too-many    fewer would do
-cannot      no number of members keeps up: one partition is too much for a member, or there are too few partitions
-unknown     nobody knows how much a member can handle: the curve is there, and no number is needed
+A result row is tagged by its `kind`:
 
-How many members every group needs, in one pass over whole groups.
+    size       a group and assignor: the number of members needed, the number beyond which more don't help, and why
+    curve      a group, assignor, and number of members: the load per member, and the cost of the change
+    rejected   code, detail: a group that can't be sized
 
-A row of the answer is tagged by its `kind`:
+Verdicts:
 
-    size       a group and assignor: how many members are enough, where more are of no use, and why
-    curve      a group, assignor and number of members: who would carry how much, and what it costs to get there
-    rejected   code, detail: a group that nothing can be said of
+    enough      the group has the number of members that it needs
+    too-few     it needs more
+    too-many    it needs fewer
+    cannot      no number of members keeps up: one partition exceeds a member's capacity, or there are too few
+        partitions
+    unknown     the capacity of a member is unknown: the curve is computed, but no number of members is needed
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.advice.kernel.size_sweep import (
-    MOST,
-    SAME,
+    MAX_MEMBERS,
+    TOLERANCE,
     LoadByMemberCount,
     SizingCriteria,
     SizingInput,
-    between,
-    in_order,
+    concat_sorted,
+    counts_between,
+    initial_counts,
     knee,
-    numbers_to_try,
-    of_no_more_use,
-    read_cases,
+    read_sizing_inputs,
+    saturation_members,
     sweep,
 )
 from spark_assign.groups.assignors.custom import GroupAssignor
@@ -44,8 +45,7 @@ from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_metrics import configured_value, member_capacity
 from spark_assign.groups.kernel.group_properties import find_unsupported_groups
 from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
-from spark_assign.groups.kernel.plan_groups import CONFIGURED, select_assignors
-from spark_assign.groups.kernel.plan_groups import PlanParams as Chosen
+from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, select_assignors
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
@@ -54,44 +54,46 @@ ENOUGH, TOO_FEW, TOO_MANY, CANNOT, UNKNOWN = "enough", "too-few", "too-many", "c
 GIVEN, MEASURED = "given", "measured"
 
 PARTITIONS, HOT_PARTITION, ASSIGNOR = "partitions", "hot-partition", "assignor"
-"""What bounds how much more members help: each has one partition; one partition is more than the mean; the assignor
-leaves some without any (range in each topic for itself)."""
+"""What limits the benefit of more members: each member has one partition, one partition exceeds the mean, or the
+assignor
+leaves members without partitions (range assigns each topic separately).
+"""
 
 
-def keeps_up(swept: LoadByMemberCount, capacity: float, terms: SizingCriteria) -> BoolArray:
-    """Whether everything is read, and the most loaded member can read what it has, and the headroom beside it."""
+def keeps_up(swept: LoadByMemberCount, capacity: float, criteria: SizingCriteria) -> BoolArray:
+    """Returns which member counts keep up: all partitions are assigned, and the most loaded member has the headroom."""
     read = ~swept.refused & (swept.unassigned <= 0)
-    return np.asarray(read & (swept.max_load_high * (1 + terms.headroom) <= capacity), bool)
+    return np.asarray(read & (swept.max_load_high * (1 + criteria.headroom) <= capacity), bool)
 
 
-def answer(case: SizingInput, swept: LoadByMemberCount, terms: SizingCriteria) -> dict[str, Any]:
-    """A row of `tables.advice.SIZES` but for cluster and group_id, from the figures of one group."""
-    fine = ~swept.refused
-    members, most = swept.members[fine], swept.max_load[fine]
-    fits = keeps_up(swept, case.capacity, terms)
-    now = int(np.argmax(swept.members == case.now))
+def build_size_row(sizing: SizingInput, swept: LoadByMemberCount, criteria: SizingCriteria) -> dict[str, Any]:
+    """Returns a row of `tables.advice.SIZES`, except cluster and group_id, from the figures of one group."""
+    planned = ~swept.refused
+    members, most = swept.members[planned], swept.max_load[planned]
+    fits = keeps_up(swept, sizing.capacity, criteria)
+    current = int(np.argmax(swept.members == sizing.num_members))
     needed = int(swept.members[np.argmax(fits)]) if fits.any() else None
-    topic, partition, hot, hot_high = case.hot
+    topic, partition, hot, hot_high = sizing.hot
     row = {
-        "assignor": case.assignor,
-        "members": case.now,
-        "partitions": case.partitions,
+        "assignor": sizing.assignor,
+        "members": sizing.num_members,
+        "partitions": sizing.partitions,
         "needed": needed,
         "knee": knee(members, most),
-        "no_more_use": of_no_more_use(members, most),
-        "load": case.load,
-        "load_high": case.load_high,
-        "max_load": float(swept.max_load[now]),
+        "no_more_use": saturation_members(members, most),
+        "load": sizing.load,
+        "load_high": sizing.load_high,
+        "max_load": float(swept.max_load[current]),
         "hot_topic": topic,
         "hot_partition": partition,
         "hot_load": hot,
-        "capacity": None if np.isnan(case.capacity) else case.capacity,
-        "capacity_is": None if np.isnan(case.capacity) else GIVEN if case.given else MEASURED,
-        "drain_seconds": _known(swept.drain_seconds[now]),
-        "bound_by": _bound(case, members, most),
+        "capacity": None if np.isnan(sizing.capacity) else sizing.capacity,
+        "capacity_is": None if np.isnan(sizing.capacity) else GIVEN if sizing.is_configured else MEASURED,
+        "drain_seconds": _known(swept.drain_seconds[current]),
+        "bound_by": _bound(sizing, members, most),
     }
-    verdict = _verdict(case, needed)
-    wanted = case.load_high * (1 + terms.headroom) / case.capacity
+    verdict = _verdict(sizing, needed)
+    wanted = sizing.load_high * (1 + criteria.headroom) / sizing.capacity
     row |= {"verdict": verdict, "partitions_needed": int(np.ceil(wanted)) if verdict == CANNOT else None}
     if needed is not None:
         at = int(np.argmax(swept.members == needed))
@@ -101,7 +103,7 @@ def answer(case: SizingInput, swept: LoadByMemberCount, terms: SizingCriteria) -
             "moved": int(swept.moved[at]),
             "partition_seconds_paused": float(swept.paused[at]),
         }
-    row["reason"] = _reason(case, row, hot_high, terms)
+    row["reason"] = _reason(sizing, row, hot_high, criteria)
     return row
 
 
@@ -109,23 +111,24 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _bound(case: SizingInput, members: Any, most: Any) -> str:
-    if most.min() <= case.hot[2] * (1 + SAME):
-        return HOT_PARTITION if members[int(np.argmin(most))] < case.partitions else PARTITIONS
+def _bound(sizing: SizingInput, members: Any, most: Any) -> str:
+    """Returns what limits the benefit of more members."""
+    if most.min() <= sizing.hot[2] * (1 + TOLERANCE):
+        return HOT_PARTITION if members[int(np.argmin(most))] < sizing.partitions else PARTITIONS
     return ASSIGNOR
 
 
-def _verdict(case: SizingInput, needed: int | None) -> str:
-    if np.isnan(case.capacity):
+def _verdict(sizing: SizingInput, needed: int | None) -> str:
+    if np.isnan(sizing.capacity):
         return UNKNOWN
     if needed is None:
         return CANNOT
-    return ENOUGH if needed == case.now else TOO_FEW if needed > case.now else TOO_MANY
+    return ENOUGH if needed == sizing.num_members else TOO_FEW if needed > sizing.num_members else TOO_MANY
 
 
-def _reason(case: SizingInput, row: Mapping[str, Any], hot_high: float, terms: SizingCriteria) -> str:
-    """Why, with figures."""
-    beside = f" with {terms.headroom:.0%} headroom" if terms.headroom else ""
+def _reason(case: SizingInput, row: Mapping[str, Any], hot_high: float, criteria: SizingCriteria) -> str:
+    """Returns the reason for the verdict, with figures."""
+    spare = f" with {criteria.headroom:.0%} headroom" if criteria.headroom else ""
     if row["verdict"] == UNKNOWN:
         return (
             f"Nobody knows how much a member can handle: none of them is behind. Say so (capacity). The curve bends at "
@@ -133,10 +136,10 @@ def _reason(case: SizingInput, row: Mapping[str, Any], hot_high: float, terms: S
         )
     limit = f"{case.capacity:,.0f} messages a second"
     key_note = "Keys then change their partition, and the order of a key's messages is lost across that moment."
-    if row["verdict"] == CANNOT and hot_high * (1 + terms.headroom) > case.capacity:
+    if row["verdict"] == CANNOT and hot_high * (1 + criteria.headroom) > case.capacity:
         return (
             f"{row['hot_topic']}-{row['hot_partition']} alone gets {hot_high:,.0f} messages a second at its peak, and "
-            f"a member handles {limit}{beside}: only faster members help, or more partitions, if these are messages of "
+            f"a member handles {limit}{spare}: only faster members help, or more partitions, if these are messages of "
             f"many keys. {key_note}"
         )
     if row["verdict"] == CANNOT:
@@ -145,19 +148,21 @@ def _reason(case: SizingInput, row: Mapping[str, Any], hot_high: float, terms: S
             f"peaks {row['partitions_needed']} members would have to share {case.load_high:,.0f} messages a second "
             f"evenly. With more partitions they can. {key_note}"
         )
-    what = f"With {row['needed']} members the most loaded one gets {row['max_load_needed']:,.0f} messages a second"
-    why = f"{what}; at its peak{beside} that is within the {limit} that a member handles"
+    largest = f"With {row['needed']} members the most loaded one gets {row['max_load_needed']:,.0f} messages a second"
+    reason = f"{largest}; at its peak{spare} that is within the {limit} that a member handles"
     if row["verdict"] == ENOUGH:
-        return f"{why}."
+        return f"{reason}."
     if row["verdict"] == TOO_MANY:
-        return f"{why}. It has {case.now}."
-    return f"{why}. With the {case.now} of today it gets {row['max_load']:,.0f}, which is too much at its peak."
+        return f"{reason}. It has {case.num_members}."
+    return (
+        f"{reason}. With the {case.num_members} of today it gets {row['max_load']:,.0f}, which is too much at its peak."
+    )
 
 
-OF_GROUP, OF_NUMBER, REJECTED = KINDS = ("size", "curve", "rejected")
+SIZE_ROW, CURVE_ROW, REJECTED = ROW_KINDS = ("size", "curve", "rejected")
 
 FALLBACK = "range"
-"""What a group is taken to run with where the fleet does not say it: the default of Kafka's clients."""
+"""The assignor of a group whose assignor is unknown: the default of Kafka's clients."""
 
 _TEXT, _LONG, _DOUBLE = pa.string(), pa.int64(), pa.float64()
 SIZED = pa.schema(
@@ -173,64 +178,70 @@ SIZED = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
     }
 )
-"""Everything that is said of sizes, a row per group, number of members or refusal (`tables.advice`)."""
+"""Schema of the result: a row per group, number of members, or rejection (`tables.advice`)."""
 
 
 @dataclass(frozen=True)
 class SizeParams:
-    """What is asked.
+    """Parameters of a size analysis.
 
     Attributes:
-        assignors: their names; `CONFIGURED`: each group's own.
-        terms: on which a number of members is enough.
-        known: the names of all assignors there are.
-        numbers: of members to look at; empty: those that tell most, group by group.
+        assignors: names of assignors; `CONFIGURED`: each group's own.
+        terms: criteria for a sufficient number of members.
+        known: names of all available assignors.
+        numbers: member counts to evaluate; empty: the most informative ones for each group.
+        custom: custom assignors by name.
     """
 
     assignors: tuple[str, ...]
-    terms: SizingCriteria
-    known: tuple[str, ...]
-    numbers: tuple[int, ...] = ()
+    criteria: SizingCriteria
+    all_assignors: tuple[str, ...]
+    member_counts: tuple[int, ...] = ()
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
 
 
 def size(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts, in tables with the columns of `SIZED`."""
-    told = index_facts(facts)
-    faults = find_faults(told, also=("share", "streams"))
-    others = find_unsupported_groups(told, "size")
-    refused = rejected_table(told, faults | {group: why for group, why in others.items() if group not in faults})
+    """Yields the sizes of all groups in the facts, as tables with the columns of `SIZED`."""
+    indexed = index_facts(facts)
+    faults = find_faults(indexed, also=("share", "streams"))
+    unsupported = find_unsupported_groups(indexed, "size")
+    refused = rejected_table(indexed, unsupported | faults)
     yield tagged_table(REJECTED, refused, SIZED)
-    yield tagged_rows(REJECTED, _idle(told, {*faults, *others}), SIZED)
-    specs = read_group_specs(told, {*faults, *others})
+    yield tagged_rows(REJECTED, _reject_empty_groups(indexed, {*faults, *unsupported}), SIZED)
+    specs = read_group_specs(indexed, {*faults, *unsupported})
     by_assignor, unknown = _by_assignor(specs, params)
-    silent = unknown | _refused(specs)
+    rejections = unknown | _find_rejections(specs)
     yield tagged_rows(
         REJECTED,
-        [_named(specs, group) | {"code": code, "detail": detail} for group, (code, detail) in sorted(silent.items())],
+        [
+            _group_key(specs, group) | {"code": code, "detail": detail}
+            for group, (code, detail) in sorted(rejections.items())
+        ],
         SIZED,
     )
-    sound = np.array([group not in silent for group in range(specs.num_groups)], bool)
+    is_valid = np.array([group not in rejections for group in range(specs.num_groups)], bool)
     for assignor, chosen in by_assignor.items():
-        if (chosen & sound).any():
-            yield from _of_assignor(specs, assignor, np.flatnonzero(chosen & sound), params)
+        if (chosen & is_valid).any():
+            yield from _size_with_assignor(specs, assignor, np.flatnonzero(chosen & is_valid), params)
 
 
-def _idle(told: IndexedFacts, known: set[int]) -> list[dict[str, Any]]:
-    """Groups without members."""
+def _reject_empty_groups(indexed: IndexedFacts, all_assignors: set[int]) -> list[dict[str, Any]]:
+    """Returns a rejection for each group without members."""
     detail = "It has no members now: nothing tells what new ones would read"
-    groups = told.group_index[find_empty_groups(told, known)].tolist()
-    names = [{"cluster": told.cluster[group].as_py(), "group_id": told.group_id[group].as_py()} for group in groups]
+    groups = indexed.group_index[find_empty_groups(indexed, all_assignors)].tolist()
+    names = [
+        {"cluster": indexed.cluster[group].as_py(), "group_id": indexed.group_id[group].as_py()} for group in groups
+    ]
     return [name | {"code": "no-members", "detail": detail} for name in names]
 
 
-def _refused(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
-    """Of groups that nothing can be said of code and detail."""
+def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
+    """Returns code and detail of each group that can't be sized."""
     refused = dict(specs.loads.faults)
-    given = configured_value(specs, "capacity")
+    capacity = configured_value(specs, "capacity")
     for group in range(specs.num_groups):
-        if given[group] <= 0 or np.isinf(given[group]):
-            detail = f"groups: capacity={given[group]}. Give messages a second that one member can handle, above 0"
+        if capacity[group] <= 0 or np.isinf(capacity[group]):
+            detail = f"groups: capacity={capacity[group]}. Give messages a second that one member can handle, above 0"
             refused.setdefault(group, ("bad-capacity", detail))
         if not specs.loads.has_loads[group]:
             detail = "loads has no in_rate of its partitions. Take a snapshot with readings: --every 60s --times 5"
@@ -238,104 +249,113 @@ def _refused(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     return refused
 
 
-def _named(specs: GroupSpecs, group: int) -> dict[str, Any]:
+def _group_key(specs: GroupSpecs, group: int) -> dict[str, Any]:
     return {"cluster": specs.cluster[group].as_py(), "group_id": specs.group_id[group].as_py()}
 
 
 def _by_assignor(specs: GroupSpecs, params: SizeParams) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
-    """By assignor the groups that it is asked for; and those that have an assignor that nobody knows."""
+    """Returns a mask of groups for each assignor, and the groups whose assignor is unknown."""
     found = {name: np.ones(specs.num_groups, bool) for name in params.assignors if name != CONFIGURED}
     if CONFIGURED not in params.assignors:
         return found, {}
-    chosen, refused = select_assignors(specs, Chosen((("*", CONFIGURED),), params.known, params.custom))
-    unknown = {group: why for group, why in refused.items() if why[0] != "no-assignor"}
+    chosen, refused = select_assignors(specs, PlanParams((("*", CONFIGURED),), params.all_assignors, params.custom))
+    unknown = {group: fault for group, fault in refused.items() if fault[0] != "no-assignor"}
     for group, name in enumerate(chosen):
         if group not in unknown:
             found.setdefault(name or FALLBACK, np.zeros(specs.num_groups, bool))[group] = True
     return found, unknown
 
 
-def _of_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, params: SizeParams) -> Iterator[pa.Table]:
-    terms, capacity = params.terms, member_capacity(specs)
-    cases = read_cases(specs, assignor, groups, terms)
-    tried = {group: _numbers(cases[group], params) for group in groups.tolist()}
-    found = _swept(specs, assignor, tried, capacity, terms)
-    while not params.numbers:
-        more = {group: _more(found, group, cases[group], terms) for group in groups.tolist()}
+def _size_with_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, params: SizeParams) -> Iterator[pa.Table]:
+    """Yields sizes and curves of the given groups with one assignor."""
+    criteria, capacity = params.criteria, member_capacity(specs)
+    inputs = read_sizing_inputs(specs, assignor, groups, criteria)
+    counts = {group: _first_counts(inputs[group], params) for group in groups.tolist()}
+    found = _sweep_counts(specs, assignor, counts, capacity, criteria)
+    while not params.member_counts:
+        more = {group: _more_counts(found, group, inputs[group], criteria) for group in groups.tolist()}
         if not any(len(each) for each in more.values()):
             break
-        found = in_order([found, _swept(specs, assignor, more, capacity, terms)])
+        found = concat_sorted([found, _sweep_counts(specs, assignor, more, capacity, criteria)])
     rows, curves, refused = [], [], []
     for group in groups.tolist():
-        mine, case = _of_group(found, group), cases[group]
-        if mine.refused.all():
+        swept, sizing = _select_group(found, group), inputs[group]
+        if swept.refused.all():
             detail = f"{assignor} has no plan of it with any number of members"
-            refused.append(_named(specs, group) | {"code": "no-plan", "detail": detail})
+            refused.append(_group_key(specs, group) | {"code": "no-plan", "detail": detail})
             continue
-        rows.append(_named(specs, group) | answer(case, mine, terms))
-        curves.append((group, mine, case))
+        rows.append(_group_key(specs, group) | build_size_row(sizing, swept, criteria))
+        curves.append((group, swept, sizing))
     yield tagged_rows(REJECTED, refused, SIZED)
-    yield tagged_rows(OF_GROUP, rows, SIZED)
-    yield tagged_table(OF_NUMBER, _curve(specs, curves, terms), SIZED)
+    yield tagged_rows(SIZE_ROW, rows, SIZED)
+    yield tagged_table(CURVE_ROW, _curve_table(specs, curves, criteria), SIZED)
 
 
-def _numbers(case: SizingInput, params: SizeParams) -> IntArray:
-    if params.numbers:
-        return np.unique(np.append(np.array(params.numbers, np.int64), case.now))
-    enough = case.load_high * (1 + params.terms.headroom) / case.capacity
-    of_use = case.load / case.hot[2] if case.hot[2] > 0 else 1.0
-    return numbers_to_try(case.now, case.partitions, enough, of_use)
+def _first_counts(sizing: SizingInput, params: SizeParams) -> IntArray:
+    """Returns the member counts to evaluate first."""
+    if params.member_counts:
+        return np.unique(np.append(np.array(params.member_counts, np.int64), sizing.num_members))
+    enough = sizing.load_high * (1 + params.criteria.headroom) / sizing.capacity
+    useful = sizing.load / sizing.hot[2] if sizing.hot[2] > 0 else 1.0
+    return initial_counts(sizing.num_members, sizing.partitions, enough, useful)
 
 
-def _more(found: LoadByMemberCount, group: int, case: SizingInput, terms: SizingCriteria) -> IntArray:
-    """Numbers to look at once more: before the first that keeps up; where none does, on to that of the partitions."""
-    mine = _of_group(found, group)
-    if np.isnan(case.capacity):
+def _more_counts(found: LoadByMemberCount, group: int, sizing: SizingInput, criteria: SizingCriteria) -> IntArray:
+    """Returns further member counts: those below the first that keeps up, or, if none does, up to the number of
+    partitions."""
+    swept = _select_group(found, group)
+    if np.isnan(sizing.capacity):
         return np.empty(0, np.int64)
-    fits = keeps_up(mine, case.capacity, terms)
-    last = int(mine.members[-1])
-    if fits.any() or last >= min(case.partitions, MOST):
-        return between(mine.members, fits)
-    return np.unique(np.geomspace(last + 1, min(case.partitions, MOST), 20).round().astype(np.int64))
+    fits = keeps_up(swept, sizing.capacity, criteria)
+    last = int(swept.members[-1])
+    if fits.any() or last >= min(sizing.partitions, MAX_MEMBERS):
+        return counts_between(swept.members, fits)
+    return np.unique(np.geomspace(last + 1, min(sizing.partitions, MAX_MEMBERS), 20).round().astype(np.int64))
 
 
-def _swept(
-    specs: GroupSpecs, assignor: str, numbers: Mapping[int, IntArray], capacity: FloatArray, terms: SizingCriteria
+def _sweep_counts(
+    specs: GroupSpecs,
+    assignor: str,
+    member_counts: Mapping[int, IntArray],
+    capacity: FloatArray,
+    criteria: SizingCriteria,
 ) -> LoadByMemberCount:
-    group = np.repeat(list(numbers), [len(each) for each in numbers.values()]).astype(np.int64)
-    return sweep(specs, assignor, group, np.concatenate(list(numbers.values())), capacity, terms)
+    group = np.repeat(list(member_counts), [len(each) for each in member_counts.values()]).astype(np.int64)
+    return sweep(specs, assignor, group, np.concatenate(list(member_counts.values())), capacity, criteria)
 
 
-def _of_group(found: LoadByMemberCount, group: int) -> LoadByMemberCount:
-    begin, end = np.searchsorted(found.group, [group, group + 1])
-    return LoadByMemberCount(**{one.name: getattr(found, one.name)[begin:end] for one in fields(LoadByMemberCount)})
+def _select_group(swept: LoadByMemberCount, group: int) -> LoadByMemberCount:
+    start, end = np.searchsorted(swept.group, [group, group + 1])
+    return LoadByMemberCount(
+        **{field.name: getattr(swept, field.name)[start:end] for field in fields(LoadByMemberCount)}
+    )
 
 
-def _curve(
-    specs: GroupSpecs, curves: list[tuple[int, LoadByMemberCount, SizingInput]], terms: SizingCriteria
+def _curve_table(
+    specs: GroupSpecs, curves: list[tuple[int, LoadByMemberCount, SizingInput]], criteria: SizingCriteria
 ) -> pa.Table:
-    """A row per group and number of members."""
-    parts = []
-    for group, mine, case in curves:
-        fine = ~mine.refused
-        fits = keeps_up(mine, case.capacity, terms)
-        uneven = np.divide(mine.max_load, mine.mean_load, out=np.zeros(len(fine)), where=mine.mean_load > 0)
-        known = np.full(len(fine), not np.isnan(case.capacity))
+    """Returns a row per group and number of members."""
+    tables = []
+    for group, swept, sizing in curves:
+        planned = ~swept.refused
+        fits = keeps_up(swept, sizing.capacity, criteria)
+        imbalance = np.divide(swept.max_load, swept.mean_load, out=np.zeros(len(planned)), where=swept.mean_load > 0)
+        all_assignors = np.full(len(planned), not np.isnan(sizing.capacity))
         columns = {
-            **{name: pa.array([value] * len(fine)) for name, value in _named(specs, group).items()},
-            "assignor": pa.array([case.assignor] * len(fine)),
-            "members": pa.array(mine.members),
-            "max_load": pa.array(mine.max_load),
-            "max_load_high": pa.array(mine.max_load_high),
-            "load_max_over_mean": pa.array(uneven, mask=mine.mean_load <= 0),
-            "drain_seconds": pa.array(mine.drain_seconds, mask=np.isnan(mine.drain_seconds)),
-            "idle": pa.array(mine.idle),
-            "unassigned": pa.array(mine.unassigned),
-            "moved": pa.array(mine.moved),
-            "partition_seconds_paused": pa.array(mine.paused),
-            "now": pa.array(mine.members == case.now),
-            "keeps_up": pa.array(fits, mask=~known),
+            **{name: pa.array([value] * len(planned)) for name, value in _group_key(specs, group).items()},
+            "assignor": pa.array([sizing.assignor] * len(planned)),
+            "members": pa.array(swept.members),
+            "max_load": pa.array(swept.max_load),
+            "max_load_high": pa.array(swept.max_load_high),
+            "load_max_over_mean": pa.array(imbalance, mask=swept.mean_load <= 0),
+            "drain_seconds": pa.array(swept.drain_seconds, mask=np.isnan(swept.drain_seconds)),
+            "idle": pa.array(swept.idle),
+            "unassigned": pa.array(swept.unassigned),
+            "moved": pa.array(swept.moved),
+            "partition_seconds_paused": pa.array(swept.paused),
+            "now": pa.array(swept.members == sizing.num_members),
+            "keeps_up": pa.array(fits, mask=~all_assignors),
         }
-        parts.append(pa.table(columns).filter(pa.array(fine)))
+        tables.append(pa.table(columns).filter(pa.array(planned)))
     names = ("cluster", "group_id", "assignor", "members")
-    return pa.concat_tables(parts) if parts else pa.table({name: pa.nulls(0) for name in names})
+    return pa.concat_tables(tables) if tables else pa.table({name: pa.nulls(0) for name in names})

@@ -1,8 +1,6 @@
-"""Which numbers of members are looked at, and what is read from them.
+"""Plans groups with many member counts by one assignor, and measures load per member and the cost of the change.
 
-Groups with one number of members after the other, by one assignor: who carries how much, and what the way costs.
-
-What there is to size: groups, what their members can handle, and what is written to them.
+Also selects the member counts to evaluate, and reads what to size: members' capacity and partitions' rates.
 """
 
 from __future__ import annotations
@@ -35,75 +33,76 @@ from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices
 from spark_assign.simulation.kernel.settings import Timing
 
-AT_ONCE = 50
-"""So many numbers of members are looked at, before the gap around the answer is filled."""
+MAX_COUNTS = 50
+"""Maximum number of member counts to evaluate in the first sweep; the gap around the result is filled afterward."""
 
-MOST = 5_000
-"""No group is looked at with more members than so many, unless it has more today."""
+MAX_MEMBERS = 5_000
+"""Maximum member count to evaluate, unless the group has more members today."""
 
-SAME = 0.05
-"""The most loaded member has as good as the least that is possible if it has no more than this share above it."""
+TOLERANCE = 0.05
+"""Share above the smallest possible maximum load that still counts as equal to it."""
 
 
-def numbers_to_try(now: int, partitions: int, enough: float, of_use: float) -> IntArray:
-    """The numbers of members to begin with, ascending: all of them where those are few, else evenly spread by ratio.
+def initial_counts(num_members: int, partitions: int, enough: float, useful: float) -> IntArray:
+    """Returns the member counts to evaluate first, ascending: all if they are few, otherwise spaced geometrically.
 
     Args:
-        now: how many there are.
-        partitions: that the group subscribes to; with more members some have nothing.
-        enough: how many could do it if load were spread evenly; `NaN`: not known.
-        of_use: with how many the most loaded member has one partition only, if load were spread evenly.
+        num_members: current number of members.
+        partitions: number of partitions that the group subscribes to; more members than partitions leave some idle.
+        enough: number of members that suffices with an even load; NaN if unknown.
+        useful: number of members at which the most loaded member has a single partition, with an even load.
     """
-    known = [bound for bound in (now, enough, of_use) if np.isfinite(bound)]
-    last = int(min(max(partitions, 1), max(2 * max(known), 8), max(MOST, now)))
-    if last <= AT_ONCE:
-        return np.arange(1, max(last, now) + 1)
-    spread = np.geomspace(1, last, AT_ONCE - 10).round().astype(np.int64)
-    near = [now + step for step in (-1, 0, 1)]
+    known = [bound for bound in (num_members, enough, useful) if np.isfinite(bound)]
+    last = int(min(max(partitions, 1), max(2 * max(known), 8), max(MAX_MEMBERS, num_members)))
+    if last <= MAX_COUNTS:
+        return np.arange(1, max(last, num_members) + 1)
+    spread = np.geomspace(1, last, MAX_COUNTS - 10).round().astype(np.int64)
+    near = [num_members + step for step in (-1, 0, 1)]
     if np.isfinite(enough):
         near += [int(np.ceil(enough)) + step for step in range(6)]
-    fine = [each for each in near if 1 <= each <= max(last, now)]
-    return np.unique(np.append(spread, fine)).astype(np.int64)
+    valid = [count for count in near if 1 <= count <= max(last, num_members)]
+    return np.unique(np.append(spread, valid)).astype(np.int64)
 
 
-def between(tried: IntArray, fits: BoolArray) -> IntArray:
-    """Numbers that were not tried between the first that fits and the one before it that does not."""
+def counts_between(counts: IntArray, fits: BoolArray) -> IntArray:
+    """Returns the counts not yet evaluated between the first that fits and the previous one, which doesn't."""
     if not fits.any():
         return np.empty(0, np.int64)
     first = int(np.argmax(fits))
-    below = int(tried[first - 1]) if first else 0
-    gap = np.arange(below + 1, int(tried[first]))
-    return gap if len(gap) <= AT_ONCE else np.unique(np.linspace(gap[0], gap[-1], AT_ONCE).astype(np.int64))
+    below = int(counts[first - 1]) if first else 0
+    gap = np.arange(below + 1, int(counts[first]))
+    return gap if len(gap) <= MAX_COUNTS else np.unique(np.linspace(gap[0], gap[-1], MAX_COUNTS).astype(np.int64))
 
 
-def knee(members: IntArray, most: FloatArray) -> int:
-    """Where the curve of the most loaded member bends: its point farthest below the line between its ends."""
-    if len(members) < 3 or most[0] <= most[-1]:
+def knee(members: IntArray, max_load: FloatArray) -> int:
+    """Returns the knee of the curve of the maximum load: the point farthest below the line between its ends."""
+    if len(members) < 3 or max_load[0] <= max_load[-1]:
         return int(members[0])
     across = (members - members[0]) / (members[-1] - members[0])
-    down = (most - most[-1]) / (most[0] - most[-1])
+    down = (max_load - max_load[-1]) / (max_load[0] - max_load[-1])
     return int(members[np.argmax(1 - across - down)])
 
 
-def of_no_more_use(members: IntArray, most: FloatArray) -> int:
-    """The smallest number with which the most loaded member has as good as the least that any number gives it."""
-    return int(members[np.argmax(most <= most.min() * (1 + SAME))])
+def saturation_members(members: IntArray, max_load: FloatArray) -> int:
+    """Returns the smallest member count whose maximum load is about the smallest that any count reaches."""
+    return int(members[np.argmax(max_load <= max_load.min() * (1 + TOLERANCE))])
 
 
-TOGETHER = 1_000_000
-"""So many members, subscriptions and partitions, about, are resized together."""
+ROWS_PER_SWEEP = 1_000_000
+"""Approximate number of members, subscriptions, and partitions that are resized together."""
 
 
 @dataclass(frozen=True)
 class SizingCriteria:
-    """On which terms a number of members is enough.
+    """Criteria for a sufficient number of members.
 
     Attributes:
-        headroom: share of what is written that a member must be able to read beside it.
-        quantile: of the rate, by which a member is measured; rates are taken to be spread normally, and all partitions
-            to have their peaks at the same time.
-        timing: times by which pauses are counted.
-        custom: assignors that plan one group at a time.
+        headroom: share of its load that a member must have in reserve.
+        quantile: quantile of the rates that a member must be able to read. Rates are assumed to be normally
+            distributed,
+            and all partitions to peak at the same time.
+        timing: times for the estimate of pauses.
+        custom: assignors that plan one group at a time, by name.
     """
 
     headroom: float
@@ -113,25 +112,24 @@ class SizingCriteria:
 
     @property
     def deviations(self) -> float:
-        """How many standard deviations that quantile is above the mean."""
+        """Number of standard deviations between the mean and the quantile, at least 0."""
         return max(NormalDist().inv_cdf(self.quantile), 0.0)
 
 
 @dataclass(frozen=True)
 class LoadByMemberCount:
-    """Figures, side by side; of each
+    """Figures for pairs of a group and a member count, one array element each.
 
     Attributes:
-        group: the group of the specs.
-        members: with so many.
-        max_load, max_load_high: messages a second that are written to what one member has, at most; on average, and at
-            the quantile.
-        mean_load: the mean over members, on average.
-        idle: members without partitions.
-        unassigned: partitions that the group subscribes to today, and nobody has.
-        drain_seconds: how long the slowest takes to catch up (`carried.drain_seconds`).
-        moved: partitions that get another owner than today.
-        paused: partition-seconds without consumption on the way.
+        group: index into the groups of the specs.
+        members: member count.
+        max_load, max_load_high: load of the most loaded member in messages per second: mean, and at the quantile.
+        mean_load: mean load per member in messages per second.
+        idle: number of members without partitions.
+        unassigned: number of subscribed partitions that aren't assigned.
+        drain_seconds: seconds until the slowest member has caught up (`group_metrics.drain_seconds`).
+        moved: number of partitions that get another owner than today.
+        paused: partition-seconds without consumption during the change.
         refused: whether the assignor has no plan.
     """
 
@@ -148,105 +146,110 @@ class LoadByMemberCount:
     refused: BoolArray
 
 
-def in_order(parts: Sequence[LoadByMemberCount]) -> LoadByMemberCount:
-    """All of them, by group and number of members."""
-    columns = {
-        one.name: np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(LoadByMemberCount)
-    }
+def concat_sorted(sweeps: Sequence[LoadByMemberCount]) -> LoadByMemberCount:
+    """Returns the concatenation, sorted by group and member count."""
+    names = [field.name for field in fields(LoadByMemberCount)]
+    columns = {name: np.concatenate([getattr(sweep, name) for sweep in sweeps]) for name in names}
     order = np.lexsort((columns["members"], columns["group"]))
     return LoadByMemberCount(**{name: column[order] for name, column in columns.items()})
 
 
-def high_rates(specs: GroupSpecs, terms: SizingCriteria) -> FloatArray:
-    """Of each partition its rate at the quantile; as the mean where its spread is not known."""
+def high_rates(specs: GroupSpecs, criteria: SizingCriteria) -> FloatArray:
+    """Returns the rate of each partition at the quantile; the mean if its deviation is unknown. Shape:
+    (num_partitions,)."""
     loads = specs.loads
-    return loads.in_rate + terms.deviations * np.nan_to_num(loads.in_rate_stddev)
+    return loads.in_rate + criteria.deviations * np.nan_to_num(loads.in_rate_stddev)
 
 
 def sweep(
-    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: SizingCriteria
+    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, criteria: SizingCriteria
 ) -> LoadByMemberCount:
-    """Each of these groups with each of these numbers of members.
+    """Plans the given groups with the given member counts.
 
     Args:
-        specs: the groups as they are.
-        assignor: by its name.
-        group, members: side by side.
-        capacity: of each group of the specs what one member can handle; `NaN`: not known.
-        terms: on which it is judged.
+        specs: the current groups.
+        assignor: name of the assignor.
+        group, members: pairs of group index and member count.
+        capacity: capacity of a member of each group of the specs, in messages per second; NaN if unknown.
+        terms: criteria.
     """
     portions = _portions(specs, group, members)
-    return in_order([_sweep(specs, assignor, group[at], members[at], capacity, terms) for at in portions])
+    return concat_sorted([_sweep(specs, assignor, group[at], members[at], capacity, criteria) for at in portions])
 
 
 def _portions(specs: GroupSpecs, group: IntArray, members: IntArray) -> Iterator[IntArray]:
+    """Yields the indexes of pairs that are resized together."""
     topics = np.bincount(specs.topics.group, minlength=specs.num_groups)
     size = (members + 1) * (topics[group] + 1) + count_subscribed_partitions(specs)[group]
-    portion = np.cumsum(size) // TOGETHER
-    for each in np.unique(portion).tolist():
-        yield np.flatnonzero(portion == each)
+    portion = np.cumsum(size) // ROWS_PER_SWEEP
+    for index in np.unique(portion).tolist():
+        yield np.flatnonzero(portion == index)
 
 
 def _sweep(
-    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: SizingCriteria
+    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, criteria: SizingCriteria
 ) -> LoadByMemberCount:
     window_assignors = [
-        name for name in WINDOW_ASSIGNORS if name == client_assignor(assignor) and assignor not in terms.custom
+        name for name in WINDOW_ASSIGNORS if name == client_assignor(assignor) and assignor not in criteria.custom
     ]
     new = resize(specs, group, members, window_assignors)
-    everybody = np.ones(new.num_groups, bool)
-    planned = assign(new, assignor, everybody, terms.custom)
-    fine = everybody.copy()
-    fine[list(planned.rejected)] = False
-    later = later_rounds(new, assignor, fine, terms.custom)
-    counts = count_changes(read_ownership(new, planned.assigned_now, planned.slices.take(planned.withheld), fine))
-    carried, loads = MemberLoads(new, planned.slices), new.loads
-    load = carried.sums(loads.in_rate)
-    idle = np.bincount(new.members.group[carried.num_partitions() == 0], minlength=new.num_groups)
-    drain = drain_seconds(carried.sums(loads.lag), load, capacity[group][new.members.group])
-    behind = sum_by_group(new, carried.num_known(loads.lag)) > 0
+    all_groups = np.ones(new.num_groups, bool)
+    planned = assign(new, assignor, all_groups, criteria.custom)
+    is_planned = all_groups.copy()
+    is_planned[list(planned.rejected)] = False
+    later = later_rounds(new, assignor, is_planned, criteria.custom)
+    changes = count_changes(
+        read_ownership(new, planned.assigned_now, planned.slices.take(planned.withheld), is_planned)
+    )
+    member_loads, loads = MemberLoads(new, planned.slices), new.loads
+    load = member_loads.sums(loads.in_rate)
+    idle = np.bincount(new.members.group[member_loads.num_partitions() == 0], minlength=new.num_groups)
+    drain = drain_seconds(member_loads.sums(loads.lag), load, capacity[group][new.members.group])
+    behind = sum_by_group(new, member_loads.num_known(loads.lag)) > 0
     return LoadByMemberCount(
         group=group,
         members=members,
         max_load=max_per_group(new, load),
-        max_load_high=max_per_group(new, carried.sums(high_rates(new, terms))),
+        max_load_high=max_per_group(new, member_loads.sums(high_rates(new, criteria))),
         mean_load=np.bincount(new.members.group, load, new.num_groups) / members,
         idle=idle,
         unassigned=count_subscribed_partitions(specs)[group]
-        - sum_by_group(new, carried.num_partitions()).astype(np.int64),
+        - sum_by_group(new, member_loads.num_partitions()).astype(np.int64),
         drain_seconds=np.where(behind, max_per_group(new, drain), np.nan),
-        moved=counts.owned_and_assigned - counts.kept - counts.returned + later["moved"],
-        paused=seconds_paused(new, counts, planned.slices, later, assignor, terms),
-        refused=~fine,
+        moved=changes.owned_and_assigned - changes.kept - changes.returned + later["moved"],
+        paused=seconds_paused(new, changes, planned.slices, later, assignor, criteria),
+        refused=~is_planned,
     )
 
 
 @dataclass(frozen=True)
 class SizingInput:
-    """One group and assignor.
+    """The current state of one group, for one assignor.
 
     Attributes:
-        assignor: by its name.
-        now: how many members there are.
-        partitions: that it subscribes to.
-        capacity: what a member can handle, messages a second; `NaN`: not known.
-        given: whether that is given, and not measured.
-        load, load_high: of all its partitions, on average and at the quantile.
-        hot: of its hottest partition the topic, the partition, and its load on average and at the quantile.
+        assignor: name of the assignor.
+        num_members: current number of members.
+        partitions: number of subscribed partitions.
+        capacity: capacity of a member in messages per second; NaN if unknown.
+        is_configured: whether the capacity is configured, not measured.
+        load, load_high: load of all partitions in messages per second: mean, and at the quantile.
+        hot: the hottest partition: topic, partition, mean load, and load at the quantile.
     """
 
     assignor: str
-    now: int
+    num_members: int
     partitions: int
     capacity: float
-    given: bool
+    is_configured: bool
     load: float
     load_high: float
     hot: tuple[str, int, float, float]
 
 
-def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: SizingCriteria) -> dict[int, SizingInput]:
-    """By group what there is to size; each has a partition whose rate is known."""
+def read_sizing_inputs(
+    specs: GroupSpecs, assignor: str, groups: IntArray, criteria: SizingCriteria
+) -> dict[int, SizingInput]:
+    """Returns the sizing input of each group. Each group must have a partition whose rate is known."""
     loads, topics = specs.loads, specs.topics
     topic, partition = expand_slices(
         np.zeros(len(topics.with_metadata), np.int64),
@@ -255,28 +258,31 @@ def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: Sizing
     )
     topic = topics.with_metadata[topic]
     at = loads.position_of(topic, partition)
-    rate, high = (np.nan_to_num(each[at]) for each in (loads.in_rate, high_rates(specs, terms)))
+    rate, high = (np.nan_to_num(rates[at]) for rates in (loads.in_rate, high_rates(specs, criteria)))
     group = topics.group[topic]
-    load, load_high = (np.bincount(group, each, specs.num_groups) for each in (rate, high))
-    hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equals the first by topic and partition comes last
+    load, load_high = (np.bincount(group, rates, specs.num_groups) for rates in (rate, high))
+    hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equal rates, the first partition is last
     last = hottest[np.searchsorted(group[hottest], np.arange(specs.num_groups), "right") - 1]
-    now, partitions = np.bincount(specs.members.group, minlength=specs.num_groups), count_subscribed_partitions(specs)
-    capacity, given = member_capacity(specs), ~np.isnan(configured_value(specs, "capacity"))
+    num_members, partitions = (
+        np.bincount(specs.members.group, minlength=specs.num_groups),
+        count_subscribed_partitions(specs),
+    )
+    capacity, is_configured = member_capacity(specs), ~np.isnan(configured_value(specs, "capacity"))
     return {
-        each: SizingInput(
+        index: SizingInput(
             assignor=assignor,
-            now=int(now[each]),
-            partitions=int(partitions[each]),
-            capacity=float(capacity[each]),
-            given=bool(given[each]),
-            load=float(load[each]),
-            load_high=float(load_high[each]),
+            num_members=int(num_members[index]),
+            partitions=int(partitions[index]),
+            capacity=float(capacity[index]),
+            is_configured=bool(is_configured[index]),
+            load=float(load[index]),
+            load_high=float(load_high[index]),
             hot=(
-                specs.topic[int(topic[last[each]])].as_py(),
-                int(partition[last[each]]),
-                float(rate[last[each]]),
-                float(high[last[each]]),
+                specs.topic[int(topic[last[index]])].as_py(),
+                int(partition[last[index]]),
+                float(rate[last[index]]),
+                float(high[last[index]]),
             ),
         )
-        for each in groups.tolist()
+        for index in groups.tolist()
     }
