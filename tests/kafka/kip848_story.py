@@ -128,7 +128,7 @@ def describe(cluster: Cluster, names: Iterable[str]) -> dict[str, Any]:
     with ClusterConnection(cluster.bootstrap_servers, {}) as connection:
         listed = kafka_groups.listed(connection, None)
         wanted = {name: listed[name] for name in names if name in listed}
-        found, _ = kafka_groups.ask_per_group(
+        found, _ = kafka_groups.request_per_group(
             connection, wanted, request, read, DESCRIBE_BATCH, "described", lambda _: None
         )
     return found

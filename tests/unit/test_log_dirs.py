@@ -31,7 +31,7 @@ class Brokers:
     def newest(self, _: type) -> int:
         return 4
 
-    def ask(self, requests: Any, answered: Any) -> list[Any]:
+    def send_all(self, requests: Any, answered: Any) -> list[Any]:
         for at, (broker, request) in enumerate(requests):
             self.asked[broker] = request
             answered(at)

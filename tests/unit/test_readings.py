@@ -36,7 +36,7 @@ class Played:
         self.leaders = dict.fromkeys(first.ends, 1)
         self.said: list[str] = []
 
-    def tell(self, line: str) -> None:
+    def report(self, line: str) -> None:
         self.said.append(line)
 
     def sizes(self, of: Any) -> Mapping[Any, LeaderOffset]:
@@ -188,7 +188,7 @@ def test_a_partition_that_is_written_to_while_it_is_asked(monkeypatch: pytest.Mo
     }
     asked_for: list[int] = []
 
-    def offsets_at(_: Any, leaders: Any, ends: Any, tell: Any, timestamp: int) -> Mapping[Any, LeaderOffset]:
+    def offsets_at(_: Any, leaders: Any, ends: Any, report: Any, timestamp: int) -> Mapping[Any, LeaderOffset]:
         asked_for.append(timestamp)
         return {key: log.answer(timestamp) for key, log in logs.items()}
 

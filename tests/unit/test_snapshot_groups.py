@@ -27,7 +27,9 @@ class _Cluster:
     def brokers(self) -> list[int]:
         return [1, 2]
 
-    def ask(self, requests: Sequence[tuple[int, Any]], answered: Callable[[int], None] = lambda _: None) -> list[Any]:
+    def send_all(
+        self, requests: Sequence[tuple[int, Any]], answered: Callable[[int], None] = lambda _: None
+    ) -> list[Any]:
         answers = []
         for position, (broker, request) in enumerate(requests):
             if not isinstance(request, list):  # a ListGroups
@@ -49,7 +51,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def _ask(cluster: _Cluster, batch: int = 10) -> tuple[dict[str, Any], dict[str, str]]:
     groups = {group: ListedGroup(group, broker, "classic", None) for group, broker in cluster.coordinator.items()}
     connection: Any = cluster
-    return kafka_groups.ask_per_group(
+    return kafka_groups.request_per_group(
         connection, groups, list, lambda _, answer: answer, batch, "described groups", lambda _: None
     )
 

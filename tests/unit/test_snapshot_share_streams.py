@@ -74,12 +74,14 @@ class _Broker:
     def __init__(self, configs: Any = None) -> None:
         self.configs = configs
 
-    def ask(self, requests: Sequence[tuple[int, Any]], answered: Callable[[int], None] = lambda _: None) -> list[Any]:
+    def send_all(
+        self, requests: Sequence[tuple[int, Any]], answered: Callable[[int], None] = lambda _: None
+    ) -> list[Any]:
         for position, _ in enumerate(requests):
             answered(position)
         return [ANSWERS[type(request)] for _, request in requests]
 
-    def ask_any(self, request: DescribeConfigsRequest) -> Any:
+    def send_any(self, request: DescribeConfigsRequest) -> Any:
         assert {each.resource_type for each in request.resources} == {32}
         return self.configs
 

@@ -98,20 +98,20 @@ class ConnectGroups:
 
 def read(connection: ClusterConnection, progress: Progress) -> ConnectGroups:
     """Every group of protocol type `connect`. Raises SourceError where a broker is silent."""
-    metadata = connection.ask_any(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+    metadata = connection.send_any(MetadataRequest(topics=[], allow_auto_topic_creation=False))
     listed = kafka_groups.listed(connection, None)
     ours = {group_id: group for group_id, group in listed.items() if group.group_type == PROTOCOL_TYPE}
 
-    def ask(ids: Sequence[str]) -> Any:
+    def build_request(ids: Sequence[str]) -> Any:
         return DescribeGroupsRequest(groups=list(ids), include_authorized_operations=False)
 
     def answers(_: Sequence[str], answer: Any) -> Iterable[tuple[str, Any]]:
         return [(group.group_id, described(group)) for group in answer.groups]
 
-    groups, faults = kafka_groups.ask_per_group(
+    groups, faults = kafka_groups.request_per_group(
         connection,
         ours,
-        ask,
+        build_request,
         answers,
         kafka_groups.DESCRIBE_BATCH,
         "described Connect groups",

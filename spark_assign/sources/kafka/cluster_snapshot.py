@@ -1,12 +1,12 @@
-"""A snapshot of a running cluster: what a Fleet needs, and offsets beside it, in a handful of requests.
+"""Takes a snapshot of a running cluster: the tables of a Fleet, and offsets, with few requests.
 
 1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders.
-2. ListGroups at every broker; DescribeGroups or ConsumerGroupDescribe (KIP-848), 100 groups a request.
-3. OffsetFetch, 50 groups a request; ListOffsets, 5,000 partitions a request, at their leaders.
-4. Where loads are asked for, the offsets again, and DescribeLogDirs at every broker (`kafka_loads`).
+2. ListGroups at every broker; DescribeGroups or ConsumerGroupDescribe (KIP-848), 100 groups per request.
+3. OffsetFetch, 50 groups per request; ListOffsets, 5,000 partitions per request, at their leaders.
+4. For loads, the offsets again, and DescribeLogDirs at every broker (`loads`).
 
-Brokers are asked at the same time, each with a few requests in flight. See docs/snapshot.md for what each
-column means and why it is read with this client.
+Requests go to all brokers at the same time, with a few in flight per broker. docs/snapshot.md defines each column and
+explains the choice of this client.
 """
 
 from __future__ import annotations
@@ -41,33 +41,31 @@ def snapshot(
     connect_timeout_s: float = 30,
     progress: Progress = lambda _: None,
 ) -> Snapshot:
-    """Read one cluster.
+    """Takes a snapshot of one cluster.
 
     Args:
         bootstrap_servers: `host:port`, comma-separated.
-        cluster: the name for the `cluster` column; None takes the cluster's own id.
-        properties: security and time-outs under a Java client's property names.
-        groups: a shell pattern over group ids, or several; None is every group.
-        topics: likewise over topic names; None is every topic, internal ones too. A topic that a read
-            group
-            subscribes to or owns is always kept, so that plans stay right.
-        loads: how to read what goes through the partitions, into the table `loads`; null: not at all.
-        connect_timeout_s: how long to look for a bootstrap server that answers.
-        progress: told in a line what has been read so far.
+        cluster: the name for the `cluster` column; None uses the cluster's ID.
+        properties: security and timeouts, with the property names of Java's client.
+        groups: one or more shell patterns of group IDs. None reads all groups.
+        topics: one or more shell patterns of topic names. None reads all topics, including internal ones. Topics that a
+            read group subscribes to or owns are always included, so that plans stay correct.
+        loads: how to read the load of partitions into the table `loads`. None doesn't read it.
+        connect_timeout_s: maximum time to find a bootstrap server that responds, in seconds.
+        progress: called with a line of text after each step.
 
     Raises:
-        SourceError: no connection, or a broker that does not list its groups. Never for one group: what
-            cannot
-            be described is in `undescribed`.
-        ConfigError: properties that this client cannot honour.
+        SourceError: no connection, or a broker that doesn't list its groups. Groups that can't be described don't raise
+            it: they are in `undescribed`.
+        ConfigError: properties that this client can't apply.
     """
     with ClusterConnection(bootstrap_servers, settings(properties or {}), connect_timeout_s) as connection:
-        metadata = connection.ask_any(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        metadata = connection.send_any(MetadataRequest(topics=None, allow_auto_topic_creation=False))
         rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
         readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
         progress(f"read {len(metadata.brokers)} brokers and {len(readable)} topics")
-        if lacks := kafka_connection.missing_permission(connection):
-            progress(lacks)
+        if missing := kafka_connection.missing_permission(connection):
+            progress(missing)
         listed = kafka_groups.listed(connection, groups)
         progress(f"listed {len(listed)} groups")
         committing = {group_id: group for group_id, group in listed.items() if group.commits}
@@ -88,15 +86,15 @@ def snapshot(
             for name in kept
             for partition in readable[name].partitions
         }
-        of_group = _partitions(rows, committed, leaders)
-        wanted = leaders.keys() if loads else set().union(*of_group.values())
+        group_partitions = _partitions(rows, committed, leaders)
+        wanted = leaders.keys() if loads else set().union(*group_partitions.values())
         ends = kafka_offsets.offsets_at(connection, leaders, wanted, progress)
-        _add_offsets(rows, of_group, committed, ends)
+        _add_offsets(rows, group_partitions, committed, ends)
         taken_at = datetime.now(UTC)
         if loads:
             ids = {name: getattr(readable[name], "topic_id", None) for name in kept}
-            watched = kafka_loads.LoadTargets(connection, listed, leaders, ids, progress)
-            kafka_loads.add(rows, watched, kafka_loads.OffsetReading(committed, answered_s, ends), loads)
+            targets = kafka_loads.LoadTargets(connection, listed, leaders, ids, progress)
+            kafka_loads.add(rows, targets, kafka_loads.OffsetReading(committed, answered_s, ends), loads)
     source = {
         "kind": "kafka",
         "kafka_cluster_id": metadata.cluster_id or None,
@@ -105,23 +103,27 @@ def snapshot(
         "topics": topics,
         "client": f"kafka-python {version('kafka-python')}",
     }
-    source |= {"loads": loads.told()} if loads else {}
+    source |= {"loads": loads.to_json()} if loads else {}
     return Snapshot(rows.cluster, source, taken_at, rows.tables())
 
 
 def cluster_id(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> str:
-    """What a cluster calls itself, as in the column `cluster` of its snapshot; arguments and errors as there."""
+    """Returns the name of a cluster in the column `cluster` of its snapshot. Arguments and errors are those of
+    `snapshot`.
+    """
     with ClusterConnection(bootstrap_servers, settings(properties or {})) as connection:
-        metadata = connection.ask_any(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        metadata = connection.send_any(MetadataRequest(topics=[], allow_auto_topic_creation=False))
     return str(metadata.cluster_id or bootstrap_servers)
 
 
 def _kept(rows: SnapshotRows, names: Collection[str], patterns: Patterns) -> set[str]:
+    """Returns the topics that match the patterns or that a group uses."""
     used = {row["topic"] for table in ("subscriptions", "owned_runs") for row in rows.rows[table]}
     return {name for name in names if matches(name, patterns) or name in used}
 
 
 def _add_topics(rows: SnapshotRows, brokers: Collection[Any], topics: Collection[Any]) -> None:
+    """Adds brokers, topics, and replicas."""
     for broker in sorted(brokers, key=lambda broker: broker.node_id):
         rows.add("brokers", broker_id=broker.node_id, rack_id=broker.rack or None)
     for topic in topics:
@@ -136,9 +138,9 @@ def _add_topics(rows: SnapshotRows, brokers: Collection[Any], topics: Collection
 
 
 def _topic_id(topic: Any) -> str | None:
-    """A topic's id as Kafka prints it; brokers before 2.8 have none."""
-    known = getattr(topic, "topic_id", None)
-    return base64.urlsafe_b64encode(known.bytes).decode().rstrip("=") if known and known.int else None
+    """Returns a topic's ID as Kafka prints it, or None from brokers older than 2.8."""
+    topic_id = getattr(topic, "topic_id", None)
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id and topic_id.int else None
 
 
 def _partitions(
@@ -146,31 +148,32 @@ def _partitions(
     committed: Mapping[str, Mapping[tuple[str, int], int]],
     leaders: Mapping[tuple[str, int], int],
 ) -> dict[str, set[tuple[str, int]]]:
-    """Of each group what it has committed or owns, as far as the topic is in the snapshot."""
-    of_group = {group_id: {key for key in offsets if key in leaders} for group_id, offsets in committed.items()}
+    """Returns the partitions of topics in the snapshot that each group has committed or owns."""
+    group_partitions = {group_id: {key for key in offsets if key in leaders} for group_id, offsets in committed.items()}
     for run in rows.rows["owned_runs"]:
         last = run["first"] + run["step"] * (run["count"] - 1)
         owned = {(run["topic"], number) for number in range(run["first"], last + 1, run["step"])}
-        of_group.setdefault(run["group_id"], set()).update(owned)
-    return of_group
+        group_partitions.setdefault(run["group_id"], set()).update(owned)
+    return group_partitions
 
 
 def _add_offsets(
     rows: SnapshotRows,
-    of_group: Mapping[str, Collection[tuple[str, int]]],
+    group_partitions: Mapping[str, Collection[tuple[str, int]]],
     committed: Mapping[str, Mapping[tuple[str, int], int]],
     ends: Mapping[tuple[str, int], kafka_offsets.LeaderOffset],
 ) -> None:
-    for group_id in sorted(of_group):
-        for topic, partition in sorted(of_group[group_id]):
-            at = committed.get(group_id, {}).get((topic, partition))
+    """Adds `offsets` of the partitions of each group."""
+    for group_id in sorted(group_partitions):
+        for topic, partition in sorted(group_partitions[group_id]):
+            offset = committed.get(group_id, {}).get((topic, partition))
             end = ends[topic, partition].offset if (topic, partition) in ends else None
             rows.add(
                 "offsets",
                 group_id=group_id,
                 topic=topic,
                 partition=partition,
-                committed_offset=at,
+                committed_offset=offset,
                 end_offset=end,
-                lag=None if at is None or end is None else end - at,
+                lag=None if offset is None or end is None else end - offset,
             )

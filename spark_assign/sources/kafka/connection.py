@@ -1,8 +1,12 @@
-"""Many requests to many brokers of one cluster at once, over kafka-python's connections.
+"""Sends many requests to many brokers of one cluster at a time, over kafka-python's connections.
 
-The public admin client asks one broker after the other and lacks ConsumerGroupDescribe, so this goes one
-layer down, to `kafka.net` (connections, TLS, SASL, versions stay the library's). All of that is in this one
-file.
+The public admin client contacts one broker after the other and lacks ConsumerGroupDescribe. This module uses the
+layer below, `kafka.net`; connections, TLS, SASL, and versions remain the library's. Only this file depends on that
+layer.
+
+It also explains missing permissions. Kafka silently omits from its lists what the user can't describe. Missing
+groups are detectable: with DESCRIBE on the cluster, every group is listed (KafkaApis.handleListGroupsRequest), and
+DescribeCluster reports whether the user has it.
 """
 
 from __future__ import annotations
@@ -39,8 +43,8 @@ _CONNECT_ATTEMPTS = 5
 _BACKOFF_S = 0.5
 _TURN_S = 5
 _SASL = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
-_OF_TLS = "[SSL"
-"""What OpenSSL's messages begin with."""
+_TLS_MESSAGE_PREFIX = "[SSL"
+"""The prefix of OpenSSL's messages."""
 _REMEDIES = {
     "CERTIFICATE_VERIFY_FAILED": "Name the authority of the brokers' certificates in ssl.truststore.location",
     "WRONG_VERSION_NUMBER": "Is this a listener with TLS? Otherwise security.protocol is PLAINTEXT or SASL_PLAINTEXT",
@@ -51,15 +55,15 @@ _REMEDIES = {
     "UnsupportedSaslMechanism": "The brokers do not have this sasl.mechanism; ask their operator which they have",
     "invalid_token": "The brokers do not take the token: check its issuer, audience and scope, and the clock here",
 }
-_OVER_AND_OVER = re.compile(r"\b(\w+Error)(?:: (?:\[Error \d+\] )?\1\b)+")
-"""An error's name, as the library's layers each put it before what was said."""
+_REPEATED_ERROR_NAME = re.compile(r"\b(\w+Error)(?:: (?:\[Error \d+\] )?\1\b)+")
+"""The name of an error that each layer of the library repeats before the message."""
 _REMEDY = "Check --bootstrap-server and the security settings of the properties file"
 
 
 class ClusterConnection:
-    """A bootstrapped connection to a cluster; close it, or use it as a context manager.
+    """A bootstrapped connection to a cluster. Close it, or use it as a context manager.
 
-    Raises SourceError where no bootstrap server answers or refuses the credentials; secrets are taken out of
+    Raises SourceError if no bootstrap server responds or if the credentials are denied. Secrets are removed from
     every message.
     """
 
@@ -80,7 +84,7 @@ class ClusterConnection:
             # The first token here, where its error is ours; the library's thread finds it made.
             self._secrets.append(Secret(known["sasl_oauth_token_provider"].token()))
         self._net: Any = NetworkSelector(**known)
-        self._manager: Any = _LastWords(self._net, **known)
+        self._manager: Any = _ReadResponseBeforeClose(self._net, **known)
         self._net.start()
         self._hush(known)
         try:
@@ -99,7 +103,7 @@ class ClusterConnection:
         self.close()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Closes every connection."""
         self._manager.close()
         self._net.stop()
         for logger in _client_loggers():
@@ -111,18 +115,18 @@ class ClusterConnection:
                 logger.addFilter(self._quiet)
 
     def _bootstrap(self, deadline: float) -> None:
-        """Bootstrap in short turns: the library keeps a refused password to itself and goes on trying."""
+        """Bootstraps in short attempts: the library doesn't report a denied password and keeps trying."""
         while True:
             try:
                 self._manager.bootstrap(min(_TURN_S, max(deadline - time.monotonic(), 1)) * 1000)
                 return
             except KafkaTimeoutError as error:
-                reason = self._manager.run(self._why_not) or error
-                if isinstance(reason, _SASL) or _OF_TLS in str(reason) or time.monotonic() > deadline:
+                reason = self._manager.run(self._connection_error) or error
+                if isinstance(reason, _SASL) or _TLS_MESSAGE_PREFIX in str(reason) or time.monotonic() > deadline:
                     raise reason from None
 
-    async def _why_not(self) -> KafkaError | None:
-        """What the first bootstrap server says now, None if it lets us in."""
+    async def _connection_error(self) -> KafkaError | None:
+        """Returns the error of a connection to the first bootstrap server, or None if it succeeds."""
         node = self._manager.cluster.bootstrap_brokers()[0].node_id
         self._manager.reset_backoff(node)
         try:
@@ -131,40 +135,40 @@ class ClusterConnection:
             return error
         except SparkAssignError:
             raise
-        except Exception as error:  # a mechanism's own, as of a SCRAM answer with a wrong signature
+        except Exception as error:  # raised by a SASL mechanism, for example for a wrong SCRAM signature
             return SaslAuthenticationFailedError(f"{type(error).__name__}: {error}")
         return None
 
-    def failed(self, what: str, error: BaseException) -> SourceError:
-        """An error that names the cluster, without secrets."""
-        said = hidden(_OVER_AND_OVER.sub(r"\1", f"{type(error).__name__}: {error}"), self._secrets)
-        remedy = next((text for sign, text in _REMEDIES.items() if sign in said), _REMEDY)
-        return SourceError(f"Kafka at {self._bootstrap_servers}: {what} ({said}). {remedy}.")
+    def failed(self, problem: str, error: BaseException) -> SourceError:
+        """Returns an error that names the cluster, without secrets."""
+        error_text = hidden(_REPEATED_ERROR_NAME.sub(r"\1", f"{type(error).__name__}: {error}"), self._secrets)
+        remedy = next((text for sign, text in _REMEDIES.items() if sign in error_text), _REMEDY)
+        return SourceError(f"Kafka at {self._bootstrap_servers}: {problem} ({error_text}). {remedy}.")
 
     def brokers(self) -> list[int]:
-        """The ids of the brokers that are there, ascending."""
+        """Returns the IDs of the live brokers, ascending."""
         return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
     def newest(self, request: type) -> int:
-        """The newest version of an API that both sides know."""
+        """Returns the newest version of an API that both sides support."""
         return int(self._manager.broker_version_data.api_version(request))
 
-    def ask_any(self, request: Any) -> Any:
-        """One request to whichever broker is least busy. Raises SourceError."""
-        answer = self.ask([(None, request)])[0]
-        if isinstance(answer, Exception):
-            raise self.failed(f"{type(request).__name__} failed", answer)
-        return answer
+    def send_any(self, request: Any) -> Any:
+        """Sends a request to the least busy broker. Raises SourceError."""
+        response = self.send_all([(None, request)])[0]
+        if isinstance(response, Exception):
+            raise self.failed(f"{type(request).__name__} failed", response)
+        return response
 
-    def ask(
+    def send_all(
         self, requests: Sequence[tuple[int | None, Any]], answered: Callable[[int], None] = lambda _: None
     ) -> list[Any]:
-        """Send (broker, request) pairs, `LANES` at a time to each broker; the answers in the same order.
+        """Sends (broker, request) pairs, `LANES` at a time per broker. Returns the responses in the same order.
 
-        A request that failed has its exception in place of the answer. `answered` is called with the position
-        of each request that is done.
+        A failed request has its exception instead of a response. `answered` is called with the position of each
+        finished request.
         """
-        answers: list[Any] = [None] * len(requests)
+        responses: list[Any] = [None] * len(requests)
         lanes: dict[tuple[int | None, int], list[int]] = defaultdict(list)
         seen: dict[int | None, int] = defaultdict(int)
         for position, (broker, _) in enumerate(requests):
@@ -175,9 +179,9 @@ class ClusterConnection:
             for position in positions:
                 broker, request = requests[position]
                 try:
-                    answers[position] = await self._send(broker, request)
+                    responses[position] = await self._send(broker, request)
                 except Exception as error:
-                    answers[position] = error
+                    responses[position] = error
                 answered(position)
 
         async def all_lanes() -> None:
@@ -188,7 +192,7 @@ class ClusterConnection:
             self._manager.run(all_lanes)
         except KafkaError as error:
             raise self.failed("connection lost", error) from None
-        return answers
+        return responses
 
     async def _send(self, broker: int | None, request: Any) -> Any:
         for attempt in range(1, _CONNECT_ATTEMPTS + 1):
@@ -201,33 +205,34 @@ class ClusterConnection:
         raise AssertionError("unreachable")
 
 
-class _LastWords(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
-    """Reads what a broker said before it hung up.
+class _ReadResponseBeforeClose(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
+    """Reads the response of a broker that closes the connection right after it.
 
-    A broker answers a refused login and closes at once. Where both arrive together the library drops the
-    answer for the end of the stream, and a wrong password looks like a lost connection.
+    A broker responds to a denied login and closes at once. If both arrive together, the library drops the response,
+    and a wrong password looks like a lost connection.
     """
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at=timeout_at)
-        transport._sock_recv = _answer_before_end(transport._sock_recv)
+        transport._sock_recv = _response_before_end(transport._sock_recv)
         return transport
 
 
-def _answer_before_end(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
-    """Bytes first; the error that came with them comes again by itself at the next read."""
+def _response_before_end(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
+    """Returns the received bytes first. The error that came with them recurs at the next read."""
 
-    def answer_before_end() -> tuple[bytes, Any]:
+    def receive_response() -> tuple[bytes, Any]:
         received, error = receive()
         return received, None if received else error
 
-    return answer_before_end
+    return receive_response
 
 
 class _NoDebug(logging.Filter):
-    """At DEBUG the client logs every request with its bytes, the SASL token (for PLAIN: the password) too.
+    """Drops DEBUG records: the client logs every request with its bytes, including the SASL token (for PLAIN, the
+    password).
 
-    botocore logs what it signs, with the token of the session.
+    botocore logs the content that it signs, with the session token.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -235,33 +240,36 @@ class _NoDebug(logging.Filter):
 
 
 def _client_loggers() -> list[logging.Logger]:
+    """Returns the loggers of kafka-python and botocore."""
     names = list(logging.root.manager.loggerDict)
     return [logging.getLogger(name) for name in names if name.startswith(("kafka.", "botocore."))]
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """The items in order, at most `size` at a time."""
+    """Returns the items in order, in batches of at most `size`."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def wait(seconds: float) -> None:
-    """Between two attempts; a function of its own so that tests need not wait."""
+    """Waits between two attempts. A separate function, so that tests don't wait."""
     time.sleep(seconds)
 
 
-_SHOWN = 5
+_MAX_DISPLAYED = 5
 
 NO_SIZES = "bytes are not known of what these brokers lead"
 
 
 def missing_permission(connection: ClusterConnection) -> str | None:
-    """What is said where the user may not describe the cluster; None if he may, or the brokers are before 2.8."""
+    """Returns a text if the user can't describe the cluster, or None if they can, or if the brokers are older than
+    2.8.
+    """
     try:
         connection.newest(DescribeClusterRequest)
     except errors.IncompatibleBrokerVersion:
         return None
-    answer = connection.ask_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
-    if answer.error_code == 0 and answer.authorized_operations:
+    response = connection.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    if response.error_code == 0 and response.authorized_operations:
         return None
     return (
         "no permission DESCRIBE on the cluster: groups that this user may not describe are missing without a trace. "
@@ -270,31 +278,31 @@ def missing_permission(connection: ClusterConnection) -> str | None:
 
 
 def unseen_topics_text(topics: Collection[str]) -> str:
-    """What is said about topics that groups own, and that are not among those shown to the user."""
-    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
-    some = ", ".join(sorted(topics)[:_SHOWN]) + more
+    """Returns the text about topics that groups own but that aren't visible to the user."""
+    more = f" and {len(topics) - _MAX_DISPLAYED} more" if len(topics) > _MAX_DISPLAYED else ""
+    displayed = ", ".join(sorted(topics)[:_MAX_DISPLAYED]) + more
     return (
-        f"topics that groups own are not shown to this user, and plans will lack them: {some}. "
+        f"topics that groups own are not shown to this user, and plans will lack them: {displayed}. "
         "Grant DESCRIBE on topics (or they are just deleted)"
     )
 
 
 def error_text(error: Exception) -> str:
-    """An error of one group, and the permission that it lacks if that is what it says."""
+    """Returns the text of a group's error, with the missing permission if that is the cause."""
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, errors.GroupAuthorizationFailedError):
         return f"{text}. Grant DESCRIBE on this group"
     return text
 
 
-def no_sizes_reason(answer: Any) -> str | None:
-    """Why a broker does not tell the sizes of its logs; None if it does.
+def no_sizes_reason(response: Any) -> str | None:
+    """Returns the reason why a broker doesn't report the sizes of its logs, or None if it does.
 
-    Without DESCRIBE on the cluster brokers before 3.2 (DescribeLogDirs v3) answer with no folder and no error.
+    Without DESCRIBE on the cluster, brokers before 3.2 (DescribeLogDirs v3) return no folder and no error.
     """
-    if isinstance(answer, Exception):
-        return f"{type(answer).__name__}: {answer}"
-    code = getattr(answer, "error_code", 0) or 0
-    if code == errors.ClusterAuthorizationFailedError.errno or (not code and not answer.results):
+    if isinstance(response, Exception):
+        return f"{type(response).__name__}: {response}"
+    code = getattr(response, "error_code", 0) or 0
+    if code == errors.ClusterAuthorizationFailedError.errno or (not code and not response.results):
         return "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"
     return errors.for_code(code).__name__ if code else None

@@ -1,4 +1,6 @@
-"""What a coordinator says of one group, whatever its protocol."""
+"""Describes groups of any protocol as their coordinator does, and reads share groups (KIP-932) and streams groups
+(KIP-1071).
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ from spark_assign.wire.describe_groups import DescribeShareGroupOffsetsRequest
 
 @dataclass(frozen=True)
 class MemberDescription:
-    """A member.
+    """One member.
 
     Attributes:
-        columns: of its row of `members`.
-        topics: what it subscribes to, by name.
+        columns: the columns of its row of `members`.
+        topics: the names of its subscribed topics.
         owned: its partitions.
-        tasks: columns of its rows of `tasks`, in a streams group.
-        in_order: the order of what is owned matters.
-        seen: of a classic group's member how its bytes are written.
+        tasks: the columns of its rows of `tasks`, in a streams group.
+        in_order: whether the order of the owned partitions matters.
+        seen: the format of the bytes of a classic member.
     """
 
     columns: dict[str, Any]
@@ -39,13 +41,13 @@ class MemberDescription:
 
 @dataclass(frozen=True)
 class GroupDescription:
-    """A group.
+    """One group.
 
     Attributes:
         state, assignor: as the coordinator names them.
-        members: in the order in which it lists them.
-        subtopologies: columns of its rows of `subtopologies`, if it is a streams group.
-        subscription_type: as the column of `groups`, if it is a consumer group.
+        members: in the coordinator's order.
+        subtopologies: the columns of its rows of `subtopologies`, in a streams group.
+        subscription_type: the column of `groups`, in a consumer group.
     """
 
     state: str
@@ -55,26 +57,28 @@ class GroupDescription:
     subscription_type: str | None = None
 
     def leader(self, group_id: str) -> dict[str, str]:
-        """By whose rules a classic group with members is assigned, as columns of `groups`; else nothing."""
-        seen = [each.seen for each in self.members if each.seen is not None]
+        """Returns the leader's library and version as columns of `groups`, or {} for a group without classic
+        members.
+        """
+        seen = [member.seen for member in self.members if member.seen is not None]
         if not seen:
             return {}
-        found = leader_fingerprint.find_leader(group_id, self.assignor, seen)
-        told = {"client_library": found.library, "client_version": found.releases, "certainty": found.confidence}
-        return {name: value for name, value in told.items() if value is not None}
+        leader = leader_fingerprint.find_leader(group_id, self.assignor, seen)
+        columns = {"client_library": leader.library, "client_version": leader.releases, "certainty": leader.confidence}
+        return {name: value for name, value in columns.items() if value is not None}
 
 
 def fault(error_code: int, message: str | None = None) -> Exception | None:
-    """The error that a code stands for; null where all is well."""
+    """Returns the error of an error code, or None for code 0."""
     return errors.for_code(error_code)(message) if error_code else None
 
 
 StartOffsets = dict[tuple[str, int], int]
-"""By topic and partition the offset that a share group starts at; -1 where it has not begun."""
+"""The start offset of a share group by topic and partition; -1 if the partition isn't started."""
 
 
 def read_share_group(group: Any) -> GroupDescription | Exception:
-    """A group of ShareGroupDescribe."""
+    """Returns a group of a ShareGroupDescribe response, or its error."""
     error = fault(group.error_code, group.error_message)
     if error is not None:
         return error
@@ -82,6 +86,7 @@ def read_share_group(group: Any) -> GroupDescription | Exception:
 
 
 def _share_member(member: Any) -> MemberDescription:
+    """Returns a member of a share group."""
     owned = tuple((topic.topic_name, at) for topic in member.assignment.topic_partitions for at in topic.partitions)
     columns = {
         "member_id": member.member_id,
@@ -94,31 +99,31 @@ def _share_member(member: Any) -> MemberDescription:
 
 
 def start_offsets_request(ids: Sequence[str]) -> Any:
-    """The request for the partitions of share groups."""
-    asked = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-    return DescribeShareGroupOffsetsRequest(groups=[asked(group_id=group_id, topics=None) for group_id in ids])
+    """Returns the request for the start offsets of share groups."""
+    request_group = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    return DescribeShareGroupOffsetsRequest(groups=[request_group(group_id=group_id, topics=None) for group_id in ids])
 
 
-def read_start_offsets(_: Sequence[str], answer: Any) -> Iterable[tuple[str, StartOffsets | Exception]]:
-    """Of each group the partitions that are initialised, or what is wrong."""
-    for group in answer.groups:
+def read_start_offsets(_: Sequence[str], response: Any) -> Iterable[tuple[str, StartOffsets | Exception]]:
+    """Yields the start offsets of each group's initialized partitions, or the group's error."""
+    for group in response.groups:
         error = fault(group.error_code, group.error_message)
         starts = {
-            (topic.topic_name, each.partition_index): each.start_offset
+            (topic.topic_name, partition.partition_index): partition.start_offset
             for topic in group.topics
-            for each in topic.partitions
-            if not each.error_code
+            for partition in topic.partitions
+            if not partition.error_code
         }
         yield group.group_id, starts if error is None else error
 
 
 def add_initialized(rows: SnapshotRows, starts: Mapping[str, StartOffsets]) -> None:
-    """Rows of `initialized`; a topic that a group subscribes to and that has none is there with a count of 0."""
-    asked: dict[str, set[str]] = {group_id: set() for group_id in starts}
+    """Adds rows of `initialized`. A subscribed topic without initialized partitions has a row with count 0."""
+    subscribed_topics: dict[str, set[str]] = {group_id: set() for group_id in starts}
     for row in rows.rows["subscriptions"]:
-        asked.get(row["group_id"], set()).add(row["topic"])
+        subscribed_topics.get(row["group_id"], set()).add(row["topic"])
     for group_id, partitions in starts.items():
-        by_topic: dict[str, list[int]] = {topic: [] for topic in asked[group_id]}
+        by_topic: dict[str, list[int]] = {topic: [] for topic in subscribed_topics[group_id]}
         for topic, partition in partitions:
             by_topic.setdefault(topic, []).append(partition)
         for topic, numbers in sorted(by_topic.items()):
@@ -130,26 +135,26 @@ _ROLES = ("active", "standby", "warmup")
 _GROUP_RESOURCE = 32
 STANDBY_REPLICAS = "streams.num.standby.replicas"
 _CONFIGS = 500
-"""Groups in one request."""
+"""Maximum number of groups per request."""
 
 
 class UnseenTopicsError(Exception):
-    """How many tasks a subtopology has, its topics would say, and they are not shown."""
+    """Raised if the number of tasks of a subtopology is unknown, because its topics aren't visible to the user."""
 
 
 def read_streams_group(group: Any, topics: Mapping[str, int]) -> GroupDescription | Exception:
-    """A group of StreamsGroupDescribe.
+    """Returns a group of a StreamsGroupDescribe response, or its error.
 
     Args:
-        group: as the coordinator describes it.
-        topics: the partitions of the cluster's topics.
+        group: the group in the response.
+        topics: the number of partitions of the cluster's topics.
     """
     error = fault(group.error_code, group.error_message)
     if error is not None:
         return error
     try:
-        listed = (group.topology.subtopologies if group.topology is not None else None) or []
-        subtopologies = [_subtopology(each, topics) for each in listed]
+        described = (group.topology.subtopologies if group.topology is not None else None) or []
+        subtopologies = [_subtopology(subtopology, topics) for subtopology in described]
     except UnseenTopicsError as unseen:
         return unseen
     assignor = getattr(group, "assignor_name", None) or ""
@@ -158,25 +163,28 @@ def read_streams_group(group: Any, topics: Mapping[str, int]) -> GroupDescriptio
     )
 
 
-def _subtopology(told: Any, topics: Mapping[str, int]) -> dict[str, Any]:
-    """As many tasks as the largest of the topics that it reads has partitions."""
-    sources = {name: topics.get(name) for name in told.source_topics}
-    sources |= {each.name: topics.get(each.name, each.partitions or None) for each in told.repartition_source_topics}
-    known = [partitions for partitions in sources.values() if partitions is not None]
-    if len(known) < len(sources) or not known:
+def _subtopology(subtopology: Any, topics: Mapping[str, int]) -> dict[str, Any]:
+    """Returns a subtopology. It has as many tasks as the largest of its source topics has partitions."""
+    sources = {name: topics.get(name) for name in subtopology.source_topics}
+    sources |= {
+        topic.name: topics.get(topic.name, topic.partitions or None) for topic in subtopology.repartition_source_topics
+    }
+    known_counts = [partitions for partitions in sources.values() if partitions is not None]
+    if len(known_counts) < len(sources) or not known_counts:
         unseen = ", ".join(sorted(name for name, partitions in sources.items() if partitions is None))
         raise UnseenTopicsError(
-            f"subtopology {told.subtopology_id}: topics that it reads are not shown to this user: {unseen}. "
+            f"subtopology {subtopology.subtopology_id}: topics that it reads are not shown to this user: {unseen}. "
             "Grant DESCRIBE on topics"
         )
     return {
-        "subtopology": told.subtopology_id,
-        "partitions": max(known),
-        "stateful": bool(told.state_changelog_topics),
+        "subtopology": subtopology.subtopology_id,
+        "partitions": max(known_counts),
+        "stateful": bool(subtopology.state_changelog_topics),
     }
 
 
 def _streams_member(member: Any) -> MemberDescription:
+    """Returns a member of a streams group."""
     columns = {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
@@ -190,36 +198,42 @@ def _streams_member(member: Any) -> MemberDescription:
 
 
 def _tasks(member: Any) -> list[dict[str, Any]]:
-    """What a member has reached, and of what else it has state on its disk."""
-    offsets = {(each.subtopology_id, each.partition): each.offset for each in member.task_offsets}
+    """Returns a member's tasks with the offsets that it has reached, and the other tasks of which it has state on
+    disk.
+    """
+    offsets = {
+        (task_offset.subtopology_id, task_offset.partition): task_offset.offset for task_offset in member.task_offsets
+    }
     rows = [
-        {"subtopology": of.subtopology_id, "task": task, "role": role}
-        | {"changelog_offset": offsets.pop((of.subtopology_id, task), None)}
+        {"subtopology": assigned.subtopology_id, "task": task, "role": role}
+        | {"changelog_offset": offsets.pop((assigned.subtopology_id, task), None)}
         for role in _ROLES
-        for of in getattr(member.assignment, f"{role}_tasks")
-        for task in of.partitions
+        for assigned in getattr(member.assignment, f"{role}_tasks")
+        for task in assigned.partitions
     ]
-    rest = ({"subtopology": name, "task": task, "changelog_offset": at} for (name, task), at in offsets.items())
-    return rows + list(rest)
+    stateful_only = (
+        {"subtopology": name, "task": task, "changelog_offset": at} for (name, task), at in offsets.items()
+    )
+    return rows + list(stateful_only)
 
 
 def standby_replicas(connection: ClusterConnection, groups: Collection[str]) -> dict[str, int] | Exception:
-    """How many standby replicas streams groups are configured with; of those that the user may ask for."""
+    """Returns the configured number of standby replicas of the streams groups that the user can read the configs of."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
-    found: dict[str, int] = {}
+    num_replicas: dict[str, int] = {}
     for ids in batches(sorted(groups), _CONFIGS):
-        asked = [
-            resource(resource_type=_GROUP_RESOURCE, resource_name=each, configuration_keys=[STANDBY_REPLICAS])
-            for each in ids
+        resources = [
+            resource(resource_type=_GROUP_RESOURCE, resource_name=group_id, configuration_keys=[STANDBY_REPLICAS])
+            for group_id in ids
         ]
-        answer = connection.ask_any(
-            DescribeConfigsRequest(resources=asked, include_synonyms=False, include_documentation=False)
+        response = connection.send_any(
+            DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
         )
-        for result in answer.results:
+        for result in response.results:
             error = fault(result.error_code, result.error_message)
             if error is not None:
                 return error
             for config in result.configs:
                 if config.name == STANDBY_REPLICAS and config.value is not None:
-                    found[result.resource_name] = int(config.value)
-    return found
+                    num_replicas[result.resource_name] = int(config.value)
+    return num_replicas

@@ -1,8 +1,8 @@
-"""Groups of a cluster: listed from every broker, described in batches by the broker that coordinates them.
+"""Lists the groups of a cluster from every broker, and describes them in batches at their coordinators.
 
-ListGroups answers with the groups that the asked broker coordinates, so no coordinator has to be looked up. A
-group in the middle of a rebalance shows no subscriptions; it is asked again for a few seconds. What fails for
-good is reported per group and stops nothing.
+ListGroups returns the groups that the contacted broker coordinates, so no coordinator lookup is needed. A group in
+the middle of a rebalance shows no subscriptions; its description is retried for a few seconds. A permanent failure
+is reported for the group and doesn't affect the others.
 """
 
 from __future__ import annotations
@@ -38,23 +38,25 @@ from spark_assign.wire.reader import WireError
 Progress = Callable[[str], None]
 
 Patterns = str | Sequence[str] | None
-"""One shell pattern or several, of which one must match; null, or none of them: all match."""
+"""One shell pattern or several, one of which must match. None or an empty list matches all names."""
 
 ATTEMPTS = 6
 PAUSE_S = 1.0
 DESCRIBE_BATCH = 100
-"""Groups in one describe request; a group of 1,000 members answers with about half a megabyte."""
+"""Groups per describe request. The response for a group of 1,000 members has about half a megabyte."""
 
 
 class UnsettledError(Exception):
-    """The group is in the middle of a rebalance."""
+    """Raised for a group in the middle of a rebalance."""
 
     retriable = True
 
 
 @dataclass(frozen=True)
 class ListedGroup:
-    """What ListGroups says. `group_type` is classic, consumer, share or streams; else the protocol (connect, …)."""
+    """A group of ListGroups. `group_type` is classic, consumer, share, or streams; else the protocol type (connect,
+    …).
+    """
 
     group_id: str
     broker: int
@@ -63,35 +65,36 @@ class ListedGroup:
 
     @property
     def commits(self) -> bool:
-        """Whether it commits offsets as consumers do."""
+        """Checks whether the group commits offsets as consumers do."""
         return self.group_type in ("classic", "consumer", "streams")
 
 
 def matches(name: str, patterns: Patterns) -> bool:
-    """Whether a name is among those that are asked for."""
-    wanted = [patterns] if isinstance(patterns, str) else patterns
-    return not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+    """Checks whether a name matches one of the patterns."""
+    pattern_list = [patterns] if isinstance(patterns, str) else patterns
+    return not pattern_list or any(fnmatchcase(name, pattern) for pattern in pattern_list)
 
 
 def listed(connection: ClusterConnection, patterns: Patterns) -> dict[str, ListedGroup]:
-    """The groups whose id matches, by id.
+    """Returns the groups whose ID matches, by ID.
 
-    Raises SourceError if a broker is silent: its groups would be missing without a trace.
+    Raises SourceError if a broker doesn't respond: its groups would be missing silently.
     """
-    found: dict[str, ListedGroup] = {}
+    groups: dict[str, ListedGroup] = {}
     brokers = connection.brokers()
-    answers = connection.ask([(broker, ListGroupsRequest(min_version=0)) for broker in brokers])
-    for broker, answer in zip(brokers, answers, strict=True):
-        error = answer if isinstance(answer, Exception) else fault(answer.error_code)
+    responses = connection.send_all([(broker, ListGroupsRequest(min_version=0)) for broker in brokers])
+    for broker, response in zip(brokers, responses, strict=True):
+        error = response if isinstance(response, Exception) else fault(response.error_code)
         if error is not None:
             raise connection.failed(f"broker {broker} does not list its groups", error)
-        for group in answer.groups:
+        for group in response.groups:
             if matches(group.group_id, patterns):
-                found[group.group_id] = _listed(group, broker)
-    return dict(sorted(found.items()))
+                groups[group.group_id] = _listed(group, broker)
+    return dict(sorted(groups.items()))
 
 
 def _listed(group: Any, broker: int) -> ListedGroup:
+    """Returns a group of a ListGroups response."""
     # A simple group (offsets committed without joining) has no protocol type.
     is_consumer = group.protocol_type in ("consumer", "")
     kind = (getattr(group, "group_type", "") or "classic").lower()
@@ -99,77 +102,80 @@ def _listed(group: Any, broker: int) -> ListedGroup:
     return ListedGroup(group.group_id, broker, kind, getattr(group, "group_state", None) or None)
 
 
-def ask_per_group(
+def request_per_group(
     connection: ClusterConnection,
     groups: Mapping[str, ListedGroup],
     request: Callable[[Sequence[str]], Any],
     read: Callable[[Sequence[str], Any], Iterable[tuple[str, Any]]],
     batch: int,
-    what: str,
-    tell: Progress,
+    activity: str,
+    report: Progress,
     answered_s: MutableMapping[str, float] | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Ask each group's coordinator, many groups a request; ask again what may settle.
+    """Sends requests for many groups at a time to their coordinators, and retries failures that can pass.
 
-    `read` takes the ids and the answer and gives (group_id, value or exception); `what` is done with them, such as
-    `described Connect groups`. `answered_s` gets when each group's answer came (`time.monotonic`). Returns the values
-    and, for the groups that have none, what was said.
+    `read` converts the group IDs and the response to pairs (group_id, value or exception). `activity` is the text for
+    progress, such as `described Connect groups`. `answered_s` receives the time of each group's response
+    (`time.monotonic`). Returns the values, and the errors of the groups without a value.
     """
     answered_s = {} if answered_s is None else answered_s
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     pending = dict(groups)
     for attempt in range(1, ATTEMPTS + 1):
-        again = []
-        for group_id, value in _ask_once(connection, pending.values(), request, read, batch, what, tell, answered_s):
+        retriable = []
+        for group_id, value in _request_once(
+            connection, pending.values(), request, read, batch, activity, report, answered_s
+        ):
             if not isinstance(value, Exception):
                 values[group_id] = value
                 faults.pop(group_id, None)
                 continue
             faults[group_id] = kafka_connection.error_text(value)
             if getattr(value, "retriable", False):
-                again.append(group_id)
-        if not again or attempt == ATTEMPTS:
+                retriable.append(group_id)
+        if not retriable or attempt == ATTEMPTS:
             break
         kafka_connection.wait(PAUSE_S)
-        # A coordinator that moved shows in a fresh list; a group that is gone keeps its fault.
+        # A new list has the new coordinator of a group. A group that was deleted keeps its error.
         try:
-            now = listed(connection, None)
+            relisted = listed(connection, None)
         except SourceError:
             break
-        pending = {group_id: now[group_id] for group_id in again if group_id in now}
+        pending = {group_id: relisted[group_id] for group_id in retriable if group_id in relisted}
     return values, faults
 
 
-def _ask_once(
+def _request_once(
     connection: ClusterConnection,
     groups: Collection[ListedGroup],
     request: Callable[[Sequence[str]], Any],
     read: Callable[[Sequence[str], Any], Iterable[tuple[str, Any]]],
     batch: int,
-    what: str,
-    tell: Progress,
+    activity: str,
+    report: Progress,
     answered_s: MutableMapping[str, float],
 ) -> Iterator[tuple[str, Any]]:
+    """Sends one round of requests and yields pairs (group_id, value or exception)."""
     by_broker: dict[int, list[str]] = defaultdict(list)
     for group in groups:
         by_broker[group.broker].append(group.group_id)
-    asked = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
-    with progress(what, len(groups)) as step:
+    batch_ids = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
+    with progress(activity, len(groups)) as step:
 
         def answered(position: int) -> None:
-            ids = asked[position][1]
+            ids = batch_ids[position][1]
             answered_s.update(dict.fromkeys(ids, time.monotonic()))
             step(len(ids))
 
-        answers = connection.ask([(broker, request(ids)) for broker, ids in asked], answered)
+        responses = connection.send_all([(broker, request(ids)) for broker, ids in batch_ids], answered)
     if groups:
-        tell(f"{what}: {len(groups)} of {len(groups)} groups")
-    for (_, ids), answer in zip(asked, answers, strict=True):
-        if isinstance(answer, Exception):
-            yield from ((group_id, answer) for group_id in ids)
+        report(f"{activity}: {len(groups)} of {len(groups)} groups")
+    for (_, ids), response in zip(batch_ids, responses, strict=True):
+        if isinstance(response, Exception):
+            yield from ((group_id, response) for group_id in ids)
         else:
-            yield from read(ids, answer)
+            yield from read(ids, response)
 
 
 def describe(
@@ -177,14 +183,15 @@ def describe(
     groups: Mapping[str, ListedGroup],
     topics: Mapping[str, int],
     rows: SnapshotRows,
-    tell: Progress,
+    report: Progress,
 ) -> None:
-    """Add groups, members, subscriptions, owned_runs of every listed group; undescribed for those that fail.
+    """Adds groups, members, subscriptions, and owned_runs of every listed group, and undescribed for groups that
+    fail.
 
-    Of streams groups subtopologies and tasks, of share groups what is initialised.
+    Also adds subtopologies and tasks of streams groups, and the initialized partitions of share groups.
 
-    `topics` are the topics of the cluster with their partitions, for subscriptions by pattern that the broker resolves
-    (KIP-848), and for the number of tasks.
+    `topics` has the number of partitions of the cluster's topics, for subscriptions by pattern that the broker
+    resolves (KIP-848), and for the number of tasks.
     """
     described: dict[str, Any] = {}
     faults: dict[str, str] = {}
@@ -198,30 +205,32 @@ def describe(
         of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == kind}
         names = "groups" if kind == "classic" else "group_ids"
 
-        def ask(ids: Sequence[str], request: type = request, names: str = names) -> Any:
+        def build_request(ids: Sequence[str], request: type = request, names: str = names) -> Any:
             return request(**{names: list(ids), "include_authorized_operations": False})
 
-        def read(ids: Sequence[str], answer: Any, reader: Callable[[Any], Any] = reader) -> Iterable[tuple[str, Any]]:
-            return [(group.group_id, reader(group)) for group in answer.groups]
+        def read(ids: Sequence[str], response: Any, reader: Callable[[Any], Any] = reader) -> Iterable[tuple[str, Any]]:
+            return [(group.group_id, reader(group)) for group in response.groups]
 
-        what = f"described {kind} groups"
-        values, failed = ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, what, tell)
+        activity = f"described {kind} groups"
+        values, failed = request_per_group(connection, of_kind, build_request, read, DESCRIBE_BATCH, activity, report)
         described |= values
         faults |= failed
-    replicas = _standby_replicas(connection, groups, tell)
+    replicas = _standby_replicas(connection, groups, report)
     for group_id, group in groups.items():
-        _add(rows, group, described.get(group_id), faults.get(group_id), replicas.get(group_id))
+        _add_group(rows, group, described.get(group_id), faults.get(group_id), replicas.get(group_id))
 
 
 def share_starts(
     connection: ClusterConnection,
     groups: Mapping[str, ListedGroup],
     rows: SnapshotRows,
-    tell: Progress,
+    report: Progress,
     answered_s: MutableMapping[str, float] | None = None,
 ) -> dict[str, group_description.StartOffsets]:
-    """Add initialized of every share group, undescribed for those that fail; of each partition where it starts."""
-    starts, failed = read_starts(connection, groups, tell, answered_s)
+    """Adds initialized of every share group, and undescribed for groups that fail. Returns the start offset of each
+    partition.
+    """
+    starts, failed = read_starts(connection, groups, report, answered_s)
     for group_id, error in sorted(failed.items()):
         rows.add("undescribed", group_id=group_id, error=f"initialised partitions: {error}")
     group_description.add_initialized(rows, starts)
@@ -231,40 +240,42 @@ def share_starts(
 def read_starts(
     connection: ClusterConnection,
     groups: Mapping[str, ListedGroup],
-    tell: Progress,
+    report: Progress,
     answered_s: MutableMapping[str, float] | None = None,
 ) -> tuple[dict[str, group_description.StartOffsets], dict[str, str]]:
-    """Of share groups where each partition starts, as `ask_per_group` returns it."""
+    """Returns the start offset of each partition of the share groups, in the form of `request_per_group`."""
     of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == "share"}
-    what = "read what share groups have initialised"
-    ask, read = group_description.start_offsets_request, group_description.read_start_offsets
-    return ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, what, tell, answered_s)
+    activity = "read what share groups have initialised"
+    build_request, read = group_description.start_offsets_request, group_description.read_start_offsets
+    return request_per_group(connection, of_kind, build_request, read, DESCRIBE_BATCH, activity, report, answered_s)
 
 
 def _standby_replicas(
-    connection: ClusterConnection, groups: Mapping[str, ListedGroup], tell: Progress
+    connection: ClusterConnection, groups: Mapping[str, ListedGroup], report: Progress
 ) -> dict[str, int]:
+    """Returns the configured standby replicas of the streams groups, or {} without the permission."""
     ids = [group_id for group_id, group in groups.items() if group.group_type == "streams"]
     if not ids:
         return {}
-    found = group_description.standby_replicas(connection, ids)
-    if isinstance(found, Exception):
-        said = f"{type(found).__name__}: {found}. Grant DESCRIBE_CONFIGS on these groups"
-        tell(f"how many standby replicas streams groups have is not known: {said}")
+    num_replicas = group_description.standby_replicas(connection, ids)
+    if isinstance(num_replicas, Exception):
+        error_text = f"{type(num_replicas).__name__}: {num_replicas}. Grant DESCRIBE_CONFIGS on these groups"
+        report(f"how many standby replicas streams groups have is not known: {error_text}")
         return {}
-    return found
+    return num_replicas
 
 
-def _add(
-    rows: SnapshotRows, listed_as: ListedGroup, group: GroupDescription | None, error: str | None, replicas: int | None
+def _add_group(
+    rows: SnapshotRows, listing: ListedGroup, group: GroupDescription | None, error: str | None, replicas: int | None
 ) -> None:
-    group_id = listed_as.group_id
+    """Adds the rows of one group."""
+    group_id = listing.group_id
     rows.add(
         "groups",
         group_id=group_id,
         assignor=(group.assignor or None) if group else None,
-        group_type=listed_as.group_type,
-        state=group.state if group else listed_as.state,
+        group_type=listing.group_type,
+        state=group.state if group else listing.state,
         standby_replicas=replicas,
         subscription_type=group.subscription_type if group else None,
         **(group.leader(group_id) if group else {}),
@@ -284,23 +295,25 @@ def _add(
 
 
 def _classic(group: Any) -> GroupDescription | Exception:
-    refused = fault(group.error_code, getattr(group, "error_message", None))
-    if refused is not None:
-        return refused
+    """Returns a classic group of a DescribeGroups response, or its error."""
+    error = fault(group.error_code, getattr(group, "error_message", None))
+    if error is not None:
+        return error
     if group.group_state in ("PreparingRebalance", "CompletingRebalance"):
         return UnsettledError(f"in state {group.group_state} the coordinator shows no subscriptions")
     try:
         members = [_classic_member(member, group.protocol_data) for member in group.members]
-    except WireError as error:
-        return error
+    except WireError as malformed:
+        return malformed
     return GroupDescription(group.group_state, group.protocol_data, members)
 
 
 def _classic_member(member: Any, assignor: str) -> MemberDescription:
+    """Returns a member of a classic group. Raises WireError for malformed bytes."""
     try:
-        said = consumer_protocol.subscription_as_sent(bytes(member.member_metadata))
-        bytes_given = bytes(member.member_assignment or b"")
-        given = consumer_protocol.assignment(bytes_given) if bytes_given else None
+        subscription = consumer_protocol.subscription_as_sent(bytes(member.member_metadata))
+        assignment_bytes = bytes(member.member_assignment or b"")
+        assigned = consumer_protocol.assignment(assignment_bytes) if assignment_bytes else None
     except WireError as error:
         raise WireError(f"member {member.member_id}: {error}") from None
     return MemberDescription(
@@ -309,33 +322,36 @@ def _classic_member(member: Any, assignor: str) -> MemberDescription:
             "group_instance_id": getattr(member, "group_instance_id", None),
             "client_id": member.client_id,
             "client_host": member.client_host,
-            "rack_id": said.rack_id,
-            "generation_id": said.generation_id,
-            "user_data_generation_id": consumer_protocol.user_data_generation(said, assignor),
+            "rack_id": subscription.rack_id,
+            "generation_id": subscription.generation_id,
+            "user_data_generation_id": consumer_protocol.user_data_generation(subscription, assignor),
         },
-        said.topics,
-        _as_told(given.partitions, assignor) if given else (),
+        subscription.topics,
+        _in_reported_order(assigned.partitions, assignor) if assigned else (),
         in_order=assignor == "sticky",
         seen=leader_fingerprint.MemberBytes(
             member.member_id,
             member.client_id,
-            leader_fingerprint.SubscriptionFormat(said.version, said.user_data, said.cut_short),
-            leader_fingerprint.AssignmentFormat(given.version, given.user_data) if given else None,
+            leader_fingerprint.SubscriptionFormat(subscription.version, subscription.user_data, subscription.cut_short),
+            leader_fingerprint.AssignmentFormat(assigned.version, assigned.user_data) if assigned else None,
         ),
     )
 
 
-def _as_told(given: TopicPartitions, assignor: str) -> TopicPartitions:
-    """What a member was given, in the order in which it will tell so: with sticky, its topics come from a `HashMap`."""
+def _in_reported_order(assigned: TopicPartitions, assignor: str) -> TopicPartitions:
+    """Returns the assigned partitions in the order that the member will report: with sticky, the order of a Java
+    `HashMap` of topics.
+    """
     if assignor != "sticky":
-        return given
+        return assigned
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in given:
+    for topic, partition in assigned:
         by_topic.setdefault(topic, []).append(partition)
     return tuple((topic, partition) for topic in texts_in_table_order(list(by_topic)) for partition in by_topic[topic])
 
 
 def _kip848(group: Any, topics: Collection[str]) -> GroupDescription | Exception:
+    """Returns a group of a ConsumerGroupDescribe response, or its error."""
     error = fault(group.error_code, group.error_message)
     if error is not None:
         return error
@@ -346,14 +362,17 @@ def _kip848(group: Any, topics: Collection[str]) -> GroupDescription | Exception
 
 
 def _subscription_type(members: Sequence[Any]) -> str:
-    """How the broker counts subscriptions (`ConsumerGroup.subscriptionType`): by names, and by patterns as they are."""
+    """Returns the type as the broker determines it (`ConsumerGroup.subscriptionType`): by names, and by unresolved
+    patterns.
+    """
     names = {frozenset(member.subscribed_topic_names) for member in members}
     patterns = {member.subscribed_topic_regex or "" for member in members}
-    alike = len(names) <= 1 and len(patterns) <= 1 and (patterns <= {""} or names <= {frozenset()})
-    return "homogeneous" if alike else "heterogeneous"
+    is_homogeneous = len(names) <= 1 and len(patterns) <= 1 and (patterns <= {""} or names <= {frozenset()})
+    return "homogeneous" if is_homogeneous else "heterogeneous"
 
 
 def _kip848_member(member: Any, topics: Collection[str]) -> MemberDescription:
+    """Returns a member of a consumer group."""
     owned = tuple(
         (topic.topic_name, partition) for topic in member.assignment.topic_partitions for partition in topic.partitions
     )
@@ -376,9 +395,9 @@ def _kip848_member(member: Any, topics: Collection[str]) -> MemberDescription:
 
 
 def matching(regex: str, topics: Collection[str]) -> list[str]:
-    """The topics that a KIP-848 subscription pattern matches as a whole; none where Python cannot read it.
+    """Returns the topics that a KIP-848 subscription pattern matches completely, or [] if Python can't compile it.
 
-    The broker reads it as RE2, whose common ground with Python is all that topic names need.
+    The broker uses RE2. For everything that topic names need, its syntax is that of Python.
     """
     try:
         pattern = re.compile(regex)

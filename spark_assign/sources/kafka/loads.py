@@ -1,8 +1,10 @@
-"""What goes through partitions: several readings of offsets and sizes, or one with timestamps, as rows of `loads`.
+"""Reads the load of partitions into `loads`: from several readings of offsets and sizes, or from one with
+timestamps.
 
-A reading after the first asks again for what may have changed: OffsetFetch at the coordinators, ListOffsets and
-DescribeLogDirs at the leaders. At the end one Metadata request tells which topics were made anew meanwhile. Rates are
-over the time between two answers for the same partition, not over the time that was to pass.
+Each reading after the first repeats only the requests whose results can change: OffsetFetch at the coordinators,
+ListOffsets and DescribeLogDirs at the leaders. At the end, one Metadata request finds topics that were recreated
+meanwhile. A rate is over the actual time between two responses for the same partition, not over the requested
+interval.
 """
 
 from __future__ import annotations
@@ -31,19 +33,21 @@ from spark_assign.sources.kafka.offsets import LeaderOffset, TopicPartition
 from spark_assign.tables.errors import SourceError
 
 _AHEAD = 0.05
-"""Clocks of producers may be ahead by this part of the time looked back on: rates are off by no more than that."""
+"""Fraction of the lookback by which producers' clocks can be ahead. It bounds the error of the rates."""
 
 
 @dataclass(frozen=True)
 class LoadReadOptions:
-    """How loads are read: `times` readings, one every so many seconds; or one, and what was written in `since_s`."""
+    """How to read loads: `times` readings, one every `every_s` seconds; or one, with the records of the last
+    `since_s` seconds.
+    """
 
     every_s: float = 60
     times: int = 5
     since_s: float | None = None
 
-    def told(self) -> dict[str, float]:
-        """What `snapshot.json` says of it."""
+    def to_json(self) -> dict[str, float]:
+        """Returns the entries of `snapshot.json`."""
         if self.since_s is not None:
             return {"since_s": self.since_s}
         return {"every_s": self.every_s, "times": self.times}
@@ -51,13 +55,13 @@ class LoadReadOptions:
 
 @dataclass(frozen=True)
 class OffsetReading:
-    """What was read at about one time.
+    """The results of one reading.
 
     Attributes:
-        committed: of each group, the offsets that it has committed; of a share group, where its partitions start.
-        answered_s: when each group's answer came.
-        ends: of each partition.
-        sizes: of each partition's log at the broker that led it at first.
+        committed: the committed offsets of each group; for a share group, the start offsets.
+        answered_s: the time of each group's response.
+        ends: the end offset of each partition.
+        sizes: the size of each partition's log at the broker that led it in the first reading.
     """
 
     committed: Mapping[str, Mapping[TopicPartition, int]]
@@ -68,77 +72,87 @@ class OffsetReading:
 
 @dataclass(frozen=True)
 class LoadTargets:
-    """Whose loads are told: the groups, and the partitions with their leaders; topics by their ids."""
+    """The groups, and the partitions with their leaders, whose load is read; topics with their IDs."""
 
     connection: ClusterConnection
     groups: Mapping[str, ListedGroup]
     leaders: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, Any]
-    tell: Progress
+    report: Progress
 
     def read(self, first: OffsetReading) -> OffsetReading:
-        """Once more; what groups have committed before where partitions end, so that no group is ahead.
+        """Reads again. Committed offsets are read before end offsets, so that no group is ahead of the end.
 
-        Of partitions that had an answer at first: neither those without a leader nor brokers that tell no sizes are
-        asked again.
+        Covers partitions with a response in the first reading: partitions without a leader and brokers that report
+        no sizes are skipped.
         """
         sizes = self.sizes(first.sizes) if first.sizes else {}
         answered_s: dict[str, float] = {}
         committing = {group_id: group for group_id, group in self.groups.items() if group.commits}
-        committed, _ = kafka_offsets.committed(self.connection, committing, self.tell, answered_s)
-        starts, _ = kafka_groups.read_starts(self.connection, self.groups, self.tell, answered_s)
-        ends = kafka_offsets.offsets_at(self.connection, self.leaders, first.ends, self.tell)
+        committed, _ = kafka_offsets.committed(self.connection, committing, self.report, answered_s)
+        starts, _ = kafka_groups.read_starts(self.connection, self.groups, self.report, answered_s)
+        ends = kafka_offsets.offsets_at(self.connection, self.leaders, first.ends, self.report)
         return OffsetReading(committed | known_starts(starts), answered_s, ends, sizes)
 
-    def sizes(self, of: Collection[TopicPartition]) -> dict[TopicPartition, LeaderOffset]:
-        """Of logs at the brokers that led them at first."""
-        return read_sizes(self.connection, {key: self.leaders[key] for key in of}, self.tell)
+    def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LeaderOffset]:
+        """Returns the sizes of logs at the brokers that led them in the first reading."""
+        return read_sizes(self.connection, {key: self.leaders[key] for key in partitions}, self.report)
 
     def recreated_topics(self) -> set[str]:
-        """Topics that are gone, or that were deleted and made again."""
-        asked = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(self.topic_ids)]
-        answer = self.connection.ask_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
-        now = {topic.name: getattr(topic, "topic_id", None) for topic in answer.topics if topic.error_code == 0}
-        return {topic for topic, known in self.topic_ids.items() if topic not in now or now[topic] != known}
+        """Returns the topics that were deleted, including those that were created again."""
+        requested_topics = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(self.topic_ids)]
+        response = self.connection.send_any(MetadataRequest(topics=requested_topics, allow_auto_topic_creation=False))
+        current_ids = {
+            topic.name: getattr(topic, "topic_id", None) for topic in response.topics if topic.error_code == 0
+        }
+        return {
+            topic
+            for topic, topic_id in self.topic_ids.items()
+            if topic not in current_ids or current_ids[topic] != topic_id
+        }
 
 
 def known_starts(starts: Mapping[str, Mapping[TopicPartition, int]]) -> dict[str, dict[TopicPartition, int]]:
-    """Of share groups, the partitions that start somewhere."""
-    return {group_id: {key: at for key, at in each.items() if at >= 0} for group_id, each in starts.items()}
+    """Returns the started partitions of share groups."""
+    return {
+        group_id: {key: start for key, start in offsets.items() if start >= 0} for group_id, offsets in starts.items()
+    }
 
 
-def add(rows: SnapshotRows, watched: LoadTargets, first: OffsetReading, loads: LoadReadOptions) -> None:
-    """Add `loads`; the snapshot itself was the first reading."""
+def add(rows: SnapshotRows, targets: LoadTargets, first: OffsetReading, loads: LoadReadOptions) -> None:
+    """Adds `loads`. The snapshot itself is the first reading."""
     rows.rows["loads"] = []
     if loads.since_s is None:
-        _add_readings(rows, watched, first, loads.every_s, loads.times)
+        _add_readings(rows, targets, first, loads.every_s, loads.times)
     else:
-        _add_since(rows, watched, first, loads.since_s)
+        _add_since(rows, targets, first, loads.since_s)
 
 
-def _add_readings(rows: SnapshotRows, watched: LoadTargets, first: OffsetReading, every_s: float, times: int) -> None:
-    begun = time.monotonic()
-    first = replace(first, sizes=watched.sizes(watched.leaders))
+def _add_readings(rows: SnapshotRows, targets: LoadTargets, first: OffsetReading, every_s: float, times: int) -> None:
+    """Adds `loads` from several readings."""
+    start_s = time.monotonic()
+    first = replace(first, sizes=targets.sizes(targets.leaders))
     readings, recreated = [first], set[str]()
     try:
         for number in range(1, times):
-            kafka_connection.wait(max(begun + number * every_s - time.monotonic(), 0))
-            watched.tell(f"reading {number + 1} of {times}")
-            readings.append(watched.read(first))
-        recreated = watched.recreated_topics()
-    except SourceError as error:  # what was read until then counts
-        watched.tell(f"loads are of {len(readings)} readings, not of {times}: {error}")
+            kafka_connection.wait(max(start_s + number * every_s - time.monotonic(), 0))
+            targets.report(f"reading {number + 1} of {times}")
+            readings.append(targets.read(first))
+        recreated = targets.recreated_topics()
+    except SourceError as error:  # the readings before the error are used
+        targets.report(f"loads are of {len(readings)} readings, not of {times}: {error}")
     _add(rows, readings, recreated)
 
 
 def _add(rows: SnapshotRows, readings: Sequence[OffsetReading], recreated: Collection[str]) -> None:
+    """Adds the rates of all partitions and groups."""
     keys = sorted(readings[0].ends)
-    same = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
+    is_same_topic = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
     written = rates.rates(*_matrix([map(reading.ends.get, keys) for reading in readings], len(keys)))
-    grown = rates.growth_rates(*_matrix([map(reading.sizes.get, keys) for reading in readings], len(keys)))
-    told = (_known(each, same) for each in (written.mean, written.stddev, grown))
-    for (topic, partition), mean, stddev, grew in zip(keys, *told, strict=True):
-        rows.add("loads", topic=topic, partition=partition, in_rate=mean, in_rate_stddev=stddev, bytes=grew)
+    growth = rates.growth_rates(*_matrix([map(reading.sizes.get, keys) for reading in readings], len(keys)))
+    columns = (_known(column, is_same_topic) for column in (written.mean, written.stddev, growth))
+    for (topic, partition), mean, stddev, num_bytes in zip(keys, *columns, strict=True):
+        rows.add("loads", topic=topic, partition=partition, in_rate=mean, in_rate_stddev=stddev, bytes=num_bytes)
     for group_id in sorted(set().union(*(reading.committed for reading in readings))):
         _add_group(rows, readings, recreated, group_id)
 
@@ -146,98 +160,104 @@ def _add(rows: SnapshotRows, readings: Sequence[OffsetReading], recreated: Colle
 def _add_group(
     rows: SnapshotRows, readings: Sequence[OffsetReading], recreated: Collection[str], group_id: str
 ) -> None:
-    """What a group has committed at any reading."""
-    of_all = [reading.committed.get(group_id, {}) for reading in readings]
-    keys = sorted(key for key in set().union(*of_all) if key in readings[0].ends)
-    same = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
-    found = []
-    for reading, committed in zip(readings, of_all, strict=True):
-        came_s = reading.answered_s.get(group_id, np.nan)
-        found.append([LeaderOffset(committed[key], -1, came_s) if key in committed else None for key in keys])
-    read = _known(rates.rates(*_matrix(found, len(keys))).mean, same)
-    for (topic, partition), rate in zip(keys, read, strict=True):
+    """Adds the rates of the partitions that a group has committed in any reading."""
+    committed_by_reading = [reading.committed.get(group_id, {}) for reading in readings]
+    keys = sorted(key for key in set().union(*committed_by_reading) if key in readings[0].ends)
+    is_same_topic = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
+    responses = []
+    for reading, committed in zip(readings, committed_by_reading, strict=True):
+        answered_s = reading.answered_s.get(group_id, np.nan)
+        responses.append([LeaderOffset(committed[key], -1, answered_s) if key in committed else None for key in keys])
+    out_rates = _known(rates.rates(*_matrix(responses, len(keys))).mean, is_same_topic)
+    for (topic, partition), rate in zip(keys, out_rates, strict=True):
         lag = _lag(readings[-1], group_id, (topic, partition))
         rows.add("loads", topic=topic, partition=partition, group_id=group_id, out_rate=rate, lag=lag)
 
 
 def _lag(reading: OffsetReading, group_id: str, key: TopicPartition) -> int | None:
-    """Null where nothing is committed, no leader has said where the partition ends, or that is before."""
-    at, end = reading.committed.get(group_id, {}).get(key), reading.ends.get(key)
-    return None if at is None or end is None or end.offset < at else end.offset - at
+    """Returns the lag, or None if there is no committed offset, no end offset, or the end offset is smaller."""
+    offset, end = reading.committed.get(group_id, {}).get(key), reading.ends.get(key)
+    return None if offset is None or end is None or end.offset < offset else end.offset - offset
 
 
 def _matrix(readings: Sequence[Iterable[LeaderOffset | None]], rows: int) -> tuple[FloatArray, FloatArray]:
-    """When, and what: a row per counter, a column per reading."""
-    at, counted = (np.full((rows, len(readings)), np.nan) for _ in range(2))
-    for number, reading in enumerate(readings):
-        for row, each in enumerate(reading):
-            if each is not None:
-                at[row, number], counted[row, number] = each.answered_s, each.offset
-    return at, counted
+    """Returns times and values of counters. Shapes: (rows, num_readings); NaN if unknown."""
+    times, counters = (np.full((rows, len(readings)), np.nan) for _ in range(2))
+    for column, reading in enumerate(readings):
+        for row, response in enumerate(reading):
+            if response is not None:
+                times[row, column], counters[row, column] = response.answered_s, response.offset
+    return times, counters
 
 
-def _known(values: FloatArray, told: npt.NDArray[np.bool_]) -> list[float | None]:
-    """Null where nothing is told, or nothing is known."""
-    known = (told & ~np.isnan(values)).tolist()
-    return [value if each else None for value, each in zip(values.tolist(), known, strict=True)]
+def _known(values: FloatArray, mask: npt.NDArray[np.bool_]) -> list[float | None]:
+    """Returns the values as a list with None for NaN and for values that are masked out."""
+    is_known = (mask & ~np.isnan(values)).tolist()
+    return [value if has_value else None for value, has_value in zip(values.tolist(), is_known, strict=True)]
 
 
-def _add_since(rows: SnapshotRows, watched: LoadTargets, now: OffsetReading, since_s: float) -> None:
-    """Of one reading, by the timestamps of records: what was written in the last so many seconds."""
-    began_s, began_ms = time.monotonic(), int(time.time() * 1000)
-    then_ms = began_ms - int(since_s * 1000)
+def _add_since(rows: SnapshotRows, targets: LoadTargets, reading: OffsetReading, since_s: float) -> None:
+    """Adds `loads` from one reading with timestamps: the records that were written in the last `since_s` seconds."""
+    start_s, start_ms = time.monotonic(), int(time.time() * 1000)
+    since_ms = start_ms - int(since_s * 1000)
 
-    def ask(timestamp: int) -> Mapping[TopicPartition, LeaderOffset]:
-        return kafka_offsets.offsets_at(watched.connection, watched.leaders, now.ends, watched.tell, timestamp)
+    def read_at(timestamp: int) -> Mapping[TopicPartition, LeaderOffset]:
+        return kafka_offsets.offsets_at(targets.connection, targets.leaders, reading.ends, targets.report, timestamp)
 
-    starts, ahead = ask(kafka_offsets.EARLIEST), ask(began_ms + int(_AHEAD * since_s * 1000))
-    latest = ask(kafka_offsets.MAX_TIMESTAMP) if kafka_offsets.has_max_timestamp(watched.connection) else {}
-    # Last: a record that was not with all followers yet, and hid the latest timestamp, is found by now.
-    thens = ask(then_ms)
-    for key in sorted(now.ends):
-        end = now.ends[key]
+    starts, ahead = read_at(kafka_offsets.EARLIEST), read_at(start_ms + int(_AHEAD * since_s * 1000))
+    latest = read_at(kafka_offsets.MAX_TIMESTAMP) if kafka_offsets.has_max_timestamp(targets.connection) else {}
+    # Read last: a record that wasn't replicated yet, and hid the latest timestamp, is visible by reading.
+    first_since = read_at(since_ms)
+    for key in sorted(reading.ends):
+        end = reading.ends[key]
         # The end was read before the moment from which the time is counted back.
-        over_s = since_s + end.answered_s - began_s
+        over_s = since_s + end.answered_s - start_s
         rate = np.nan
-        if key in starts and key in ahead and key in thens:
+        if key in starts and key in ahead and key in first_since:
             dated = key in latest and latest[key].timestamp >= 0
-            rate = _since(over_s, then_ms, end.offset, starts[key].offset, thens[key], ahead[key].offset, dated)
+            rate = _since(over_s, since_ms, end.offset, starts[key].offset, first_since[key], ahead[key].offset, dated)
         rows.add("loads", topic=key[0], partition=key[1], in_rate=None if np.isnan(rate) else rate)
-    for group_id in sorted(now.committed):
-        for topic, partition in sorted(key for key in now.committed[group_id] if key in now.ends):
-            lag = _lag(now, group_id, (topic, partition))
+    for group_id in sorted(reading.committed):
+        for topic, partition in sorted(key for key in reading.committed[group_id] if key in reading.ends):
+            lag = _lag(reading, group_id, (topic, partition))
             rows.add("loads", topic=topic, partition=partition, group_id=group_id, lag=lag)
 
 
-def _since(over_s: float, then_ms: int, end: int, start: int, then: LeaderOffset, ahead: int, dated: bool) -> float:
-    """Records a second of one partition; NaN where their timestamps do not tell.
+def _since(over_s: float, since_ms: int, end: int, start: int, first: LeaderOffset, ahead: int, dated: bool) -> float:
+    """Returns the records per second of one partition, or NaN if the timestamps don't determine it.
 
-    They do not where records have none or are ahead of the clock, and where all that there was is deleted. `ahead` is
-    the first record that is: one after the end was written while the brokers were asked. Nor does the latest timestamp
-    tell of that: while a record is not with all followers yet, leaders answer with none.
+    They don't if records have no timestamps or future ones, or if all records were deleted. `ahead` is the offset of
+    the first record with a future timestamp; one at or after the end was written during the requests. The latest
+    timestamp isn't sufficient for this check: while a record isn't replicated to all followers, leaders return none.
     """
     if end == 0:
         return 0.0
     if start >= end or 0 <= ahead < end:
         return float("nan")
-    if then.offset < 0:  # nothing since then; where none is known to have a timestamp, perhaps records without
+    if first.offset < 0:  # no record since then, or only records without a timestamp
         return 0.0 if dated else float("nan")
-    if then.offset == start and start > 0:  # what was written before that record is deleted
-        over_s -= (then.timestamp - then_ms) / 1000
-    return (end - then.offset) / over_s if over_s > 0 and then.offset <= end else float("nan")
+    if first.offset == start and start > 0:  # the records before it were deleted
+        over_s -= (first.timestamp - since_ms) / 1000
+    return (end - first.offset) / over_s if over_s > 0 and first.offset <= end else float("nan")
 
 
 _NO_TIMESTAMP = -1
 
 
 def read_sizes(
-    connection: ClusterConnection, leaders: Mapping[TopicPartition, int], tell: Progress
+    connection: ClusterConnection, leaders: Mapping[TopicPartition, int], report: Progress
 ) -> dict[TopicPartition, LeaderOffset]:
-    """Bytes of each partition's log at the broker given for it; those that no broker tells are left out."""
+    """Returns the size in bytes of each partition's log at the given broker, by one DescribeLogDirs request per
+    broker.
+
+    Partitions that no broker reports are omitted. A user without the permission to describe the cluster gets no
+    sizes, from older brokers even without an error. This is reported as progress and isn't an error: only the column
+    bytes is missing first.
+    """
     try:
         connection.newest(DescribeLogDirsRequest)
     except errors.IncompatibleBrokerVersion:
-        tell("bytes are not known: the brokers have no DescribeLogDirs")
+        report("bytes are not known: the brokers have no DescribeLogDirs")
         return {}
     by_broker: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for (topic, partition), broker in leaders.items():
@@ -249,34 +269,37 @@ def read_sizes(
     def answered(position: int) -> None:
         answered_s[position] = time.monotonic()
 
-    answers = connection.ask([(broker, _log_dirs_request(by_broker[broker])) for broker in brokers], answered)
-    found: dict[TopicPartition, LeaderOffset] = {}
-    silent: dict[str, list[str]] = defaultdict(list)
-    for broker, answer, came_s in zip(brokers, answers, answered_s, strict=True):
-        if why := kafka_connection.no_sizes_reason(answer):
-            silent[why].append(str(broker))
+    responses = connection.send_all([(broker, _log_dirs_request(by_broker[broker])) for broker in brokers], answered)
+    sizes: dict[TopicPartition, LeaderOffset] = {}
+    brokers_by_reason: dict[str, list[str]] = defaultdict(list)
+    for broker, response, responded_s in zip(brokers, responses, answered_s, strict=True):
+        if reason := kafka_connection.no_sizes_reason(response):
+            brokers_by_reason[reason].append(str(broker))
         else:
-            found |= {key: LeaderOffset(size, _NO_TIMESTAMP, came_s) for key, size in _partition_sizes(answer)}
-    for why, those in silent.items():
-        tell(f"{kafka_connection.NO_SIZES}: {', '.join(those)} ({why})")
-    tell(f"read sizes: {len(found)} of {len(leaders)} partitions")
-    return found
+            sizes |= {key: LeaderOffset(size, _NO_TIMESTAMP, responded_s) for key, size in _partition_sizes(response)}
+    for reason, broker_ids in brokers_by_reason.items():
+        report(f"{kafka_connection.NO_SIZES}: {', '.join(broker_ids)} ({reason})")
+    report(f"read sizes: {len(sizes)} of {len(leaders)} partitions")
+    return sizes
 
 
 def _log_dirs_request(topics: Mapping[str, list[int]]) -> Any:
+    """Returns the DescribeLogDirs request for partitions."""
     topic_of = DescribeLogDirsRequest.DescribableLogDirTopic
     return DescribeLogDirsRequest(
-        topics=[topic_of(topic=topic, partitions=sorted(numbers)) for topic, numbers in sorted(topics.items())]
+        topics=[
+            topic_of(topic=topic, partitions=sorted(partition_ids)) for topic, partition_ids in sorted(topics.items())
+        ]
     )
 
 
-def _partition_sizes(answer: Any) -> list[tuple[TopicPartition, int]]:
-    """Without logs that are on their way to another folder of the broker."""
+def _partition_sizes(response: Any) -> list[tuple[TopicPartition, int]]:
+    """Returns the sizes in a response, without logs that are moving to another folder of the broker."""
     return [
-        ((topic.name, each.partition_index), each.partition_size)
-        for folder in answer.results
+        ((topic.name, partition.partition_index), partition.partition_size)
+        for folder in response.results
         if not folder.error_code
         for topic in folder.topics
-        for each in topic.partitions
-        if not each.is_future_key
+        for partition in topic.partitions
+        if not partition.is_future_key
     ]

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` from log segments that were copied from a broker or a backup."""
+"""Reads records of `__consumer_offsets` from log segments that were copied from a broker or a backup."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ DAMAGED = from_arrow_schema(segments.DAMAGED)
 _MARKERS = from_arrow_schema(segments.MARKERS)
 _FOLDERS = "__consumer_offsets-*"
 _DEPTH = 3
-"""How many folders deep: of a backup, its brokers, their disks."""
+"""Maximum depth of folders: a backup, its brokers, their disks."""
 _EXAMPLE = "__consumer_offsets-12/00000000000000000000.log"
 
 
 @dataclass(frozen=True)
 class LogSegments:
-    """What is in segments; each table is a pass over the files.
+    """The contents of segments. Each table is one pass over the files.
 
     Attributes:
-        records: RECORDS (`tables.history`), without what was never committed.
-        damaged: bytes that no record could be made of (`DAMAGED`): a row for each stretch. The end of a segment that
-            was being written to is `cut-off`, and no loss.
+        records: RECORDS (`tables.history`), without records of transactions that were never committed.
+        damaged: one row per range of bytes that can't be decoded (`DAMAGED`). The incomplete end of a segment that
+            was being written is `cut-off` and isn't a loss.
     """
 
     records: DataFrame
     damaged: DataFrame
 
 
-def log_segments(spark: SparkSession, place: str, cluster: str) -> LogSegments:
-    """The segments inside a folder, up to three folders deep: `…/__consumer_offsets-12/00000000000000000000.log`.
+def log_segments(spark: SparkSession, location: str, cluster: str) -> LogSegments:
+    """Reads the segments in a folder, up to three levels deep: `…/__consumer_offsets-12/00000000000000000000.log`.
 
-    A log directory of a broker may be given as it is; other topics are not opened. Where a partition is there more
-    than once, as from several brokers, each of its records is taken once.
+    The folder can be the log directory of a broker: other topics aren't opened. If a partition occurs several times,
+    for example from several brokers, each of its records is read once.
 
     Raises:
-        SourceError: there is no segment of that topic.
+        SourceError: the folder has no segment of that topic.
     """
-    paths = _paths(spark, place)
+    paths = _paths(spark, location)
     files = spark.read.format("binaryFile").load(paths).select("path", "content")
     with_markers = files.withColumn("markers", F.lit(None).cast(f"array<{_MARKERS.simpleString()}>"))
     copies = [segments.parse_path(path) for path in paths]
@@ -66,22 +66,23 @@ def log_segments(spark: SparkSession, place: str, cluster: str) -> LogSegments:
     return LogSegments(records, damaged)
 
 
-def _paths(spark: SparkSession, place: str) -> list[str]:
-    """Of the segments; there are some for each partition of one topic.
+def _paths(spark: SparkSession, location: str) -> list[str]:
+    """Returns the paths of the segments of one topic, sorted.
 
-    By patterns: a search through folders passes over names that begin with an underscore.
+    Uses patterns, because Spark's recursive search skips names that start with an underscore.
     """
-    folder = for_spark(place).rstrip("/")
+    folder = for_spark(location).rstrip("/")
     depths = [f"{folder}{'/*' * depth}/{_FOLDERS}/*.log" for depth in range(_DEPTH + 1)]
     found = [path for pattern in (f"{folder}/*.log", *depths) for path in _matching(spark, pattern)]
     if not found:
-        raise SourceError(f"{place} has no log segments of __consumer_offsets. They are called …/{_EXAMPLE}")
+        raise SourceError(f"{location} has no log segments of __consumer_offsets. They are called …/{_EXAMPLE}")
     return sorted(found)
 
 
 def _matching(spark: SparkSession, pattern: str) -> set[str]:
+    """Returns the paths of segments that match a pattern."""
     try:
-        # Twice: of one path Spark would ask whether a stream wrote it, and log at length that it is none.
+        # The pattern is passed twice: for one path, Spark checks whether a stream wrote it, and logs at length.
         listed = spark.read.format("binaryFile").load([pattern, pattern]).select("path")
         return {row.path for row in listed.where(F.col("path").rlike(segments.SEGMENT)).collect()}
     except AnalysisException as error:
@@ -91,9 +92,9 @@ def _matching(spark: SparkSession, pattern: str) -> set[str]:
 
 
 def _with_markers(files: DataFrame) -> DataFrame:
-    """Each segment with the markers of its partition, so that a transaction may end in another one."""
-    found = files.mapInArrow(_each(lambda batch: [segments.first_markers(batch)]), _MARKERS)
-    of_partition = found.groupBy("partition").agg(F.collect_list(F.struct(*_MARKERS.names)).alias("markers"))
+    """Adds to each segment the markers of its partition, because a transaction can end in another segment."""
+    markers = files.mapInArrow(_each(lambda batch: [segments.first_markers(batch)]), _MARKERS)
+    of_partition = markers.groupBy("partition").agg(F.collect_list(F.struct(*_MARKERS.names)).alias("markers"))
     numbered = files.withColumn("partition", F.regexp_extract("path", segments.SEGMENT, 1).cast("int"))
     return numbered.join(F.broadcast(of_partition), "partition", "left").select("path", "content", "markers")
 
@@ -105,11 +106,11 @@ def _damaged(batch: pa.RecordBatch, cluster: str) -> list[pa.RecordBatch]:
 def _each(
     work: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Files come as they are read, none waits for the others."""
+    """Returns a function for `mapInArrow` that applies `work` to each batch as it is read."""
 
-    def done(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def map_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         forget_zipped_pyspark()
         for batch in batches:
             yield from work(batch)
 
-    return done
+    return map_batches

@@ -1,6 +1,7 @@
-"""Committed offsets, many groups a request (OffsetFetch v8, KIP-709); offsets of partitions, each leader its own.
+"""Reads committed offsets, many groups per request (OffsetFetch v8, KIP-709), and offsets of partitions at their
+leaders.
 
-What is read comes with the time of the answer that it was in (`time.monotonic`), for rates between two readings.
+Each result has the time of its response (`time.monotonic`), for rates between two readings.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
-from spark_assign.sources.kafka.groups import ATTEMPTS, PAUSE_S, ListedGroup, Progress, ask_per_group
+from spark_assign.sources.kafka.groups import ATTEMPTS, PAUSE_S, ListedGroup, Progress, request_per_group
 from spark_assign.spark.progress import progress
 
 TopicPartition = tuple[str, int]
 
 FETCH_BATCH = 50
-"""Groups in one OffsetFetch; each answers with every partition it has committed."""
+"""Groups per OffsetFetch request. The response has every committed partition of each group."""
 
 LIST_BATCH = 5000
-"""Partitions in one ListOffsets."""
+"""Partitions per ListOffsets request."""
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
-"""What ListOffsets takes in place of a timestamp: the end, the first offset, the record with the latest timestamp."""
+"""Special timestamps of ListOffsets: the end offset, the first offset, and the record with the latest timestamp."""
 
-_SINCE = {MAX_TIMESTAMP: 7}
-"""The version of ListOffsets that has it, if not the first (KIP-734: Kafka 3.0)."""
+_MIN_VERSION = {MAX_TIMESTAMP: 7}
+"""The first version of ListOffsets with a special timestamp, if it isn't version 1 (KIP-734: Kafka 3.0)."""
 
 
 class LeaderOffset(NamedTuple):
-    """What a leader has answered: an offset, -1 where it has none; the record's timestamp; and when that was."""
+    """An offset from a leader (-1 if there is none), the timestamp of its record, and the time of the response."""
 
     offset: int
     timestamp: int
@@ -45,17 +46,17 @@ class LeaderOffset(NamedTuple):
 def committed(
     connection: ClusterConnection,
     groups: Mapping[str, ListedGroup],
-    tell: Progress,
+    report: Progress,
     answered_s: MutableMapping[str, float] | None = None,
 ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, str]]:
-    """Every committed offset by group, and what the coordinator said of groups that have no answer.
+    """Returns every committed offset by group, and the errors of groups without a result.
 
-    `answered_s` gets when each group's answer came.
+    `answered_s` receives the time of each group's response.
     """
-    many = connection.newest(OffsetFetchRequest) >= 8
+    is_batched = connection.newest(OffsetFetchRequest) >= 8
 
-    def ask(ids: Sequence[str]) -> Any:
-        if many:
+    def build_request(ids: Sequence[str]) -> Any:
+        if is_batched:
             fetch = OffsetFetchRequest.OffsetFetchRequestGroup
             return OffsetFetchRequest(
                 groups=[fetch(group_id=group_id, topics=None) for group_id in ids],
@@ -64,28 +65,29 @@ def committed(
             )
         return OffsetFetchRequest(group_id=ids[0], topics=None, min_version=2, max_version=7)
 
-    def read(ids: Sequence[str], answer: Any) -> Iterable[tuple[str, Any]]:
-        # Before version 8 the answer is of one group and does not name it.
-        parts = [(group.group_id, group) for group in answer.groups] if many else [(ids[0], answer)]
-        for group_id, part in parts:
-            yield group_id, errors.for_code(part.error_code)() if part.error_code else _offsets(part)
+    def read(ids: Sequence[str], response: Any) -> Iterable[tuple[str, Any]]:
+        # Before version 8 the response is for one group and doesn't name it.
+        described = [(group.group_id, group) for group in response.groups] if is_batched else [(ids[0], response)]
+        for group_id, group in described:
+            yield group_id, errors.for_code(group.error_code)() if group.error_code else _offsets(group)
 
-    return ask_per_group(
+    return request_per_group(
         connection,
         groups,
-        ask,
+        build_request,
         read,
-        FETCH_BATCH if many else 1,
+        FETCH_BATCH if is_batched else 1,
         "read offsets",
-        tell,
+        report,
         answered_s,
     )
 
 
-def _offsets(part: Any) -> dict[TopicPartition, int]:
+def _offsets(group: Any) -> dict[TopicPartition, int]:
+    """Returns the committed offsets in the response for one group."""
     return {
         (topic.name, partition.partition_index): partition.committed_offset
-        for topic in part.topics
+        for topic in group.topics
         for partition in topic.partitions
         if partition.error_code == 0 and partition.committed_offset >= 0
     }
@@ -95,36 +97,38 @@ def offsets_at(
     connection: ClusterConnection,
     leaders: Mapping[TopicPartition, int],
     wanted: Collection[TopicPartition],
-    tell: Progress,
+    report: Progress,
     timestamp: int = LATEST,
 ) -> dict[TopicPartition, LeaderOffset]:
-    """The end offset (high watermark) of each wanted partition, as `kafka-consumer-groups` shows it.
+    """Returns the end offset (high watermark) of each wanted partition, as `kafka-consumer-groups` shows it.
 
-    With a timestamp (ms since 1970) the first offset whose record is not older, or what LATEST and its sisters say.
-    Where a leader moves just now, the new one is asked, a few times; a partition that stays without is left out.
+    With a timestamp (ms since 1970), returns the first offset whose record isn't older, or the offset of a special
+    timestamp. If a leader moves, the new leader is contacted, a few times. A partition that stays without a leader
+    is omitted.
     """
-    what = "read end offsets" if timestamp == LATEST else "read offsets by timestamp"
-    found: dict[TopicPartition, LeaderOffset] = {}
+    activity = "read end offsets" if timestamp == LATEST else "read offsets by timestamp"
+    offsets: dict[TopicPartition, LeaderOffset] = {}
     for attempt in range(1, ATTEMPTS + 1):
-        missing = [key for key in sorted(wanted) if key not in found]
-        found |= _ask_leaders(connection, leaders, missing, timestamp, what)
-        tell(f"{what}: {len(found)} of {len(wanted)} partitions")
-        missing = [key for key in wanted if key not in found]
+        missing = [key for key in sorted(wanted) if key not in offsets]
+        offsets |= _request_from_leaders(connection, leaders, missing, timestamp, activity)
+        report(f"{activity}: {len(offsets)} of {len(wanted)} partitions")
+        missing = [key for key in wanted if key not in offsets]
         if not missing or attempt == ATTEMPTS:
             break
         kafka_connection.wait(PAUSE_S)
         leaders = _leaders(connection, {topic for topic, _ in missing})
-    return found
+    return offsets
 
 
 def has_max_timestamp(connection: ClusterConnection) -> bool:
-    """Whether the brokers tell the record with the latest timestamp."""
-    return connection.newest(ListOffsetsRequest) >= _SINCE[MAX_TIMESTAMP]
+    """Checks whether the brokers support the timestamp MAX_TIMESTAMP."""
+    return connection.newest(ListOffsetsRequest) >= _MIN_VERSION[MAX_TIMESTAMP]
 
 
 def _leaders(connection: ClusterConnection, topics: Collection[str]) -> dict[TopicPartition, int]:
-    asked = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
-    metadata = connection.ask_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+    """Returns the current leader of each partition."""
+    requested_topics = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+    metadata = connection.send_any(MetadataRequest(topics=requested_topics, allow_auto_topic_creation=False))
     return {
         (topic.name, partition.partition_index): partition.leader_id
         for topic in metadata.topics
@@ -132,13 +136,14 @@ def _leaders(connection: ClusterConnection, topics: Collection[str]) -> dict[Top
     }
 
 
-def _ask_leaders(
+def _request_from_leaders(
     connection: ClusterConnection,
     leaders: Mapping[TopicPartition, int],
     wanted: Collection[TopicPartition],
     timestamp: int,
-    what: str,
+    activity: str,
 ) -> dict[TopicPartition, LeaderOffset]:
+    """Returns the offsets of one round of ListOffsets requests."""
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for key in wanted:
         if leaders.get(key, -1) >= 0:
@@ -148,25 +153,26 @@ def _ask_leaders(
         for leader, partitions in by_leader.items()
         for batch in batches(partitions, LIST_BATCH)
     ]
-    found: dict[TopicPartition, LeaderOffset] = {}
+    offsets: dict[TopicPartition, LeaderOffset] = {}
     answered_s = [0.0] * len(requests)
-    with progress(what, len(wanted)) as step:
+    with progress(activity, len(wanted)) as step:
 
-        def answered(at: int) -> None:
-            answered_s[at] = time.monotonic()
-            step(requests[at][1])
+        def answered(position: int) -> None:
+            answered_s[position] = time.monotonic()
+            step(requests[position][1])
 
-        answers = connection.ask([request for request, _ in requests], answered)
-    for answer, came_s in zip(answers, answered_s, strict=True):
-        for topic in [] if isinstance(answer, Exception) else answer.topics:
+        responses = connection.send_all([request for request, _ in requests], answered)
+    for response, responded_s in zip(responses, answered_s, strict=True):
+        for topic in [] if isinstance(response, Exception) else response.topics:
             for partition in topic.partitions:
                 if partition.error_code == 0:
                     key = (topic.name, partition.partition_index)
-                    found[key] = LeaderOffset(partition.offset, partition.timestamp, came_s)
-    return found
+                    offsets[key] = LeaderOffset(partition.offset, partition.timestamp, responded_s)
+    return offsets
 
 
 def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> Any:
+    """Returns the ListOffsets request for partitions."""
     topic_of = ListOffsetsRequest.ListOffsetsTopic
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
@@ -178,10 +184,11 @@ def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> Any:
             topic_of(
                 name=topic,
                 partitions=[
-                    topic_of.ListOffsetsPartition(partition_index=number, timestamp=timestamp) for number in numbers
+                    topic_of.ListOffsetsPartition(partition_index=number, timestamp=timestamp)
+                    for number in partition_ids
                 ],
             )
-            for topic, numbers in by_topic.items()
+            for topic, partition_ids in by_topic.items()
         ],
-        min_version=_SINCE.get(timestamp, 1),
+        min_version=_MIN_VERSION.get(timestamp, 1),
     )

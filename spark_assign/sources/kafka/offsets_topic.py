@@ -1,7 +1,12 @@
-"""Records of `__consumer_offsets` by Spark's own Kafka source, let in by a properties file of Kafka's names.
+"""Reads the records of `__consumer_offsets` by Spark's Kafka source, with a client properties file, once or as a
+stream.
 
-It reads with Java's client, on the executors: what a file of Java's properties says is taken as it is. The few names of
-librdkafka that the snapshot takes are put into Java's. Stores have to be where the executors are.
+Spark reads with Java's client on the executors, so Java's properties are passed unchanged. The few librdkafka names
+that the snapshot accepts are converted to Java's. Key and trust stores must be accessible to the executors.
+
+A stream stores each record exactly once, even if it is stopped or killed: Spark keeps its position in the
+checkpoint, and the target knows which of its files count. Read it back with
+`records_of(spark.read.parquet(location))` or `spark.table(name)`.
 """
 
 from __future__ import annotations
@@ -20,11 +25,12 @@ from spark_assign.stores.locations import for_spark, is_path, join
 from spark_assign.tables.errors import ConfigError, SourceError
 
 _INTERNAL_TOPICS = ("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
-"""Asked by its admin client Spark's source passes over Kafka's own topics and reads nothing, without a word; asked by a
-consumer, as it was before Spark 3.1, it reads what it is told to. It looks when a query is run, in its session."""
+"""With its admin client, Spark's source silently skips internal topics and reads nothing. With a consumer, as before
+Spark 3.1, it reads them. The setting is evaluated in the query's session when the query runs.
+"""
 _SCALA = "2.13"
-"""Of every Spark 4."""
-_PASSED_OVER = {
+"""The Scala version of every Spark 4."""
+_IGNORED_PROPERTIES = {
     "auto.offset.reset",
     "bootstrap.servers",
     "enable.auto.commit",
@@ -38,7 +44,7 @@ _PASSED_OVER = {
     "value.deserializer",
     "value.serializer",
 }
-"""What Spark sets, or has no use for."""
+"""Properties that Spark sets itself or doesn't use."""
 _LOGINS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -51,7 +57,7 @@ _RENAMED = {
     "ssl.certificate.pem": "ssl.keystore.certificate.chain",
     "ssl.key.pem": "ssl.keystore.key",
 }
-"""librdkafka's names to Java's."""
+"""Java's names of librdkafka's properties."""
 _TWO_FILES = ("ssl.certificate.location", "ssl.key.location")
 _JAAS = "sasl.jaas.config"
 
@@ -59,50 +65,56 @@ _JAAS = "sasl.jaas.config"
 def records_in_kafka(
     spark: SparkSession, bootstrap_servers: str, cluster: str, properties: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """RECORDS (`tables.history`) of a cluster, from the beginning of `__consumer_offsets` to where it ends now.
+    """Returns RECORDS (`tables.history`) of a cluster, from the beginning of `__consumer_offsets` to its current end.
 
-    Offsets that were committed in a transaction which was aborted are left out. To read the topic is more than to
-    describe groups: READ and DESCRIBE on it, and READ on groups that begin with `spark-kafka-`: it is a
-    consumer of a group of its own for a moment, of which the topic has records then. The session is set to read Kafka's
-    own topics.
+    Offsets of aborted transactions are omitted. Reading the topic needs more permissions than describing groups: READ
+    and DESCRIBE on the topic, and READ on groups whose IDs start with `spark-kafka-`. Spark reads as a consumer of
+    such a group, which leaves records in the topic. The session is configured to read Kafka's internal topics.
 
     Args:
         spark: a session that has the Kafka source.
-        bootstrap_servers: `host:port`, with commas between them.
-        cluster: its name in the history.
-        properties: of a client, by Kafka's own names (`client_properties.read`); the executors must see its stores.
+        bootstrap_servers: `host:port`, comma-separated.
+        cluster: the name of the cluster in the history.
+        properties: client properties with Kafka's names (`auth.properties.read`). The executors must be able to read
+            the key and trust stores.
 
     Raises:
         SourceError: this Spark has no Kafka source.
-        ConfigError: a property that Java's client does not know.
+        ConfigError: Java's client doesn't know a property.
     """
-    asked = options(bootstrap_servers, properties or {}) | {"endingOffsets": "latest"}
-    return records_of(load(spark, spark.read, asked), cluster)
+    source_options = options(bootstrap_servers, properties or {}) | {"endingOffsets": "latest"}
+    return records_of(load(spark, spark.read, source_options), cluster)
 
 
 def options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Spark's options for reading `__consumer_offsets` as a consumer that sees committed records only.
+    """Returns Spark's options for reading `__consumer_offsets` as a consumer that sees committed records only.
 
-    Values of the properties file stay `Secret`. Raises ConfigError for what Java's client would not know.
+    Values of the properties stay `Secret`. Raises ConfigError for properties that Java's client doesn't know.
     """
     return {
         "kafka.bootstrap.servers": bootstrap_servers,
         "kafka.isolation.level": "read_committed",
         "subscribe": TOPIC,
         "startingOffsets": "earliest",
-        **{f"kafka.{key}": value for key, value in _javas(properties).items() if key not in _PASSED_OVER},
+        **{
+            f"kafka.{key}": value
+            for key, value in _java_properties(properties).items()
+            if key not in _IGNORED_PROPERTIES
+        },
     }
 
 
-def load(spark: SparkSession, reader: DataFrameReader | DataStreamReader, asked: Mapping[str, str]) -> DataFrame:
-    """The source's table, as it is now or as a stream.
+def load(
+    spark: SparkSession, reader: DataFrameReader | DataStreamReader, option_values: Mapping[str, str]
+) -> DataFrame:
+    """Returns the table of the source, in batch or streaming mode.
 
     Raises:
-        SourceError: this Spark has no Kafka source; it says how to get it.
+        SourceError: this Spark has no Kafka source; the message says how to add it.
     """
     spark.conf.set(*_INTERNAL_TOPICS)
     try:
-        frame = reader.format("kafka").options(**asked).load()
+        frame = reader.format("kafka").options(**option_values).load()
         frame.schema  # noqa: B018  # Spark Connect looks for the source here
     except AnalysisException as error:
         if "kafka" not in str(error).lower():
@@ -114,8 +126,9 @@ def load(spark: SparkSession, reader: DataFrameReader | DataStreamReader, asked:
     return frame
 
 
-def _javas(properties: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _java_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Returns the properties with Java's names. Raises ConfigError for properties without an equivalent."""
+    java_properties: dict[str, str] = {}
     for key, value in properties.items():
         check_spelling(key)
         if key in _TWO_FILES:
@@ -127,34 +140,35 @@ def _javas(properties: Mapping[str, str]) -> dict[str, str]:
             if value.strip().lower() != "true":
                 raise ConfigError(f"{key}: certificates are always verified. Name the authority in ssl.ca.location")
             continue
-        found[_RENAMED.get(key, key)] = value
-    for place, names in (("truststore", ("ssl.ca.location", "ssl.ca.pem")), ("keystore", ("ssl.key.pem",))):
+        java_properties[_RENAMED.get(key, key)] = value
+    for store, names in (("truststore", ("ssl.ca.location", "ssl.ca.pem")), ("keystore", ("ssl.key.pem",))):
         if any(name in properties for name in names):
-            found.setdefault(f"ssl.{place}.type", "PEM")
-    user, password = found.pop("sasl.username", None), found.pop("sasl.password", None)
-    if user is not None and password is not None and _JAAS not in found:
-        module = _LOGINS.get(found.get("sasl.mechanism", "").strip())
+            java_properties.setdefault(f"ssl.{store}.type", "PEM")
+    user, password = java_properties.pop("sasl.username", None), java_properties.pop("sasl.password", None)
+    if user is not None and password is not None and _JAAS not in java_properties:
+        module = _LOGINS.get(java_properties.get("sasl.mechanism", "").strip())
         if module is None:
             raise ConfigError(f"sasl.mechanism: sasl.username is for {', '.join(_LOGINS)}")
-        found[_JAAS] = Secret(f"{module} required username={_quoted(user)} password={_quoted(password)};")
-    return found
+        java_properties[_JAAS] = Secret(f"{module} required username={_quoted(user)} password={_quoted(password)};")
+    return java_properties
 
 
 def _quoted(text: str) -> str:
+    """Returns a text as a quoted value of a JAAS configuration."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
-_UNTOLD = 'because the return value of "scala.Option.get()" is null'
+_PROGRESS_ERROR = 'because the return value of "scala.Option.get()" is null'
 CHECKPOINT = "_checkpoint"
-"""The folder inside a folder of records; Spark does not read what begins with an underscore."""
+"""The checkpoint folder inside a folder of records. Spark doesn't read names that start with an underscore."""
 
 
 def follow(
     spark: SparkSession,
     bootstrap_servers: str,
     cluster: str,
-    place: str,
+    location: str,
     *,
     properties: Mapping[str, str] | None = None,
     checkpoint: str | None = None,
@@ -164,99 +178,107 @@ def follow(
     without_hosts: bool = False,
     without_metadata: bool = False,
 ) -> StreamingQuery:
-    """Bring what has been written since last time into a place, once or over and over.
+    """Starts a stream that stores the records written since its last run, once or continuously.
 
     Args:
         spark: a session that has the Kafka source.
-        bootstrap_servers: `host:port`, with commas between them.
-        cluster: its name in the history.
-        place: a folder, which gets Parquet files and is of one cluster; or a table of a catalog, which is made where it
-            is not there. Several clusters have one table only in a format of tables, such as Delta.
-        properties: of a client, by Kafka's own names; the executors must see its stores.
-        checkpoint: of a table: a folder that is this stream's alone, and stays. A folder of records has its own inside.
-        table_format: of a table that is made; else what the session makes.
-        every: such as `1 minute`: goes on, and looks so often; None: what is there now, and ends.
-        most_records: that are taken in one go; what is there at first may be a lot.
-        without_hosts: leaves out the hosts of members.
-        without_metadata: leaves out what clients wrote to the offsets that they committed.
+        bootstrap_servers: `host:port`, comma-separated.
+        cluster: the name of the cluster in the history.
+        location: a folder, for Parquet files of one cluster; or a table of a catalog, which is created if it doesn't
+            exist. Several clusters can share a table only in a table format such as Delta.
+        properties: client properties with Kafka's names. The executors must be able to read the key and trust stores.
+        checkpoint: for a table, a persistent folder that only this stream uses. A folder of records contains its
+            checkpoint.
+        table_format: the format of a new table (default: that of the session).
+        every: the interval of a continuous stream, such as `1 minute`. With None, the stream stores the available
+            records and ends.
+        most_records: maximum number of records per batch (default: unlimited). The first batch can be large.
+        without_hosts: omits the hosts of members.
+        without_metadata: omits the metadata that clients added to committed offsets.
 
-    Returns the query, which runs; `to_its_end` waits for its end.
+    Returns:
+        The running query. `to_its_end` waits for its end.
 
     Raises:
         SourceError: this Spark has no Kafka source.
-        ConfigError: there is no checkpoint, or one too many, or the place has the records of another cluster.
+        ConfigError: the checkpoint is missing or redundant, or the location has records of another cluster.
     """
-    folder = is_path(place)
+    folder = is_path(location)
     if folder and checkpoint is not None:
-        raise ConfigError(f"checkpoint: that of {place} is in it, at {CHECKPOINT}. Leave it out")
+        raise ConfigError(f"checkpoint: that of {location} is in it, at {CHECKPOINT}. Leave it out")
     if not folder and checkpoint is None:
-        raise ConfigError(f"checkpoint: the table {place} needs one. Give a folder that is this stream's alone")
-    _check_cluster(spark, place, cluster, folder)
-    asked = options(bootstrap_servers, properties or {})
+        raise ConfigError(f"checkpoint: the table {location} needs one. Give a folder that is this stream's alone")
+    _check_cluster(spark, location, cluster, folder)
+    source_options = options(bootstrap_servers, properties or {})
     if most_records is not None:
-        asked |= {"maxOffsetsPerTrigger": str(most_records)}
-    streamed = records_of(load(spark, spark.readStream, asked), cluster)
-    kept = redact_records(streamed, without_hosts=without_hosts, without_metadata=without_metadata)
-    writer = kept.writeStream.outputMode("append").queryName(f"history of {cluster}")
+        source_options |= {"maxOffsetsPerTrigger": str(most_records)}
+    records = records_of(load(spark, spark.readStream, source_options), cluster)
+    redacted = redact_records(records, without_hosts=without_hosts, without_metadata=without_metadata)
+    writer = redacted.writeStream.outputMode("append").queryName(f"history of {cluster}")
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     if folder:
-        return _into_folder(writer, for_spark(place))
+        return _into_folder(writer, for_spark(location))
     writer = writer.option("checkpointLocation", for_spark(checkpoint or ""))
-    return (writer if table_format is None else writer.format(table_format)).toTable(place)
+    return (writer if table_format is None else writer.format(table_format)).toTable(location)
 
 
 def to_its_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Start a stream and wait until it ends.
+    """Starts a stream and waits for its end.
 
-    The Kafka source of Spark 4.1.0 and of some releases after it (SPARK-57438) makes up for a batch that was
-    interrupted, and then fails when it tells how far it is. All is stored by then: it is started again.
+    In Spark 4.1.0 and a few releases after it (SPARK-57438), the Kafka source reprocesses an interrupted batch and
+    then fails when it reports its progress. All records are stored by then, so the stream is started again.
 
     Args:
         start: calls `follow`.
 
     Raises:
-        StreamingQueryException: it ended otherwise.
+        StreamingQueryException: the stream failed for another reason.
     """
     query = start()
     try:
         query.awaitTermination()
     except StreamingQueryException as error:
-        if _UNTOLD not in str(error):
+        if _PROGRESS_ERROR not in str(error):
             raise
         query = start()
         query.awaitTermination()
     return query
 
 
-def _into_folder(writer: DataStreamWriter, place: str) -> StreamingQuery:
-    return writer.format("parquet").option("checkpointLocation", join(place, CHECKPOINT)).start(place)
+def _into_folder(writer: DataStreamWriter, location: str) -> StreamingQuery:
+    """Starts a stream into a folder, with its checkpoint inside."""
+    return writer.format("parquet").option("checkpointLocation", join(location, CHECKPOINT)).start(location)
 
 
-def _check_cluster(spark: SparkSession, place: str, cluster: str, folder: bool) -> None:
-    """A folder takes the files of one stream: those of another would be passed over without a word."""
-    there = _there(spark, place, folder)
-    if there is None:
+def _check_cluster(spark: SparkSession, location: str, cluster: str, folder: bool) -> None:
+    """Raises ConfigError if a folder has records of another cluster. Its stream would silently skip the files of
+    another one.
+    """
+    records = _existing_records(spark, location, folder)
+    if records is None:
         return
-    other = there.where(there.cluster != cluster).select("cluster").limit(1).collect()  # one row at most
-    if other:
+    others = records.where(records.cluster != cluster).select("cluster").limit(1).collect()  # one row at most
+    if others:
         raise ConfigError(
-            f"{place} has records of the cluster {other[0].cluster!r}, not of {cluster!r}. Give each cluster a place"
+            f"{location} has records of the cluster {others[0].cluster!r}, not of {cluster!r}. "
+            "Give each cluster a place"
         )
 
 
-def _there(spark: SparkSession, place: str, folder: bool) -> DataFrame | None:
-    """What is in the place, if it can have the records of one stream only."""
+def _existing_records(spark: SparkSession, location: str, folder: bool) -> DataFrame | None:
+    """Returns the records of a target that can only have the records of one stream, or None."""
     if folder:
-        path = for_spark(place)
+        path = for_spark(location)
         try:
-            # Twice: of one path Spark would ask whether a stream wrote it, and log at length where it is not there.
-            found = spark.read.parquet(path, path)
-            found.schema  # noqa: B018  # Spark Connect looks here
-        except AnalysisException:  # there is none yet, or it is empty
+            # The path is passed twice: for one path, Spark checks whether a stream wrote it, and logs at length if the
+            # path doesn't exist.
+            existing = spark.read.parquet(path, path)
+            existing.schema  # noqa: B018  # Spark Connect looks here
+        except AnalysisException:  # no records yet
             return None
-        return found
-    if not spark.catalog.tableExists(place):
+        return existing
+    if not spark.catalog.tableExists(location):
         return None
-    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {place}").collect()  # a row per column and property of one table
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {location}").collect()  # a row per column and property of one table
     described = {row.col_name: row.data_type for row in rows}
-    return spark.table(place) if described.get("Provider", "").lower() in ("parquet", "orc") else None
+    return spark.table(location) if described.get("Provider", "").lower() in ("parquet", "orc") else None
