@@ -204,7 +204,13 @@ def facts_by_group_and_state(
 
     The column `change` names the state of a row. All states of a group are in one Spark task.
     """
-    options = {"user_data": user_data, "clients": True, "topic_ids": topic_ids, "owned_order": owned_order, "loads": loads}
+    options = {
+        "user_data": user_data,
+        "clients": True,
+        "topic_ids": topic_ids,
+        "owned_order": owned_order,
+        "loads": loads,
+    }
     facts = [gather_facts(each, **options).withColumn("change", F.lit(name)) for name, each in fleets.items()]
     num_tasks = sum(num_spark_tasks(each) for each in fleets.values())
     rows = _union(facts).repartition(num_tasks, *GROUP_KEY)

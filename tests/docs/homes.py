@@ -65,7 +65,7 @@ BLOCKS = {
     ("docs/forty-clusters.md", "spark.jars.packages *"): "tests/docs/test_forty_clusters.py",
     ("docs/forty-clusters.md", "from airflow*"): "tests/airflow/test_page.py",
     ("docs/forty-clusters.md", "tasks:"): "tests/docs/test_forty_clusters.py",
-    ("docs/house.md", "tables ─ check *"): "tests/docs/test_blocks.py",
+    ("docs/architecture.md", "kind *"): "tests/docs/test_blocks.py",
     ("docs/plan.md", "top = 20"): "tests/docs/test_blocks.py",
     ("docs/mutants.md", "*"): "tests/unit/test_mutants.py",
     ("docs/whose-rules.md", "[[][[]clients[]][]]"): "tests/docs/test_blocks.py",

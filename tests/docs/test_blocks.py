@@ -13,11 +13,14 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
 from jobs import compare, report, snapshot
 from spark_assign.cli import plan_settings
+from spark_assign.groups.kernel import facts as group_facts
+from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.groups.registry import ENTRY_POINTS
 from spark_assign.simulation import Settings
 from spark_assign.simulation.scenarios import SCENARIOS
@@ -207,10 +210,30 @@ def test_tables_of_a_plan() -> None:
     assert {row[0] for row in table("docs/what-if.md", "| table | a row is |")} == set(comparison_schemas.DRIFT_TABLES)
 
 
-def test_the_way_of_the_rows() -> None:
-    """docs/house.md: each step of the picture but its two ends has a row, in order."""
-    (way,) = [line for line in (ROOT / "docs/house.md").read_text().splitlines() if line.startswith("tables ─ check")]
-    assert [row[0] for row in table("docs/house.md", "| step |")] == way.split(" ─ ")[1:-1]
+def test_the_life_of_a_group() -> None:
+    """docs/architecture.md: the facts of the example, and the plan rows that the kernels make of them."""
+    facts, rows = (block("docs/architecture.md", f"kind{' ' * width}member_id  topic") for width in (10, 11))
+    kinds = {name: getattr(group_facts, name) for name in ("MEMBER", "SUBSCRIPTION", "OWNED_SLICE")}
+    names = ("member_id", "topic", "partitions", "first", "step", "count")
+    records = []
+    for kind, *values in (line.split() for line in facts[1:]):
+        typed = (int(value) if value.isdigit() else value for value in values)
+        records.append({"cluster": "c", "group_id": "g", "kind": kinds[kind], **dict(zip(names, typed, strict=False))})
+    table_of_facts = pa.Table.from_pylist(records, schema=pa.schema(group_facts.FACT_TYPES))
+    params = PlanParams((("*", "cooperative-sticky"),), ("cooperative-sticky",))
+    found = [row for each in plan_groups(table_of_facts, params) for row in each.to_pylist()]
+    columns = (("kind", "member_id", "topic", "first", "step", "count"), ("kind", "topic", *CHANGED_TOPIC_LISTS))
+    drawn = {" ".join(f"{_text(row[name])}" for name in of_kind) for row in found for of_kind in columns}
+    shown = [" ".join(line.split()) for line in rows if line.strip() and not line.startswith("kind")]
+    assert len(shown) == 3
+    assert set(shown) <= drawn
+
+
+CHANGED_TOPIC_LISTS = ("member_ids", "member_flags", "owned", "planned")
+
+
+def _text(value: object) -> str:
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
 def test_tables_of_connect() -> None:

@@ -1,4 +1,4 @@
-"""The seams of the house: kernels without Spark, assignors without files, jobs without algorithms."""
+"""The layers of the package: kernels without Spark, assignors without files, jobs without algorithms."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ A row has what the reasons of moves need, as lists of integers, which are cheap 
 Slices that keep their owner are left out, so that a row is as long as what changes.
 
 Example: C0 owns t0p0 t0p1 t0p2 t0p3, and C1 gets t0p2 t0p3 in the next round. The row of t0 has member_ids [C0, C1],
-owned [0, 0, 1, 4], and planned [0, 0, 1, 2, 0, 0,  1, 2, 1, 2, 1, 0]. It becomes the slice first 2, step 1, count 2 of
+owned [0, 0, 1, 4], and planned [0, 0, 1, 2, 0, 0,  1, 2, 1, 2, 1, 1]. It becomes the slice first 2, step 1, count 2 of
 a move from C0 to C1, and of a revocation of C0.
 """
 
