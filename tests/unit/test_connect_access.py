@@ -104,7 +104,7 @@ def test_proxies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not read to the end."""
-    monkeypatch.setattr(http_session, "LARGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(http_session, "MAX_RESPONSE_BYTES", 1 << 20)
     with serving({"/": "x" * (3 << 20)}) as stub, pytest.raises(SourceError, match="the answer has more than 1 MB"):
         ConnectHttp([stub.url], HttpSettings()).get("/")
 

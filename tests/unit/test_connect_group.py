@@ -57,7 +57,7 @@ def _settled(delay_ms: int = 0, revoked: Items | None = None) -> Any:
 
 
 def _described(group: Any) -> ConnectGroup:
-    found = connect_group.described(group)
+    found = connect_group.read_group(group)
     assert isinstance(found, ConnectGroup)
     return found
 
@@ -120,13 +120,13 @@ def test_a_memory_that_cannot_be_known(group: Any) -> None:
 
 def test_a_group_in_a_rebalance_is_asked_again_and_a_damaged_one_is_not() -> None:
     """Both are exceptions in the place of the group."""
-    assert isinstance(connect_group.described(_group(state="PreparingRebalance")), UnsettledError)
-    damaged = connect_group.described(
+    assert isinstance(connect_group.read_group(_group(state="PreparingRebalance")), UnsettledError)
+    damaged = connect_group.read_group(
         _group(SimpleNamespace(member_id="m", member_metadata=b"x", member_assignment=b""))
     )
     assert isinstance(damaged, WireError)
     assert "member m: " in str(damaged)
-    assert isinstance(connect_group.described(_group(error=30)), GroupAuthorizationFailedError)
+    assert isinstance(connect_group.read_group(_group(error=30)), GroupAuthorizationFailedError)
 
 
 def test_eager_groups() -> None:

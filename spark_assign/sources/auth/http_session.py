@@ -13,7 +13,7 @@ from urllib3 import Retry
 
 from spark_assign.sources.auth.secret import Secret
 
-LARGEST_ANSWER = 512 << 20
+MAX_RESPONSE_BYTES = 512 << 20
 """Maximum size of a response in bytes. A Connect cluster with 10,000 connectors responds with about 100 MB."""
 
 MAX_PAUSE_S = 8.0
@@ -23,7 +23,7 @@ PASSING = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
 class TooLargeError(Exception):
-    """Raised for a response of more than `LARGEST_ANSWER` bytes."""
+    """Raised for a response of more than `MAX_RESPONSE_BYTES` bytes."""
 
 
 class Patience(Retry):
@@ -100,7 +100,7 @@ def body(response: requests.Response) -> bytes:
     length = 0
     for chunk in response.iter_content(1 << 20):
         length += len(chunk)
-        if length > LARGEST_ANSWER:
+        if length > MAX_RESPONSE_BYTES:
             raise TooLargeError
         chunks.append(chunk)
     return b"".join(chunks)

@@ -39,39 +39,41 @@ SECRET_PREFIX = "secret://"
 
 
 @contextmanager
-def secret_as_file(place: str) -> Iterator[str]:
+def secret_as_file(location: str) -> Iterator[str]:
     """Yields the file that a location names. A Databricks secret is a temporary file that only this user can read.
 
     Args:
-        place: a path, which is returned; or `secret://SCOPE/KEY`.
+        location: a path, which is returned; or `secret://SCOPE/KEY`.
 
     Raises:
         ConfigError: not a valid secret name, not on Databricks, or the secret can't be read.
     """
-    if not place.startswith(SECRET_PREFIX):
-        yield place
+    if not location.startswith(SECRET_PREFIX):
+        yield location
         return
     descriptor, file = tempfile.mkstemp(prefix="spark-assign-")  # mode 0600
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-            opened.write(_read(place))
+            opened.write(_read(location))
         yield file
     finally:
         Path(file).unlink(missing_ok=True)
 
 
-def _read(place: str) -> str:
+def _read(location: str) -> str:
     """Returns the text of a Databricks secret. Raises ConfigError."""
-    scope, _, key = place.removeprefix(SECRET_PREFIX).partition("/")
+    scope, _, key = location.removeprefix(SECRET_PREFIX).partition("/")
     if not scope or not key or "/" in key:
-        raise ConfigError(f"{place}: expected {SECRET_PREFIX}SCOPE/KEY, such as {SECRET_PREFIX}kafka/client.properties")
+        raise ConfigError(
+            f"{location}: expected {SECRET_PREFIX}SCOPE/KEY, such as {SECRET_PREFIX}kafka/client.properties"
+        )
     try:
         secret_text: str = _secrets().get(scope=scope, key=key)
     except ImportError:
-        raise ConfigError(f"{place}: secrets are read on Databricks only; elsewhere give a file") from None
+        raise ConfigError(f"{location}: secrets are read on Databricks only; elsewhere give a file") from None
     except Exception as error:  # raised by py4j or by the Databricks SDK
         remedy = f"databricks secrets put-secret {scope} {key}, and READ on the scope for who runs the job"
-        raise ConfigError(f"{place}: cannot be read: {str(error).splitlines()[0]}. It needs {remedy}") from None
+        raise ConfigError(f"{location}: cannot be read: {str(error).splitlines()[0]}. It needs {remedy}") from None
     return secret_text
 
 

@@ -33,9 +33,9 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOT
 
 @dataclass(frozen=True)
 class Store:
-    """The source of certificates or a key. `place` is the prefix of its properties: ssl.truststore or ssl.keystore."""
+    """The source of certificates or a key. `prefix` is the prefix of its properties: ssl.truststore or ssl.keystore."""
 
-    place: str
+    prefix: str
     type: str
     location: str | None = None
     password: Secret | None = None
@@ -98,17 +98,17 @@ def context(settings: Tls, authority: str | None = None) -> ssl.SSLContext:
 
 def _trust_store(properties: Mapping[str, str]) -> Store | None:
     """Returns the trust store that the properties name."""
-    place = "ssl.truststore"
+    prefix = "ssl.truststore"
     for pem in ("ssl.ca.location", "ssl.ca.pem"):
         if properties.get(pem):
             inline = Secret(properties[pem]) if pem == "ssl.ca.pem" else None
             return Store("ssl.ca", "PEM", None if inline else properties[pem].strip(), inline=inline)
-    return _store(properties, place, _secret(properties, f"{place}.certificates"), f"{place}.certificates")
+    return _store(properties, prefix, _secret(properties, f"{prefix}.certificates"), f"{prefix}.certificates")
 
 
 def _key_store(properties: Mapping[str, str]) -> Store | None:
     """Returns the key store that the properties name."""
-    place = "ssl.keystore"
+    prefix = "ssl.keystore"
     files = [properties.get(f"ssl.{part}.location", "").strip() for part in ("key", "certificate")]
     texts = [properties.get(f"ssl.{part}.pem", "") for part in ("key", "certificate")]
     if any(files):
@@ -118,31 +118,31 @@ def _key_store(properties: Mapping[str, str]) -> Store | None:
         )
     if any(texts):
         return Store("ssl.key", "PEM", inline=Secret("\n".join(texts)))
-    key, chain = (properties.get(f"{place}.{part}", "") for part in ("key", "certificate.chain"))
+    key, chain = (properties.get(f"{prefix}.{part}", "") for part in ("key", "certificate.chain"))
     if bool(key) != bool(chain):
-        raise ConfigError(f"{place}.key and {place}.certificate.chain: give both, or neither")
-    return _store(properties, place, Secret(f"{key}\n{chain}") if key else None, f"{place}.key")
+        raise ConfigError(f"{prefix}.key and {prefix}.certificate.chain: give both, or neither")
+    return _store(properties, prefix, Secret(f"{key}\n{chain}") if key else None, f"{prefix}.key")
 
 
-def _store(properties: Mapping[str, str], place: str, inline: Secret | None, inline_key: str) -> Store | None:
+def _store(properties: Mapping[str, str], prefix: str, inline: Secret | None, inline_key: str) -> Store | None:
     """Returns a store of Java's properties, or None. Raises ConfigError for contradictory properties."""
-    location = properties.get(f"{place}.location", "").strip() or None
+    location = properties.get(f"{prefix}.location", "").strip() or None
     if location is None and inline is None:
         return None
-    kind = properties.get(f"{place}.type", "JKS").strip().upper()
-    password = _secret(properties, f"{place}.password")
+    kind = properties.get(f"{prefix}.type", "JKS").strip().upper()
+    password = _secret(properties, f"{prefix}.password")
     if kind not in _TYPES:
         raise ConfigError(
-            f"{place}.type: expected one of {', '.join(_TYPES)}, found {kind}. "
+            f"{prefix}.type: expected one of {', '.join(_TYPES)}, found {kind}. "
             "Convert the store: keytool -importkeystore -deststoretype PKCS12"
         )
     if inline is not None and kind != "PEM":
-        raise ConfigError(f"{inline_key}: needs {place}.type=PEM")
+        raise ConfigError(f"{inline_key}: needs {prefix}.type=PEM")
     if inline is not None and location is not None:
-        raise ConfigError(f"{inline_key}: give this or {place}.location, not both")
+        raise ConfigError(f"{inline_key}: give this or {prefix}.location, not both")
     if kind == "PEM" and password is not None:
-        raise ConfigError(f"{place}.password: not for PEM, as in Kafka; a key's own password is ssl.key.password")
-    return Store(place, kind, location, password, inline)
+        raise ConfigError(f"{prefix}.password: not for PEM, as in Kafka; a key's own password is ssl.key.password")
+    return Store(prefix, kind, location, password, inline)
 
 
 def _secret(properties: Mapping[str, str], key: str) -> Secret | None:
@@ -160,12 +160,12 @@ def _versions(properties: Mapping[str, str]) -> tuple[str, ...]:
     return versions or tuple(_VERSIONS)
 
 
-def _read(place: str, file: str) -> bytes:
+def _read(prefix: str, file: str) -> bytes:
     """Returns the bytes of a store's file. Raises ConfigError."""
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise ConfigError(f"{place}.location {file}: {error.strerror}. Give a readable file.") from None
+        raise ConfigError(f"{prefix}.location {file}: {error.strerror}. Give a readable file.") from None
 
 
 def _content(store: Store) -> bytes:
@@ -173,12 +173,12 @@ def _content(store: Store) -> bytes:
     if store.inline is not None:
         return store.inline.encode()
     key = _read("ssl.key", store.key_location) + b"\n" if store.key_location else b""
-    return key + _read(store.place, store.location or "")
+    return key + _read(store.prefix, store.location or "")
 
 
 def _name(store: Store) -> str:
     """Returns the name of a store for messages."""
-    return f"{store.place}.location {store.location}" if store.location else f"{store.place}, inline"
+    return f"{store.prefix}.location {store.location}" if store.location else f"{store.prefix}, inline"
 
 
 def _trusted(store: Store) -> list[Certificate]:
@@ -266,13 +266,13 @@ def _open_pkcs12(content: bytes, store: Store) -> Any:
             f"{_name(store)}: it is JCEKS, which cannot be read. "
             "Convert it: keytool -importkeystore -srcstoretype JCEKS -deststoretype PKCS12"
         )
-    with _opening(store, f"{store.place}.password does not open it, or it is neither PKCS12 nor JKS"):
+    with _opening(store, f"{store.prefix}.password does not open it, or it is neither PKCS12 nor JKS"):
         return pkcs12.load_pkcs12(content, store.password.encode() if store.password is not None else None)
 
 
 def _open_jks(content: bytes, store: Store) -> jks.JavaKeyStore:
     """Returns the content of a JKS store. Raises ConfigError."""
-    with _opening(store, f"{store.place}.password does not open it, or it is damaged"):
+    with _opening(store, f"{store.prefix}.password does not open it, or it is damaged"):
         return jks.read(content, str.__str__(store.password) if store.password is not None else None)
 
 
@@ -281,7 +281,7 @@ def _jks_key(content: bytes, store: Store, key_password: Secret | None) -> tuple
     from cryptography.hazmat.primitives import serialization
 
     if store.password is None:
-        raise ConfigError(f"{_name(store)}: needs {store.place}.password")
+        raise ConfigError(f"{_name(store)}: needs {store.prefix}.password")
     for entry in _open_jks(content, store).keys:
         with _opening(store, "ssl.key.password does not open its key" if key_password else "needs ssl.key.password"):
             opened = jks.unprotect(entry.protected, str.__str__(key_password or store.password))

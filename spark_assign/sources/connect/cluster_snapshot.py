@@ -1,9 +1,8 @@
-"""A snapshot of running Connect clusters: a ConnectFleet by REST and, where it may be asked, by Kafka.
+"""Takes a snapshot of running Connect clusters, as a ConnectFleet, by REST and, if accessible, by Kafka.
 
-REST alone knows connectors, tasks, states, and workers on which something runs, by `host:port`. With the group
-(`connect_group`) workers have the ids that the assignor works with, idle ones are there, the order of every list is
-Kafka's, the leader is known, and so is its memory while the group is at rest. docs/connect-snapshot.md says what
-each column rests on.
+REST has connectors, tasks, states, and the workers on which something runs, by `host:port`. Kafka's group
+(`connect.group`) adds the worker IDs that the assignor uses, idle workers, the order of every list, the leader, and the
+leader's memory while the group is stable. docs/connect-snapshot.md gives the source of each column.
 """
 
 from __future__ import annotations
@@ -26,19 +25,20 @@ from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, Htt
 from spark_assign.sources.connect.rest import UNASSIGNED, ConnectHttp, RestView, host_and_port
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.groups import Progress
-from spark_assign.spark.progress import progress as shown
+from spark_assign.spark.progress import progress as progress_bar
 from spark_assign.tables.connect import INPUT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
 DEFAULT_MAX_DELAY_MS = 300_000
-"""scheduled.rebalance.max.delay.ms where nobody set it. REST does not tell a worker's settings."""
+"""Kafka's default of scheduled.rebalance.max.delay.ms. REST doesn't report a worker's settings."""
 
 LAST_GENERATION = 0
-"""Neither REST nor DescribeGroups tells the generation. The assignor only asks whether the leader's memory is of the
-last completed one, so the last one counts as 0 and the one to plan as 1."""
+"""Neither REST nor DescribeGroups reports the generation. The assignor only checks whether the leader's memory is from
+the last completed one, so the last one is 0 and the one to plan is 1.
+"""
 
-_AT_ONCE = 8
+_NUM_THREADS = 8
 
 
 def snapshot(
@@ -50,22 +50,22 @@ def snapshot(
     max_delay_ms: int = DEFAULT_MAX_DELAY_MS,
     progress: Progress = lambda _: None,
 ) -> Snapshot:
-    """Read Connect clusters, several at a time.
+    """Takes a snapshot of Connect clusters, several at a time.
 
     Args:
-        clusters: where they are, see `connect_targets.targets`.
-        http: credentials, trusted certificates, time-out, attempts.
-        groups: the Connect groups of their Kafka cluster (`connect_group.read`); None reads by REST alone.
-        protocol: one of PROTOCOLS; None takes the group's own, or `sessioned` (Connect's default) by REST alone.
+        clusters: the clusters, see `parse_targets`.
+        http: credentials, trusted certificates, timeout, attempts.
+        groups: the Connect groups of their Kafka cluster (`connect.group.read`). None uses REST only.
+        protocol: one of PROTOCOLS. None uses that of the group, or `sessioned` (Connect's default) with REST only.
         max_delay_ms: the workers' scheduled.rebalance.max.delay.ms.
-        progress: told in a line what has been read so far.
+        progress: called with a line of text for each cluster.
 
     Raises:
-        SourceError: no cluster could be read. One among others that cannot is a row of `unreadable`.
+        SourceError: no cluster can be read. If only some can't, each of them is a row of `unreadable`.
     """
     settings = http or HttpSettings()
 
-    def one(target: ConnectTarget) -> ConnectRows:
+    def read_target(target: ConnectTarget) -> ConnectRows:
         rows = ConnectRows()
         try:
             view = rest.read(ConnectHttp(target.urls, settings))
@@ -77,25 +77,27 @@ def snapshot(
         progress(f"{target.name}: {len(view.connectors)} connectors, {len(rows.rows['workers'])} workers")
         return rows
 
-    found = ConnectRows()
-    with ThreadPoolExecutor(_AT_ONCE) as pool, shown("Connect clusters read", len(clusters)) as step:
-        for rows in pool.map(one, clusters):
-            found.extend(rows)
+    all_rows = ConnectRows()
+    with ThreadPoolExecutor(_NUM_THREADS) as pool, progress_bar("Connect clusters read", len(clusters)) as step:
+        for rows in pool.map(read_target, clusters):
+            all_rows.extend(rows)
             step()
-    if not found.rows["clusters"]:
-        raise SourceError("\n".join(row["error"] for row in found.rows["unreadable"]))
-    _check_each_once(found)
+    if not all_rows.rows["clusters"]:
+        raise SourceError("\n".join(row["error"] for row in all_rows.rows["unreadable"]))
+    _check_distinct_clusters(all_rows)
     source = {
         "kind": "connect",
         "urls": {target.name: list(target.urls) for target in clusters},
         "groups": groups is not None,
         "client": "REST" if groups is None else "REST and Kafka",
     }
-    return Snapshot(", ".join(target.name for target in clusters), source, datetime.now(UTC), found.tables())
+    return Snapshot(", ".join(target.name for target in clusters), source, datetime.now(UTC), all_rows.tables())
 
 
 def _group_of(target: ConnectTarget, view: RestView, groups: ConnectGroups) -> ConnectGroup:
-    """The group of a cluster's workers: named by the caller, or the one that has the workers REST speaks of."""
+    """Returns the group of a cluster's workers: the group that the caller named, or the one that has the workers of
+    REST. Raises SourceError.
+    """
     if view.kafka_cluster_id and groups.kafka_cluster_id and view.kafka_cluster_id != groups.kafka_cluster_id:
         raise SourceError(
             f"{target.name}: its workers meet in Kafka cluster {view.kafka_cluster_id}, --bootstrap-server leads to "
@@ -103,16 +105,16 @@ def _group_of(target: ConnectTarget, view: RestView, groups: ConnectGroups) -> C
         )
     group_id = target.group_id
     if group_id is None:
-        seen = {status.worker_id for status in view.statuses().values()} | {host_and_port(url) for url in target.urls}
-        having = groups.having(seen)
-        if len(having) != 1:
-            problem = f"groups {', '.join(having)} have" if having else "no Connect group that could be read has"
-            faults = "".join(f" {name}: {fault}." for name, fault in sorted(groups.faults.items()) if not having)
+        worker_ids = {status.worker_id for status in view.statuses().values()} | set(map(host_and_port, target.urls))
+        matches = groups.groups_with(worker_ids)
+        if len(matches) != 1:
+            problem = f"groups {', '.join(matches)} have" if matches else "no Connect group that could be read has"
+            faults = "".join(f" {name}: {fault}." for name, fault in sorted(groups.faults.items()) if not matches)
             raise SourceError(
-                f"{target.name}: {problem} workers {', '.join(sorted(seen))}.{faults} "
+                f"{target.name}: {problem} workers {', '.join(sorted(worker_ids))}.{faults} "
                 "Name the workers' group.id by --connect-group."
             )
-        group_id = having[0]
+        group_id = matches[0]
     if group_id not in groups.groups:
         fault = groups.faults.get(group_id, "Kafka lists no Connect group of this name")
         raise SourceError(
@@ -129,6 +131,7 @@ def _add(
     protocol: str | None,
     max_delay_ms: int,
 ) -> None:
+    """Adds the rows of one cluster."""
     name = target.name
     rows.add(
         "clusters",
@@ -158,7 +161,9 @@ def _add(
 
 
 def _add_by_status(rows: ConnectRows, target: ConnectTarget, view: RestView) -> None:
-    """Who runs what by the last states written; FAILED and PAUSED ones are their worker's, UNASSIGNED ones nobody's."""
+    """Adds workers and what they run by the last written states. FAILED and PAUSED items belong to their worker,
+    UNASSIGNED ones to none.
+    """
     running = {item: status for item, status in view.statuses().items() if status.state != UNASSIGNED}
     for worker_id in sorted({status.worker_id for status in running.values()} | set(target.idle_workers)):
         rows.add("workers", target.name, worker_id=worker_id, rest_worker_id=worker_id)
@@ -167,7 +172,7 @@ def _add_by_status(rows: ConnectRows, target: ConnectTarget, view: RestView) -> 
 
 
 def _add_by_group(rows: ConnectRows, name: str, view: RestView, group: ConnectGroup) -> None:
-    """Who will report what, in Kafka's orders; the state where REST names the same worker."""
+    """Adds workers and what they will report, in Kafka's order, with the state if REST names the same worker."""
     statuses = view.statuses()
     for position, worker in enumerate(group.workers):
         rows.add(
@@ -181,28 +186,28 @@ def _add_by_group(rows: ConnectRows, name: str, view: RestView, group: ConnectGr
         )
         items: list[tuple[str, int | None]] = [(connector, None) for connector in worker.connectors]
         items += worker.tasks
-        # Connectors and tasks are lists of their own, each counted from 0.
-        places = [*range(len(worker.connectors)), *range(len(worker.tasks))]
-        for (connector, task), place in zip(items, places, strict=True):
+        # Connectors and tasks are separate lists, each numbered from 0.
+        positions = [*range(len(worker.connectors)), *range(len(worker.tasks))]
+        for (connector, task), item_position in zip(items, positions, strict=True):
             status = statuses.get((connector, task))
-            here = status is not None and status.worker_id == worker.rest_worker_id
+            is_current = status is not None and status.worker_id == worker.rest_worker_id
             rows.add(
                 "reported",
                 name,
                 **_item(connector, task),
                 worker_id=worker.member_id,
-                position=place,
-                state=status.state if status and here else None,
+                position=item_position,
+                state=status.state if status and is_current else None,
             )
-    if group.at_rest:
-        rows.add("state", name, **memory_at_rest(group))
+    if group.is_stable:
+        rows.add("state", name, **stable_memory(group))
 
 
-def memory_at_rest(group: ConnectGroup) -> dict[str, Any]:
-    """The leader's memory after a round that stopped nothing and announced no delay.
+def stable_memory(group: ConnectGroup) -> dict[str, Any]:
+    """Returns the leader's memory after a round that revoked nothing and announced no delay.
 
-    IncrementalCooperativeAssignor then remembers what everybody runs and who is there; no revocation, no candidates, no
-    schedule, and the count of successive revocations is back at 0.
+    IncrementalCooperativeAssignor then remembers the assignment and the members. It has no revocation, no candidates,
+    and no schedule, and the count of successive revocations is 0.
     """
     assignment = [_item(connector, None) for worker in group.workers for connector in worker.connectors]
     assignment += [_item(connector, task) for worker in group.workers for connector, task in worker.tasks]
@@ -224,16 +229,16 @@ def _item(connector: str, task: int | None) -> dict[str, Any]:
     return {"kind": "connector" if task is None else "task", "connector": connector, "task": task}
 
 
-def _check_each_once(found: ConnectRows) -> None:
-    """Two URLs may be two workers of one cluster: then it would be planned twice. Raises SourceError."""
-    connectors: dict[str, set[str]] = {row["connect_cluster"]: set() for row in found.rows["clusters"]}
-    for row in found.rows["connectors"]:
+def _check_distinct_clusters(rows: ConnectRows) -> None:
+    """Raises SourceError if two targets are workers of one cluster, which would be planned twice."""
+    connectors: dict[str, set[str]] = {row["connect_cluster"]: set() for row in rows.rows["clusters"]}
+    for row in rows.rows["connectors"]:
         connectors[row["connect_cluster"]].add(row["connector"])
-    kafka = {row["connect_cluster"]: row["kafka_cluster_id"] for row in found.rows["clusters"]}
+    kafka = {row["connect_cluster"]: row["kafka_cluster_id"] for row in rows.rows["clusters"]}
     owner: dict[tuple[str | None, str, frozenset[str]], str] = {}
-    for row in found.rows["workers"]:
+    for row in rows.rows["workers"]:
         name = row["connect_cluster"]
-        # Clusters in containers may all call their worker localhost:8083; the same one also runs the same connectors.
+        # Clusters in containers can all name their worker localhost:8083. One cluster also has the same connectors.
         first = owner.setdefault((kafka[name], row["rest_worker_id"], frozenset(connectors[name])), name)
         if first != name:
             raise SourceError(
@@ -243,11 +248,11 @@ def _check_each_once(found: ConnectRows) -> None:
 
 
 def problems(snapshot: Snapshot) -> Mapping[str, str]:
-    """Clusters that could not be read, with the reason."""
+    """Returns the clusters that couldn't be read, with the error of each."""
     return {row["connect_cluster"]: row["error"] for row in snapshot.tables["unreadable"].to_pylist()}
 
 
-_MORE: dict[str, list[tuple[str, pa.DataType]]] = {
+_EXTRA_COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
     "clusters": [
         ("group_id", pa.string()),
         ("group_state", pa.string()),
@@ -260,11 +265,11 @@ _MORE: dict[str, list[tuple[str, pa.DataType]]] = {
     "workers": [("rest_worker_id", pa.string()), ("url", pa.string()), ("config_offset", pa.int64())],
     "reported": [("state", pa.string())],
 }
-"""What a snapshot knows beyond the ConnectFleet; docs/connect-snapshot.md says what each column means."""
+"""Columns of a snapshot that a ConnectFleet lacks. docs/connect-snapshot.md defines them."""
 
 TABLES: dict[str, pa.Schema] = {
     **{
-        name: pa.schema([*to_arrow_schema(schema), *(pa.field(*more) for more in _MORE.get(name, []))])
+        name: pa.schema([*to_arrow_schema(schema), *(pa.field(*column) for column in _EXTRA_COLUMNS.get(name, []))])
         for name, schema in INPUT_TABLES.items()
     },
     "unreadable": pa.schema([("connect_cluster", pa.string()), ("error", pa.string())]),
@@ -273,21 +278,21 @@ TABLES: dict[str, pa.Schema] = {
 
 @dataclass
 class ConnectRows:
-    """Rows of every table, of one cluster or of several."""
+    """The rows of every table, of one or more clusters."""
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in TABLES})
 
     def add(self, table: str, connect_cluster: str, **values: Any) -> None:
-        """One row; columns not given are null."""
+        """Adds a row. Omitted columns are null."""
         self.rows[table].append({"connect_cluster": connect_cluster, **values})
 
     def extend(self, other: ConnectRows) -> None:
-        """All rows of another one, after these."""
+        """Appends the rows of another object."""
         for table, rows in other.rows.items():
             self.rows[table] += rows
 
     def tables(self) -> dict[str, pa.Table]:
-        """Every table, with its schema, empty ones too."""
+        """Returns every table with its schema, including empty ones."""
         return {name: pa.Table.from_pylist(self.rows[name], schema=schema) for name, schema in TABLES.items()}
 
 
@@ -296,46 +301,50 @@ _NAMED = re.compile(r"([^=/,]+)=(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class ConnectTarget:
-    """One Connect cluster: its name in the tables, URLs of its workers, and what the caller knows beside."""
+    """One Connect cluster: its name in the tables, the URLs of its workers, and optional details."""
 
     name: str
     urls: tuple[str, ...]
     idle_workers: tuple[str, ...] = ()
-    """Workers (`host:port`) that may run nothing, which REST does not list."""
+    """Workers (`host:port`) that might be idle, which REST doesn't list."""
     group_id: str | None = None
 
 
 def parse_targets(urls: Sequence[str], workers: Sequence[str] = (), groups: Sequence[str] = ()) -> list[ConnectTarget]:
-    """The clusters that the options name.
+    """Returns the clusters that the options name.
 
     Args:
-        urls: `[NAME=]URL[,URL…]` each; several URLs are workers of one cluster. Without a name the cluster is called by
-            `host:port` of the first URL.
+        urls: `[NAME=]URL[,URL…]` each. Several URLs are workers of one cluster. The default name is `host:port` of the
+            first URL.
         workers: `[NAME=]HOST:PORT[,HOST:PORT…]` each.
-        groups: `[NAME=]GROUP` each, the workers' group.id. The name may be left out where there is one cluster.
+        groups: `[NAME=]GROUP` each, the workers' group.id. The name is optional for a single cluster.
 
     Raises:
-        ConfigError: no http URL, a password in it, a name twice or one that no cluster has.
+        ConfigError: a URL isn't http or has a password, or a name is used twice or by no cluster.
     """
-    found: dict[str, ConnectTarget] = {}
+    targets: dict[str, ConnectTarget] = {}
     for text in urls:
-        name, places = _split(text)
-        listed = tuple(_checked(place, text) for place in places.split(","))
-        name = name or host_and_port(listed[0])
-        if name in found:
+        name, url_list = _split(text)
+        worker_urls = tuple(_checked(url, text) for url in url_list.split(","))
+        name = name or host_and_port(worker_urls[0])
+        if name in targets:
             raise ConfigError(f"--connect-url {text}: a cluster is called {name} already. Give each a name: NAME=URL")
-        found[name] = ConnectTarget(name, listed)
-    idle = {name: tuple(value.split(",")) for name, value in _by_name("--connect-workers", workers, found)}
-    group_ids = dict(_by_name("--connect-group", groups, found))
-    return [ConnectTarget(name, target.urls, idle.get(name, ()), group_ids.get(name)) for name, target in found.items()]
+        targets[name] = ConnectTarget(name, worker_urls)
+    idle = {name: tuple(value.split(",")) for name, value in _by_name("--connect-workers", workers, targets)}
+    group_ids = dict(_by_name("--connect-group", groups, targets))
+    return [
+        ConnectTarget(name, target.urls, idle.get(name, ()), group_ids.get(name)) for name, target in targets.items()
+    ]
 
 
 def _split(text: str) -> tuple[str | None, str]:
+    """Splits `[NAME=]VALUE` into name and value."""
     named = _NAMED.fullmatch(text)
     return (named[1], named[2]) if named else (None, text)
 
 
 def _checked(url: str, text: str) -> str:
+    """Returns a URL without surrounding spaces. Raises ConfigError."""
     url = url.strip()
     parts = urlsplit(url)
     if "@" in parts.netloc:
@@ -348,14 +357,15 @@ def _checked(url: str, text: str) -> str:
     return url
 
 
-def _by_name(option: str, texts: Sequence[str], found: dict[str, ConnectTarget]) -> list[tuple[str, str]]:
+def _by_name(option: str, texts: Sequence[str], targets: dict[str, ConnectTarget]) -> list[tuple[str, str]]:
+    """Returns pairs (cluster name, value) of an option. Raises ConfigError."""
     pairs: list[tuple[str, str]] = []
     for text in texts:
         name, value = _split(text)
-        if name is None and len(found) == 1:
-            name = next(iter(found))
-        if name not in found:
-            names = ", ".join(found)
+        if name is None and len(targets) == 1:
+            name = next(iter(targets))
+        if name not in targets:
+            names = ", ".join(targets)
             raise ConfigError(f"{option} {text}: say of which cluster, NAME=…; the clusters are {names}")
         if name in dict(pairs):
             raise ConfigError(f"{option} {text}: {name} has one already; give all in one list")

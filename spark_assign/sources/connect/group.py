@@ -1,9 +1,9 @@
-"""The workers of Connect clusters as Kafka's group coordinator knows them: what REST does not say.
+"""Reads the workers of Connect clusters from Kafka's group coordinator, with details that REST lacks.
 
-REST names a worker `host:port` and only where something runs on it. The coordinator lists every worker of the group, by
-the *member id* that Kafka's assignor sorts and hashes, with its URL, what it ran when it joined last and what it was
-told then (`wire/connect_protocol.py`). From this follow what it will report next and, while the group is at rest, the
-leader's memory.
+REST names a worker `host:port`, and only if something runs on it. The coordinator lists every worker of the group by
+its *member ID*, which Kafka's assignor sorts and hashes, with its URL, the connectors and tasks that it ran when it
+last joined, and the assignment that it then received (`connect_protocol`). They determine the worker's next report
+and, while the group is stable, the leader's memory.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from spark_assign.wire.reader import WireError
 
 PROTOCOL_TYPE = "connect"
 _PROTOCOLS = {"default": "eager", "compatible": "compatible", "sessioned": "sessioned"}
-"""ConnectProtocolCompatibility: the group's protocol names, and how they are called everywhere else."""
+"""Protocol names in the group (ConnectProtocolCompatibility) to their usual names."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """One member. `connectors` and `tasks` are what it will report when it joins next, in that order."""
+    """One member. `connectors` and `tasks` are those that it will report when it joins next, in that order."""
 
     member_id: str
     url: str
     config_offset: int
     connectors: tuple[str, ...]
     tasks: tuple[connect_protocol.Task, ...]
-    told: connect_protocol.Assignment | None
+    assignment: connect_protocol.Assignment | None
 
     @property
     def rest_worker_id(self) -> str:
-        """What REST calls it: host and port of its URL (DistributedHerder's workerId)."""
+        """Returns the name of the worker in REST: host and port of its URL (DistributedHerder's workerId)."""
         return host_and_port(self.url)
 
 
 @dataclass(frozen=True)
 class ConnectGroup:
-    """One group, its workers in the order in which the leader walks them, told by the coordinator's list."""
+    """One group. The workers are in the leader's iteration order, which follows from the coordinator's list."""
 
     group_id: str
     state: str
@@ -57,37 +57,40 @@ class ConnectGroup:
 
     @property
     def leader(self) -> str | None:
-        """The member id of the leader, as its workers were told."""
-        return next((worker.told.leader for worker in self.workers if worker.told and worker.told.leader), None)
+        """Returns the member ID of the leader from the workers' assignments, or None."""
+        leaders = (worker.assignment.leader for worker in self.workers if worker.assignment)
+        return next(filter(None, leaders), None)
 
     @property
     def delay_ms(self) -> int:
-        """The delay that the last rebalance announced (scheduled.rebalance.max.delay.ms, or a backoff)."""
-        return max((worker.told.delay_ms for worker in self.workers if worker.told), default=0)
+        """Returns the delay in ms that the last rebalance announced (scheduled.rebalance.max.delay.ms, or a
+        backoff)."""
+        return max((worker.assignment.delay_ms for worker in self.workers if worker.assignment), default=0)
 
     @property
-    def at_rest(self) -> bool:
-        """Whether the last round stopped nothing and announced no delay: nothing is left that the leader waits for."""
+    def is_stable(self) -> bool:
+        """Checks whether the last round revoked nothing and announced no delay, so that the leader waits for
+        nothing."""
         return bool(self.workers) and all(
-            worker.told is not None
-            and worker.told.error == 0
-            and not worker.told.revoked_connectors
-            and not worker.told.revoked_tasks
-            and worker.told.delay_ms == 0
+            worker.assignment is not None
+            and worker.assignment.error == 0
+            and not worker.assignment.revoked_connectors
+            and not worker.assignment.revoked_tasks
+            and worker.assignment.delay_ms == 0
             for worker in self.workers
         )
 
 
 @dataclass(frozen=True)
 class ConnectGroups:
-    """The Connect groups of one Kafka cluster, and what was said of those that cannot be read."""
+    """The Connect groups of one Kafka cluster, and the errors of those that can't be read."""
 
     kafka_cluster_id: str | None
     groups: dict[str, ConnectGroup]
     faults: dict[str, str]
 
-    def having(self, worker_ids: Iterable[str]) -> list[str]:
-        """The ids of the groups that have one of these workers (REST's `host:port`)."""
+    def groups_with(self, worker_ids: Iterable[str]) -> list[str]:
+        """Returns the IDs of the groups that have one of these workers (`host:port` in REST), sorted."""
         wanted = set(worker_ids)
         return sorted(
             group_id
@@ -97,22 +100,22 @@ class ConnectGroups:
 
 
 def read(connection: ClusterConnection, progress: Progress) -> ConnectGroups:
-    """Every group of protocol type `connect`. Raises SourceError where a broker is silent."""
+    """Reads every group of protocol type `connect`. Raises SourceError if a broker doesn't respond."""
     metadata = connection.send_any(MetadataRequest(topics=[], allow_auto_topic_creation=False))
     listed = kafka_groups.listed(connection, None)
-    ours = {group_id: group for group_id, group in listed.items() if group.group_type == PROTOCOL_TYPE}
+    connect_groups = {group_id: group for group_id, group in listed.items() if group.group_type == PROTOCOL_TYPE}
 
     def build_request(ids: Sequence[str]) -> Any:
         return DescribeGroupsRequest(groups=list(ids), include_authorized_operations=False)
 
-    def answers(_: Sequence[str], answer: Any) -> Iterable[tuple[str, Any]]:
-        return [(group.group_id, described(group)) for group in answer.groups]
+    def read_groups(_: Sequence[str], response: Any) -> Iterable[tuple[str, Any]]:
+        return [(group.group_id, read_group(group)) for group in response.groups]
 
     groups, faults = kafka_groups.request_per_group(
         connection,
-        ours,
+        connect_groups,
         build_request,
-        answers,
+        read_groups,
         kafka_groups.DESCRIBE_BATCH,
         "described Connect groups",
         progress,
@@ -120,8 +123,8 @@ def read(connection: ClusterConnection, progress: Progress) -> ConnectGroups:
     return ConnectGroups(metadata.cluster_id or None, groups, faults)
 
 
-def described(group: Any) -> ConnectGroup | Exception:
-    """One group of a DescribeGroups response; an exception in its place where it is faulty or in a rebalance."""
+def read_group(group: Any) -> ConnectGroup | Exception:
+    """Returns a group of a DescribeGroups response, or an exception if it is faulty or in a rebalance."""
     if group.error_code:
         fault: Exception = errors.for_code(group.error_code)(getattr(group, "error_message", None))
         return fault
@@ -131,23 +134,24 @@ def described(group: Any) -> ConnectGroup | Exception:
         workers = [_worker(member) for member in group.members]
     except WireError as error:
         return error
-    # The leader fills one map from the coordinator's list, and a second one from that; the second is what it walks.
+    # The leader fills one map from the coordinator's list and a second one from the first. It iterates over the second.
     by_id = {worker.member_id: worker for worker in workers}
     order = java_hash.texts_in_table_order(java_hash.texts_in_table_order(list(by_id)))
     return ConnectGroup(
         group.group_id,
         group.group_state,
         _PROTOCOLS.get(group.protocol_data),
-        tuple(by_id[each] for each in order),
+        tuple(by_id[member_id] for member_id in order),
     )
 
 
 def _worker(member: Any) -> Worker:
+    """Returns a worker of a group. Raises WireError for malformed bytes."""
     try:
-        said = connect_protocol.worker_state(bytes(member.member_metadata))
-        given = bytes(member.member_assignment or b"")
-        told = connect_protocol.assignment(given) if given else None
+        state = connect_protocol.worker_state(bytes(member.member_metadata))
+        assignment_bytes = bytes(member.member_assignment or b"")
+        assignment = connect_protocol.assignment(assignment_bytes) if assignment_bytes else None
     except WireError as error:
         raise WireError(f"member {member.member_id}: {error}") from None
-    connectors, tasks = connect_protocol.report(said, told)
-    return Worker(member.member_id, said.url, said.config_offset, connectors, tasks, told)
+    connectors, tasks = connect_protocol.report(state, assignment)
+    return Worker(member.member_id, state.url, state.config_offset, connectors, tasks, assignment)

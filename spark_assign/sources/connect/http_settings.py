@@ -1,7 +1,7 @@
-"""How one gets in at Connect's REST interface: the options of the snapshot job, and a properties file.
+"""Access to Connect's REST interface: the options of the snapshot job, and a properties file.
 
-The file's keys are those of Kafka's clients for TLS (`ssl.…`), and those of Confluent's REST clients for the rest
-(`basic.auth.…`, `bearer.auth.…`, `proxy.…`).
+The file has the keys of Kafka's clients for TLS (`ssl.…`), and those of Confluent's REST clients for credentials and
+proxies (`basic.auth.…`, `bearer.auth.…`, `proxy.…`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spark_assign.sources.auth.tls import Tls
 from spark_assign.tables.errors import ConfigError
 
 CREDENTIALS_VARIABLE = "SPARK_ASSIGN_CONNECT_AUTH"
-"""Environment variable with `user:password`, where no file is given."""
+"""Environment variable with `user:password`, used if no file is given."""
 
 _USER, _TOKEN = "basic.auth.user.info", "bearer.auth.token"
 _OPTION = "--connect-config"
@@ -54,7 +54,7 @@ _KNOWN = {
 
 @dataclass(frozen=True)
 class HttpSettings:
-    """How to ask. `timeout_s` is for one answer; `attempts` count the first one."""
+    """Settings of requests. `timeout_s` applies to one response; `attempts` include the first."""
 
     timeout_s: float = 30
     attempts: int = 5
@@ -64,90 +64,99 @@ class HttpSettings:
     token: Secret | None = None
     """A bearer token."""
     tokens: TokenEndpoint | None = None
-    """Where a bearer token is fetched."""
+    """The endpoint that issues a bearer token."""
     proxy: Secret | None = None
-    """A URL, in place of the proxies of the environment."""
+    """The URL of a proxy, used instead of the proxies of the environment."""
     tls: Tls = field(default_factory=Tls)
 
     def authorization(self) -> Secret | None:
-        """The header, of credentials, a token, or one that is fetched. Raises SourceError where it is refused."""
+        """Returns the Authorization header from the credentials, the token, or a token of the endpoint.
+
+        Raises SourceError if the endpoint denies the token.
+        """
         if self.credentials is not None:
             return Secret("Basic " + base64.b64encode(str.__str__(self.credentials).encode()).decode())
         token = Tokens(self.tokens).token() if self.tokens is not None else self.token
         return None if token is None else Secret(f"Bearer {str.__str__(token)}")
 
     def tls_context(self) -> ssl.SSLContext:
-        """Whom to trust, and which certificate to show. Raises ConfigError for what does not open."""
+        """Returns the TLS context with trusted authorities and the client certificate. Raises ConfigError for files
+        that can't be opened.
+        """
         try:
             return client_tls.context(self.tls, self.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(f"--connect-ca {self.ca_file}: {error}. Give a PEM file with certificates.") from None
 
     def secrets(self) -> tuple[Secret, ...]:
-        """All that must not show."""
+        """Returns all values that must not appear in messages."""
         password = str.__str__(self.credentials).partition(":")[2] if self.credentials is not None else ""
-        fetched = self.tokens.client_secret if self.tokens is not None else None
+        client_secret = self.tokens.client_secret if self.tokens is not None else None
         proxy = urlsplit(str.__str__(self.proxy)).password if self.proxy is not None else None
-        return tuple(Secret(each) for each in (password, self.token, fetched, proxy) if each)
+        return tuple(Secret(value) for value in (password, self.token, client_secret, proxy) if value)
 
 
 def configured(settings: HttpSettings, file: str | None) -> HttpSettings:
-    """The settings, and what a properties file says beside. Raises ConfigError, naming the key and never a value."""
+    """Returns the settings with those of a properties file. Raises ConfigError, which names the key and never a
+    value."""
     if file is None:
         return settings
     properties = client_properties.read(file)
-    place = f"{_OPTION} {file}"
+    source = f"{_OPTION} {file}"
     for key in properties:
         if key not in _KNOWN:
-            alike = get_close_matches(key, _KNOWN, 1)
-            mean = f"Did you mean {alike[0]}?" if alike else f"Known are {', '.join(sorted(_KNOWN))}."
-            raise ConfigError(f"{place}: {key} is not known. {mean}")
+            similar = get_close_matches(key, _KNOWN, 1)
+            hint = f"Did you mean {similar[0]}?" if similar else f"Known are {', '.join(sorted(_KNOWN))}."
+            raise ConfigError(f"{source}: {key} is not known. {hint}")
     endpoint = _endpoint(properties)
-    given = {
+    credential_sources = {
         "--connect-auth": settings.credentials,
         _USER: properties.get(_USER),
         _TOKEN: properties.get(_TOKEN),
         "bearer.auth.issuer.endpoint.url": endpoint,
     }
-    if len(several := [name for name, value in given.items() if value]) > 1:
-        raise ConfigError(f"{place}: give one of {', '.join(several)}")
+    if len(several := [name for name, value in credential_sources.items() if value]) > 1:
+        raise ConfigError(f"{source}: give one of {', '.join(several)}")
     if properties.get(_USER) and ":" not in properties[_USER]:
-        raise ConfigError(f"{place}: {_USER}: expected user:password")
+        raise ConfigError(f"{source}: {_USER}: expected user:password")
     try:
         tls = client_tls.tls(properties)
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from None
+        raise ConfigError(f"{source}: {error}") from None
     if settings.ca_file and tls.trust is not None:
-        raise ConfigError(f"{place}: give {tls.trust.place}.location or --connect-ca, not both")
+        raise ConfigError(f"{source}: give {tls.trust.prefix}.location or --connect-ca, not both")
     return replace(
         settings,
         credentials=settings.credentials or _secret(properties, _USER),
         token=_secret(properties, _TOKEN),
         tokens=endpoint,
-        proxy=_proxy(properties, place),
+        proxy=_proxy(properties, source),
         tls=tls,
     )
 
 
 def _secret(properties: Mapping[str, str], key: str) -> Secret | None:
+    """Returns the value of a key as a secret, or None if it is missing or empty."""
     return Secret(properties[key].strip()) if properties.get(key) else None
 
 
 def _endpoint(properties: Mapping[str, str]) -> TokenEndpoint | None:
-    found = {ours: properties[theirs] for theirs, ours in _BEARER.items() if theirs in properties}
-    if not found:
+    """Returns the endpoint of the `bearer.auth.…` keys, or None if there are none. Raises ConfigError."""
+    oauth_properties = {key: properties[name] for name, key in _BEARER.items() if name in properties}
+    if not oauth_properties:
         return None
     try:
-        made = client_oauth.endpoint(found, Login())
-        return replace(made, tls=client_tls.tls(properties))
+        endpoint = client_oauth.endpoint(oauth_properties, Login())
+        return replace(endpoint, tls=client_tls.tls(properties))
     except ConfigError as error:
-        said = str(error)
-        for theirs, ours in _BEARER.items():
-            said = said.replace(ours, theirs)
-        raise ConfigError(said) from None
+        message = str(error)
+        for name, key in _BEARER.items():
+            message = message.replace(key, name)
+        raise ConfigError(message) from None
 
 
-def _proxy(properties: Mapping[str, str], place: str) -> Secret | None:
+def _proxy(properties: Mapping[str, str], source: str) -> Secret | None:
+    """Returns the URL of the proxy of the `proxy.…` keys, or None if there are none. Raises ConfigError."""
     url = properties.get("proxy.url", "").strip()
     host, port = (properties.get(f"proxy.{name}", "").strip() for name in ("host", "port"))
     if host and not url:
@@ -156,23 +165,26 @@ def _proxy(properties: Mapping[str, str], place: str) -> Secret | None:
         return None
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{place}: proxy.url: expected http://HOST:PORT")
+        raise ConfigError(f"{source}: proxy.url: expected http://HOST:PORT")
     return Secret(url)
 
 
 def credentials(file: str | None) -> Secret | None:
-    """`user:password` from a file's first line or from the environment. Raises ConfigError without a colon."""
+    """Returns `user:password` from the first line of a file or from the environment, or None if neither is set.
+
+    Raises ConfigError if the file can't be read or the text has no colon.
+    """
     if file is not None:
-        place = f"--connect-auth {file}"
+        source = f"--connect-auth {file}"
         try:
             text = next(iter(Path(file).read_text(encoding="utf-8").splitlines()), "")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{place}: {error}. Give a readable file with user:password.") from None
+            raise ConfigError(f"{source}: {error}. Give a readable file with user:password.") from None
     else:
-        place = CREDENTIALS_VARIABLE
+        source = CREDENTIALS_VARIABLE
         text = os.environ.get(CREDENTIALS_VARIABLE, "")
         if not text:
             return None
     if ":" not in text:
-        raise ConfigError(f"{place}: expected user:password in one line")
+        raise ConfigError(f"{source}: expected user:password in one line")
     return Secret(text)

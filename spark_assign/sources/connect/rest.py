@@ -1,8 +1,8 @@
-"""What the REST interface of a Connect cluster says: connectors, tasks, where each runs, in which state.
+"""Reads a Connect cluster through its REST interface: connectors and tasks, with their workers and states.
 
-`/`, `/connectors`, `/connectors?expand=status&expand=info`: three requests a cluster, whatever its size. The expanded
-listing leaves out a connector that has no status yet (ConnectorsResource.listConnectors skips it), and releases before
-2.3 do not expand at all; those connectors are asked for one by one.
+Three requests per cluster of any size: `/`, `/connectors`, `/connectors?expand=status&expand=info`. The expanded
+listing omits a connector without a status (ConnectorsResource.listConnectors skips it), and releases before 2.3 don't
+expand at all. Those connectors are read one by one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, Htt
 from spark_assign.tables.errors import SourceError, missing_extra
 
 UNASSIGNED = "UNASSIGNED"
-"""AbstractStatus.State: its worker has given it up and no other has it; the worker named is the former one."""
+"""AbstractStatus.State: the named worker has released it, and no other worker has it."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """The last state written (RUNNING, FAILED, PAUSED, STOPPED, RESTARTING, UNASSIGNED), and by which worker."""
+    """The last written state (RUNNING, FAILED, PAUSED, STOPPED, RESTARTING, UNASSIGNED), and the worker that wrote
+    it."""
 
     state: str
     worker_id: str
@@ -33,7 +34,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Connector:
-    """One connector. `tasks` are those configured; `task_statuses` may have others (to be stopped) and lack some."""
+    """One connector. `tasks` are the configured ones. `task_statuses` can lack some and have others (to be stopped)."""
 
     name: str
     type: str | None
@@ -44,34 +45,34 @@ class Connector:
 
 @dataclass(frozen=True)
 class RestView:
-    """A cluster, as one of its workers sees it."""
+    """A cluster as one of its workers reports it."""
 
     version: str | None
     kafka_cluster_id: str | None
     connectors: tuple[Connector, ...]
 
     def statuses(self) -> dict[tuple[str, int | None], Status]:
-        """By connector and task; None is the connector itself."""
-        found: dict[tuple[str, int | None], Status] = {}
+        """Returns the statuses by connector and task. A task of None is the connector itself."""
+        statuses: dict[tuple[str, int | None], Status] = {}
         for connector in self.connectors:
             if connector.status is not None:
-                found[connector.name, None] = connector.status
-            found |= {(connector.name, number): status for number, status in connector.task_statuses.items()}
-        return found
+                statuses[connector.name, None] = connector.status
+            statuses |= {(connector.name, number): status for number, status in connector.task_statuses.items()}
+        return statuses
 
 
 def read(http: ConnectHttp) -> RestView:
-    """Everything that is read of one cluster. Raises SourceError."""
+    """Reads one cluster. Raises SourceError."""
     root = http.get("/")
     if not isinstance(root, dict) or "version" not in root:
         raise SourceError(f"{http.url}/ answers, but not as a Connect worker. Give the root of its REST interface.")
     names = http.get("/connectors")
     expanded = http.get("/connectors?expand=status&expand=info")
-    # Before 2.3 the answer is the plain list again.
+    # Releases before 2.3 return the plain list again.
     expanded = expanded if isinstance(expanded, dict) else {}
     try:
         connectors = [
-            _connector(name, expanded[name]) if name in expanded else _one_by_one(http, name)
+            _connector(name, expanded[name]) if name in expanded else _read_connector(http, name)
             for name in sorted({*names, *expanded})
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -80,11 +81,14 @@ def read(http: ConnectHttp) -> RestView:
             "Is there a proxy that changes answers?"
         ) from None
     return RestView(
-        root.get("version"), root.get("kafka_cluster_id"), tuple(each for each in connectors if each is not None)
+        root.get("version"),
+        root.get("kafka_cluster_id"),
+        tuple(connector for connector in connectors if connector is not None),
     )
 
 
 def _connector(name: str, entry: Mapping[str, Any]) -> Connector:
+    """Returns a connector of the expanded listing."""
     info, status = entry["info"], entry["status"]
     return Connector(
         name,
@@ -94,29 +98,30 @@ def _connector(name: str, entry: Mapping[str, Any]) -> Connector:
     )
 
 
-def _one_by_one(http: ConnectHttp, name: str) -> Connector | None:
-    """A connector that the expanded listing does not have; None where it is gone meanwhile."""
+def _read_connector(http: ConnectHttp, name: str) -> Connector | None:
+    """Reads a connector that isn't in the expanded listing. Returns None if it was deleted meanwhile."""
     path = f"/connectors/{quote(name, safe='')}"
     try:
         info = http.get(path)
         tasks = _task_numbers([task["id"] for task in http.get(f"{path}/tasks")])
-    except NotThereError:
+    except NotFoundError:
         return None
     try:
         status = http.get(f"{path}/status")
-    except NotThereError:
+    except NotFoundError:
         return Connector(name, info.get("type"), tasks, None, {})
     return Connector(name, info.get("type") or status.get("type"), tasks, *_statuses(status))
 
 
 def _task_numbers(ids: list[Mapping[str, Any]]) -> tuple[int, ...]:
-    return tuple(sorted(int(each["task"]) for each in ids))
+    return tuple(sorted(int(task_id["task"]) for task_id in ids))
 
 
 def _statuses(status: Mapping[str, Any]) -> tuple[Status | None, dict[int, Status]]:
-    own = status.get("connector")
+    """Returns the status of a connector, if any, and those of its tasks."""
+    connector = status.get("connector")
     return (
-        None if own is None else Status(own["state"], own["worker_id"]),
+        None if connector is None else Status(connector["state"], connector["worker_id"]),
         {int(task["id"]): Status(task["state"], task["worker_id"]) for task in status.get("tasks", [])},
     )
 
@@ -133,15 +138,15 @@ _REMEDIES = {
 }
 
 
-class NotThereError(SourceError):
-    """404: what was asked for is not (or no longer) there."""
+class NotFoundError(SourceError):
+    """Raised for 404: the resource doesn't exist (anymore)."""
 
 
 class ConnectHttp:
-    """Asks one Connect cluster; several URLs are workers of the same cluster, asked in turn where one fails.
+    """Sends requests to one Connect cluster. Several URLs are workers of the same cluster, used in turn if one fails.
 
-    Raises ConfigError where requests is missing or a store does not open, SourceError where a bearer token that has to
-    be fetched first is refused.
+    Raises ConfigError if requests is missing or a store can't be opened, and SourceError if the token endpoint denies
+    a bearer token.
     """
 
     def __init__(self, urls: Sequence[str], settings: HttpSettings) -> None:
@@ -160,14 +165,14 @@ class ConnectHttp:
 
     @property
     def url(self) -> str:
-        """The worker that is asked next."""
+        """Returns the URL of the worker that gets the next request."""
         return self._urls[0]
 
     def get(self, path: str) -> Any:
-        """The JSON at a path. Raises NotThereError for 404, SourceError for whatever else is no answer.
+        """Returns the JSON at a path. Raises NotFoundError for 404, and SourceError for every other failure.
 
-        What may pass (no connection, a rebalance, an overloaded proxy) is asked again, with doubling pauses or after
-        the one that Retry-After asks for, a minute at most.
+        Failures that can pass (no connection, a rebalance, an overloaded proxy) are retried, with doubling pauses or
+        after the time of Retry-After, at most a minute.
         """
         from urllib3.exceptions import InvalidHeader, MaxRetryError
 
@@ -185,34 +190,34 @@ class ConnectHttp:
                 raise SourceError(f"GET {url}: {passing.reason}{tries}. {passing.remedy}.") from None
             if len(self._urls) == 1 or attempt % len(self._urls) == 0:
                 try:
-                    # An answer that is a refusal counts as false.
-                    asked = retry.get_retry_after(passing.answer) if passing.answer is not None else None
+                    # `is not None`, because a response with an error status is falsy.
+                    pause_s = retry.get_retry_after(passing.response) if passing.response is not None else None
                 except InvalidHeader:
-                    asked = None
-                wait(asked or retry.get_backoff_time())
+                    pause_s = None
+                wait(pause_s or retry.get_backoff_time())
             self._urls.append(self._urls.pop(0))
         raise AssertionError("unreachable")
 
     def _once(self, url: str) -> Any:
         import requests
 
-        # Proxies that are named go before those of the environment only if each request names them.
+        # A configured proxy overrides those of the environment only if each request names it.
         proxy = self._settings.proxy
         proxies = {scheme: str.__str__(proxy) for scheme in ("http", "https")} if proxy else None
         try:
             with self._session.get(
                 url, timeout=self._settings.timeout_s, allow_redirects=False, stream=True, proxies=proxies
-            ) as answer:
-                body = self._http.body(answer)
+            ) as response:
+                body = self._http.body(response)
         except self._http.TooLargeError:
             raise SourceError(
-                f"GET {url}: the answer has more than {self._http.LARGEST_ANSWER >> 20} MB. "
+                f"GET {url}: the answer has more than {self._http.MAX_RESPONSE_BYTES >> 20} MB. "
                 "Is it a Connect worker's REST address?"
             ) from None
         except (requests.RequestException, OSError) as error:
             raise self._unreachable(url, error) from None
-        if answer.status_code != 200:
-            raise self._refused(url, answer, body)
+        if response.status_code != 200:
+            raise self._error_of_status(url, response, body)
         try:
             return json.loads(body)
         except ValueError:
@@ -220,25 +225,27 @@ class ConnectHttp:
                 f"GET {url}: the answer is no JSON ({_shortened(body)}). Is it a Connect worker's REST address?"
             ) from None
 
-    def _refused(self, url: str, answer: requests.Response, body: bytes) -> Exception:
+    def _error_of_status(self, url: str, response: requests.Response, body: bytes) -> Exception:
+        """Returns the error of a response with a status other than 200. Secrets are removed."""
         try:
-            said = str(json.loads(body)["message"])
+            message = str(json.loads(body)["message"])
         except (ValueError, KeyError, TypeError):
-            said = _shortened(body)
-        said = hidden(said, self._secrets)
-        code = answer.status_code
-        reason = f"{code} {answer.reason}" + (f" ({said})" if said else "")
+            message = _shortened(body)
+        message = hidden(message, self._secrets)
+        code = response.status_code
+        reason = f"{code} {response.reason}" + (f" ({message})" if message else "")
         remedy = _REMEDIES.get(code, "Look into the log of that worker")
         if code in self._http.PASSING:
-            return _PassingError(reason, remedy, answer)
+            return _PassingError(reason, remedy, response)
         if 300 <= code < 400:
             return SourceError(
-                f"GET {url}: {reason}: leads to {answer.headers.get('Location')}. Give that URL instead."
+                f"GET {url}: {reason}: leads to {response.headers.get('Location')}. Give that URL instead."
             )
-        kind = NotThereError if code == 404 else SourceError
+        kind = NotFoundError if code == 404 else SourceError
         return kind(f"GET {url}: {reason}. {remedy}.")
 
     def _unreachable(self, url: str, error: Exception) -> Exception:
+        """Returns the error of a failed connection. Secrets are removed."""
         import requests
 
         reason = self._http.cause(error)
@@ -262,30 +269,32 @@ class ConnectHttp:
             isinstance(reason, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError)
             and self._settings.tls.key is None
         ):
-            # What TLS 1.3 says of a missing certificate comes after the handshake, and may be lost with the connection.
+            # In TLS 1.3, the alert about a missing certificate comes after the handshake and can be lost with the
+            # connection.
             remedy += ". Where it wants a client's certificate, give ssl.keystore.location in --connect-config FILE"
         return _PassingError(text, remedy)
 
 
 class _PassingError(Exception):
-    """Worth another attempt."""
+    """Raised for a failure that can pass, so that the request is retried."""
 
-    def __init__(self, reason: str, remedy: str, answer: requests.Response | None = None) -> None:
+    def __init__(self, reason: str, remedy: str, response: requests.Response | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.remedy, self.answer = reason, remedy, answer
+        self.reason, self.remedy, self.response = reason, remedy, response
 
 
 def _shortened(body: bytes) -> str:
+    """Returns the first 100 characters of a body in one line."""
     text = " ".join(body.decode("utf-8", errors="replace").split())
     return text if len(text) <= 100 else f"{text[:100]}…"
 
 
 def host_and_port(url: str) -> str:
-    """How REST names the worker that has this URL, WorkerConfig's advertised host and port: `host:port`."""
+    """Returns the name of a worker in REST, `host:port` of its URL (the advertised host and port of WorkerConfig)."""
     parts = urlsplit(url)
     return parts.netloc.rpartition("@")[2]
 
 
 def wait(seconds: float) -> None:
-    """Between two attempts; a function of its own so that tests need not wait."""
+    """Waits between two attempts. A separate function, so that tests don't wait."""
     time.sleep(seconds)
