@@ -1,8 +1,7 @@
 """Recommends changes for a whole fleet, ranked, from the results of all advisers.
 
 Each adviser is one pass over the fleet (`zones` has a second one for replicas). Their results, a few rows per group,
-are
-repartitioned by cluster, and conflicts are resolved there (`advice.kernel`).
+are repartitioned by cluster, and conflicts are resolved there (`advice.kernel`).
 """
 
 from __future__ import annotations
@@ -124,8 +123,7 @@ def advise(
 
     Runs `size`, `compare`, `membership`, and `zones` for every group, weighs each change against its cost, and resolves
     conflicts (`advice.kernel.resolve_conflicts`): all advice for a group is based on one assignor, and nothing is
-    recommended
-    whose gain is below its cost. Each figure assumes that only this one change is made.
+    recommended whose gain is below its cost. Each figure assumes that only this one change is made.
 
     Args:
         fleet: clusters, topics, groups, members, and ownership. Without `loads`, sizes and zones aren't advised on;
@@ -149,8 +147,7 @@ def advise(
 
     Returns:
         The advice. Its tables are lazy, except for one pass that checks the fleet's sizes and values. Every group of
-        the
-        fleet is in `advice`, `not_advised`, or `rejected`.
+        the fleet is in `advice`, `not_advised`, or `rejected`.
 
     Raises:
         FleetError: values that can't be planned with.
@@ -202,7 +199,7 @@ def advise(
 
 def _membership_facts(fleet: Fleet, settings: Settings | None, restart_ms: int) -> list[DataFrame]:
     result = membership(fleet, settings, restart_ms=restart_ms, restarts_ms=[restart_ms])
-    return [_adviser_facts(result.rows, MEMBERSHIP, {membership_kernel.OF_GROUP: kernel.MEMBERSHIP_ROW}, _MEMBERSHIPS)]
+    return [_adviser_facts(result.rows, MEMBERSHIP, {membership_kernel.GROUP_ROW: kernel.MEMBERSHIP_ROW}, _MEMBERSHIPS)]
 
 
 def _comparison_facts(fleet: Fleet, settings: Settings | None) -> list[DataFrame]:

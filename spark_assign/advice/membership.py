@@ -1,6 +1,6 @@
-"""Static membership, and how long a session: what a rolling restart and a crash stop in each group, and what to do.
+"""Advises on static membership, assignor protocol, and session timeouts, from simulated rolling restarts and crashes.
 
-All of it is one pass over whole groups (`advice.kernel.membership`), in which the simulator plays what is needed.
+All work is one pass over complete groups (`advice.kernel.membership`), which runs the simulations that are needed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.simulation import EVENTS
 
-MEMBERS_PER_TASK, MOST_TASKS = 100, 1_000
-"""A member's restarts in all plays take some milliseconds each."""
+MEMBERS_PER_TASK, MAX_TASKS = 100, 1_000
+"""Members per Spark task, and the maximum number of tasks. The restarts of one member in all simulations take a few
+milliseconds each.
+"""
 
 
 @dataclass(frozen=True)
 class Membership(LazyResult):
-    """What groups are advised to do, as lazy DataFrames (columns: `tables.advice.MEMBERSHIP_TABLES`).
+    """Membership advice, as lazy DataFrames (columns: `tables.advice.MEMBERSHIP_TABLES`).
 
     Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
 
     Attributes:
-        told: what the pass over the fleet says, or, read back, what one has said.
+        rows: the tagged rows of that pass, computed or read back.
 
     Examples:
         >>> options = membership(fleet, sessions_ms=[45_000, 90_000]).options
@@ -56,17 +58,17 @@ class Membership(LazyResult):
 
     @cached_property
     def memberships(self) -> DataFrame:
-        """A row per group of consumers: what it should do, what that saves and costs, and the settings for it."""
-        return self._rows(kernel.OF_GROUP, MEMBERSHIP_TABLES["memberships"])
+        """One row per consumer group: the recommendation, its savings and cost, and the settings to paste."""
+        return self._rows(kernel.GROUP_ROW, MEMBERSHIP_TABLES["memberships"])
 
     @cached_property
     def options(self) -> DataFrame:
-        """A row per group, way to run, session timeout and restart time, with what they cost."""
-        return self._rows(kernel.OF_OPTION, MEMBERSHIP_TABLES["options"])
+        """One row per group, mode, session timeout, and restart time, with the pauses."""
+        return self._rows(kernel.OPTION_ROW, MEMBERSHIP_TABLES["options"])
 
     @cached_property
     def rejected(self) -> DataFrame:
-        """Groups of which nothing can be said."""
+        """Groups that can't be simulated."""
         return self._rows(kernel.REJECTED, MEMBERSHIP_TABLES["rejected"])
 
 
@@ -85,34 +87,35 @@ def membership(
     session_bounds_ms: Sequence[int] = MembershipParams.session_bounds_ms,
     consumer_session_bounds_ms: Sequence[int] = MembershipParams.consumer_session_bounds_ms,
 ) -> Membership:
-    """Whether the members of each group should be static, its assignor cooperative, and how long its session.
+    """Recommends static or dynamic membership, the assignor protocol, and the session timeout of each group.
 
-    Every group is played by the simulator (`protocol.simulate`): a rolling restart of its members, and a crash of one,
-    dynamic and static, by its own assignor and, if that is eager, by cooperative-sticky; groups of KIP-848 as dynamic
-    and as static. What few plays tell of many session timeouts and restart times is in
-    `advice.kernel.membership_options`.
+    Simulates every group: a rolling restart of its members, and a crash of one, dynamic and static, with its own
+    assignor and, if that is eager, with cooperative-sticky; KIP-848 groups dynamic and static. For how a few
+    simulations cover many session timeouts and restart times, see `advice.kernel.membership_options`.
 
     Args:
-        fleet: topics, groups, members, and what these own. A group in which nobody owns anything is founded first.
-        settings: what groups are set to now, above all `session_timeout_ms` and `restore_ms`; null: Kafka's defaults.
-        restart_ms: how long a member is away when it is restarted; what is advised holds for that.
-        sessions_ms: session timeouts of `options`. Those that the broker does not allow are left out.
+        fleet: topics, groups, members, and ownership. A group in which nobody owns anything first has an initial
+            rebalance.
+        settings: current settings of the groups, above all `session_timeout_ms` and `restore_ms`; `None`: Kafka's
+            defaults.
+        restart_ms: time that a restarted member is away, which the recommendation is valid for.
+        sessions_ms: session timeouts of `options`. Those that the broker doesn't allow are omitted.
         restarts_ms: restart times of `options`.
-        crashes_per_deploy: how many members crash without coming back for each rolling restart.
-        least_gain: partition-seconds per deploy that a change has to save at least.
-        least_share: the part of what a deploy pauses now that it has to save at least.
-        least_session_ms: a shorter session is not advised, unless the group has it already.
-        margin: a static member's session has to be so many times restart_ms.
+        crashes_per_deploy: number of members that crash for good, per rolling restart.
+        least_gain: minimum savings of a change, in partition-seconds per deploy.
+        least_share: minimum savings of a change, as a share of the current pause of a deploy.
+        least_session_ms: shortest session timeout to recommend, unless the group already has a shorter one.
+        margin: minimum session timeout of a static member, as a multiple of restart_ms.
         session_bounds_ms: group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers.
         consumer_session_bounds_ms: group.consumer.min.session.timeout.ms and group.consumer.max.session.timeout.ms.
 
     Returns:
-        the answer. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet
-        is in `memberships` or in `rejected`.
+        The advice. Its tables are lazy, except for one pass that checks the fleet's sizes and values. Every group of
+        the fleet is in `memberships` or in `rejected`.
 
     Raises:
-        FleetError: values that nothing can be said from.
-        ConfigError: a time, a threshold or a bound that cannot be.
+        FleetError: values that can't be simulated with.
+        ConfigError: an invalid time, threshold, or bound.
 
     Examples:
         >>> from spark_assign.simulation import Settings
@@ -143,20 +146,21 @@ def membership(
         raise ConfigError(f"membership: {fault}")
     spark = fleet.members.sparkSession
     facts = gather_facts(fleet, spark.createDataFrame([], EVENTS), settings)
-    facts = facts.unionByName(_about(fleet), allowMissingColumns=True)
-    number = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MOST_TASKS)
-    played = facts.repartition(number, *GROUP_KEY).mapInArrow(
-        map_arrow_batches(partial(kernel.membership, params=params)), from_arrow_schema(kernel.ANSWER)
+    facts = facts.unionByName(_member_facts(fleet), allowMissingColumns=True)
+    tasks = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MAX_TASKS)
+    rows = facts.repartition(tasks, *GROUP_KEY).mapInArrow(
+        map_arrow_batches(partial(kernel.membership, params=params)), from_arrow_schema(kernel.MEMBERSHIP_ROWS)
     )
-    refused = fleet.rejected.withColumn("kind", F.lit(kernel.REJECTED))
-    return Membership(played.unionByName(refused, allowMissingColumns=True))
+    rejected = fleet.rejected.withColumn("kind", F.lit(kernel.REJECTED))
+    return Membership(rows.unionByName(rejected, allowMissingColumns=True))
 
 
-def _about(fleet: Fleet) -> DataFrame:
-    """What the members are called, and which groups there are: facts of a kind of their own."""
+def _member_facts(fleet: Fleet) -> DataFrame:
+    """Returns the facts of kind `ABOUT`: client ids and hosts of members, and group types."""
     kind = F.lit(kernel.ABOUT).cast("byte").alias("kind")
-    told = without_faulty_groups(fleet.members, fleet).select(*GROUP_KEY, kind, "member_id", "client_id", "client_host")
+    members = without_faulty_groups(fleet.members, fleet)
+    members = members.select(*GROUP_KEY, kind, "member_id", "client_id", "client_host")
     if fleet.groups is None:
-        return told
+        return members
     groups = without_faulty_groups(fleet.groups, fleet).select(*GROUP_KEY, kind, "group_type")
-    return told.unionByName(groups, allowMissingColumns=True)
+    return members.unionByName(groups, allowMissingColumns=True)

@@ -80,10 +80,8 @@ def size(
     """Computes how many consumers each group needs, from the load of its partitions and the capacity of one member.
 
     A number of members is enough if the most loaded member can read what is written to its partitions at the `quantile`
-    of
-    their rates, plus `headroom`. Rates are assumed to be normally distributed, and all partitions to peak at the same
-    time.
-    The capacity of a member is `groups.capacity`, or is measured if members have lag
+    of their rates, plus `headroom`. Rates are assumed to be normally distributed, and all partitions to peak at the
+    same time. The capacity of a member is `groups.capacity`, or is measured if members have lag
     (`groups.kernel.group_metrics.member_capacity`).
 
     Args:

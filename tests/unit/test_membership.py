@@ -9,25 +9,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel import membership_modes as params
-from spark_assign.advice.kernel.membership import ABOUT, OF_GROUP, OF_OPTION, REJECTED, membership
+from spark_assign.advice.kernel import membership_modes
+from spark_assign.advice.kernel.membership import ABOUT, GROUP_ROW, OPTION_ROW, REJECTED, membership
 from spark_assign.advice.kernel.membership_modes import (
+    CONSUMER,
     COOPERATES,
     DYNAMIC,
     EAGER,
     MIXED,
-    SERVED,
     STATIC,
     MembershipMode,
     MembershipParams,
 )
 from spark_assign.advice.kernel.membership_options import MembershipOption, Pause, advise
-from spark_assign.advice.kernel.membership_text import CANNOT, SAYS, of_deployment
+from spark_assign.advice.kernel.membership_text import LIBRARY_SETTINGS, NO_STATIC_SUPPORT, find_deployment_pod
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.simulation.kernel.settings import Timing
 from tests.unit import protocol_facts as facts
 
-ASKED = MembershipParams(Timing(poll_interval_ms=500))
+PARAMS = MembershipParams(Timing(poll_interval_ms=500))
 SCHEMA = pa.schema([*facts.SCHEMA, ("client_id", pa.string()), ("client_host", pa.string())])
 
 
@@ -39,22 +39,22 @@ def about(member_id: str | None, client_id: str | None = None, **other: Any) -> 
 def four(client: str = "app-{}", likes: list[str] | None = None, **settings: int) -> list[dict[str, Any]]:
     """A group of four members, each of which owns three partitions."""
     names = [client.format(number) for number in range(4)]
-    rows = [facts.member(f"m{n}", ["t"], generation=1, **settings.pop("told", {})) for n in range(4)]
+    rows = [facts.member(f"m{n}", ["t"], generation=1, **settings.pop("fields", {})) for n in range(4)]
     rows += [facts.owned(f"m{n}", "t", 3 * n, count=3) for n in range(4)]
     return [*rows, facts.topic("t", 12), facts.group(likes, **settings), *(about(f"m{n}", names[n]) for n in range(4))]
 
 
-def answer(asked: MembershipParams = ASKED, **groups: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def run(params: MembershipParams = PARAMS, **groups: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The rows of each kind."""
     rows = [{"cluster": "k", "group_id": group} | row for group, rows in groups.items() for row in rows]
-    found = pa.concat_tables(list(membership(pa.Table.from_pylist(rows, schema=SCHEMA), asked))).to_pylist()
-    return {kind: [row for row in found if row["kind"] == kind] for kind in (OF_GROUP, OF_OPTION, REJECTED)}
+    found = pa.concat_tables(list(membership(pa.Table.from_pylist(rows, schema=SCHEMA), params))).to_pylist()
+    return {kind: [row for row in found if row["kind"] == kind] for kind in (GROUP_ROW, OPTION_ROW, REJECTED)}
 
 
 def test_what_members_have_to_restore_makes_them_static() -> None:
     """Without it a dynamic group loses less than static members that are away; the settings are those to paste."""
-    found = answer(light=four(), heavy=four(restore_ms=60_000))
-    light, heavy = sorted(found[OF_GROUP], key=lambda row: row["group_id"] == "heavy")
+    found = run(light=four(), heavy=four(restore_ms=60_000))
+    light, heavy = sorted(found[GROUP_ROW], key=lambda row: row["group_id"] == "heavy")
     assert (light["recommendation"], light["settings"], light["saved_seconds"]) == ("keep", None, 0)
     assert light["sentence"].startswith("Keep it dynamic, eager, with a session of 45 s: nothing that is open to it")
     assert heavy["recommendation"] == "static"
@@ -67,27 +67,27 @@ def test_what_members_have_to_restore_makes_them_static() -> None:
     assert heavy["gain_seconds"] - heavy["cost_seconds"] == pytest.approx(heavy["saved_seconds"], abs=0.01)
     assert heavy["warnings"] == "library-unknown"
     # All ways, session timeouts and restart times, each once; one of them is what the group runs with.
-    mine = [row for row in found[OF_OPTION] if row["group_id"] == "heavy"]
+    mine = [row for row in found[OPTION_ROW] if row["group_id"] == "heavy"]
     assert len(mine) == 4 * 5 * 3
     assert [row["restart_ms"] for row in mine if row["now"]] == [5_000, 30_000, 120_000]
 
 
 def test_a_long_restart_needs_a_long_session() -> None:
     """One and a half times the restart time; crashes cost more then, which is weighed."""
-    (row,) = answer(replace(ASKED, restart_ms=60_000), g=four(restore_ms=120_000))[OF_GROUP]
+    (row,) = run(replace(PARAMS, restart_ms=60_000), g=four(restore_ms=120_000))[GROUP_ROW]
     assert (row["recommendation"], row["to_session_timeout_ms"]) == ("static", 90_000)
     assert row["settings"].splitlines()[1:] == ["group.instance.id=g-0", "session.timeout.ms=90000"]
     assert row["cost_seconds"] == pytest.approx(0.1 * 3 * 45)
     assert "static with a session of 90 s in place of 45 s" in row["sentence"]
-    (row,) = answer(replace(ASKED, restart_ms=60_000, crashes_per_deploy=1000.0), g=four(restore_ms=120_000))[OF_GROUP]
+    (row,) = run(replace(PARAMS, restart_ms=60_000, crashes_per_deploy=1000.0), g=four(restore_ms=120_000))[GROUP_ROW]
     assert row["to_session_timeout_ms"] == 45_000
 
 
 def test_names_that_change_and_libraries_that_cannot() -> None:
     """Then static is not advised, and the warning says what that would have saved."""
     pods = four("billing-7d9f8b6c5d-{}x2zq", restore_ms=60_000)
-    found = answer(pods=pods, node=four("kafkajs", ["range"], restore_ms=60_000))
-    node, pods_ = found[OF_GROUP]
+    found = run(pods=pods, node=four("kafkajs", ["range"], restore_ms=60_000))
+    node, pods_ = found[GROUP_ROW]
     assert pods_["recommendation"] != "static" != node["recommendation"]
     assert pods_["to_membership"] == node["to_membership"] == DYNAMIC
     assert pods_["warnings"] == "unstable-names, forgone"
@@ -101,30 +101,30 @@ def test_static_already() -> None:
     """Who is away longer than its session is missed in every restart: a longer one saves that, or being dynamic."""
     members = [facts.member(f"m{n}", ["t"], generation=1, group_instance_id=f"i{n}") for n in range(4)]
     group = [row for row in four(restore_ms=120_000) if row["kind"] != 1] + members
-    (row,) = answer(replace(ASKED, restart_ms=60_000), g=group)[OF_GROUP]
+    (row,) = run(replace(PARAMS, restart_ms=60_000), g=group)[GROUP_ROW]
     assert (row["membership"], row["static_members"]) == (STATIC, 4)
     assert (row["recommendation"], row["settings"]) == ("session", "session.timeout.ms=90000")
-    (row,) = answer(g=[each for each in group if each["kind"] != 0])[OF_GROUP]
+    (row,) = run(g=[each for each in group if each["kind"] != 0])[GROUP_ROW]
     assert (row["recommendation"], row["settings"]) == ("dynamic", "# remove group.instance.id=…")
     members[0]["group_instance_id"] = None
-    found = answer(g=group)
-    assert found[OF_GROUP][0]["membership"] == MIXED
-    assert "mixed" in found[OF_GROUP][0]["warnings"]
+    found = run(g=group)
+    assert found[GROUP_ROW][0]["membership"] == MIXED
+    assert "mixed" in found[GROUP_ROW][0]["warnings"]
 
 
 def test_the_broker_assigns() -> None:
-    """KIP-848: only sessions that the broker allows, and it is told there."""
+    """KIP-848: only sessions that the broker allows, which is configured on the broker."""
     group = [row for row in four() if row["kind"] != 0] + [facts.group(restore_ms=60_000) | {"group_type": "consumer"}]
-    found = answer(replace(ASKED, restart_ms=39_000), g=group)
-    (row,) = found[OF_GROUP]
-    assert {each["session_timeout_ms"] for each in found[OF_OPTION]} == {45_000}
-    assert {(each["membership"], each["protocol"]) for each in found[OF_OPTION]} == {
-        (DYNAMIC, SERVED),
-        (STATIC, SERVED),
+    found = run(replace(PARAMS, restart_ms=39_000), g=group)
+    (row,) = found[GROUP_ROW]
+    assert {each["session_timeout_ms"] for each in found[OPTION_ROW]} == {45_000}
+    assert {(each["membership"], each["protocol"]) for each in found[OPTION_ROW]} == {
+        (DYNAMIC, CONSUMER),
+        (STATIC, CONSUMER),
     }
     assert row["to_membership"] == DYNAMIC
-    wider = replace(ASKED, restart_ms=39_000, consumer_session_bounds_ms=(45_000, 90_000))
-    (row,) = answer(wider, g=group)[OF_GROUP]
+    wider = replace(PARAMS, restart_ms=39_000, consumer_session_bounds_ms=(45_000, 90_000))
+    (row,) = run(wider, g=group)[GROUP_ROW]
     assert row["settings"].splitlines()[1:] == [
         "group.instance.id=g-0",
         "kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name g "
@@ -133,9 +133,9 @@ def test_the_broker_assigns() -> None:
 
 
 def test_groups_of_which_nothing_can_be_said() -> None:
-    """Each is told apart, and the others go on; a group in which nobody owns anything is founded first."""
+    """Each is rejected with a code; a group in which nobody owns anything has an initial rebalance."""
     new = [facts.member("m", ["t"]), facts.member("n", ["t"]), facts.topic("t", 4), about("m"), about("n")]
-    found = answer(
+    found = run(
         new=new,
         twice=facts.pair(facts.owned("c2", "t", 0)),
         alone=[facts.member("m", ["t"], generation=1), facts.owned("m", "t", 0, count=2), facts.topic("t", 2)],
@@ -151,7 +151,7 @@ def test_groups_of_which_nothing_can_be_said() -> None:
         "shared": "out-of-scope",
         "twice": "owned-twice",
     }
-    rows = {row["group_id"]: row for row in found[OF_GROUP]}
+    rows = {row["group_id"]: row for row in found[GROUP_ROW]}
     assert set(rows) == {"alone", "new"}
     assert (rows["new"]["partitions"], rows["new"]["restart_rebalances"]) == (4, 4)
     assert rows["alone"]["crash_pause_seconds"] is None
@@ -164,20 +164,20 @@ def test_rows_in_any_order() -> None:
     answers = []
     for seed in (1, 2):
         random.Random(seed).shuffle(rows)
-        told = membership(pa.Table.from_pylist(rows, schema=SCHEMA), replace(ASKED, sessions_ms=(45_000,)))
-        answers.append(pa.concat_tables(list(told)).to_pylist())
+        tables = membership(pa.Table.from_pylist(rows, schema=SCHEMA), replace(PARAMS, sessions_ms=(45_000,)))
+        answers.append(pa.concat_tables(list(tables)).to_pylist())
     assert answers[0] == answers[1]
 
 
 def test_a_large_group_is_played_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its pause scaled to all members."""
-    whole = answer(g=four())[OF_OPTION]
+    whole = run(g=four())[OPTION_ROW]
     monkeypatch.setattr("spark_assign.advice.kernel.membership_options.MOST_RESTARTS", 2)
-    part = answer(g=four())
-    assert part[OF_GROUP][0]["restarts_played"] == 2
+    part = run(g=four())
+    assert part[GROUP_ROW][0]["restarts_played"] == 2
     same = [at for at, row in enumerate(whole) if row["membership"] == STATIC and row["restart_rebalances"] == 0]
-    assert [part[OF_OPTION][at] for at in same] == [whole[at] for at in same]
-    assert params.MOST_RESTARTS == 16
+    assert [part[OPTION_ROW][at] for at in same] == [whole[at] for at in same]
+    assert membership_modes.MOST_RESTARTS == 16
 
 
 # --- choosing -------------------------------------------------------------------------------------------------
@@ -195,10 +195,10 @@ def option(
     )
 
 
-def advised(*options: MembershipOption, forbidden: tuple[str, ...] = (), **asked: Any) -> tuple[str, int]:
+def advised(*options: MembershipOption, forbidden: tuple[str, ...] = (), **thresholds: Any) -> tuple[str, int]:
     """The code, and the session timeout."""
-    found = advise(options, replace(ASKED, **asked), 3_000, forbidden)
-    return found.code, found.then.session_ms
+    found = advise(options, replace(PARAMS, **thresholds), 3_000, forbidden)
+    return found.code, found.recommended.session_ms
 
 
 def test_what_is_worth_it() -> None:
@@ -227,7 +227,7 @@ def test_what_is_worth_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"restart_ms": 0}, "restart_ms is 0, expected 1 millisecond or more"),
         ({"sessions_ms": ()}, "sessions_ms is [], expected one or more times"),
@@ -239,9 +239,9 @@ def test_what_is_worth_it() -> None:
         ({"timing": Timing(session_timeout_ms=1)}, "heartbeat_interval_ms is 3000, expected less than"),
     ],
 )
-def test_what_cannot_be_asked(wrong: dict[str, Any], said: str) -> None:
+def test_invalid_params(wrong: dict[str, Any], message: str) -> None:
     """A clear word each."""
-    assert said in str(replace(ASKED, **wrong).fault())
+    assert message in str(replace(PARAMS, **wrong).fault())
 
 
 # --- names and libraries --------------------------------------------------------------------------------------
@@ -262,10 +262,10 @@ def test_what_cannot_be_asked(wrong: dict[str, Any], said: str) -> None:
 )
 def test_names_of_pods(name: str, pod: str | None) -> None:
     """A ReplicaSet's hash and five characters, of letters and digits without vowels."""
-    assert of_deployment([None, name]) == pod
+    assert find_deployment_pod([None, name]) == pod
 
 
 def test_every_library_is_known() -> None:
     """It can be static, or cannot, with where that is written."""
-    assert set(SAYS) | set(CANNOT) == set(LIBRARIES)
-    assert not set(SAYS) & set(CANNOT)
+    assert set(LIBRARY_SETTINGS) | set(NO_STATIC_SUPPORT) == set(LIBRARIES)
+    assert not set(LIBRARY_SETTINGS) & set(NO_STATIC_SUPPORT)

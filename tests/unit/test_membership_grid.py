@@ -1,4 +1,4 @@
-"""What few plays tell of a grid of options is what each option, played, tells."""
+"""The figures derived from a few simulations equal those of one simulation per option."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_assign.advice.kernel.membership_modes import (
     MembershipMode,
     MembershipParams,
     StableGroup,
-    opened,
+    find_stable_group,
 )
 from spark_assign.advice.kernel.membership_options import CRASH, RESTART, OptionGrid, Pause
 from spark_assign.simulation.kernel.events import Event
@@ -19,24 +19,24 @@ from spark_assign.simulation.kernel.settings import Timing
 from tests.sizes import drawn
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, modern, play, stage
 
-ASKED = MembershipParams(Timing(), restarts_ms=(5_000, 17_300, 120_000))
+PARAMS = MembershipParams(Timing(), restarts_ms=(5_000, 17_300, 120_000))
 
 
 def full(
-    opening: StableGroup, grid: OptionGrid, what: str, way: MembershipMode, session_ms: int, restart_ms: int
+    group: StableGroup, grid: OptionGrid, event: str, mode: MembershipMode, session_ms: int, restart_ms: int
 ) -> tuple[int, int, int]:
     """One option by itself, with the events that `simulate` has for it."""
-    begun = opening.on(way, session_ms)
-    if what == CRASH:
-        at_ms = opening.heartbeat_ms // 2
+    begun = group.with_mode(mode, session_ms)
+    if event == CRASH:
+        at_ms = group.heartbeat_ms // 2
         found = play(begun, Event(at_ms, "member-crashes", grid.crashed.name))
     elif max(grid.closing) == 0:
         found = play(begun, Event(0, "rolling-restart", down_ms=restart_ms))
     else:
-        found = play(begun, *grid.rolling(restart_ms))
-    gone = [each for each, _ in found.group.ownership_log.closed]
-    longest = max(each.longest_pause_ms for each in gone)
-    return sum(each.paused_ms for each in gone), longest, len(found.group.rebalances)
+        found = play(begun, *grid.rolling_restart(restart_ms))
+    partitions = [partition for partition, _ in found.group.ownership_log.closed]
+    longest = max(partition.longest_pause_ms for partition in partitions)
+    return sum(partition.paused_ms for partition in partitions), longest, len(found.group.rebalances)
 
 
 def random_opening(rng: random.Random) -> StableGroup:
@@ -59,34 +59,34 @@ def random_opening(rng: random.Random) -> StableGroup:
     static = rng.choice((0, 0, len(names), len(names) // 2))
     for member in list(made.members)[:static]:
         member.group_instance_id = f"i-{member.name}"
-    return opened(made)
+    return find_stable_group(made)
 
 
-def grid_of(opening: StableGroup, asked: MembershipParams = ASKED) -> OptionGrid:
-    """With all plays that it asks for."""
-    grid = OptionGrid(opening, asked)
+def grid_of(group: StableGroup, params: MembershipParams = PARAMS) -> OptionGrid:
+    """Returns the grid after all simulations that it needs."""
+    grid = OptionGrid(group, params)
     for keys in (grid.keys, grid.missing):
         for key in list(keys()):
-            take: GroupSimulationInput = grid.take(key)
-            grid.played(key, play(take.opened, *take.events))
+            simulation: GroupSimulationInput = grid.simulation_input(key)
+            grid.record(key, play(simulation.state, *simulation.events))
     return grid
 
 
 @pytest.mark.parametrize("number", range(drawn(2, 6)))
 def test_the_short_way_is_the_long_way(number: int, seed: int) -> None:
     """Every figure of every option of random groups."""
-    opening = random_opening(random.Random(f"{seed}-{number}"))
-    grid = grid_of(opening)
-    for way in grid.ways:
+    group = random_opening(random.Random(f"{seed}-{number}"))
+    grid = grid_of(group)
+    for mode in grid.modes:
         for session in grid.sessions:
             for restart in grid.restarts:
-                found = grid.restart(way, session, restart)
-                assert figures(found) == full(opening, grid, RESTART, way, session, restart), (way, session, restart)
-            crash = grid.crash(way, session)
+                found = grid.restart(mode, session, restart)
+                assert figures(found) == full(group, grid, RESTART, mode, session, restart), (mode, session, restart)
+            crash = grid.crash(mode, session)
             if crash is not None:
-                assert figures(crash) == full(opening, grid, CRASH, way, session, 0), (way, session)
+                assert figures(crash) == full(group, grid, CRASH, mode, session, 0), (mode, session)
 
 
 def figures(pause: Pause) -> tuple[int, int, int]:
-    """Those that are told."""
+    """Returns the compared figures."""
     return pause.partition_ms, pause.longest_ms, pause.rebalances

@@ -1,27 +1,33 @@
-"""Static or dynamic, eager or cooperative, and how long a session: all groups of a task in one pass.
+"""Advises on membership, assignor protocol, and session timeout of all groups of a task in one pass.
 
-A row of the answer is tagged by its `kind`:
+A result row is tagged by its `kind`:
 
-    group      what the group is advised to do, with what that saves and costs
-    option     a way to run, a session timeout and a restart time, with what a rolling restart and a crash cost
-    rejected   code, detail: a group that cannot be played, or that is no group of consumers
+    group      the recommendation for a group, with savings and cost
+    option     a mode, session timeout, and restart time, with the pauses of a rolling restart and of a crash
+    rejected   code, detail: a group that can't be simulated, or that isn't a consumer group
 
-Facts are those of `protocol.specs`, and of each member a row of kind `ABOUT` with its client id and host. The plays of
-all groups go side by side (`protocol.plays.in_step`): those in which nobody owns anything are founded first, then come
-the plays that each group needs (`option_grid`), then the few that turn out to be needed beside them.
+Facts are those of `simulation.kernel.simulation_input`, plus one row of kind `ABOUT` per member with its client id and
+host. The simulations of all groups run in lockstep (`simulate_groups.in_step`): first the initial rebalances of groups
+in which nobody owns anything, then the simulations that each group's options need (`OptionGrid.keys`), then the few
+that turn out to be needed in addition (`OptionGrid.missing`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.advice.kernel.membership_modes import GroupSimulationInput, MembershipParams, StableGroup, opened
+from spark_assign.advice.kernel.membership_modes import (
+    GroupSimulationInput,
+    MembershipParams,
+    StableGroup,
+    find_stable_group,
+)
 from spark_assign.advice.kernel.membership_options import (
     MembershipChoice,
     MembershipOption,
@@ -33,7 +39,7 @@ from spark_assign.advice.kernel.membership_options import (
 from spark_assign.advice.kernel.membership_text import (
     ClientFacts,
     codes_and_text,
-    of_deployment,
+    find_deployment_pod,
     sentence,
     settings,
     warnings,
@@ -51,14 +57,14 @@ from spark_assign.simulation.kernel.simulation_input import (
     SimulationInput,
     scenes,
 )
-from spark_assign.simulation.kernel.simulation_input import Key as Name
+from spark_assign.simulation.kernel.simulation_input import Key as GroupKey
 
-OF_GROUP, OF_OPTION, REJECTED = KINDS = ("group", "option", "rejected")
+GROUP_ROW, OPTION_ROW, REJECTED = ROW_KINDS = ("group", "option", "rejected")
 ABOUT = 6
-"""The kind of a fact that says of a member its client id and host; behind those of `protocol.specs`."""
+"""Kind of a fact with the client id and host of a member; follows the kinds of `simulation_input`."""
 
 _TEXT, _LONG, _INT, _DOUBLE = pa.string(), pa.int64(), pa.int32(), pa.float64()
-ANSWER = pa.schema(
+MEMBERSHIP_ROWS = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "recommendation", "sentence", "settings"), _TEXT),
         **dict.fromkeys(("warnings", "warning", "clients", "assignor"), _TEXT),
@@ -76,190 +82,188 @@ ANSWER = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
     }
 )
-"""Everything that is said, a row per group, option or refusal (`tables.advice`)."""
+"""Schema of the result: a row per group, option, or rejection (`tables.advice`)."""
 
 _GROUPS_AT_ONCE = 500
-"""So many groups' rows are held before they are handed on."""
+"""Number of groups whose rows are collected before they are returned."""
 
 
 def membership(facts: pa.Table, params: MembershipParams) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts, in tables with the columns of `ANSWER`."""
-    about = _about(facts)
-    known = dict(scenes(facts))
-    nothing: dict[int, list[Any]] = defaultdict(list)
-    groups = [
-        _Group(name, known.get(name, SimulationInput(nothing)), about[name], params) for name in sorted(known | about)
-    ]
-    for at in range(0, len(groups), _GROUPS_AT_ONCE):
-        some = groups[at : at + _GROUPS_AT_ONCE]
-        _play(some)
-        yield tagged_rows(OF_GROUP, [each.row() for each in some if each.fault is None], ANSWER)
-        yield tagged_rows(OF_OPTION, [row for each in some if each.fault is None for row in each.rows()], ANSWER)
-        yield tagged_rows(REJECTED, [each.refusal() for each in some if each.fault is not None], ANSWER)
-        for each in some:
-            each.forget()
+    """Yields the advice for all groups in the facts, as tables with the columns of `MEMBERSHIP_ROWS`."""
+    member_facts = _member_facts(facts)
+    inputs = dict(scenes(facts))
+    empty = SimulationInput(defaultdict(list))
+    groups = [_Group(key, inputs.get(key, empty), member_facts[key], params) for key in sorted(inputs | member_facts)]
+    for start in range(0, len(groups), _GROUPS_AT_ONCE):
+        batch = groups[start : start + _GROUPS_AT_ONCE]
+        _run_simulations(batch)
+        valid = [group for group in batch if group.fault is None]
+        yield tagged_rows(GROUP_ROW, [group.row() for group in valid], MEMBERSHIP_ROWS)
+        yield tagged_rows(OPTION_ROW, [row for group in valid for row in group.rows()], MEMBERSHIP_ROWS)
+        yield tagged_rows(REJECTED, [group.rejection() for group in batch if group.fault is not None], MEMBERSHIP_ROWS)
+        for group in batch:
+            group.release()
 
 
 @dataclass(frozen=True)
-class _Of:
-    """Whose play it is: the group, and which one."""
+class _Request:
+    """Identifies a simulation: the group, and the key; `None`: its initial rebalance."""
 
     group: _Group
     key: SimulationKey | None
 
 
-def _play(groups: Iterable[_Group]) -> None:
-    """All plays of these groups, side by side."""
-    of_group = {each.name: each for each in groups}
-    for show in in_step(_shows(_Of(each, None) for each in groups if each.is_new)):
-        of_group[show.key].founded(show)
-    for step in (_Group.needed, _Group.needed_beside):
-        sound = [each for each in groups if each.fault is None]
-        wanted = [_Of(each, key) for each in sound for key in step(each)]
-        for show in in_step(_shows(wanted)):
-            of_group[show.key].note(show)
+def _run_simulations(groups: Sequence[_Group]) -> None:
+    """Runs all simulations of these groups in lockstep."""
+    group_by_key = {group.name: group for group in groups}
+    for run in in_step(_start_runs(_Request(group, None) for group in groups if group.is_new)):
+        group_by_key[run.key].take_over_ownership(run)
+    for needed_keys in (_Group.option_keys, _Group.missing_keys):
+        requests = [_Request(group, key) for group in groups if group.fault is None for key in needed_keys(group)]
+        for run in in_step(_start_runs(requests)):
+            group_by_key[run.key].record(run)
 
 
-def _shows(wanted: Iterable[_Of]) -> Iterator[SimulationRun]:
-    for number, each in enumerate(wanted):
-        show = SimulationRun(each.group.name, str(number))
-        each.group.begin(show, each.key)
-        yield show
+def _start_runs(requests: Iterable[_Request]) -> Iterator[SimulationRun]:
+    for index, request in enumerate(requests):
+        run = SimulationRun(request.group.name, str(index))
+        request.group.begin(run, request.key)
+        yield run
 
 
 class _Group:
-    """One group: what is known of it, how it begins, its plays, and its rows. `fault`: why nothing can be said."""
+    """One group: its facts, initial state, simulations, and result rows. `fault`: why it is rejected."""
 
     def __init__(
-        self, name: Name, scene: SimulationInput, about: list[Mapping[str, Any]], params: MembershipParams
+        self, name: GroupKey, inputs: SimulationInput, member_facts: list[Mapping[str, Any]], params: MembershipParams
     ) -> None:
         self.name, self.params = name, params
         self.fault: tuple[str, str] | None = None
         self.grid: OptionGrid | None = None
-        self.playing: dict[str, SimulationKey] = {}
-        self.stage: InitialState | None = None
-        told = scene.rows[GROUP][0] if scene.rows[GROUP] else {}
-        self.assignor = (told.get("names") or [None])[0]
-        kind = next((row["group_type"] for row in (told, *about) if row.get("group_type")), None)
+        self.keys_by_run: dict[str, SimulationKey] = {}
+        self.state: InitialState | None = None
+        group_facts = inputs.rows[GROUP][0] if inputs.rows[GROUP] else {}
+        self.assignor = (group_facts.get("names") or [None])[0]
+        kind = next((row["group_type"] for row in (group_facts, *member_facts) if row.get("group_type")), None)
         if kind not in (None, "classic", "consumer"):
-            what = UNSUPPORTED_TYPES.get(kind, f"A group of the protocol {kind}")
-            self.fault = ("out-of-scope", f"{what}. Nothing to say of its membership")
+            group_type = UNSUPPORTED_TYPES.get(kind, f"A group of the protocol {kind}")
+            self.fault = ("out-of-scope", f"{group_type}. Nothing to say of its membership")
             return
-        if not scene.rows[MEMBER]:
+        if not inputs.rows[MEMBER]:
             self.fault = ("no-members", "It has no members: there is nothing to restart")
             return
         try:
-            self.stage, _ = scene.initial_state(CONFIGURED, params.timing)
+            self.state, _ = inputs.initial_state(CONFIGURED, params.timing)
         except InvalidGroupError as error:
             self.fault = (error.code, str(error))
             return
-        self.known = _known(name, [row for row in about if row["member_id"]], self.assignor, self.stage)
+        self.clients = _client_facts(name, [row for row in member_facts if row["member_id"]], self.assignor, self.state)
 
     @property
     def is_new(self) -> bool:
-        """Whether nobody owns anything yet."""
-        return self.stage is not None and not any(each.owned for each in self.stage.members)
+        """Whether no member owns a partition yet."""
+        return self.state is not None and not any(member.owned for member in self.state.members)
 
     @property
-    def opening(self) -> StableGroup:
-        """The group at rest."""
-        assert self.stage is not None
-        return opened(self.stage)
+    def stable_group(self) -> StableGroup:
+        """The stable group."""
+        assert self.state is not None
+        return find_stable_group(self.state)
 
-    def begin(self, show: SimulationRun, key: SimulationKey | None) -> None:
-        """Begin a play; null: the members start, and nothing else happens."""
+    def begin(self, run: SimulationRun, key: SimulationKey | None) -> None:
+        """Starts a simulation; `None`: the members start, and nothing else happens."""
         if key is None:
-            now = self.opening
-            take = GroupSimulationInput(now.on(now.now, now.session_ms), [])
+            group = self.stable_group
+            simulation_input = GroupSimulationInput(group.with_mode(group.mode, group.session_ms), [])
         else:
             assert self.grid is not None
-            self.playing[show.protocol] = key
-            take = self.grid.take(key)
-        show.begin(take, self.params.timing, None, ())
+            self.keys_by_run[run.protocol] = key
+            simulation_input = self.grid.simulation_input(key)
+        run.begin(simulation_input, self.params.timing, None, ())
 
-    def founded(self, show: SimulationRun) -> None:
-        """The members have what they have after the first rebalance."""
-        self.fault = show.fault
-        if show.simulation is not None and self.stage is not None:
-            for each in self.stage.members:
-                each.owned = list(show.simulation.group.members[each.name].owned)
+    def take_over_ownership(self, run: SimulationRun) -> None:
+        """Takes over the ownership after the initial rebalance."""
+        self.fault = run.fault
+        if run.simulation is not None and self.state is not None:
+            for member in self.state.members:
+                member.owned = list(run.simulation.group.members[member.name].owned)
         if self.fault is None and self.is_new:
             self.fault = ("owns-nothing", "No member gets a partition: nothing pauses")
 
-    def needed(self) -> Iterable[SimulationKey]:
-        """The plays that it needs."""
-        self.grid = OptionGrid(self.opening, self.params)
+    def option_keys(self) -> Iterable[SimulationKey]:
+        """Returns the keys of the simulations that the options need."""
+        self.grid = OptionGrid(self.stable_group, self.params)
         return self.grid.keys()
 
-    def needed_beside(self) -> Iterable[SimulationKey]:
-        """Those that turn out to be needed as well."""
+    def missing_keys(self) -> Iterable[SimulationKey]:
+        """Returns the keys of additional simulations."""
         assert self.grid is not None
         return self.grid.missing()
 
-    def note(self, show: SimulationRun) -> None:
-        """A play is over."""
+    def record(self, run: SimulationRun) -> None:
+        """Records a completed simulation."""
         assert self.grid is not None
-        if show.fault is not None:
-            self.fault = min(self.fault, show.fault) if self.fault else show.fault
-        elif show.simulation is not None:
-            self.grid.played(self.playing[show.protocol], show.simulation)
+        if run.fault is not None:
+            self.fault = min(self.fault, run.fault) if self.fault else run.fault
+        elif run.simulation is not None:
+            self.grid.record(self.keys_by_run[run.protocol], run.simulation)
 
-    def forget(self) -> None:
-        """Its rows are written."""
-        self.grid = self.stage = None
+    def release(self) -> None:
+        """Frees the simulations after the rows were written."""
+        self.grid = self.state = None
 
     # --- rows -------------------------------------------------------------------------------------------------
 
-    def _named(self) -> dict[str, Any]:
+    def _key(self) -> dict[str, Any]:
         return {"cluster": self.name[0], "group_id": self.name[1]}
 
-    def refusal(self) -> dict[str, Any]:
-        """Why nothing can be said."""
+    def rejection(self) -> dict[str, Any]:
+        """Returns the rejection row."""
         assert self.fault is not None
-        return self._named() | {"code": self.fault[0], "detail": self.fault[1]}
+        return self._key() | {"code": self.fault[0], "detail": self.fault[1]}
 
     def row(self) -> dict[str, Any]:
-        """What it is advised to do."""
+        """Returns the recommendation row."""
         assert self.grid is not None
-        known, opening = self.known, self.grid.opening
-        advice = advise(options(self.grid, self.params), self.params, opening.heartbeat_ms, known.forbidden())
-        codes, text = codes_and_text(warnings(advice, self.params, known))
-        now, then = _figures(advice.now), _figures(advice.then)
+        clients, group = self.clients, self.grid.group
+        choice = advise(options(self.grid, self.params), self.params, group.heartbeat_ms, clients.forbidden())
+        codes, text = codes_and_text(warnings(choice, self.params, clients))
+        recommended = _figures(choice.recommended)
         return {
-            **self._named(),
-            "recommendation": advice.code,
-            "sentence": sentence(advice, self.params, known),
-            "settings": settings(advice, known),
+            **self._key(),
+            "recommendation": choice.code,
+            "sentence": sentence(choice, self.params, clients),
+            "settings": settings(choice, clients),
             "warnings": codes,
             "warning": text,
-            "clients": known.clients,
-            "assignor": self._assignor(advice.now),
+            "clients": clients.clients,
+            "assignor": self._assignor(choice.current),
             "restart_ms": self.params.restart_ms,
-            "members": known.members,
-            "static_members": known.static,
+            "members": clients.members,
+            "static_members": clients.static,
             "restarts_played": len(self.grid.restarted),
             "partitions": len(self.grid.owned),
-            **now,
-            **{f"to_{name}": value for name, value in then.items()},
-            **_balance(advice),
+            **_figures(choice.current),
+            **{f"to_{name}": value for name, value in recommended.items()},
+            **_balance(choice),
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """All that it could do."""
+        """Yields a row per option."""
         assert self.grid is not None
-        for each in options(self.grid, self.params):
-            told = {"assignor": self._assignor(each), "restart_ms": each.restart_ms, "now": each.now}
-            yield self._named() | told | _figures(each)
+        for option in options(self.grid, self.params):
+            row = {"assignor": self._assignor(option), "restart_ms": option.restart_ms, "now": option.is_current}
+            yield self._key() | row | _figures(option)
 
     def _assignor(self, option: MembershipOption) -> str | None:
-        return self.assignor if option.way.own else COOPERATIVE
+        return self.assignor if option.mode.own else COOPERATIVE
 
 
 def _figures(option: MembershipOption) -> dict[str, Any]:
     crash = option.crash
     return {
-        "membership": option.way.membership,
-        "protocol": option.way.protocol,
+        "membership": option.mode.membership,
+        "protocol": option.mode.protocol,
         "session_timeout_ms": option.session_ms,
         "restart_pause_seconds": option.restart.partition_ms / 1000,
         "restart_longest_seconds": option.restart.longest_ms / 1000,
@@ -270,38 +274,40 @@ def _figures(option: MembershipOption) -> dict[str, Any]:
     }
 
 
-def _balance(advice: MembershipChoice) -> dict[str, float]:
-    """What a deploy gains in its restart, and what its share of a crash costs."""
-    now, then = advice.now, advice.then
-    gain = now.restart.partition_ms - then.restart.partition_ms
-    saved = now.expected_ms - then.expected_ms
-    told = {"gain_seconds": gain, "cost_seconds": gain - saved, "saved_seconds": saved}
-    return {name: _seconds(value) for name, value in told.items()}
+def _balance(choice: MembershipChoice) -> dict[str, float]:
+    """Returns what a deploy gains by its restart, what its share of a crash costs, and the sum."""
+    current, recommended = choice.current, choice.recommended
+    gain = current.restart.partition_ms - recommended.restart.partition_ms
+    saved = current.expected_ms - recommended.expected_ms
+    values = {"gain_seconds": gain, "cost_seconds": gain - saved, "saved_seconds": saved}
+    return {name: _seconds(value) for name, value in values.items()}
 
 
 def _seconds(ms: float) -> float:
-    """To the millisecond."""
+    """Converts milliseconds to seconds, rounded to a millisecond."""
     return round(ms) / 1000
 
 
-def _about(facts: pa.Table) -> dict[Name, list[Mapping[str, Any]]]:
-    """Of each group what its members are called, and what kind of group it is."""
-    found: dict[Name, list[Mapping[str, Any]]] = defaultdict(list)
+def _member_facts(facts: pa.Table) -> dict[GroupKey, list[Mapping[str, Any]]]:
+    """Returns the member facts of each group."""
+    facts_by_group: dict[GroupKey, list[Mapping[str, Any]]] = defaultdict(list)
     rows = facts.filter(pc.equal(facts["kind"], ABOUT))
-    wanted = ["cluster", "group_id", "group_type", "member_id", "client_id", "client_host"]
-    for row in rows.select(wanted).to_pylist():
-        found[row["cluster"], row["group_id"]].append(row)
-    return found
+    columns = ["cluster", "group_id", "group_type", "member_id", "client_id", "client_host"]
+    for row in rows.select(columns).to_pylist():
+        facts_by_group[row["cluster"], row["group_id"]].append(row)
+    return facts_by_group
 
 
-def _known(name: Name, about: list[Mapping[str, Any]], assignor: str | None, stage: InitialState) -> ClientFacts:
-    clients = [detect_library(name[1], row["client_id"], row["member_id"], assignor) for row in about]
-    instances = [each.group_instance_id for each in stage.members]
-    names = [row[column] for row in about for column in ("client_id", "client_host", "member_id")]
+def _client_facts(
+    name: GroupKey, member_facts: list[Mapping[str, Any]], assignor: str | None, state: InitialState
+) -> ClientFacts:
+    clients = [detect_library(name[1], row["client_id"], row["member_id"], assignor) for row in member_facts]
+    instances = [member.group_instance_id for member in state.members]
+    names = [row[column] for row in member_facts for column in ("client_id", "client_host", "member_id")]
     return ClientFacts(
         name[1],
         count_clients(clients),
-        of_deployment([*names, *instances]),
-        len(stage.members),
-        sum(each is not None for each in instances),
+        find_deployment_pod([*names, *instances]),
+        len(state.members),
+        sum(instance is not None for instance in instances),
     )

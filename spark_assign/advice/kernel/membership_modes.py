@@ -1,7 +1,5 @@
-"""What is asked of membership: the grid, and what a recommendation has to be worth.
-
-The ways in which a group may run: dynamic or static, by its own assignor or by cooperative-sticky.
-"""
+"""Parameters of membership advice, and the modes in which a group can run: dynamic or static, own assignor or
+cooperative."""
 
 from __future__ import annotations
 
@@ -15,28 +13,30 @@ from spark_assign.simulation.kernel.settings import Timing, is_cooperative
 from spark_assign.simulation.kernel.simulated_group import InitialState
 
 PAUSE_MS = 10_000
-"""So long after one member is up the next one closes, as in `protocol.events`."""
+"""Time between the moment when a restarted member is up and the moment when the next one closes, as in
+`simulation.kernel.events`.
+"""
 
 MOST_RESTARTS = 16
-"""Of a larger group so many restarts are played, and the pause is scaled to all of its members."""
+"""Maximum number of restarts to simulate; for a larger group, the pause is scaled to all members."""
 
 
 @dataclass(frozen=True)
 class MembershipParams:
-    """What is asked, in milliseconds.
+    """Parameters of membership advice; times in milliseconds.
 
     Attributes:
-        timing: what groups are set to where nothing else is said.
-        restart_ms: how long a member is away when it is restarted.
-        sessions_ms: session timeouts of the table `options`; what a group has now is always among them.
-        restarts_ms: restart times of that table; `restart_ms` is always among them.
-        crashes_per_deploy: how many members crash for each rolling restart.
-        least_gain: partition-seconds per deploy that a change has to save at least.
-        least_share: the part of today's pause that it has to save at least.
-        least_session_ms: no session below this is recommended, unless the group has it already.
-        margin: a static member's session is so many times the restart time at least.
+        timing: settings of groups that have none of their own.
+        restart_ms: time that a restarted member is away.
+        sessions_ms: session timeouts of the table `options`; a group's current one is always included.
+        restarts_ms: restart times of that table; `restart_ms` is always included.
+        crashes_per_deploy: number of member crashes per rolling restart.
+        least_gain: minimum savings of a change, in partition-seconds per deploy.
+        least_share: minimum savings of a change, as a share of the current pause.
+        least_session_ms: shortest session timeout to recommend, unless the group already has a shorter one.
+        margin: minimum session timeout of a static member, as a multiple of the restart time.
         session_bounds_ms: `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of the broker.
-        consumer_session_bounds_ms: the same of KIP-848's groups (`group.consumer.min.session.timeout.ms`, …max…).
+        consumer_session_bounds_ms: the same for KIP-848 groups (`group.consumer.min.session.timeout.ms`, …max…).
     """
 
     timing: Timing
@@ -52,7 +52,7 @@ class MembershipParams:
     consumer_session_bounds_ms: tuple[int, ...] = (45_000, 60_000)
 
     def fault(self) -> str | None:
-        """What is wrong with it, if anything."""
+        """Returns what is invalid; `None` if nothing is."""
         for name in ("sessions_ms", "restarts_ms"):
             values = getattr(self, name)
             if not values or min(values) < 1:
@@ -72,37 +72,43 @@ class MembershipParams:
 
     @property
     def all_restarts_ms(self) -> list[int]:
-        """In order."""
+        """The distinct restart times, ascending."""
         return sorted({*self.restarts_ms, self.restart_ms})
 
-    def sessions_of(self, timing: Timing, *, served: bool) -> list[int]:
-        """The session timeouts of a group's options: those that the broker and the heartbeats allow, and today's."""
-        least, most = self.consumer_session_bounds_ms if served else self.session_bounds_ms
-        beats = heartbeat_of(timing, served=served)
-        allowed = {each for each in self.sessions_ms if least <= each <= most and each > beats}
-        return sorted(allowed | {session_of(timing, served=served)})
+    def sessions_of(self, timing: Timing, *, by_broker: bool) -> list[int]:
+        """Returns the session timeouts to compare: those that the broker and the heartbeat interval allow, and the
+        current one."""
+        least, most = self.consumer_session_bounds_ms if by_broker else self.session_bounds_ms
+        heartbeat_ms = heartbeat_of(timing, by_broker=by_broker)
+        allowed = {session for session in self.sessions_ms if least <= session <= most and session > heartbeat_ms}
+        return sorted(allowed | {session_of(timing, by_broker=by_broker)})
 
 
-def session_of(timing: Timing, *, served: bool) -> int:
-    """The session timeout that a group has; `served`: the broker assigns it (KIP-848)."""
-    return timing.group_consumer_session_timeout_ms if served else timing.session_timeout_ms
+def session_of(timing: Timing, *, by_broker: bool) -> int:
+    """Returns the session timeout of a group; `by_broker`: whether the broker assigns it (KIP-848)."""
+    return timing.group_consumer_session_timeout_ms if by_broker else timing.session_timeout_ms
 
 
-def heartbeat_of(timing: Timing, *, served: bool) -> int:
-    """Its heartbeat interval."""
-    return timing.group_consumer_heartbeat_interval_ms if served else timing.heartbeat_interval_ms
+def heartbeat_of(timing: Timing, *, by_broker: bool) -> int:
+    """Returns the heartbeat interval of a group."""
+    return timing.group_consumer_heartbeat_interval_ms if by_broker else timing.heartbeat_interval_ms
 
 
 DYNAMIC, STATIC, MIXED = "dynamic", "static", "mixed"
-EAGER, COOPERATES, SERVED = "eager", "cooperative", "consumer"
+EAGER, COOPERATES, CONSUMER = "eager", "cooperative", "consumer"
 
-_ONE = (COOPERATIVE,)
+_COOPERATIVE_ONLY = (COOPERATIVE,)
 
 
 @dataclass(frozen=True)
 class MembershipMode:
-    """`membership`: dynamic, static or mixed (some members have an instance id). `protocol`: eager, cooperative, or
-    consumer (KIP-848). `own`: by the assignors that the members have now."""
+    """A mode in which a group can run.
+
+    Attributes:
+        membership: dynamic, static, or mixed (some members have an instance id).
+        protocol: eager, cooperative, or consumer (KIP-848).
+        own: whether the members keep their current assignors.
+    """
 
     membership: str
     protocol: str
@@ -111,90 +117,89 @@ class MembershipMode:
 
 @dataclass(frozen=True)
 class StableGroup:
-    """A group at rest, from which all of its plays begin.
+    """A stable group, from which all of its simulations start.
 
     Attributes:
-        stage: as the fleet has it; its members are copied for each play.
-        now: the way in which it runs.
+        state: the group in the fleet; its members are copied for each simulation.
+        mode: its current mode.
     """
 
-    stage: InitialState
-    now: MembershipMode
+    state: InitialState
+    mode: MembershipMode
 
     @property
-    def served(self) -> bool:
-        """Whether the broker assigns it (KIP-848)."""
-        return self.stage.is_consumer_protocol
+    def by_broker(self) -> bool:
+        """Whether the broker assigns the group (KIP-848)."""
+        return self.state.is_consumer_protocol
 
     @property
     def timing(self) -> Timing:
-        """What it is set to."""
-        return self.stage.timing
+        """The settings of the group."""
+        return self.state.timing
 
     @property
     def heartbeat_ms(self) -> int:
-        """From one heartbeat of a member to its next."""
-        return heartbeat_of(self.timing, served=self.served)
+        """The heartbeat interval."""
+        return heartbeat_of(self.timing, by_broker=self.by_broker)
 
     @property
     def session_ms(self) -> int:
-        """Its session timeout now."""
-        return session_of(self.timing, served=self.served)
+        """The current session timeout."""
+        return session_of(self.timing, by_broker=self.by_broker)
 
-    def ways(self) -> list[MembershipMode]:
-        """All ways to run it, today's first."""
-        found = [self.now]
+    def modes(self) -> list[MembershipMode]:
+        """Returns all modes, the current one first."""
+        modes = [self.mode]
         for own in (True, False):
-            protocol = self.now.protocol if own else COOPERATES
-            if own or self.now.protocol == EAGER:
-                found += [MembershipMode(membership, protocol, own) for membership in (DYNAMIC, STATIC)]
-        return list(dict.fromkeys(found))
+            protocol = self.mode.protocol if own else COOPERATES
+            if own or self.mode.protocol == EAGER:
+                modes += [MembershipMode(membership, protocol, own) for membership in (DYNAMIC, STATIC)]
+        return list(dict.fromkeys(modes))
 
     def members(self) -> list[SimulatedMember]:
-        """By id, as a rolling restart takes them."""
-        return sorted(self.stage.members, key=lambda each: each.name)
+        """Returns the members by id, the order of a rolling restart."""
+        return sorted(self.state.members, key=lambda member: member.name)
 
-    def on(self, way: MembershipMode, session_ms: int) -> InitialState:
-        """The group as it begins a play: another way, another session timeout."""
+    def with_mode(self, mode: MembershipMode, session_ms: int) -> InitialState:
+        """Returns the initial state of a simulation with another mode and session timeout."""
         timing = replace(self.timing, session_timeout_ms=session_ms)
-        if self.served:
+        if self.by_broker:
             timing = replace(self.timing, group_consumer_session_timeout_ms=session_ms)
-        stage = replace(self.stage, timing=timing)
-        stage.members = [_copy(each, way) for each in self.stage.members]
-        if not way.own:
-            stage.assignors = _ONE
-        return stage
+        state = replace(self.state, timing=timing)
+        state.members = [_copy(member, mode) for member in self.state.members]
+        if not mode.own:
+            state.assignors = _COOPERATIVE_ONLY
+        return state
 
 
 @dataclass(frozen=True)
 class GroupSimulationInput:
-    """One play of a group: `plays.Show` asks it for its stage."""
+    """The input of one simulation: initial state and events."""
 
-    opened: InitialState
+    state: InitialState
     events: Sequence[Event]
 
     def initial_state(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
-        """What is played."""
-        return self.opened, list(self.events)
+        """Returns the initial state and the events."""
+        return self.state, list(self.events)
 
 
-def opened(stage: InitialState) -> StableGroup:
-    """A group at rest."""
-    static = sum(each.group_instance_id is not None for each in stage.members)
-    membership = DYNAMIC if not static else STATIC if static == len(stage.members) else MIXED
-    cooperates = all(is_cooperative(each.assignors) for each in stage.members)
-    return StableGroup(
-        stage, MembershipMode(membership, SERVED if stage.is_consumer_protocol else COOPERATES if cooperates else EAGER)
-    )
+def find_stable_group(state: InitialState) -> StableGroup:
+    """Returns the stable group with its current mode."""
+    static = sum(member.group_instance_id is not None for member in state.members)
+    membership = DYNAMIC if not static else STATIC if static == len(state.members) else MIXED
+    cooperates = all(is_cooperative(member.assignors) for member in state.members)
+    protocol = CONSUMER if state.is_consumer_protocol else COOPERATES if cooperates else EAGER
+    return StableGroup(state, MembershipMode(membership, protocol))
 
 
-def _copy(member: SimulatedMember, way: MembershipMode) -> SimulatedMember:
-    """The member before the play; a static one without an instance id gets its own name for it."""
-    of_kind = AsyncMember if isinstance(member, AsyncMember) else ClassicMember
+def _copy(member: SimulatedMember, mode: MembershipMode) -> SimulatedMember:
+    """Returns a copy of a member for a simulation; a static member without an instance id uses its name as one."""
+    member_class = AsyncMember if isinstance(member, AsyncMember) else ClassicMember
     instance = member.group_instance_id
-    if way.membership != MIXED:
-        instance = (instance or member.name) if way.membership == STATIC else None
-    likes = member.assignors if way.own else _ONE
-    made = of_kind(member.name, instance, member.rack_id, member.topics, likes, member.name)
-    made.owned = list(member.owned)
-    return made
+    if mode.membership != MIXED:
+        instance = (instance or member.name) if mode.membership == STATIC else None
+    assignors = member.assignors if mode.own else _COOPERATIVE_ONLY
+    copy = member_class(member.name, instance, member.rack_id, member.topics, assignors, member.name)
+    copy.owned = list(member.owned)
+    return copy

@@ -1,40 +1,41 @@
-"""Which plays a group needs for all of its options, and what each option costs by them.
+"""Compares the options of a group (mode, session timeout, restart time) from as few simulations as possible, and
+selects one.
 
-Every option (a way to run, a session timeout, a restart time) has a rolling restart and a crash. To play each of them
-would be many plays of the same thing; what depends on what is this:
+Every option has a rolling restart and a crash. Many of them share a simulation:
 
-    rolling restart, dynamic   Members close and say so: no session is waited for. One play per restart time.
-    rolling restart, static    Who is back before its session is over comes back to what it had, and nobody else
-                               notices: what it owns waits for as long as it is away. One play serves all restart times
-                               and sessions (KIP-848: one per class, as for a crash); the pause grows by the restart
-                               time for each partition.
-                               Who is away longer is missed: a play for each session and restart time.
-    crash                      What the member owned waits until its session is over, counted from its last heartbeat;
-                               then come the others' heartbeats and polls. Two sessions that differ by a multiple of
-                               both intervals find them at the same places: one play per class of such sessions, the
-                               pause grows by the difference for each partition that waits. Restart times do not matter.
+    rolling restart, dynamic   Members leave the group when they close, so no session timeout applies. One simulation
+    per
+                               restart time.
+    rolling restart, static    A member that is back before its session expires gets its partitions back, and no other
+                               member notices: its partitions wait as long as it is away. One simulation covers all
+                               restart times and sessions (KIP-848: one per class, as for a crash); the pause of each
+                               partition grows with the restart time. A member that is away longer is removed: one
+                               simulation for each session and restart time.
+    crash                      The partitions of the member wait until its session expires, counted from its last
+                               heartbeat, and then for the heartbeats and polls of the others. Two sessions that differ
+                               by a multiple of both intervals are in the same phase: one simulation per class of such
+                               sessions; the pause of each waiting partition grows by the difference. The restart time
+                               doesn't matter.
 
-Nobody is missed for sure if the session is longer than the restart time, closing, and one heartbeat interval, by which
-the last heartbeat may precede the closing. A session in between is played as it is. Where a partition that waits for
-the crashed member pauses twice, the longest pause does not simply grow: such a group is played with every session.
+A session surely doesn't expire if it is longer than the restart time, plus the time to close, plus one heartbeat
+interval (the last heartbeat can precede closing by that much). A shorter session is simulated as it is. If a partition
+that waits for the crashed member pauses twice, the longest pause doesn't simply grow, and every session is simulated.
 
-The member that crashes owns as many partitions as the mean member, or the nearest to it, and does so half a heartbeat
-interval after the play begins.
+The crashed member is the one whose number of partitions is nearest to the mean. It crashes half a heartbeat interval
+after the start.
 
-What a group is advised to do.
+The measure of an option is the expected pause of a deploy: that of one rolling restart, plus that of a crash times the
+number of crashes per deploy. The smallest wins among the allowed options:
 
-What counts is the pause to expect of a deploy: that of one rolling restart, and that of a crash as often as members
-crash between two deploys. The least of all options that are allowed wins.
+    allowed      Static membership requires a library that supports it, stable names, and a session of at least `margin`
+                 restart times. Cooperative requires a library with such an assignor. A session below `least_session_ms`
+                 is allowed only if the group has it today.
+    threshold    A change must save `least_gain` partition-seconds per deploy, and `least_share` of the current pause.
+    simplicity   Of all options within that threshold of the best one, the one with the fewest changes is selected.
 
-    not allowed  static: for a library that cannot, for names that change with each restart, and with a session that the
-                 restart time comes near to (`margin`); cooperative: for a library without such an assignor; a session
-                 below `least_session_ms` that the group does not have today
-    worth it     It has to save `least_gain` partition-seconds per deploy, and `least_share` of today's.
-    little       Of all options that are within that of the best one, the one with the fewest changes.
-
-Example: a rolling restart pauses 900 partition-seconds as it is, 200 as static with 90 s, 195 as static and cooperative
-with 90 s. A crash pauses 450, and 900 with 90 s, 0.1 of them a deploy: 945 against 290 and 285. Static alone saves 655
-and is worth it, cooperative beside it is not.
+Example: a rolling restart pauses 900 partition-seconds today, 200 if static with a session of 90 s, and 195 if static
+and cooperative with 90 s. A crash pauses 450, and 900 with 90 s, at 0.1 crashes per deploy: 945 against 290 and 285.
+Static alone saves 655 and is selected; adding cooperative isn't worth it.
 """
 
 from __future__ import annotations
@@ -62,24 +63,31 @@ RESTART, CRASH = "restart", "crash"
 
 @dataclass(frozen=True)
 class SimulationKey:
-    """One play: `what` happens, the way the group runs, the session timeout, and how long a member is away."""
+    """Key of one simulation.
 
-    what: str
-    way: MembershipMode
+    Attributes:
+        event: `RESTART` or `CRASH`.
+        mode: the mode of the group.
+        session_ms: the session timeout.
+        restart_ms: the time that a restarted member is away.
+    """
+
+    event: str
+    mode: MembershipMode
     session_ms: int
     restart_ms: int = 0
 
 
 @dataclass(frozen=True)
 class Pause:
-    """What a play cost.
+    """The pause of a simulation.
 
     Attributes:
-        partition_ms: not consumed, added up over partitions.
+        partition_ms: partition-milliseconds without consumption.
         longest_ms: the longest pause of a partition.
-        rebalances: how many.
-        waiting_once: of a crash, whether none of the partitions that waited for the session paused another time.
-        longest_of_waiting_ms, others_ms: of a crash, the longest pause of those, and of the others.
+        rebalances: number of rebalances.
+        waiting_once: for a crash, whether none of the partitions that waited for the session paused a second time.
+        longest_of_waiting_ms, others_ms: for a crash, the longest pause of those partitions and of all others.
     """
 
     partition_ms: int
@@ -90,136 +98,138 @@ class Pause:
     others_ms: int = 0
 
     def longer(self, by_ms: int, partitions: int) -> Pause:
-        """The same where so many partitions wait so much longer, in one pause each."""
+        """Returns the pause if `partitions` partitions wait `by_ms` longer, in one pause each."""
         longest = max(self.others_ms, self.longest_of_waiting_ms + by_ms) if partitions else self.longest_ms
         return replace(self, partition_ms=self.partition_ms + by_ms * partitions, longest_ms=longest)
 
 
 class OptionGrid:
-    """The options of one group, and the plays that they need.
+    """The options of one group, and the simulations that they need.
 
     Args:
-        opening: the group.
-        params: the grid.
+        group: the stable group.
+        params: session timeouts and restart times to compare.
     """
 
-    def __init__(self, opening: StableGroup, params: MembershipParams) -> None:
-        self.opening = opening
-        self.sessions = params.sessions_of(opening.timing, served=opening.served)
+    def __init__(self, group: StableGroup, params: MembershipParams) -> None:
+        self.group = group
+        self.sessions = params.sessions_of(group.timing, by_broker=group.by_broker)
         self.restarts = params.all_restarts_ms
-        self.ways = opening.ways()
-        members = opening.members()
+        self.modes = group.modes()
+        members = group.members()
         self.restarted = members[:MOST_RESTARTS]
         self.scale = len(members) / len(self.restarted)
-        self.owned = {code for each in members for code in each.owned}
+        self.owned = {code for member in members for code in member.owned}
         mean = len(self.owned) / len(members)
-        self.crashed = min(members, key=lambda each: (abs(len(each.owned) - mean), -len(each.owned)))
+        self.crashed = min(members, key=lambda member: (abs(len(member.owned) - mean), -len(member.owned)))
         self.has_others = len(members) > 1
-        self.away = sum(len(each.owned) for each in self.restarted)
-        stage = opening.stage
+        self.away = sum(len(member.owned) for member in self.restarted)
+        state = group.state
         self.closing = [
-            sum(stage.revoke_ms.get(code, stage.timing.revoke_ms) for code in each.owned) for each in self.restarted
+            sum(state.revoke_ms.get(code, state.timing.revoke_ms) for code in member.owned) for member in self.restarted
         ]
-        self.period = lcm(opening.heartbeat_ms, opening.timing.poll_interval_ms or 1)
+        self.period = lcm(group.heartbeat_ms, group.timing.poll_interval_ms or 1)
         self.pauses: dict[SimulationKey, Pause] = {}
 
-    # --- what to play -----------------------------------------------------------------------------------------
+    # --- simulations to run -----------------------------------------------------------------------------------
 
     def keys(self) -> list[SimulationKey]:
-        """The plays that all options need."""
-        found = [self.restart_key(way, s, r) for way in self.ways for s in self.sessions for r in self.restarts]
+        """Returns the keys of the simulations that all options need."""
+        options = [self.restart_key(mode, s, r) for mode in self.modes for s in self.sessions for r in self.restarts]
         if self.has_others:
-            found += [self.crash_key(way, session) for way in self.ways for session in self.sessions]
-        return list(dict.fromkeys(found))
+            options += [self.crash_key(mode, session) for mode in self.modes for session in self.sessions]
+        return list(dict.fromkeys(options))
 
     def missing(self) -> Iterator[SimulationKey]:
-        """The plays that turn out to be needed beside them: crashes with each session, where something pauses twice."""
+        """Yields the keys of further simulations: crashes with each session, if a waiting partition paused twice."""
         for key, pause in list(self.pauses.items()):
-            if key.what == CRASH and not pause.waiting_once:
-                of_class = [each for each in self.sessions if self.crash_key(key.way, each) == key]
-                yield from (SimulationKey(CRASH, key.way, each) for each in of_class if each != key.session_ms)
+            if key.event == CRASH and not pause.waiting_once:
+                same = [session for session in self.sessions if self.crash_key(key.mode, session) == key]
+                yield from (SimulationKey(CRASH, key.mode, session) for session in same if session != key.session_ms)
 
-    def restart_key(self, way: MembershipMode, session_ms: int, restart_ms: int) -> SimulationKey:
-        """The play of a rolling restart."""
-        if way.membership == DYNAMIC:
-            return SimulationKey(RESTART, way, self.opening.session_ms, restart_ms)
-        if session_ms > self._surely(restart_ms):
-            same = self._same_restart(restart_ms) if way.membership == STATIC else restart_ms
-            return SimulationKey(RESTART, way, self._surely(same) + 1, same)
-        return SimulationKey(RESTART, way, session_ms, restart_ms)
+    def restart_key(self, mode: MembershipMode, session_ms: int, restart_ms: int) -> SimulationKey:
+        """Returns the key of the simulation of a rolling restart."""
+        if mode.membership == DYNAMIC:
+            return SimulationKey(RESTART, mode, self.group.session_ms, restart_ms)
+        if session_ms > self._safe_session(restart_ms):
+            same = self._representative_restart(restart_ms) if mode.membership == STATIC else restart_ms
+            return SimulationKey(RESTART, mode, self._safe_session(same) + 1, same)
+        return SimulationKey(RESTART, mode, session_ms, restart_ms)
 
-    def _same_restart(self, restart_ms: int) -> int:
-        """The restart time that is played for this one. KIP-848's members take what they had when they poll next."""
-        if not self.opening.served:
+    def _representative_restart(self, restart_ms: int) -> int:
+        """Returns the restart time to simulate for this one. KIP-848 members get their partitions back at their next
+        poll."""
+        if not self.group.by_broker:
             return self.restarts[0]
         return min(each for each in self.restarts if each % self.period == restart_ms % self.period)
 
-    def crash_key(self, way: MembershipMode, session_ms: int) -> SimulationKey:
-        """The play of a crash."""
+    def crash_key(self, mode: MembershipMode, session_ms: int) -> SimulationKey:
+        """Returns the key of the simulation of a crash."""
         same = (each for each in self.sessions if each % self.period == session_ms % self.period)
-        return SimulationKey(CRASH, way, min(same))
+        return SimulationKey(CRASH, mode, min(same))
 
-    def _surely(self, restart_ms: int) -> int:
-        """A member that is away so long is not missed with any longer session."""
-        return restart_ms + max(self.closing) + self.opening.heartbeat_ms
+    def _safe_session(self, restart_ms: int) -> int:
+        """Returns the session timeout above which a member that is away for `restart_ms` surely isn't removed."""
+        return restart_ms + max(self.closing) + self.group.heartbeat_ms
 
-    def take(self, key: SimulationKey) -> GroupSimulationInput:
-        """The play itself."""
-        stage = self.opening.on(key.way, key.session_ms)
-        if key.what == CRASH:
+    def simulation_input(self, key: SimulationKey) -> GroupSimulationInput:
+        """Returns the input of a simulation."""
+        state = self.group.with_mode(key.mode, key.session_ms)
+        if key.event == CRASH:
             return GroupSimulationInput(
-                stage, [Event(self.opening.heartbeat_ms // 2, "member-crashes", self.crashed.name)]
+                state, [Event(self.group.heartbeat_ms // 2, "member-crashes", self.crashed.name)]
             )
-        return GroupSimulationInput(stage, self.rolling(key.restart_ms))
+        return GroupSimulationInput(state, self.rolling_restart(key.restart_ms))
 
-    def rolling(self, restart_ms: int) -> list[Event]:
-        """One member after the other closes, the next one `PAUSE_MS` after the one before it is up."""
+    def rolling_restart(self, restart_ms: int) -> list[Event]:
+        """Returns the events of a rolling restart: each member closes `PAUSE_MS` after the previous one is up."""
         at, events = 0, []
         for member, closing in zip(self.restarted, self.closing, strict=True):
             events.append(Event(at, "member-restarts", member.name, down_ms=restart_ms))
             at += closing + restart_ms + PAUSE_MS
         return events
 
-    # --- what it costs ----------------------------------------------------------------------------------------
+    # --- pauses -----------------------------------------------------------------------------------------------
 
-    def played(self, key: SimulationKey, play: GroupSimulation) -> None:
-        """Take note of a play."""
-        gone = [each for each, _ in play.group.ownership_log.closed if each.code in self.owned]
-        waits = set(self.crashed.owned) if key.what == CRASH else set[int]()
-        waiting = [each for each in gone if each.code in waits]
+    def record(self, key: SimulationKey, simulation: GroupSimulation) -> None:
+        """Records the pause of a completed simulation."""
+        closed = simulation.group.ownership_log.closed
+        partitions = [partition for partition, _ in closed if partition.code in self.owned]
+        codes = set(self.crashed.owned) if key.event == CRASH else set[int]()
+        waiting = [partition for partition in partitions if partition.code in codes]
         self.pauses[key] = Pause(
-            sum(each.paused_ms for each in gone),
-            _longest(gone),
-            len(play.group.rebalances),
-            all(each.pauses == 1 for each in waiting),
+            sum(partition.paused_ms for partition in partitions),
+            _longest(partitions),
+            len(simulation.group.rebalances),
+            all(partition.pauses == 1 for partition in waiting),
             _longest(waiting),
-            _longest([each for each in gone if each.code not in waits]),
+            _longest([partition for partition in partitions if partition.code not in codes]),
         )
 
-    def restart(self, way: MembershipMode, session_ms: int, restart_ms: int) -> Pause:
-        """What a rolling restart costs; of a large group scaled to all members."""
-        key = self.restart_key(way, session_ms, restart_ms)
+    def restart(self, mode: MembershipMode, session_ms: int, restart_ms: int) -> Pause:
+        """Returns the pause of a rolling restart; for a large group, scaled to all members."""
+        key = self.restart_key(mode, session_ms, restart_ms)
         by_ms = restart_ms - key.restart_ms if self.away else 0
-        found = self.pauses[key]
-        found = replace(found, partition_ms=found.partition_ms + by_ms * self.away, longest_ms=found.longest_ms + by_ms)
+        pause = self.pauses[key]
+        pause = replace(pause, partition_ms=pause.partition_ms + by_ms * self.away, longest_ms=pause.longest_ms + by_ms)
         if self.scale == 1:
-            return found
-        scaled = round(found.partition_ms * self.scale), round(found.rebalances * self.scale)
-        return replace(found, partition_ms=scaled[0], rebalances=scaled[1])
+            return pause
+        partition_ms, rebalances = round(pause.partition_ms * self.scale), round(pause.rebalances * self.scale)
+        return replace(pause, partition_ms=partition_ms, rebalances=rebalances)
 
-    def crash(self, way: MembershipMode, session_ms: int) -> Pause | None:
-        """What a crash costs; null for a group of one member, which has nobody to take over whatever its session is."""
+    def crash(self, mode: MembershipMode, session_ms: int) -> Pause | None:
+        """Returns the pause of a crash; `None` for a group of one member, whose partitions nobody takes over."""
         if not self.has_others:
             return None
-        exact = self.pauses.get(SimulationKey(CRASH, way, session_ms))
+        exact = self.pauses.get(SimulationKey(CRASH, mode, session_ms))
         if exact is not None:
             return exact
-        key = self.crash_key(way, session_ms)
+        key = self.crash_key(mode, session_ms)
         return self.pauses[key].longer(session_ms - key.session_ms, len(self.crashed.owned))
 
 
 def _longest(partitions: list[Partition]) -> int:
-    return max((each.longest_pause_ms for each in partitions), default=0)
+    return max((partition.longest_pause_ms for partition in partitions), default=0)
 
 
 KEEP, SESSION = "keep", "session"
@@ -227,18 +237,18 @@ KEEP, SESSION = "keep", "session"
 
 @dataclass(frozen=True)
 class MembershipOption:
-    """One way to run with one session timeout, and what a rolling restart and a crash cost then.
+    """One mode with one session timeout, and the pauses of a rolling restart and of a crash.
 
     Attributes:
-        now: whether the group runs so.
-        crash: null where nobody could take over.
-        expected_ms: partition-milliseconds per deploy.
+        is_current: whether the group runs this way.
+        crash: `None` if no other member can take over.
+        expected_ms: expected partition-milliseconds per deploy.
     """
 
-    way: MembershipMode
+    mode: MembershipMode
     session_ms: int
     restart_ms: int
-    now: bool
+    is_current: bool
     restart: Pause
     crash: Pause | None
     expected_ms: float
@@ -246,82 +256,94 @@ class MembershipOption:
 
 @dataclass(frozen=True)
 class MembershipChoice:
-    """What is advised; `forgone`: what would be if nothing were forbidden, null: the same."""
+    """The recommendation for a group.
+
+    Attributes:
+        code: `KEEP`, `SESSION`, or the changes.
+        current, recommended: the options.
+        forgone: the option that would be recommended if nothing were forbidden; `None`: the same.
+    """
 
     code: str
-    now: MembershipOption
-    then: MembershipOption
+    current: MembershipOption
+    recommended: MembershipOption
     forgone: MembershipOption | None = None
 
 
 def options(grid: OptionGrid, params: MembershipParams) -> list[MembershipOption]:
-    """All options of a group."""
-    opening, found = grid.opening, []
-    for way in grid.ways:
+    """Returns all options of a group."""
+    group, options = grid.group, []
+    for mode in grid.modes:
         for session in grid.sessions:
-            crash = grid.crash(way, session)
+            crash = grid.crash(mode, session)
             waits = params.crashes_per_deploy * crash.partition_ms if crash else 0.0
-            now = way == opening.now and session == opening.session_ms
+            current = mode == group.mode and session == group.session_ms
             for restart_ms in grid.restarts:
-                restart = grid.restart(way, session, restart_ms)
-                found.append(
-                    MembershipOption(way, session, restart_ms, now, restart, crash, restart.partition_ms + waits)
+                restart = grid.restart(mode, session, restart_ms)
+                options.append(
+                    MembershipOption(mode, session, restart_ms, current, restart, crash, restart.partition_ms + waits)
                 )
-    return found
+    return options
 
 
 def advise(
-    found: Sequence[MembershipOption], params: MembershipParams, heartbeat_ms: int, forbidden: Collection[str]
+    options: Sequence[MembershipOption], params: MembershipParams, heartbeat_ms: int, forbidden: Collection[str]
 ) -> MembershipChoice:
-    """What a group is advised to do.
+    """Returns the recommendation for a group.
 
     Args:
-        found: its options.
-        params: what a change has to be worth.
+        options: its options.
+        params: thresholds of a change.
         heartbeat_ms: its heartbeat interval.
         forbidden: `static`, `cooperative`, or both.
     """
-    for_it = [each for each in found if each.restart_ms == params.restart_ms]
-    now = next(each for each in for_it if each.now)
-    sound = [each for each in for_it if each.now or _sound(each, now, params, heartbeat_ms)]
-    allowed = [each for each in sound if each.now or not _forbidden(each, now, forbidden)]
-    then, wished = (_best(each, now, params) for each in (allowed, sound))
-    return MembershipChoice(_code(now, then), now, then, None if wished == then else wished)
+    candidates = [option for option in options if option.restart_ms == params.restart_ms]
+    current = next(option for option in candidates if option.is_current)
+    valid = [option for option in candidates if option.is_current or _is_valid(option, current, params, heartbeat_ms)]
+    allowed = [option for option in valid if option.is_current or not _is_forbidden(option, current, forbidden)]
+    best, unrestricted = _best(allowed, current, params), _best(valid, current, params)
+    return MembershipChoice(_code(current, best), current, best, None if unrestricted == best else unrestricted)
 
 
-def _sound(option: MembershipOption, now: MembershipOption, params: MembershipParams, heartbeat_ms: int) -> bool:
-    if option.way.membership == now.way.membership not in (STATIC, DYNAMIC):
+def _is_valid(option: MembershipOption, current: MembershipOption, params: MembershipParams, heartbeat_ms: int) -> bool:
+    """Checks whether the session timeout of an option is long enough; a mixed group must not stay mixed with other
+    settings."""
+    if option.mode.membership == current.mode.membership not in (STATIC, DYNAMIC):
         return False  # of a group that is mixed only what it is today
-    if option.session_ms < min(now.session_ms, params.least_session_ms):
+    if option.session_ms < min(current.session_ms, params.least_session_ms):
         return False
     long_enough = max(params.margin * option.restart_ms, option.restart_ms + heartbeat_ms)
-    return option.way.membership == DYNAMIC or option.session_ms >= long_enough
+    return option.mode.membership == DYNAMIC or option.session_ms >= long_enough
 
 
-def _forbidden(option: MembershipOption, now: MembershipOption, forbidden: Collection[str]) -> bool:
-    """Whether it is one that is not allowed; what the group has already is, but for names that change."""
-    static = option.way.membership == STATIC and "static" in forbidden
-    return static or (not option.way.own and "cooperative" in forbidden)
+def _is_forbidden(option: MembershipOption, current: MembershipOption, forbidden: Collection[str]) -> bool:
+    """Checks whether an option is forbidden. What the group has already isn't, except for static members with unstable
+    names."""
+    static = option.mode.membership == STATIC and "static" in forbidden
+    return static or (not option.mode.own and "cooperative" in forbidden)
 
 
-def _best(allowed: Sequence[MembershipOption], now: MembershipOption, params: MembershipParams) -> MembershipOption:
-    """The least pause to expect, or what is as good with fewer changes."""
-    worth = max(params.least_gain * 1000, params.least_share * now.expected_ms)
-    worthy = [each for each in allowed if not each.now and now.expected_ms - each.expected_ms >= worth] or [now]
-    least = min(each.expected_ms for each in worthy)
-    near = [each for each in worthy if each.expected_ms == least or each.expected_ms < least + worth]
-    return min(near, key=lambda each: (_changes(now, each), each.expected_ms, each.session_ms))
+def _best(allowed: Sequence[MembershipOption], current: MembershipOption, params: MembershipParams) -> MembershipOption:
+    """Returns the option with the smallest expected pause, or a similar one with fewer changes."""
+    threshold = max(params.least_gain * 1000, params.least_share * current.expected_ms)
+    changes = [option for option in allowed if not option.is_current]
+    worthwhile = [option for option in changes if current.expected_ms - option.expected_ms >= threshold] or [current]
+    least = min(option.expected_ms for option in worthwhile)
+    near = [option for option in worthwhile if option.expected_ms == least or option.expected_ms < least + threshold]
+    return min(near, key=lambda option: (_changes(current, option), option.expected_ms, option.session_ms))
 
 
-def _changes(now: MembershipOption, then: MembershipOption) -> int:
-    if then.now:
+def _changes(current: MembershipOption, option: MembershipOption) -> int:
+    """Returns the number of settings that differ."""
+    if option.is_current:
         return 0
-    return (then.way.membership != now.way.membership) + (not then.way.own) + (then.session_ms != now.session_ms)
+    new_membership = option.mode.membership != current.mode.membership
+    return new_membership + (not option.mode.own) + (option.session_ms != current.session_ms)
 
 
-def _code(now: MembershipOption, then: MembershipOption) -> str:
-    if then.now:
+def _code(current: MembershipOption, option: MembershipOption) -> str:
+    if option.is_current:
         return KEEP
-    changed = [then.way.membership] if then.way.membership != now.way.membership else []
-    changed += [then.way.protocol] if not then.way.own else []
+    changed = [option.mode.membership] if option.mode.membership != current.mode.membership else []
+    changed += [option.mode.protocol] if not option.mode.own else []
     return "-".join(changed) or SESSION

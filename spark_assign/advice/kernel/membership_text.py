@@ -1,25 +1,25 @@
-"""Who can be a static member: which client libraries know `group.instance.id`, and whose name outlives a restart.
+"""Writes membership advice as text (a sentence with figures, settings to paste, warnings), and checks which groups can
+be static.
 
-A static member (KIP-345, Kafka 2.3) has to have the same `group.instance.id` after a restart, and no other member may
-have it. Which libraries let it be set, and do not say LeaveGroup then, and where that is written:
+A static member (KIP-345, Kafka 2.3) must keep its `group.instance.id` across restarts, and no other member may have it.
+Libraries that can set it, and then don't send LeaveGroup when they close, with the source:
 
     Java         since 2.3: KIP-345
     librdkafka   since 1.4.0: confluentinc/librdkafka#2525, #2475; confluent-kafka for Python, Go, .NET and JavaScript
                  (confluentinc/confluent-kafka-javascript#319) is built on it
-    franz-go     kgo.InstanceID, with its comment on what leaving a group means then
+    franz-go     kgo.InstanceID, with its comment on leaving a group
     Sarama       config.Consumer.Group.InstanceId: IBM/sarama#2230, May 2022
     kafka-python group_instance_id: dpkp/kafka-python#2625, May 2025
     aiokafka     group_instance_id of AIOKafkaConsumer
-    kafkajs      no: tulios/kafkajs#884 and #1594 are open; groupInstanceId cannot be set
+    kafkajs      no: tulios/kafkajs#884 and #1594 are open; groupInstanceId can't be set
     kafka-go     no: segmentio/kafka-go#493 and #939 are open
 
-Whether a name is the same after a restart, Kubernetes tells by its form. The pods of a StatefulSet are called `name-0`,
-`name-1`, …, and keep it. A pod of a Deployment is called after its ReplicaSet and five characters that are drawn anew
-each time; a rollout changes the ReplicaSet's hash, too. Both are drawn from 27 letters and digits, without vowels
-(`k8s.io/apimachinery/pkg/util/rand`), so that no words come out. A client that takes its host's name for
-`group.instance.id` is then another static member after each restart, and the one that it was before is waited for.
-
-What is advised, in words: a sentence with its figures, the settings to paste, and warnings.
+The form of a Kubernetes pod name shows whether it survives a restart. Pods of a StatefulSet are named `name-0`,
+`name-1`,
+…, and keep their names. The name of a Deployment's pod is that of its ReplicaSet plus five random characters; a rollout
+also changes the ReplicaSet's hash. Both use 27 letters and digits without vowels (`k8s.io/apimachinery/pkg/util/rand`),
+so that they don't form words. A client that uses its host name as `group.instance.id` is then a new static member after
+each restart, and the group waits for the old one until its session expires.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_assign.advice.kernel.membership_modes import DYNAMIC, EAGER, MIXED, SERVED, STATIC, MembershipParams
+from spark_assign.advice.kernel.membership_modes import CONSUMER, DYNAMIC, EAGER, MIXED, STATIC, MembershipParams
 from spark_assign.advice.kernel.membership_options import KEEP, MembershipChoice, MembershipOption
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, read_clients
 
-_DRAWN = "[bcdfghjklmnpqrstvwxz2456789]"
-_OF_DEPLOYMENT = re.compile(rf"(?<![a-z0-9])[a-z0-9][a-z0-9-]*-{_DRAWN}{{6,10}}-{_DRAWN}{{5}}(?![a-z0-9])")
+_RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
+_DEPLOYMENT_POD = re.compile(rf"(?<![a-z0-9])[a-z0-9][a-z0-9-]*-{_RANDOM}{{6,10}}-{_RANDOM}{{5}}(?![a-z0-9])")
 
-CANNOT = {"kafkajs": "tulios/kafkajs#884", "kafka-go": "segmentio/kafka-go#493"}
-"""Libraries without static membership, and where that is written."""
+NO_STATIC_SUPPORT = {"kafkajs": "tulios/kafkajs#884", "kafka-go": "segmentio/kafka-go#493"}
+"""Libraries without static membership, and the issue that says so."""
 
 
 @dataclass(frozen=True)
 class LibrarySettings:
-    """How a library is told its settings: the instance id, the session timeout, and the assignor."""
+    """Templates of a library's settings: instance id, session timeout, and assignor."""
 
     instance: str
     session: str
@@ -55,7 +55,7 @@ _JAVA = LibrarySettings(
     _PROPERTIES.session,
     "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 )
-SAYS: Mapping[str, LibrarySettings] = {
+LIBRARY_SETTINGS: Mapping[str, LibrarySettings] = {
     "Java": _JAVA,
     "librdkafka": _PROPERTIES,
     "franz-go": LibrarySettings(
@@ -73,33 +73,33 @@ SAYS: Mapping[str, LibrarySettings] = {
     "kafka-python": LibrarySettings("group_instance_id='{}'", "session_timeout_ms={}", ""),
     "aiokafka": LibrarySettings("group_instance_id='{}'", "session_timeout_ms={}", ""),
 }
-"""By library; those that are not here are told as Java is."""
+"""Settings by library; libraries that aren't listed use the Java names."""
 
 
-def says(library: str | None) -> LibrarySettings:
-    """How a library is told; null: it is not known which one."""
-    return SAYS.get(library or "", _JAVA)
+def library_settings(library: str | None) -> LibrarySettings:
+    """Returns the settings of a library; `None`: an unknown library."""
+    return LIBRARY_SETTINGS.get(library or "", _JAVA)
 
 
-def of_deployment(names: Iterable[str | None]) -> str | None:
-    """The first name, in order, that a pod of a Deployment has; null: none looks so."""
-    found = (_OF_DEPLOYMENT.search(name) for name in sorted({each for each in names if each}))
-    return next((each[0] for each in found if each), None)
+def find_deployment_pod(names: Iterable[str | None]) -> str | None:
+    """Returns the first name, in order, that looks like a pod of a Deployment; `None` if there is none."""
+    matches = (_DEPLOYMENT_POD.search(name) for name in sorted({name for name in names if name}))
+    return next((match[0] for match in matches if match), None)
 
 
-_HOW = {EAGER: "eager", "cooperative": "cooperative", SERVED: "assigned by the broker"}
+_PROTOCOLS = {EAGER: "eager", "cooperative": "cooperative", CONSUMER: "assigned by the broker"}
 
 
 @dataclass(frozen=True)
 class ClientFacts:
-    """What is known of a group's members.
+    """Facts about the members of a group.
 
     Attributes:
-        group_id: of the group.
-        clients: their libraries, as `clients.count_clients` writes them.
-        pod: a name of a pod of a Deployment among theirs; null: none.
-        members: how many.
-        static: how many of these have an instance id.
+        group_id: the group.
+        clients: client libraries, in the format of `client_libraries.count_clients`.
+        pod: a name that looks like a pod of a Deployment; `None` if there is none.
+        members: number of members.
+        static: number of members with an instance id.
     """
 
     group_id: str
@@ -110,120 +110,129 @@ class ClientFacts:
 
     @property
     def libraries(self) -> list[str]:
-        """Those that are known."""
+        """The libraries that are known."""
         return [name for name in read_clients(self.clients) if name in LIBRARIES]
 
     @property
-    def cannot(self) -> list[str]:
-        """Those without static membership."""
-        return [name for name in self.libraries if name in CANNOT]
+    def not_static(self) -> list[str]:
+        """The libraries without static membership."""
+        return [name for name in self.libraries if name in NO_STATIC_SUPPORT]
 
     def forbidden(self) -> list[str]:
-        """What is not to be recommended: `static`, `cooperative`."""
+        """Returns what must not be recommended: `static`, `cooperative`."""
         lacking = [name for name in self.libraries if COOPERATIVE not in LIBRARIES[name].assignors]
-        return (["static"] if self.pod or self.cannot else []) + (["cooperative"] if lacking else [])
+        return (["static"] if self.pod or self.not_static else []) + (["cooperative"] if lacking else [])
 
 
-def sentence(advice: MembershipChoice, params: MembershipParams, known: ClientFacts) -> str:
-    """What to do, and what that costs and saves."""
-    now, then = advice.now, advice.then
-    away = f"A rolling restart of {_count(known.members, 'member')}, each away for {time(params.restart_ms)},"
-    if advice.code == KEEP:
-        crash = "" if now.crash is None else f", a crash {_seconds(now.crash.partition_ms)}"
+def sentence(choice: MembershipChoice, params: MembershipParams, clients: ClientFacts) -> str:
+    """Returns the recommendation with its cost and savings, as a sentence."""
+    current, new = choice.current, choice.recommended
+    restart = f"A rolling restart of {_count(clients.members, 'member')}, each away for {time(params.restart_ms)},"
+    if choice.code == KEEP:
+        crash = "" if current.crash is None else f", a crash {_seconds(current.crash.partition_ms)}"
         return (
-            f"Keep it {_as(now)}: nothing that is open to it saves enough. {away} pauses {_paused(now)} "
-            f"(a partition for {time(now.restart.longest_ms)} at most){crash}."
+            f"Keep it {_option_text(current)}: nothing that is open to it saves enough. {restart} pauses "
+            f"{_pause_text(current)} (a partition for {time(current.restart.longest_ms)} at most){crash}."
         )
     return (
-        f"Make it {_change(now, then)}. {away} then pauses {_paused(then)} in place of "
-        f"{_seconds(now.restart.partition_ms)} (a partition for {time(then.restart.longest_ms)} at most, was "
-        f"{time(now.restart.longest_ms)}){_crash(now, then)}: it saves "
-        f"{_seconds(now.expected_ms - then.expected_ms)} per deploy."
+        f"Make it {_change_text(current, new)}. {restart} then pauses {_pause_text(new)} in place of "
+        f"{_seconds(current.restart.partition_ms)} (a partition for {time(new.restart.longest_ms)} at most, was "
+        f"{time(current.restart.longest_ms)}){_crash_text(current, new)}: it saves "
+        f"{_seconds(current.expected_ms - new.expected_ms)} per deploy."
     )
 
 
-def _change(now: MembershipOption, then: MembershipOption) -> str:
-    """What is to be otherwise."""
-    changed = [then.way.membership] if then.way.membership != now.way.membership else []
-    changed += [then.way.protocol] if not then.way.own else []
-    what = " and ".join(changed) or then.way.membership
-    if then.session_ms == now.session_ms:
-        return what
-    return f"{what} with a session of {time(then.session_ms)} in place of {time(now.session_ms)}"
+def _change_text(current: MembershipOption, new: MembershipOption) -> str:
+    """Returns what changes, as text."""
+    changed = [new.mode.membership] if new.mode.membership != current.mode.membership else []
+    changed += [new.mode.protocol] if not new.mode.own else []
+    text = " and ".join(changed) or new.mode.membership
+    if new.session_ms == current.session_ms:
+        return text
+    return f"{text} with a session of {time(new.session_ms)} in place of {time(current.session_ms)}"
 
 
-def _crash(now: MembershipOption, then: MembershipOption) -> str:
-    if then.crash is None or now.crash is None:
+def _crash_text(current: MembershipOption, new: MembershipOption) -> str:
+    if new.crash is None or current.crash is None:
         return ""
-    before, after = (_seconds(each.partition_ms) for each in (now.crash, then.crash))
+    before, after = _seconds(current.crash.partition_ms), _seconds(new.crash.partition_ms)
     return f", a crash {after} as now" if before == after else f", a crash {after} in place of {before}"
 
 
-def settings(advice: MembershipChoice, known: ClientFacts) -> str | None:
-    """The settings of every member that change, a line each, as the group's library takes them; null: none does."""
-    now, then = advice.now, advice.then
-    library = known.libraries[0] if len(known.libraries) == 1 else None
-    told, lines = says(library), []
-    if then.way.membership != now.way.membership:
-        if then.way.membership == STATIC:
-            lines += [f"{told.comment} {known.group_id}-0, {known.group_id}-1, …: one for each member, kept for good"]
-            lines += [told.instance.format(f"{known.group_id}-0")]
+def settings(choice: MembershipChoice, clients: ClientFacts) -> str | None:
+    """Returns the member settings that change, one per line, in the syntax of its library; `None` if none does."""
+    current, new, group_id = choice.current, choice.recommended, clients.group_id
+    library = clients.libraries[0] if len(clients.libraries) == 1 else None
+    syntax, lines = library_settings(library), []
+    if new.mode.membership != current.mode.membership:
+        if new.mode.membership == STATIC:
+            lines += [f"{syntax.comment} {group_id}-0, {group_id}-1, …: one for each member, kept for good"]
+            lines += [syntax.instance.format(f"{group_id}-0")]
         else:
-            lines += [f"{told.comment} remove {told.instance.format('…')}"]
-    if then.session_ms != now.session_ms:
-        lines += [_broker(known, then)] if then.way.protocol == SERVED else [told.session.format(then.session_ms)]
-    if not then.way.own:
-        lines += [told.assignor.format(COOPERATIVE) or f"{told.comment} the assignor {COOPERATIVE}"]
+            lines += [f"{syntax.comment} remove {syntax.instance.format('…')}"]
+    if new.session_ms != current.session_ms:
+        by_broker = new.mode.protocol == CONSUMER
+        lines += [_broker_command(group_id, new) if by_broker else syntax.session.format(new.session_ms)]
+    if not new.mode.own:
+        lines += [syntax.assignor.format(COOPERATIVE) or f"{syntax.comment} the assignor {COOPERATIVE}"]
     return "\n".join(lines) or None
 
 
-def warnings(advice: MembershipChoice, params: MembershipParams, known: ClientFacts) -> list[tuple[str, str]]:
-    """Codes and sentences, of what may go wrong."""
-    return [*_of_names(advice, known), *_of_sessions(advice, params), *_of_libraries(advice, known)]
+def warnings(choice: MembershipChoice, params: MembershipParams, clients: ClientFacts) -> list[tuple[str, str]]:
+    """Returns code and text of each risk."""
+    return [
+        *_risks_of_names(choice, clients),
+        *_risks_of_session(choice, params),
+        *_risks_of_libraries(choice, clients),
+    ]
 
 
-def _of_names(advice: MembershipChoice, known: ClientFacts) -> list[tuple[str, str]]:
-    found = []
-    if known.pod is not None:
-        why = f"{known.pod} looks like a pod of a Deployment, whose name is another one after each restart."
-        if known.static:
-            why += " An instance id made of it is another member each time: the old one is waited for."
+def _risks_of_names(choice: MembershipChoice, clients: ClientFacts) -> list[tuple[str, str]]:
+    risks = []
+    if clients.pod is not None:
+        text = f"{clients.pod} looks like a pod of a Deployment, whose name is another one after each restart."
+        if clients.static:
+            text += " An instance id made of it is another member each time: the old one is waited for."
         else:
-            why += " Static needs names that stay: a StatefulSet's (name-0, name-1, …)."
-        found.append(("unstable-names", why))
-    if advice.now.way.membership == MIXED:
-        why = f"{known.static} of {_count(known.members, 'member')} are static, the others dynamic."
-        found.append(("mixed", why))
-    return found
+            text += " Static needs names that stay: a StatefulSet's (name-0, name-1, …)."
+        risks.append(("unstable-names", text))
+    if choice.current.mode.membership == MIXED:
+        text = f"{clients.static} of {_count(clients.members, 'member')} are static, the others dynamic."
+        risks.append(("mixed", text))
+    return risks
 
 
-def _of_sessions(advice: MembershipChoice, params: MembershipParams) -> list[tuple[str, str]]:
-    then = advice.then
-    if then.way.membership == DYNAMIC or then.session_ms > params.restart_ms:
+def _risks_of_session(choice: MembershipChoice, params: MembershipParams) -> list[tuple[str, str]]:
+    new = choice.recommended
+    if new.mode.membership == DYNAMIC or new.session_ms > params.restart_ms:
         return []
-    why = f"The session, {time(then.session_ms)}, is over before a member is back: it is missed in every restart."
-    return [("short-session", why)]
+    text = f"The session, {time(new.session_ms)}, is over before a member is back: it is missed in every restart."
+    return [("short-session", text)]
 
 
-def _of_libraries(advice: MembershipChoice, known: ClientFacts) -> list[tuple[str, str]]:
-    found = []
-    if known.cannot:
-        where = ", ".join(CANNOT[name] for name in known.cannot)
-        found.append(("cannot-be-static", f"{' and '.join(known.cannot)} cannot be static ({where})."))
-    elif advice.then.way.membership == STATIC != advice.now.way.membership and "unknown" in known.clients:
-        why = "Not all client ids tell which library it is: make sure that each has group.instance.id."
-        found.append(("library-unknown", why))
-    if advice.forgone is not None:
-        saved = _seconds(advice.now.expected_ms - advice.forgone.expected_ms)
-        found.append(("forgone", f"{_as(advice.forgone).capitalize()} would save {saved} per deploy, and cannot be."))
-    return found
+def _risks_of_libraries(choice: MembershipChoice, clients: ClientFacts) -> list[tuple[str, str]]:
+    risks = []
+    if clients.not_static:
+        issues = ", ".join(NO_STATIC_SUPPORT[name] for name in clients.not_static)
+        risks.append(("cannot-be-static", f"{' and '.join(clients.not_static)} cannot be static ({issues})."))
+    elif (
+        choice.recommended.mode.membership == STATIC != choice.current.mode.membership and "unknown" in clients.clients
+    ):
+        text = "Not all client ids tell which library it is: make sure that each has group.instance.id."
+        risks.append(("library-unknown", text))
+    if choice.forgone is not None:
+        saved = _seconds(choice.current.expected_ms - choice.forgone.expected_ms)
+        risks.append(
+            ("forgone", f"{_option_text(choice.forgone).capitalize()} would save {saved} per deploy, and cannot be.")
+        )
+    return risks
 
 
-def _as(option: MembershipOption) -> str:
-    return f"{option.way.membership}, {_HOW[option.way.protocol]}, with a session of {time(option.session_ms)}"
+def _option_text(option: MembershipOption) -> str:
+    return f"{option.mode.membership}, {_PROTOCOLS[option.mode.protocol]}, with a session of {time(option.session_ms)}"
 
 
-def _paused(option: MembershipOption) -> str:
+def _pause_text(option: MembershipOption) -> str:
     return f"{_seconds(option.restart.partition_ms)} in {_count(option.restart.rebalances, 'rebalance')}"
 
 
@@ -239,19 +248,19 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _broker(known: ClientFacts, then: MembershipOption) -> str:
-    """The broker sets the session of such a group."""
-    to = f"--add-config consumer.session.timeout.ms={then.session_ms}"
-    return f"kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name {known.group_id} {to}"
+def _broker_command(group_id: str, new: MembershipOption) -> str:
+    """Returns the command that sets the session timeout of a KIP-848 group on the broker."""
+    config = f"--add-config consumer.session.timeout.ms={new.session_ms}"
+    return f"kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name {group_id} {config}"
 
 
 def time(ms: int) -> str:
-    """A time in the unit that suits it."""
+    """Returns a duration as text in a suitable unit."""
     if ms % 60_000 == 0 and ms >= 120_000:
         return f"{ms // 60_000} min"
     return f"{ms} ms" if ms < 1000 else f"{_number(ms / 1000)} s"
 
 
-def codes_and_text(found: Sequence[tuple[str, str]]) -> tuple[str | None, str | None]:
-    """Warnings as two texts; null: there is none."""
-    return (", ".join(code for code, _ in found) or None, " ".join(text for _, text in found) or None)
+def codes_and_text(risks: Sequence[tuple[str, str]]) -> tuple[str | None, str | None]:
+    """Returns the joined codes and the joined texts of warnings; `None` if there are none."""
+    return (", ".join(code for code, _ in risks) or None, " ".join(text for _, text in risks) or None)

@@ -55,8 +55,7 @@ GIVEN, MEASURED = "given", "measured"
 
 PARTITIONS, HOT_PARTITION, ASSIGNOR = "partitions", "hot-partition", "assignor"
 """What limits the benefit of more members: each member has one partition, one partition exceeds the mean, or the
-assignor
-leaves members without partitions (range assigns each topic separately).
+assignor leaves members without partitions (range assigns each topic separately).
 """
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.advice.kernel.membership import ABOUT, OF_OPTION, membership
+from spark_assign.advice.kernel.membership import ABOUT, OPTION_ROW, membership
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.settings import Timing
@@ -106,9 +106,9 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
         [facts_of_rows(rows, []), pa.Table.from_pylist(about, schema)], promote_options="permissive"
     )
     timing = Timing(heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, poll_interval_ms=100)
-    asked = MembershipParams(timing, restarts_ms=AWAY_MS, restart_ms=AWAY_MS[0], sessions_ms=(SESSION_MS,))
-    answer = pa.concat_tables(list(membership(facts, asked))).to_pylist()
-    options = [row for row in answer if row["kind"] == OF_OPTION and row["protocol"] == "eager"]
+    params = MembershipParams(timing, restarts_ms=AWAY_MS, restart_ms=AWAY_MS[0], sessions_ms=(SESSION_MS,))
+    advice = pa.concat_tables(list(membership(facts, params))).to_pylist()
+    options = [row for row in advice if row["kind"] == OPTION_ROW and row["protocol"] == "eager"]
     return {(row["membership"], row["restart_ms"]): row for row in options}
 
 
