@@ -13,8 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.connect.kernel.connector_task_ids import Names, connector_item, named, task_item
-from spark_assign.connect.kernel.serialized_order import over_the_wire
+from spark_assign.connect.kernel.connectors_and_tasks import (
+    Names,
+    connector_item,
+    item_name,
+    serialized_order,
+    task_item,
+)
 from spark_assign.wire.reader import Reader, WireError
 
 CONNECTOR_TASK = -1
@@ -93,13 +98,13 @@ def report(said: WorkerState, told: Assignment | None) -> tuple[tuple[str, ...],
 def wire_order(connectors: Sequence[str], tasks: Sequence[Task]) -> tuple[tuple[str, ...], tuple[Task, ...]]:
     """ConnectProtocol.Assignment.asMap: how a worker's list comes out at the other end, each item once."""
     names = Names([*connectors, *(connector for connector, _ in tasks)])
-    number = names.numbers()
-    arrived = over_the_wire(
+    number = names.indexes()
+    arrived = serialized_order(
         [connector_item(number[connector]) for connector in connectors],
         [task_item(number[connector], task) for connector, task in tasks],
-        names.spread,
+        names.spread_hash,
     )
-    walked, grouped = ([named(item, names.texts) for item in dict.fromkeys(items)] for items in arrived)
+    walked, grouped = ([item_name(item, names.texts) for item in dict.fromkeys(items)] for items in arrived)
     return tuple(connector for connector, _ in walked), tuple((connector, task or 0) for connector, task in grouped)
 
 

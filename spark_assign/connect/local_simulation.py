@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.connect.kernel.simulate_clusters import play_facts
+from spark_assign.connect.kernel.simulate_clusters import simulate_clusters
 from spark_assign.connect.plan import facts_of_rows
 from spark_assign.connect.scenarios import Scenario
-from spark_assign.connect.simulate import timing_of
+from spark_assign.connect.simulate import make_timing
 
 Rows = list[dict[str, Any]]
 
@@ -38,9 +38,9 @@ def play_story(scenario: Scenario, *, start_ms: int, stop_ms: int, rebalance_ms:
     Raises:
         ValueError: a negative time.
     """
-    timing = timing_of(start_ms, stop_ms, rebalance_ms)
+    timing = make_timing(start_ms, stop_ms, rebalance_ms)
     facts = facts_of_rows([scenario.cluster], scenario.events)
-    played = play_facts(facts, scenario.protocols, timing).to_pylist()
+    played = simulate_clusters(facts, scenario.protocols, timing).to_pylist()
     fine = [(_columns(row, "connect_cluster", "protocol"), row) for row in played if row["code"] is None]
     return Story(
         rounds=[key | each for key, row in fine for each in row["rounds"]],

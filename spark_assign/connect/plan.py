@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, ByteType, IntegerType, StringType, Stru
 
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
-from spark_assign.connect.kernel.plan_clusters import plan_facts
+from spark_assign.connect.kernel.plan_clusters import plan_clusters
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.connect import DECIDED, ITEM, PLAN_TABLES, STATE
@@ -148,7 +148,7 @@ def tasks_for(fleet: ConnectFleet) -> int:
 
 def _decide(facts: pa.Table) -> list[pa.Table]:
     """The work of one task."""
-    return [plan_facts(facts)]
+    return [plan_clusters(facts)]
 
 
 # --- the facts; their columns are described in connect.kernel.indexed_facts ---

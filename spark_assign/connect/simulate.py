@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
 from spark_assign.connect.kernel.faults import PROTOCOLS
-from spark_assign.connect.kernel.simulate_clusters import play_facts
-from spark_assign.connect.kernel.simulation import Timing
+from spark_assign.connect.kernel.simulate_clusters import simulate_clusters
+from spark_assign.connect.kernel.simulation import ConnectTiming
 from spark_assign.connect.plan import EVENT_NUMBERS, fact, gather_facts, listed, tasks_for
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
@@ -76,7 +76,7 @@ def simulate_connect(
 
     Each cluster begins as the fleet has it, at its `now_ms`, and rests until its first event; it may begin without
     workers. Events of one instant happen together; then the workers rebalance until nobody has to join again and no
-    delay runs. `connect.kernel.simulation` says what comes when, `connect.kernel.costs` what counts as not running.
+    delay runs. `connect.kernel.simulation` defines the order and the costs.
 
     Args:
         fleet: Connect clusters. The leader is `clusters.leader`, else the worker with the lowest id; when it leaves,
@@ -102,7 +102,7 @@ def simulate_connect(
     """
     if strange := sorted(set(protocols or ()) - set(PROTOCOLS)):
         raise UnknownAssignorError(f"no protocol is called {', '.join(strange)}; there are {', '.join(PROTOCOLS)}")
-    timing = timing_of(start_ms, stop_ms, rebalance_ms)
+    timing = make_timing(start_ms, stop_ms, rebalance_ms)
     shaped, faults = conform("events", events, EVENTS)
     if faults:
         raise FleetError(faults)
@@ -114,7 +114,7 @@ def simulate_connect(
     return ConnectSimulation(cached(facts.mapInArrow(map_arrow_batches(work, 100), PLAYED)))
 
 
-def timing_of(start_ms: int, stop_ms: int, rebalance_ms: int) -> Timing:
+def make_timing(start_ms: int, stop_ms: int, rebalance_ms: int) -> ConnectTiming:
     """What starts, stops and rebalances take, in milliseconds.
 
     Raises:
@@ -123,12 +123,12 @@ def timing_of(start_ms: int, stop_ms: int, rebalance_ms: int) -> Timing:
     for name, value in (("start_ms", start_ms), ("stop_ms", stop_ms), ("rebalance_ms", rebalance_ms)):
         if value < 0:
             raise ValueError(f"{name} is {value}, expected 0 or more milliseconds")
-    return Timing(start_ms, stop_ms, rebalance_ms)
+    return ConnectTiming(start_ms, stop_ms, rebalance_ms)
 
 
-def _play(facts: pa.Table, protocols: tuple[str, ...], timing: Timing) -> list[pa.Table]:
+def _play(facts: pa.Table, protocols: tuple[str, ...], timing: ConnectTiming) -> list[pa.Table]:
     """The work of one task."""
-    return [play_facts(facts, protocols or None, timing)]
+    return [simulate_clusters(facts, protocols or None, timing)]
 
 
 def _facts_of_events(events: DataFrame) -> DataFrame:

@@ -68,8 +68,9 @@ STATE = StructType(
         StructField("successive_revoking_rebalances", _INT),
     ]
 )
-"""What the leader remembers (`connect.kernel.assignor_state.Memory`). Null, or no row at all: as in the beginning.
-`can_revoke` is of `compatible-2.6`; `revoked_in_previous` and `successive_revoking_rebalances` are of Kafka 4.x."""
+"""What the leader remembers (`connect.kernel.rebalance_input.AssignorState`). Null, or no row at all: as in the
+beginning. `can_revoke` is of `compatible-2.6`; `revoked_in_previous` and `successive_revoking_rebalances` are of Kafka
+4.x."""
 
 INPUT_TABLES: dict[str, StructType] = {
     "clusters": CLUSTERS,
@@ -237,7 +238,7 @@ COSTS = StructType(
     ]
 )
 """A row per Connect cluster and protocol. `gone`: connectors and tasks that went with their worker, which is no stop.
-`task_ms_not_running`: milliseconds added up over all tasks, see `connect.kernel.costs`. `ended_ms`: when the last
+`task_ms_not_running`: milliseconds added up over all tasks, see `connect.kernel.simulation`. `ended_ms`: when the last
 round was over."""
 
 SIMULATION_TABLES: dict[str, StructType] = {"rounds": ROUNDS, "costs": COSTS, "rejected": REJECTED}

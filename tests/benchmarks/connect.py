@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.connect import ConnectFleet, plan_connect
-from spark_assign.connect.kernel.plan_clusters import plan_facts
+from spark_assign.connect.kernel.plan_clusters import plan_clusters
 from spark_assign.connect.plan import gather_facts
 from spark_assign.tables.connect import INPUT_TABLES
 from tests.benchmarks.bench import Bench, Result, to_noop
@@ -35,7 +35,7 @@ def connect(bench: Bench) -> None:
     write_fleet(bench.spark, path, clusters, workers, connectors)
     facts = gather_facts(read_fleet(bench.spark, path)).toArrow()
     theirs = seconds_of_kafka(workers, connectors, clusters, bench.folder)
-    seconds = bench.in_turns(kernel=partial(plan_facts, facts), job=partial(_plan_and_write, bench, path))
+    seconds = bench.in_turns(kernel=partial(plan_clusters, facts), job=partial(_plan_and_write, bench, path))
     _check_same(bench, path, theirs)
     for work, what in (("kernel", "connect, kernel alone"), ("job", "connect, Spark job")):
         detail = f"ours {seconds[work]:.3f} s, theirs {theirs['seconds']:.3f} s"

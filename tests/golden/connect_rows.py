@@ -1,7 +1,7 @@
-"""The golden rounds of Kafka Connect as rounds of the kernels, and what the kernels answer in the rows' own words.
+"""Recorded rebalances of Kafka Connect as inputs of the assignors, and their results in the format of the rows.
 
-Where the leader's configuration is behind (`config-mismatch`), no assignor is asked: everybody gets an error, nothing
-is assigned or revoked, the memory stays as it is, and all join again at once.
+If the leader's configuration is behind (`config-mismatch`), it doesn't call its assignor: all workers get an error,
+nothing is assigned or revoked, the state stays as it is, and all workers rejoin at once.
 """
 
 from __future__ import annotations
@@ -14,90 +14,100 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spark_assign.connect.kernel import eager, incremental, incremental_2_6
-from spark_assign.connect.kernel.assignor_state import AssignorState
-from spark_assign.connect.kernel.connector_task_ids import Names, connector_item, is_task, named, parted, task_item
-from spark_assign.connect.kernel.rebalance_input import Listed as Numbered
-from spark_assign.connect.kernel.rebalance_input import RebalanceInput
-from spark_assign.connect.kernel.serialized_order import over_the_wire
+from spark_assign.connect.kernel import (
+    eager_assignor,
+    incremental_cooperative_assignor,
+    incremental_cooperative_assignor_2_6,
+)
+from spark_assign.connect.kernel.connectors_and_tasks import (
+    ConnectorsAndTasks,
+    Names,
+    connector_item,
+    is_task,
+    item_name,
+    serialized_order,
+    split_items,
+    task_item,
+)
+from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
 
 FOLDER = Path(__file__).parent
 Row = dict[str, Any]
-"""One round, as `README-other.md` (sections 2 and 2b) describes it."""
+"""One rebalance (`README-other.md`, sections 2 and 2b)."""
 
 Listed = dict[str, list[str]]
 ASSIGNORS = {
-    "connect-eager": eager.rebalance,
-    "connect-cooperative": incremental.rebalance,
-    "connect-cooperative-2.6": incremental_2_6.rebalance,
+    "connect-eager": eager_assignor.assign,
+    "connect-cooperative": incremental_cooperative_assignor.assign,
+    "connect-cooperative-2.6": incremental_cooperative_assignor_2_6.assign,
 }
 MISMATCH = "config-mismatch"
-_FOUND = "numbers"
+_NUMBERS = "numbers"
 
 
 @cache
 def recorded(file: str) -> tuple[Row, ...]:
-    """All rows of one file, the single steps of 2.6 (`…/lost`, `…/spread`) included; to be read only."""
+    """Returns all rows of one file, including single steps of 2.6 (`…/lost`, `…/spread`). Don't modify them."""
     with gzip.open(FOLDER / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return tuple(map(json.loads, lines))
 
 
 def rounds(*files: str) -> list[Row]:
-    """The whole rounds of these files."""
+    """Returns the complete rebalances of these files."""
     return [row for file in files for row in recorded(file) if row["system"] in ASSIGNORS]
 
 
 class Numbers:
-    """The numbers of one row's names."""
+    """Converts the names of one row to indexes and items, and back."""
 
     def __init__(self, connectors: Iterable[str], workers: Iterable[str]) -> None:
         self.connectors, self.workers = Names(connectors), Names(workers)
-        self._connector, self._worker = self.connectors.numbers(), self.workers.numbers()
+        self._connector, self._worker = self.connectors.indexes(), self.workers.indexes()
 
     @classmethod
     def of(cls, row: Row) -> Numbers:
-        """All names that stand in a round; found once for each."""
-        if _FOUND not in row:
-            row[_FOUND] = cls._of(row)
-        found: Numbers = row[_FOUND]
-        return found
+        """Returns the names in a row; cached in the row."""
+        if _NUMBERS not in row:
+            row[_NUMBERS] = cls._of(row)
+        numbers: Numbers = row[_NUMBERS]
+        return numbers
 
     @classmethod
     def _of(cls, row: Row) -> Numbers:
         listed = [*row["members"].values()]
-        before = row.get("previous")
-        if before:
-            listed += [before["assignment"], before["revocation"]]
-        connectors = {name for each in listed for name in each["connectors"]} | set(row["configured"])
-        connectors |= {task.rpartition("-")[0] for each in listed for task in each["tasks"]}
-        known = [*before["members"], *before["candidates"]] if before else []
+        previous = row.get("previous")
+        if previous:
+            listed += [previous["assignment"], previous["revocation"]]
+        connectors = {name for items in listed for name in items["connectors"]} | set(row["configured"])
+        connectors |= {task.rpartition("-")[0] for items in listed for task in items["tasks"]}
+        known = [*previous["members"], *previous["candidates"]] if previous else []
         return cls(connectors, [*row["members"], *known])
 
     def worker(self, name: str) -> int:
-        """A worker's number."""
+        """Returns the index of a worker."""
         return self._worker[name]
 
     def items(self, listed: Listed) -> tuple[list[int], list[int]]:
-        """Connectors and tasks as numbers, in order."""
-        tasks = [each.rpartition("-") for each in listed["tasks"]]
+        """Returns connectors and tasks as items, in order."""
+        tasks = [task.rpartition("-") for task in listed["tasks"]]
         return (
             [connector_item(self._connector[name]) for name in listed["connectors"]],
             [task_item(self._connector[name], int(number)) for name, _, number in tasks],
         )
 
     def listed(self, items: Iterable[int]) -> Listed:
-        """Numbers as connectors and tasks, in order."""
-        found: Listed = {"connectors": [], "tasks": []}
+        """Returns items as connectors and tasks, in order."""
+        listed: Listed = {"connectors": [], "tasks": []}
         for item in items:
-            name, task = named(item, self.connectors.texts)
+            name, task = item_name(item, self.connectors.texts)
             if is_task(item):
-                found["tasks"].append(f"{name}-{task}")
+                listed["tasks"].append(f"{name}-{task}")
             else:
-                found["connectors"].append(name)
-        return found
+                listed["connectors"].append(name)
+        return listed
 
-    def memory(self, state: dict[str, Any] | None) -> AssignorState:
-        """A recorded state as the leader's memory."""
+    def assignor_state(self, state: dict[str, Any] | None) -> AssignorState:
+        """Returns a recorded state as the leader's state."""
         if state is None:
             return AssignorState()
         flags = ("revoked_in_previous", "can_revoke", "successive_revoking_rebalances")
@@ -112,28 +122,28 @@ class Numbers:
             **{flag: state[flag] for flag in flags if flag in state},
         )
 
-    def state(self, memory: AssignorState, like: dict[str, Any]) -> dict[str, Any]:
-        """A memory in the words of a recorded state, with the fields that this one has."""
+    def recorded_state(self, state: AssignorState, like: dict[str, Any]) -> dict[str, Any]:
+        """Returns a state in the format of a recorded one, with the fields of `like`."""
         fields = {
-            "assignment": _sets(self.listed(memory.assignment)),
-            "revocation": _sets(self.listed(memory.revocation)),
-            "candidates": [self.workers.texts[each] for each in memory.candidates],
-            "members": {self.workers.texts[each] for each in memory.members},
-            "generation": memory.generation_id,
-            "revoked_in_previous": memory.revoked_in_previous,
-            "can_revoke": memory.can_revoke,
-            "scheduled_rebalance_ms": memory.scheduled_rebalance_ms,
-            "delay_ms": memory.delay_ms,
-            "successive_revoking_rebalances": memory.successive_revoking_rebalances,
+            "assignment": _sets(self.listed(state.assignment)),
+            "revocation": _sets(self.listed(state.revocation)),
+            "candidates": [self.workers.texts[worker] for worker in state.candidates],
+            "members": {self.workers.texts[worker] for worker in state.members},
+            "generation": state.generation_id,
+            "revoked_in_previous": state.revoked_in_previous,
+            "can_revoke": state.can_revoke,
+            "scheduled_rebalance_ms": state.scheduled_rebalance_ms,
+            "delay_ms": state.delay_ms,
+            "successive_revoking_rebalances": state.successive_revoking_rebalances,
         }
         return {name: fields[name] for name in like}
 
 
-def round_of(row: Row, numbers: Numbers, memory: AssignorState) -> RebalanceInput:
-    """A row as a round; `memory` is the leader's."""
+def rebalance_input(row: Row, numbers: Numbers, state: AssignorState) -> RebalanceInput:
+    """Returns the input of the assignor for a row; `state` is the leader's."""
     configured = {
         "connectors": list(row["configured"]),
-        "tasks": [t for some in row["configured"].values() for t in some],
+        "tasks": [task for tasks in row["configured"].values() for task in tasks],
     }
     return RebalanceInput(
         workers=[numbers.worker(name) for name in row["member_order"]],
@@ -144,83 +154,83 @@ def round_of(row: Row, numbers: Numbers, memory: AssignorState) -> RebalanceInpu
         max_delay_ms=row["max_delay_ms"],
         generation_id=row["generation"],
         last_completed_generation_id=row["last_completed_generation"],
-        worker_spread=numbers.workers.spread,
-        memory=memory,
+        worker_spread_hash=numbers.workers.spread_hash,
+        state=state,
     )
 
 
-def asked(row: Row) -> bool:
-    """Whether the leader asks its assignor: it has read the configuration as far as any worker, or does so now.
+def calls_assignor(row: Row) -> bool:
+    """Checks whether the leader calls its assignor: it has read the configuration as far as any worker, or does so now.
 
-    In rows of unit tests there are no offsets, and the assignor is called as it is.
+    Rows of unit tests have no offsets; they always call the assignor.
     """
     if row["leader"] is None:
         return True
-    read: int = max(row["leader_config_offset"], row["leader_fresh_config_offset"])
-    return read >= int(row["max_config_offset"])
+    offset: int = max(row["leader_config_offset"], row["leader_fresh_config_offset"])
+    return offset >= int(row["max_config_offset"])
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What was answered.
+class RowResult:
+    """The result of a row.
 
     Attributes:
-        said: in the shape of `expected`.
-        assigned: of each worker, in the order in which the leader hands it out.
+        fields: The result in the format of `expected`.
+        assigned: Items of each worker, in the order in which the leader sends them.
     """
 
-    said: dict[str, Any]
-    assigned: dict[str, Numbered]
+    fields: dict[str, Any]
+    assigned: dict[str, ConnectorsAndTasks]
 
 
-def answer(row: Row) -> Answer:
-    """What is answered to a row: by the kernel, or by the leader that is behind."""
+def plan_row(row: Row) -> RowResult:
+    """Returns the result of a row: of the assignor, or of a leader that is behind."""
     numbers = Numbers.of(row)
-    memory = numbers.memory(row.get("previous"))
-    assigned: dict[str, Numbered] = {name: ([], []) for name in row["member_order"]}
+    state = numbers.assignor_state(row.get("previous"))
+    assigned: dict[str, ConnectorsAndTasks] = {name: ([], []) for name in row["member_order"]}
     revoked: dict[int, set[int]] = {}
     delay_ms = 0
-    if asked(row):
-        result = ASSIGNORS[row["system"]](round_of(row, numbers, memory))
-        assigned = dict(zip(row["member_order"], map(parted, result.assigned), strict=True))
-        revoked, delay_ms, memory = result.revoked, result.delay_ms, result.memory
-    said: dict[str, Any] = {
-        "assigned": {name: numbers.listed(_handed_out(row, numbers, items)) for name, items in assigned.items()},
+    if calls_assignor(row):
+        result = ASSIGNORS[row["system"]](rebalance_input(row, numbers, state))
+        assigned = dict(zip(row["member_order"], map(split_items, result.assigned), strict=True))
+        revoked, delay_ms, state = result.revoked, result.delay_ms, result.state
+    fields: dict[str, Any] = {
+        "assigned": {name: numbers.listed(_sent_items(row, numbers, items)) for name, items in assigned.items()},
         "revoked": {name: _sets(numbers.listed(revoked.get(numbers.worker(name), ()))) for name in assigned},
         "delay_ms": delay_ms,
-        "error": 0 if asked(row) else 1,
+        "error": 0 if calls_assignor(row) else 1,
     }
     if "state" in row["expect"]:
-        said["state"] = numbers.state(memory, row["expect"]["state"])
+        fields["state"] = numbers.recorded_state(state, row["expect"]["state"])
     if row.get("rejoin_now") is not None:
-        gives_up = {numbers.workers.texts[worker] for worker in revoked} - {*row["not_applied"]}
-        said["rejoin_now"] = bool(gives_up or row["not_applied"] or not asked(row))
-    return Answer(said, assigned)
+        revoking = {numbers.workers.texts[worker] for worker in revoked} - {*row["not_applied"]}
+        fields["rejoin_now"] = bool(revoking or row["not_applied"] or not calls_assignor(row))
+    return RowResult(fields, assigned)
 
 
-def _handed_out(row: Row, numbers: Numbers, items: Numbered) -> list[int]:
-    """In the recorded order; of eager the trip over the wire was recorded, too."""
+def _sent_items(row: Row, numbers: Numbers, items: ConnectorsAndTasks) -> list[int]:
+    """Returns items in the recorded order, which is the serialized one for eager."""
     if row["system"] == "connect-eager":
-        items = over_the_wire(*items, numbers.connectors.spread)
+        items = serialized_order(*items, numbers.connectors.spread_hash)
     return [*items[0], *items[1]]
 
 
 def expected(row: Row) -> dict[str, Any]:
-    """What Kafka's class answered; lists as sets where their order says nothing."""
+    """Returns the recorded result, with sets for lists whose order is irrelevant."""
     expect = row["expect"]
-    want: dict[str, Any] = {name: expect[name] for name in ("assigned", "delay_ms", "error")}
-    want["revoked"] = {worker: _sets(listed) for worker, listed in expect["revoked"].items()}
+    fields: dict[str, Any] = {name: expect[name] for name in ("assigned", "delay_ms", "error")}
+    fields["revoked"] = {worker: _sets(listed) for worker, listed in expect["revoked"].items()}
     if "state" in expect:
-        want["state"] = state_in_sets(expect["state"])
+        fields["state"] = state_in_sets(expect["state"])
     if row.get("rejoin_now") is not None:
-        want["rejoin_now"] = row["rejoin_now"]
-    return want
+        fields["rejoin_now"] = row["rejoin_now"]
+    return fields
 
 
 def state_in_sets(state: dict[str, Any]) -> dict[str, Any]:
-    """A recorded state with sets where the order says nothing."""
-    both = {name: _sets(state[name]) for name in ("assignment", "revocation")}
-    return {**state, **both, "members": set(state["members"])}
+    """Returns a recorded state, with sets for lists whose order is irrelevant."""
+    sets = {name: _sets(state[name]) for name in ("assignment", "revocation")}
+    return {**state, **sets, "members": set(state["members"])}
 
 
 def _sets(listed: Listed) -> dict[str, set[str]]:

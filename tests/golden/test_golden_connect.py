@@ -1,4 +1,4 @@
-"""Every recorded round of Kafka Connect's assignors by the kernels alone, and the sequences with their own memory."""
+"""Every recorded rebalance of Kafka Connect's assignors, and the sequences with their own state, without Spark."""
 
 from __future__ import annotations
 
@@ -8,93 +8,90 @@ from itertools import chain
 
 import pytest
 
-from spark_assign.connect.kernel.assignor_state import AssignorState
-from spark_assign.connect.kernel.connector_task_ids import Names
-from spark_assign.connect.kernel.hash_set_order import walk
-from spark_assign.connect.kernel.lost_assignments import handle_lost
-from spark_assign.connect.kernel.rebalance_input import RebalanceInput
-from spark_assign.connect.kernel.worker_load import WorkerLoads
+from spark_assign.connect.kernel.connectors_and_tasks import Names, hash_set_order
+from spark_assign.connect.kernel.incremental_cooperative_assignor import WorkerLoads, handle_lost_assignments
+from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
 from tests.golden import connect_rows
-from tests.golden.connect_rows import MISMATCH, Answer, Numbers, Row, answer, asked, expected
+from tests.golden.connect_rows import MISMATCH, Numbers, Row, RowResult, calls_assignor, expected, plan_row
 from tests.golden.connect_sequences import Workers
 
 pytestmark = pytest.mark.once
 
 FILES = ("connect", "connect-2.6", "connect-90x10")
 ROUNDS = {"connect": (4_759, 71, 67), "connect-2.6": (2_646, 24, 40), "connect-90x10": (741, 0, 0)}
-"""Of each file how many rounds, all compared; in how many the leader was behind; and how many say nothing of who joins
-again, as they are of Kafka's unit tests."""
+"""By file, the number of rounds; of rounds in which the leader is behind; and of rounds of Kafka's unit tests, which
+don't record who rejoins."""
 
 SEQUENCES = {
     "connect": {"sequences": 447, "rounds": 4_692, "reports": 20_233, "came back": 123, "memories": 3_742},
     "connect-2.6": {"sequences": 254, "rounds": 2_606, "reports": 9_619, "came back": 116, "memories": 2_242},
     "connect-90x10": {"sequences": 3, "rounds": 741, "reports": 2_233, "came back": 0, "memories": 554},
 }
-"""What was followed: of workers that were cut off `came back` is how often one returned with what it kept, and
-`memories` how often a leader remembered something."""
+"""Compared numbers by file. `came back`: workers that were cut off and returned with their items; `memories`: leaders
+with a state."""
 
 
 @cache
-def _answers(file: str) -> list[tuple[Row, Answer]]:
-    """Every round with what is answered to it."""
-    return [(row, answer(row)) for row in connect_rows.rounds(file)]
+def _results(file: str) -> list[tuple[Row, RowResult]]:
+    """Returns every round with its result."""
+    return [(row, plan_row(row)) for row in connect_rows.rounds(file)]
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_round_is_as_kafka_recorded_it(file: str) -> None:
-    """Assigned item by item as it is handed out, revoked, delay, error, state after, and who joins again at once."""
+    """Assigned items in order, revoked items, delay, error, the state afterward, and whether workers rejoin at once."""
     rows = connect_rows.rounds(file)
-    wrong = [f"{row['sequence']}/{row['round']}" for row, got in _answers(file) if got.said != expected(row)]
+    wrong = [f"{row['sequence']}/{row['round']}" for row, result in _results(file) if result.fields != expected(row)]
     assert not wrong, f"{len(wrong)} rounds differ, e.g. {wrong[:5]}"
     behind = [row["outcome"] == MISMATCH for row in rows]
-    assert behind == [not asked(row) for row in rows]
+    assert behind == [not calls_assignor(row) for row in rows]
     alone = sum("rejoin_now" not in expected(row) for row in rows)
     assert (len(rows), sum(behind), alone) == ROUNDS[file]
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_sequences_with_their_own_memory(file: str) -> None:
-    """Of the recorded rounds only the events are taken, and who did not learn a result.
+def test_sequences_with_their_own_state(file: str) -> None:
+    """Only the recorded events are used, and the workers that don't receive a result.
 
-    The state after our own round is the state before the leader's next, reports follow from our own results, and the
-    last completed generation from who learned what; also after rounds in which the leader was behind.
+    The state after a round is the state before the leader's next one, reports follow from our own results, and the last
+    completed generation from the received results, also after rounds in which the leader is behind.
     """
     counted = Counter[str]()
-    sequences: dict[str, list[tuple[Row, Answer]]] = defaultdict(list)
-    for row, got in _answers(file):
+    sequences: dict[str, list[tuple[Row, RowResult]]] = defaultdict(list)
+    for row, result in _results(file):
         if row["leader"] is not None:
-            sequences[row["sequence"]].append((row, got))
+            sequences[row["sequence"]].append((row, result))
     for name, rows in sequences.items():
         workers = Workers()
-        for number, (row, got) in enumerate(rows):
+        for number, (row, result) in enumerate(rows):
             where = f"{name}/{row['round']}"
-            workers.happens(row)
-            leader = workers.there[row["leader"]]
+            workers.apply_events(row)
+            leader = workers.members[row["leader"]]
             assert (workers.leader, row["round"]) == (row["leader"], number), where
             assert row["generation"] == rows[0][0]["generation"] + number, where
             assert row["last_completed_generation"] == leader.completed, where
             numbers = Numbers.of(row)
             assert row["members"] == workers.reports(row, numbers), where
             if "previous" in row:
-                own = leader.memory or numbers.state(AssignorState(), row["previous"])
+                own = leader.state or numbers.recorded_state(AssignorState(), row["previous"])
                 assert connect_rows.state_in_sets(row["previous"]) == own, where
-                counted["memories"] += leader.memory is not None
-            assert got.said == expected(row), where
-            workers.learn(row, numbers, got)
+                counted["memories"] += leader.state is not None
+            assert result.fields == expected(row), where
+            workers.learn(row, numbers, result)
             counted["reports"] += len(row["members"])
-        counted["came back"] += workers.came_back
+        counted["came back"] += workers.returned
         counted["rounds"] += len(rows)
     counted["sequences"] = len(sequences)
     assert counted == SEQUENCES[file]
 
 
 def test_single_steps_of_2_6() -> None:
-    """Step 4 alone (`…/lost`) and step 6 alone (`…/spread`), as Kafka's own tests call them."""
+    """Lost assignments (`…/lost`) and new assignments (`…/spread`), called directly as Kafka's tests do."""
     steps = [row for row in connect_rows.recorded("connect-2.6") if "/" in row["system"]]
     for row in steps:
-        # Some of Kafka's tests leave the load of a worker that is gone where it was; nothing is added to it.
-        there = row.get("members_now", [each["worker"] for each in row["loads"]])
-        loads = [each for each in row["loads"] if each["worker"] in there]
+        # Some of Kafka's tests keep the load of a departed worker; nothing is added to it.
+        members = row.get("members_now", [each["worker"] for each in row["loads"]])
+        loads = [each for each in row["loads"] if each["worker"] in members]
         numbers = Numbers(
             {task.rpartition("-")[0] for each in row["loads"] for task in each["tasks"]}
             | {name for each in [*row["loads"], row.get("lost", NONE)] for name in each["connectors"]}
@@ -104,14 +101,14 @@ def test_single_steps_of_2_6() -> None:
             | set(row.get("previous", NONE)["members"])
             | set(row.get("previous", NONE)["candidates"]),
         )
-        held = [numbers.items(each) for each in loads]
-        connectors, tasks = WorkerLoads([each[0] for each in held]), WorkerLoads([each[1] for each in held])
+        reported = [numbers.items(each) for each in loads]
+        connectors, tasks = WorkerLoads([each[0] for each in reported]), WorkerLoads([each[1] for each in reported])
         if row["system"].endswith("/spread"):
             both = {"connectors": connectors, "tasks": tasks}
             items = {"connectors": [], "tasks": [], row["kind"]: row["items"]}
             new = numbers.items(items)[0 if row["kind"] == "connectors" else 1]
             by_id = sorted(range(len(loads)), key=lambda at: numbers.worker(loads[at]["worker"]))
-            both[row["kind"]].spread(new, by_id)
+            both[row["kind"]].assign(new, by_id)
         else:
             _check_lost(row, numbers, loads, connectors, tasks)
         got = {each["worker"]: {kind: each[kind] for kind in ("connectors", "tasks")} for each in row["loads"]}
@@ -132,7 +129,7 @@ def _tasks(row: Row) -> list[str]:
 
 
 def _check_lost(row: Row, numbers: Numbers, loads: list[Row], connectors: WorkerLoads, tasks: WorkerLoads) -> None:
-    told = RebalanceInput(
+    rebalance = RebalanceInput(
         workers=[numbers.worker(each["worker"]) for each in loads],
         reported=[],
         configured=set(),
@@ -141,24 +138,24 @@ def _check_lost(row: Row, numbers: Numbers, loads: list[Row], connectors: Worker
         max_delay_ms=row["max_delay_ms"],
         generation_id=0,
         last_completed_generation_id=0,
-        worker_spread=numbers.workers.spread,
-        memory=numbers.memory(row["previous"]),
+        worker_spread_hash=numbers.workers.spread_hash,
+        state=numbers.assignor_state(row["previous"]),
     )
     lost = sorted(chain(*numbers.items(row["lost"])))
-    as_new = handle_lost(lost, told, connectors, tasks, told.memory, at_once_without_delay=False)
-    assert numbers.listed(as_new) == row["expect"]["new"], row["sequence"]
-    state = numbers.state(told.memory, row["expect"]["state"])
+    new = handle_lost_assignments(lost, rebalance, connectors, tasks, rebalance.state, reassign_if_no_delay=False)
+    assert numbers.listed(new) == row["expect"]["new"], row["sequence"]
+    state = numbers.recorded_state(rebalance.state, row["expect"]["state"])
     assert state == connect_rows.state_in_sets(row["expect"]["state"]), row["sequence"]
 
 
-def test_workers_are_walked_as_recorded() -> None:
-    """The recorded walks are those of a HashMap; only inside a bucket it matters in which order workers were put in."""
+def test_workers_are_iterated_as_recorded() -> None:
+    """The recorded orders are those of a `HashMap`; the order of insertion matters only within a bucket."""
     orders = {tuple(row["member_order"]) for row in connect_rows.rounds("connect", "connect-2.6")}
     by_id = 0
     for recorded in orders:
         names = Names(recorded)
-        numbers = names.numbers()
-        assert walk([numbers[each] for each in recorded], names.spread) == [numbers[each] for each in recorded]
-        by_id += walk(range(len(recorded)), names.spread) == [numbers[each] for each in recorded]
-    # So many orders follow from putting workers in sorted by id, which is the rule where no positions are known.
+        workers = list(map(names.indexes().__getitem__, recorded))
+        assert hash_set_order(workers, names.spread_hash) == workers
+        by_id += hash_set_order(range(len(workers)), names.spread_hash) == workers
+    # The number of orders that follow from inserting workers sorted by id, the rule if no positions are known.
     assert (by_id, len(orders)) == (1_984, 2_742)

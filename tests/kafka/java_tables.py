@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.connect.kernel.connector_task_ids import Names
-from spark_assign.connect.kernel.hash_set_order import walk_of_copy
+from spark_assign.connect.kernel.connectors_and_tasks import Names, copied_hash_set_order
 from spark_assign.groups.assignors.sticky.sticky_groups import (
     StickyGroups,
     hash_order_after_balancing,
@@ -54,8 +53,11 @@ def walked_by_us(row: Row) -> list[str]:
     """The walk over the same table by `java.hash_map`, or by Connect's closed form for a copy."""
     if row["table"] == "copy":
         names = Names([op[1:] for op in row["ops"]])
-        numbers = names.numbers()
-        return [names.texts[each] for each in walk_of_copy([numbers[op[1:]] for op in row["ops"]], names.spread)]
+        numbers = names.indexes()
+        return [
+            names.texts[each]
+            for each in copied_hash_set_order([numbers[op[1:]] for op in row["ops"]], names.spread_hash)
+        ]
     if row["table"] in _OWNED:
         return _owned(row)
     table = filled(row)
@@ -69,10 +71,10 @@ def _owned(row: Row) -> list[str]:
     number = {each: at for at, each in enumerate(ids)}
     alone = np.zeros(len(ids), np.int64)
     none = np.empty(0, np.int64)
-    walk, treeified = member_hash_orders(
+    hash_set_order, treeified = member_hash_orders(
         string_hashes(ids), np.arange(len(ids)), alone, np.array([number[each] for each in listed])
     )
-    groups = StickyGroups(alone, walk, none, none, cooperative=True, treeified=treeified)
+    groups = StickyGroups(alone, hash_set_order, none, none, cooperative=True, treeified=treeified)
     takes_part = np.ones(len(ids), bool)
     takes_part[[number[op[1:]] for op in row["ops"] if op[0] == "-"]] = False
     if row["table"] == "balanced":

@@ -17,7 +17,7 @@ from spark_assign.tables.connect import CLUSTERS, COSTS, PLAN_TABLES, ROUNDS
 from spark_assign.tables.errors import FleetError, UnknownAssignorError
 from tests.frames import dataframe
 from tests.golden import connect_rows, connect_tables
-from tests.golden.connect_rows import Row, asked
+from tests.golden.connect_rows import Row, calls_assignor
 from tests.golden.connect_scripts import totals
 from tests.unit.connect_facts import CODES, faulty_clusters
 
@@ -39,7 +39,7 @@ def test_every_recorded_round_in_one_call(spark: SparkSession, seed: int) -> Non
     Every round in which an assignor was asked; what happens in the others is in `test_golden_connect`.
     """
     every = connect_rows.rounds("connect", "connect-2.6")
-    rows = [row for row in every if asked(row)]
+    rows = [row for row in every if calls_assignor(row)]
     assert (len(rows), len(every) - len(rows)) == (7_310, 71 + 24)  # the leader that is behind asks no assignor
     rows = rows[:: int(os.environ.get("SPARK_ASSIGN_TEST_EVERY", "1"))]
     tables = connect_tables.tables_of(rows)

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from spark_assign.connect.kernel import incremental, incremental_2_6
-from spark_assign.connect.kernel.assignor_state import AssignorState
-from spark_assign.connect.kernel.connector_task_ids import connector_item, task_item
-from spark_assign.connect.kernel.rebalance_input import RebalanceInput, RebalanceResult
+from spark_assign.connect.kernel import incremental_cooperative_assignor as incremental
+from spark_assign.connect.kernel import incremental_cooperative_assignor_2_6 as incremental_2_6
+from spark_assign.connect.kernel.connectors_and_tasks import connector_item, task_item
+from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 
 C, *T = connector_item(0), *(task_item(0, number) for number in range(8))
 NOW, MAX = 1_000_000, 300_000
 
 
 def round_of(
-    held: list[list[int]], memory: AssignorState, configured: list[int] | None = None, **more: Any
+    held: list[list[int]], state: AssignorState, configured: list[int] | None = None, **more: Any
 ) -> RebalanceInput:
     """Workers 0, 1, … with what they report; the round before was the last completed."""
     wanted = set(T[:4] if configured is None else configured)
-    memory.generation_id = 7
+    state.generation_id = 7
     values: dict[str, Any] = {
         "workers": list(range(len(held))),
         "reported": [([each for each in some if each == C], [each for each in some if each != C]) for some in held],
@@ -31,8 +31,8 @@ def round_of(
         "max_delay_ms": MAX,
         "generation_id": 8,
         "last_completed_generation_id": 7,
-        "worker_spread": list(range(len(held))),
-        "memory": memory,
+        "worker_spread_hash": list(range(len(held))),
+        "state": state,
     }
     return RebalanceInput(**values | more)
 
@@ -40,10 +40,10 @@ def round_of(
 BOTH = pytest.mark.parametrize("assignor", [incremental, incremental_2_6])
 
 
-def lost_with(assignor: Any, memory: dict[str, Any], **more: Any) -> RebalanceResult:
+def lost_with(assignor: Any, fields: dict[str, Any], **more: Any) -> RebalanceResult:
     """Worker 0 runs two of four tasks, worker 1 nothing; worker 2, who had the others, is gone."""
-    state = AssignorState(assignment=set(T[:4]), members=[0, 1, 2], **memory)
-    return assignor.rebalance(round_of([T[:2], []], state, **more))
+    state = AssignorState(assignment=set(T[:4]), members=[0, 1, 2], **fields)
+    return assignor.assign(round_of([T[:2], []], state, **more))
 
 
 @BOTH
@@ -60,8 +60,8 @@ def lost_with(assignor: Any, memory: dict[str, Any], **more: Any) -> RebalanceRe
 def test_the_delay_that_is_left(assignor: Any, scheduled: int, max_delay_ms: int, delay: int) -> None:
     """Until the schedule, never more than the maximum; the schedule follows. Worker 1, empty, is a candidate."""
     result = lost_with(assignor, {"scheduled_rebalance_ms": scheduled, "delay_ms": 9}, max_delay_ms=max_delay_ms)
-    assert (result.delay_ms, result.memory.scheduled_rebalance_ms) == (delay, NOW + delay)
-    assert (result.assigned, result.memory.candidates) == ([[], []], [1])
+    assert (result.delay_ms, result.state.scheduled_rebalance_ms) == (delay, NOW + delay)
+    assert (result.assigned, result.state.candidates) == ([[], []], [1])
     assert (result.lost, result.waiting) == (2, 2)
 
 
@@ -75,41 +75,41 @@ def test_a_clock_that_begins_at_0(assignor: Any) -> None:
 @pytest.mark.parametrize("scheduled", [NOW, NOW - 1, 1])
 def test_the_delay_is_over(assignor: Any, scheduled: int) -> None:
     """At the very millisecond; the candidate gets what is lost, and nothing of the delay is remembered."""
-    state = {"scheduled_rebalance_ms": scheduled, "delay_ms": 9, "candidates": [5, 1], "revoked_in_previous": True}
-    result = lost_with(assignor, state)
+    fields = {"scheduled_rebalance_ms": scheduled, "delay_ms": 9, "candidates": [5, 1], "revoked_in_previous": True}
+    result = lost_with(assignor, fields)
     assert result.assigned == [[], T[2:4]]
-    memory = result.memory
-    assert (memory.candidates, memory.scheduled_rebalance_ms, memory.delay_ms) == ([], 0, 0)
-    assert (memory.revoked_in_previous, result.lost, result.waiting) == (False, 2, 0)
+    state = result.state
+    assert (state.candidates, state.scheduled_rebalance_ms, state.delay_ms) == ([], 0, 0)
+    assert (state.revoked_in_previous, result.lost, result.waiting) == (False, 2, 0)
 
 
 def test_the_end_of_a_delay_ends_the_row_of_revocations() -> None:
     """What is above a share is taken in the same round, without a further delay (4.x)."""
-    memory = AssignorState(assignment=set(T[:6]), members=[0, 2], candidates=[1], scheduled_rebalance_ms=NOW)
-    memory.revoked_in_previous, memory.successive_revoking_rebalances = True, 2
-    result = incremental.rebalance(round_of([T[:5], []], memory, T[:6]))
+    state = AssignorState(assignment=set(T[:6]), members=[0, 2], candidates=[1], scheduled_rebalance_ms=NOW)
+    state.revoked_in_previous, state.successive_revoking_rebalances = True, 2
+    result = incremental.assign(round_of([T[:5], []], state, T[:6]))
     assert (result.assigned, result.revoked, result.delay_ms) == ([[], [T[5]]], {0: set(T[:2])}, 0)
-    assert (result.memory.revoked_in_previous, result.memory.successive_revoking_rebalances) == (True, 2)
+    assert (result.state.revoked_in_previous, result.state.successive_revoking_rebalances) == (True, 2)
 
 
 @BOTH
 def test_a_worker_without_anything_leaves(assignor: Any) -> None:
     """Nothing is lost, so nothing waits."""
-    memory = AssignorState(assignment=set(T[:4]), members=[0, 1, 2])
-    result = assignor.rebalance(round_of([T[:2], T[2:4]], memory))
-    assert (result.delay_ms, result.memory.scheduled_rebalance_ms) == (0, 0)
+    state = AssignorState(assignment=set(T[:4]), members=[0, 1, 2])
+    result = assignor.assign(round_of([T[:2], T[2:4]], state))
+    assert (result.delay_ms, result.state.scheduled_rebalance_ms) == (0, 0)
 
 
 @BOTH
 def test_lost_while_everybody_is_there(assignor: Any) -> None:
     """Some worker did not learn what it was given: it is new at once, also if others have come; not in a delay."""
     for held in ([T[:2], []], [T[:2], [], []]):
-        memory = AssignorState(assignment=set(T[:4]), members=[0, 1])
-        result = assignor.rebalance(round_of(held, memory))
+        state = AssignorState(assignment=set(T[:4]), members=[0, 1])
+        result = assignor.assign(round_of(held, state))
         assert sum(map(len, result.assigned)) == 2
         assert (result.delay_ms, result.lost, result.waiting) == (0, 2, 0)
-    memory = AssignorState(assignment=set(T[:4]), members=[0, 1], scheduled_rebalance_ms=NOW + 10)
-    assert assignor.rebalance(round_of([T[:2], []], memory)).delay_ms == 10
+    state = AssignorState(assignment=set(T[:4]), members=[0, 1], scheduled_rebalance_ms=NOW + 10)
+    assert assignor.assign(round_of([T[:2], []], state)).delay_ms == 10
 
 
 def test_no_delay_at_all() -> None:
@@ -118,7 +118,7 @@ def test_no_delay_at_all() -> None:
     assert (now.assigned, now.delay_ms, now.waiting) == ([[], T[2:4]], 0, 0)
     then = lost_with(incremental_2_6, {}, max_delay_ms=0)
     assert (then.assigned, then.delay_ms, then.waiting) == ([[], []], 0, 2)
-    assert then.memory.scheduled_rebalance_ms == NOW
+    assert then.state.scheduled_rebalance_ms == NOW
 
 
 def test_candidates_are_added_behind_those_there_are() -> None:
@@ -130,91 +130,91 @@ def test_candidates_are_added_behind_those_there_are() -> None:
         ({*T[:4], T[7]}, [3, 8, 4, 2, 1], [3, 8, 2, 1]),
     ):
         for assignor, candidates in ((incremental, of_4_x), (incremental_2_6, of_2_6)):
-            memory = AssignorState(assignment=assigned, members=[0, 9], candidates=[3, 8])
-            result = assignor.rebalance(round_of(held, memory, worker_spread=[0, 4, 3, 2, 1, 0, 0]))
-            assert result.memory.candidates == candidates
+            state = AssignorState(assignment=assigned, members=[0, 9], candidates=[3, 8])
+            result = assignor.assign(round_of(held, state, worker_spread_hash=[0, 4, 3, 2, 1, 0, 0]))
+            assert result.state.candidates == candidates
 
 
 def test_in_turn_each_kind_from_the_first_candidate() -> None:
     """A connector and three tasks over two candidates, who need not stand first among the workers."""
-    memory = AssignorState(assignment={C, *T[:4]}, members=[9], candidates=[2, 7, 1], scheduled_rebalance_ms=1)
-    result = incremental.rebalance(round_of([[T[0]], [], []], memory, [C, *T[:4]]))
+    state = AssignorState(assignment={C, *T[:4]}, members=[9], candidates=[2, 7, 1], scheduled_rebalance_ms=1)
+    result = incremental.assign(round_of([[T[0]], [], []], state, [C, *T[:4]]))
     assert result.assigned == [[], [T[2]], [C, T[1], T[3]]]
 
 
-def balance(memory: AssignorState, held: list[list[int]] | None = None, **more: Any) -> RebalanceResult:
+def balance(state: AssignorState, held: list[list[int]] | None = None, **more: Any) -> RebalanceResult:
     """Worker 0 runs four tasks, worker 1 none (4.x)."""
-    memory.assignment = set(T[:4])
-    return incremental.rebalance(round_of(held or [T[:4], []], memory, **more))
+    state.assignment = set(T[:4])
+    return incremental.assign(round_of(held or [T[:4], []], state, **more))
 
 
 def test_rounds_in_a_row_that_revoke() -> None:
     """The second waits instead, longer and longer; one in which nothing has to move ends the row."""
     first = balance(AssignorState())
     assert (first.revoked, first.delay_ms) == ({0: set(T[:2])}, 0)
-    assert (first.memory.revoked_in_previous, first.memory.successive_revoking_rebalances) == (True, 0)
+    assert (first.state.revoked_in_previous, first.state.successive_revoking_rebalances) == (True, 0)
     for times, delay in ((0, 40), (1, 1_600), (2, 64_000), (3, MAX)):
         again = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=times))
         assert (again.revoked, again.delay_ms) == ({}, delay)
-        assert again.memory.scheduled_rebalance_ms == NOW + delay
-        assert (again.memory.revoked_in_previous, again.memory.successive_revoking_rebalances) == (True, times + 1)
+        assert again.state.scheduled_rebalance_ms == NOW + delay
+        assert (again.state.revoked_in_previous, again.state.successive_revoking_rebalances) == (True, times + 1)
     at_once = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=1), max_delay_ms=0)
-    assert (at_once.revoked, at_once.delay_ms, at_once.memory.scheduled_rebalance_ms) == ({0: set(T[:2])}, 0, 0)
-    assert at_once.memory.successive_revoking_rebalances == 2
+    assert (at_once.revoked, at_once.delay_ms, at_once.state.scheduled_rebalance_ms) == ({0: set(T[:2])}, 0, 0)
+    assert at_once.state.successive_revoking_rebalances == 2
     calm = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=3), [T[:2], T[2:4]])
-    assert (calm.memory.revoked_in_previous, calm.memory.successive_revoking_rebalances) == (False, 0)
+    assert (calm.state.revoked_in_previous, calm.state.successive_revoking_rebalances) == (False, 0)
     never = balance(AssignorState(successive_revoking_rebalances=3), [T[:2], T[2:4]])
-    assert never.memory.successive_revoking_rebalances == 3
+    assert never.state.successive_revoking_rebalances == 3
 
 
 def test_a_delay_ends_with_what_was_lost() -> None:
     """Nothing lost and nothing revoked before: no candidates, no schedule, no delay; but a backoff goes on."""
-    state: dict[str, Any] = {"candidates": [1], "scheduled_rebalance_ms": NOW + 9, "delay_ms": 9}
+    fields: dict[str, Any] = {"candidates": [1], "scheduled_rebalance_ms": NOW + 9, "delay_ms": 9}
     for assignor in (incremental, incremental_2_6):
-        memory = AssignorState(assignment=set(T[:4]), **state)
-        ended = assignor.rebalance(round_of([T[:2], T[2:4]], memory)).memory
+        state = AssignorState(assignment=set(T[:4]), **fields)
+        ended = assignor.assign(round_of([T[:2], T[2:4]], state)).state
         assert (ended.candidates, ended.scheduled_rebalance_ms, ended.delay_ms) == ([], 0, 0)
-    within = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=2, **state))
+    within = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=2, **fields))
     assert (within.revoked, within.delay_ms) == ({}, 9)
-    assert (within.memory.revoked_in_previous, within.memory.successive_revoking_rebalances) == (False, 2)
+    assert (within.state.revoked_in_previous, within.state.successive_revoking_rebalances) == (False, 2)
 
 
 @BOTH
 def test_a_generation_that_was_not_completed_is_forgotten(assignor: Any) -> None:
     """Then what nobody runs is new, and what is not configured is not known to be deleted; what was revoked and still
     runs, though, makes what is reported the assignment."""
-    memory = AssignorState(assignment={*T[:4], T[6]}, members=[0, 1, 2])
-    result = assignor.rebalance(round_of([T[:2], [T[6]]], memory, last_completed_generation_id=6))
+    state = AssignorState(assignment={*T[:4], T[6]}, members=[0, 1, 2])
+    result = assignor.assign(round_of([T[:2], [T[6]]], state, last_completed_generation_id=6))
     assert sorted(chain(*result.assigned)) == T[2:4]
     assert (result.revoked, result.lost) == ({}, 0)
-    memory = AssignorState(assignment={*T[:4], T[6]}, revocation={T[6]}, members=[0, 1, 2])
-    result = assignor.rebalance(round_of([T[:2], [T[6]]], memory, last_completed_generation_id=6))
+    state = AssignorState(assignment={*T[:4], T[6]}, revocation={T[6]}, members=[0, 1, 2])
+    result = assignor.assign(round_of([T[:2], [T[6]]], state, last_completed_generation_id=6))
     assert (result.revoked, result.lost) == ({1: {T[6]}}, 0)
-    assert result.memory.revocation == {T[6]}
+    assert result.state.revocation == {T[6]}
 
 
 def test_what_several_run_and_what_is_deleted() -> None:
     """All holders give up what several run. 2.6 revokes nothing else from them, and remembers as revoked what is
     deleted and nobody reports."""
     held = [[T[0], T[1], T[7]], [T[1], T[2], T[3]], [T[6]]]
-    memory = AssignorState(assignment={*T[:4], *T[5:8]})
-    now = incremental.rebalance(round_of(held, memory))
+    state = AssignorState(assignment={*T[:4], *T[5:8]})
+    now = incremental.assign(round_of(held, state))
     assert now.revoked == {0: {T[1], T[7]}, 1: {T[1]}, 2: {T[6]}}
-    assert now.memory.revocation == {T[1], T[6], T[7]}
-    then = incremental_2_6.rebalance(round_of(held, memory))
+    assert now.state.revocation == {T[1], T[6], T[7]}
+    then = incremental_2_6.assign(round_of(held, state))
     assert then.revoked == {0: {T[1]}, 1: {T[1]}, 2: {T[6]}}
-    assert then.memory.revocation == {T[1], T[5], T[6]}
-    assert then.memory.assignment == {T[0], T[2], T[3]}
+    assert then.state.revocation == {T[1], T[5], T[6]}
+    assert then.state.assignment == {T[0], T[2], T[3]}
 
 
 def test_balance_of_2_6_is_for_new_workers() -> None:
     """What is beyond the average, rounded up, while somebody has nothing; then a round rests, as does a delay's."""
 
     def taken(held: list[list[int]], *, may: bool = True, **more: Any) -> tuple[dict[int, set[int]], bool]:
-        memory = AssignorState(assignment=set(T[:5]), can_revoke=may, members=list(range(len(held))), **more)
-        result = incremental_2_6.rebalance(round_of(held, memory, [*T[:5]]))
-        assert not result.memory.revoked_in_previous
-        return result.revoked, result.memory.can_revoke
+        state = AssignorState(assignment=set(T[:5]), can_revoke=may, members=list(range(len(held))), **more)
+        result = incremental_2_6.assign(round_of(held, state, [*T[:5]]))
+        assert not result.state.revoked_in_previous
+        return result.revoked, result.state.can_revoke
 
     assert taken([T[:4], [T[4]], []]) == ({0: set(T[:2])}, False)
     assert taken([T[:4], [T[4]], []], may=False) == ({}, True)
@@ -223,17 +223,17 @@ def test_balance_of_2_6_is_for_new_workers() -> None:
     assert taken([T[:4], [C]]) == taken([[], []]) == ({}, True)
     assert taken([T[:2], T[2:4], [T[4]], []]) == ({}, True)
     gone = AssignorState(assignment=set(T[:4]), members=[0, 1, 2])
-    assert incremental_2_6.rebalance(round_of([T[:2], []], gone)).memory.can_revoke is False
+    assert incremental_2_6.assign(round_of([T[:2], []], gone)).state.can_revoke is False
 
 
 def test_nothing_configured_is_nothing_to_balance() -> None:
     """What is reported and was never assigned goes on running (4.x)."""
-    result = incremental.rebalance(round_of([T[:3], []], AssignorState(), []))
-    assert (result.revoked, result.memory.revoked_in_previous) == ({}, False)
+    result = incremental.assign(round_of([T[:3], []], AssignorState(), []))
+    assert (result.revoked, result.state.revoked_in_previous) == ({}, False)
 
 
 @BOTH
 def test_who_has_least_and_the_lowest_id(assignor: Any) -> None:
     """Not the first in the leader's walk."""
-    result = assignor.rebalance(round_of([[], [], []], AssignorState(), [C, *T[:3]], workers=[2, 0, 1]))
+    result = assignor.assign(round_of([[], [], []], AssignorState(), [C, *T[:3]], workers=[2, 0, 1]))
     assert result.assigned == [[T[2]], [C, T[0]], [T[1]]]

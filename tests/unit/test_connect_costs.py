@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.connect.kernel.connector_task_ids import connector_item, task_item
-from spark_assign.connect.kernel.costs import Costs
-from spark_assign.connect.kernel.simulation import Timing
+from spark_assign.connect.kernel.connectors_and_tasks import connector_item, task_item
+from spark_assign.connect.kernel.simulation import ConnectCosts, ConnectTiming
 from tests.golden.connect_scripts import Happened
 from tests.unit.test_connect_simulation import ADDED, TWO, play
 
 TASK = task_item(0, 0)
-SLOW = Timing(start_ms=1_000, stop_ms=50, rebalance_ms=100)
+SLOW = ConnectTiming(start_ms=1_000, stop_ms=50, rebalance_ms=100)
 
 
-def started() -> Costs:
+def started() -> ConnectCosts:
     """A task that is created at 0, and given at 100 to a worker that takes a second to start it."""
-    costs = Costs(start_ms=1_000)
-    costs.configured([connector_item(0), TASK], 0)
-    costs.started([connector_item(0), TASK], 100)
+    costs = ConnectCosts(start_ms=1_000)
+    costs.add_configured([connector_item(0), TASK], 0)
+    costs.start([connector_item(0), TASK], 100)
     assert (costs.task_ms_not_running, costs.not_running) == (1_100, 0)
     return costs
 
@@ -27,7 +26,7 @@ def started() -> Costs:
 def test_a_task_that_is_removed_before_it_is_up(at_ms: int, charged: int) -> None:
     """It does not run until it is no longer configured, and not until it would have been up."""
     costs = started()
-    costs.removed([connector_item(0), TASK], at_ms)
+    costs.remove_configured([connector_item(0), TASK], at_ms)
     assert costs.task_ms_not_running == charged
     costs.end(9_000)
     assert (costs.task_ms_not_running, costs.not_running) == (charged, 0)
@@ -37,12 +36,12 @@ def test_a_task_that_is_removed_before_it_is_up(at_ms: int, charged: int) -> Non
 def test_removed_while_nobody_has_it(at_ms: int, charged: int) -> None:
     """Its worker went before it was up; then it was removed, and later created anew."""
     costs = started()
-    costs.lost([TASK], 300, {TASK})
+    costs.lose([TASK], 300, {TASK})
     assert costs.not_running == 1
-    costs.removed([TASK], at_ms)
+    costs.remove_configured([TASK], at_ms)
     assert (costs.task_ms_not_running, costs.not_running) == (charged, 0)
-    costs.configured([TASK], 2_000)
-    costs.started([TASK], 2_100)
+    costs.add_configured([TASK], 2_000)
+    costs.start([TASK], 2_100)
     assert costs.task_ms_not_running == charged + 1_100
 
 
@@ -50,7 +49,7 @@ def test_removed_while_nobody_has_it(at_ms: int, charged: int) -> None:
 def test_the_play_ends_while_nobody_has_it(at_ms: int, charged: int) -> None:
     """Its worker went before it was up, and no other worker gets it: it has not run until then."""
     costs = started()
-    costs.lost([TASK], 300, {TASK})
+    costs.lose([TASK], 300, {TASK})
     costs.end(at_ms)
     assert (costs.task_ms_not_running, costs.not_running) == (charged, 0)
 
@@ -58,29 +57,29 @@ def test_the_play_ends_while_nobody_has_it(at_ms: int, charged: int) -> None:
 def test_removed_before_it_is_up_and_created_again() -> None:
     """Of the first life nothing is left to be given back."""
     costs = started()
-    costs.removed([TASK], 300)
-    costs.configured([TASK], 400)
-    costs.removed([TASK], 500)
+    costs.remove_configured([TASK], 300)
+    costs.add_configured([TASK], 400)
+    costs.remove_configured([TASK], 500)
     assert costs.task_ms_not_running == 300 + 100
 
 
 def test_wanted_again_before_its_worker_has_heard() -> None:
     """The worker goes on starting it, so that it runs when it would have run anyway."""
     costs = started()
-    costs.removed([TASK], 300)
-    costs.configured([TASK], 400, {TASK})
+    costs.remove_configured([TASK], 300)
+    costs.add_configured([TASK], 400, {TASK})
     assert (costs.task_ms_not_running, costs.not_running) == (300 + 700, 0)
-    costs.removed([TASK], 500)
+    costs.remove_configured([TASK], 500)
     assert costs.task_ms_not_running == 300 + 100
 
 
 def test_what_nobody_wants_does_not_count() -> None:
     """Neither connectors nor tasks that are no longer configured; what nobody gets counts until the end."""
-    costs = Costs(start_ms=1_000)
-    costs.stopped([connector_item(0), TASK], 100, {connector_item(0)})
-    costs.lost([connector_item(0), TASK], 100, {connector_item(0)})
-    assert (costs.starts, costs.stops, costs.gone, costs.not_running) == ([0, 0], [1, 1], 2, 0)
-    costs.stopped([TASK], 200, {TASK})
+    costs = ConnectCosts(start_ms=1_000)
+    costs.stop([connector_item(0), TASK], 100, {connector_item(0)})
+    costs.lose([connector_item(0), TASK], 100, {connector_item(0)})
+    assert (costs.starts, costs.stops, costs.lost_with_worker, costs.not_running) == ([0, 0], [1, 1], 2, 0)
+    costs.stop([TASK], 200, {TASK})
     costs.end(700)
     assert costs.task_ms_not_running == 500
 

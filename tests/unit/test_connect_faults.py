@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spark_assign.connect.kernel.faults import REMEDIES, Faults
-from spark_assign.connect.kernel.plan_clusters import plan_facts
-from spark_assign.connect.kernel.simulate_clusters import play_facts
-from spark_assign.connect.kernel.simulation import Timing
+from spark_assign.connect.kernel.faults import REMEDIES, ClusterFaults
+from spark_assign.connect.kernel.plan_clusters import plan_clusters
+from spark_assign.connect.kernel.simulate_clusters import simulate_clusters
+from spark_assign.connect.kernel.simulation import ConnectTiming
 from tests.unit.connect_facts import CODES, Tables, cluster, facts, faulty_clusters, items, merged, unfolded
 
 FAULTS = {
@@ -41,7 +41,7 @@ def rejected(tables: Tables, seed: int = 7) -> dict[str | None, tuple[str, str]]
     """Code and text of each faulty cluster; the order of the rows has no say."""
     for rows in tables.values():
         random.Random(seed).shuffle(rows)
-    answers = plan_facts(facts(tables)).to_pylist()
+    answers = plan_clusters(facts(tables)).to_pylist()
     named = {row["connect_cluster"] for rows in tables.values() for row in rows}
     assert sorted(row["connect_cluster"] or "" for row in answers) == sorted(name or "" for name in named)
     return {row["connect_cluster"]: (row["code"], row["detail"]) for row in answers if row["code"]}
@@ -60,13 +60,13 @@ def test_every_fault_has_its_code_and_names_its_row() -> None:
 
 def test_the_gravest_code_and_a_text_about_all() -> None:
     """By the order of the remedies, in whatever order they were found; of several rows the first as text."""
-    faults = Faults()
+    faults = ClusterFaults()
     for code in reversed(REMEDIES):
         faults.add(3, code, "x")
     faults.add(1, "bad-state", "b")
     faults.add(1, "bad-state", "a")
     faults.add(1, "bad-state", "c")
-    first, second = faults.told()
+    first, second = faults.by_cluster()
     assert first == (1, "bad-state", f"a and 2 more. {REMEDIES['bad-state']}")
     assert second[:2] == (3, "null-key")
     assert second[2] == "; ".join(f"x. {remedy}" for remedy in REMEDIES.values())
@@ -167,9 +167,9 @@ def test_faulty_reports_are_nobody_elses(worker: str | None) -> None:
     tables = merged(cluster("b"), _with("c", "reported", row), _with("d", "workers", {"worker_id": None}))
     tables = merged(tables, _with("a", "reported", row | {"worker_id": "zz"}), cluster("e"))
     assert rejected(tables).keys() == {"a", "c", "d"}
-    together = {row["connect_cluster"]: row for row in plan_facts(facts(tables)).to_pylist()}
+    together = {row["connect_cluster"]: row for row in plan_clusters(facts(tables)).to_pylist()}
     for name in ("b", "e"):
-        assert [together[name]] == plan_facts(facts(cluster(name))).to_pylist()
+        assert [together[name]] == plan_clusters(facts(cluster(name))).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_faults_of_a_memory(state: dict[str, Any], name: str) -> None:
     sound = cluster("b", protocol="eager") | {"state": [{"connect_cluster": "b"} | memory]}
     tables = merged(cluster("c") | {"state": [{"connect_cluster": "c"} | state]}, sound)
     assert rejected(tables) == {"c": ("bad-state", f"state: {name}. {REMEDIES['bad-state']}")}
-    [planned] = [row for row in plan_facts(facts(tables)).to_pylist() if row["connect_cluster"] == "b"]
+    [planned] = [row for row in plan_clusters(facts(tables)).to_pylist() if row["connect_cluster"] == "b"]
     state = unfolded(planned["state"])
     assert {each: state[each] for each in memory} == memory
 
@@ -215,7 +215,7 @@ def test_faults_of_a_simulation() -> None:
     ]
     names = {row["connect_cluster"] for row in events} - {None}
     tables = merged(empty, *map(cluster, names), {"events": events})
-    played = play_facts(facts(tables), None, Timing(0, 0, 0)).to_pylist()
+    played = simulate_clusters(facts(tables), None, ConnectTiming(0, 0, 0)).to_pylist()
     told = {row["connect_cluster"]: (row["code"], row["detail"]) for row in played if row["code"]}
     assert {name: code for name, (code, _) in told.items()} == {
         "odd": "bad-event",

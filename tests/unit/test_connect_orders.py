@@ -6,11 +6,18 @@ import random
 
 import pytest
 
-from spark_assign.connect.kernel.backoff import backoff
-from spark_assign.connect.kernel.connector_task_ids import Names, connector_item, named, parted, task_item
-from spark_assign.connect.kernel.hash_set_order import walk, walk_of_copy
-from spark_assign.connect.kernel.serialized_order import list_after, over_the_wire
-from spark_assign.connect.kernel.worker_load import WorkerLoads
+from spark_assign.connect.kernel.connectors_and_tasks import (
+    Names,
+    apply_assignment,
+    connector_item,
+    copied_hash_set_order,
+    hash_set_order,
+    item_name,
+    serialized_order,
+    split_items,
+    task_item,
+)
+from spark_assign.connect.kernel.incremental_cooperative_assignor import WorkerLoads, backoff
 
 
 def test_items_sort_as_kafka_sorts_them() -> None:
@@ -18,40 +25,40 @@ def test_items_sort_as_kafka_sorts_them() -> None:
     names = Names(["b", "\U0001f600", "\uff5e", "a-1", "a"])
     assert names.texts == ["a", "a-1", "b", "\U0001f600", "\uff5e"]
     items = [task_item(0, 10), task_item(0, 9), connector_item(1), connector_item(0), task_item(0, 2**31 - 1)]
-    assert [named(item, names.texts) for item in sorted(items)] == [
+    assert [item_name(item, names.texts) for item in sorted(items)] == [
         ("a", None),
         ("a", 9),
         ("a", 10),
         ("a", 2**31 - 1),
         ("a-1", None),
     ]
-    assert parted(items) == ([items[2], items[3]], [items[0], items[1], items[4]])
+    assert split_items(items) == ([items[2], items[3]], [items[0], items[1], items[4]])
 
 
 def test_a_copy_is_made_large_enough_at_once() -> None:
     """`new HashSet<>(collection)` of 12 has 32 buckets, where a table filled one by one has 16."""
     spread = [17, *range(2, 13)]
-    assert walk(range(12), spread)[0] == 0  # 17 is in bucket 1 of 16
-    assert walk_of_copy(range(12), spread)[-1] == 0  # and in bucket 17 of 32
-    assert walk_of_copy(range(11), spread)[0] == 0
+    assert hash_set_order(range(12), spread)[0] == 0  # 17 is in bucket 1 of 16
+    assert copied_hash_set_order(range(12), spread)[-1] == 0  # and in bucket 17 of 32
+    assert copied_hash_set_order(range(11), spread)[0] == 0
 
 
 def test_a_long_chain_makes_a_small_table_grow() -> None:
     """The ninth name of a bucket doubles a table of less than 64 buckets."""
     spread = [1, *(16 * each for each in range(9))]
-    assert walk(range(10), spread) == [1, 3, 5, 7, 9, 0, 2, 4, 6, 8]
+    assert hash_set_order(range(10), spread) == [1, 3, 5, 7, 9, 0, 2, 4, 6, 8]
 
 
 def test_the_wire_groups_by_connector() -> None:
     """The example of the module: a HashSet that walks b before a."""
     spread = [2, 1, 3]  # of a, b, c
     tasks = [task_item(2, 0), task_item(1, 0), task_item(0, 1), task_item(1, 1)]
-    connectors, sent = over_the_wire([connector_item(0), connector_item(1)], tasks, spread)
+    connectors, sent = serialized_order([connector_item(0), connector_item(1)], tasks, spread)
     assert connectors == [connector_item(1), connector_item(0)]
     assert sent == [task_item(1, 0), task_item(1, 1), task_item(0, 1), task_item(2, 0)]
-    again = over_the_wire(connectors, sent, spread)
+    again = serialized_order(connectors, sent, spread)
     assert again == (connectors, sent)
-    kept = list_after((connectors, sent), ([], [task_item(0, 0)]), {task_item(1, 0), connector_item(1)}, spread)
+    kept = apply_assignment((connectors, sent), ([], [task_item(0, 0)]), {task_item(1, 0), connector_item(1)}, spread)
     assert kept == ([connector_item(0)], [task_item(0, 0), task_item(1, 1), task_item(0, 1), task_item(2, 0)])
 
 
@@ -80,20 +87,20 @@ def test_spreading_against_the_plain_loop() -> None:
         by_id = list(range(len(sizes)))
         draw.shuffle(by_id)
         loads = WorkerLoads([list(range(size)) for size in sizes])
-        loads.spread(new, by_id)
-        assert [loads.given(worker) for worker in range(len(sizes))] == _spread_plainly(sizes, new, by_id)
+        loads.assign(new, by_id)
+        assert [loads.assigned(worker) for worker in range(len(sizes))] == _spread_plainly(sizes, new, by_id)
 
 
 def test_what_is_taken_comes_from_the_front() -> None:
     """First what is held, then what was given in this round; what is given still is what is left of it."""
     loads = WorkerLoads([[1, 2, 3]])
-    loads.give(0, 8)
-    loads.give(0, 9)
-    assert (loads.take(0, 1), loads.given(0)) == ([1], [8, 9])
-    assert (loads.take(0, 3), loads.given(0), loads.items) == ([2, 3, 8], [9], [[9]])
+    loads.items[0].append(8)
+    loads.items[0].append(9)
+    assert (loads.revoke(0, 1), loads.assigned(0)) == ([1], [8, 9])
+    assert (loads.revoke(0, 3), loads.assigned(0), loads.items) == ([2, 3, 8], [9], [[9]])
     again = WorkerLoads([[1, 2, 3, 4]], lambda _: [4, 3, 2, 1]).without({3, 4})
-    again.give(0, 9)
-    assert (again.take(0, 1), again.items, again.given(0)) == ([2], [[1, 9]], [9])
+    again.items[0].append(9)
+    assert (again.revoke(0, 1), again.items, again.assigned(0)) == ([2], [[1, 9]], [9])
 
 
 def _spread_plainly(sizes: list[int], new: list[int], by_id: list[int]) -> list[list[int]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.connect.kernel.plan_clusters import plan_facts
+from spark_assign.connect.kernel.plan_clusters import plan_clusters
 from spark_assign.connect.kernel.result_table import DECIDED
 from tests.unit.connect_facts import FACTS, Tables, cluster, facts, items, merged, unfolded
 
@@ -20,7 +20,7 @@ def planned(*tables: Tables, seed: int | None = 3) -> dict[str, Told]:
     for rows in every.values():
         if seed is not None:
             random.Random(seed).shuffle(rows)
-    table = plan_facts(facts(every))
+    table = plan_clusters(facts(every))
     assert table.schema == DECIDED
     answers = table.to_pylist()
     assert [row["detail"] for row in answers if row["code"]] == []
@@ -58,7 +58,7 @@ def of(
 
 def test_no_facts_and_no_clusters() -> None:
     """An empty table of the same shape."""
-    assert plan_facts(FACTS.empty_table()).equals(DECIDED.empty_table())
+    assert plan_clusters(FACTS.empty_table()).equals(DECIDED.empty_table())
 
 
 def test_clusters_do_not_mix() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from spark_assign.connect.kernel.simulate_clusters import PLAYED, play_facts
-from spark_assign.connect.kernel.simulation import Timing
+from spark_assign.connect.kernel.simulate_clusters import PLAYED, simulate_clusters
+from spark_assign.connect.kernel.simulation import ConnectTiming
 from tests.golden.connect_scripts import Happened
 from tests.unit.connect_facts import Tables, cluster, facts, items, merged
 from tests.unit.test_connect_simulation import ADDED, TWO, play
 
-SLOW = Timing(start_ms=1_000, stop_ms=50, rebalance_ms=100)
+SLOW = ConnectTiming(start_ms=1_000, stop_ms=50, rebalance_ms=100)
 
 
 def _doubled() -> Tables:
@@ -28,7 +28,7 @@ def _played(*tables: Tables, events: list[Happened], protocols: tuple[str, ...] 
         {"connect_cluster": "c", "at_ms": at, "event": event, "subject": subject, "tasks": tasks}
         for at, event, subject, tasks in events
     ]
-    table = play_facts(facts(merged(*tables, {"events": rows})), protocols, SLOW)
+    table = simulate_clusters(facts(merged(*tables, {"events": rows})), protocols, SLOW)
     assert table.schema == PLAYED
     return table.to_pylist()
 

@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from spark_assign.connect.kernel import simulation
-from spark_assign.connect.kernel.assignor_state import AssignorState
-from spark_assign.connect.kernel.connector_task_ids import Names, connector_item, task_item
-from spark_assign.connect.kernel.costs import Costs
+from spark_assign.connect.kernel.connectors_and_tasks import Names, connector_item, task_item
 from spark_assign.connect.kernel.plan_clusters import ASSIGNORS
-from spark_assign.connect.kernel.simulation import EVENTS, BadEvent, ConnectInitialState, Event, Timing
+from spark_assign.connect.kernel.rebalance_input import AssignorState
+from spark_assign.connect.kernel.simulation import (
+    EVENTS,
+    ConnectCosts,
+    ConnectEvent,
+    ConnectInitialState,
+    ConnectTiming,
+    InvalidEventError,
+)
 from tests.golden import connect_rows
 from tests.golden.connect_scripts import Happened, events_of, totals
 
@@ -21,19 +27,24 @@ PROTOCOLS = {
     "connect-cooperative": "sessioned",
     "connect-cooperative-2.6": "compatible-2.6",
 }
-AT_ONCE = Timing(0, 0, 0)
+AT_ONCE = ConnectTiming(0, 0, 0)
 
 
 def play(
-    protocol: str, happened: list[Happened], timing: Timing = AT_ONCE, *, max_delay_ms: int = 300_000, **more: Any
-) -> tuple[list[dict[str, Any]], Costs, int]:
+    protocol: str,
+    happened: list[Happened],
+    timing: ConnectTiming = AT_ONCE,
+    *,
+    max_delay_ms: int = 300_000,
+    **more: Any,
+) -> tuple[list[dict[str, Any]], ConnectCosts, int]:
     """Play events from an empty cluster on."""
     of_workers = [what.startswith("worker") for _, what, _, _ in happened]
     workers = Names(subject for mine, (_, _, subject, _) in zip(of_workers, happened, strict=True) if mine)
     connectors = Names(subject for mine, (_, _, subject, _) in zip(of_workers, happened, strict=True) if not mine)
-    numbers = {True: workers.numbers(), False: connectors.numbers()}
+    numbers = {True: workers.indexes(), False: connectors.indexes()}
     events = [
-        Event(at, EVENTS.index(what), numbers[mine][subject], -1 if tasks is None else tasks)
+        ConnectEvent(at, EVENTS.index(what), numbers[mine][subject], -1 if tasks is None else tasks)
         for mine, (at, what, subject, tasks) in zip(of_workers, happened, strict=True)
     ]
     stage = ConnectInitialState(
@@ -43,12 +54,12 @@ def play(
         last_completed_generation_id=-1,
         max_delay_ms=max_delay_ms,
         leader=None,
-        memory=AssignorState(),
+        state=AssignorState(),
         workers=workers,
         connectors=connectors,
         **more,
     )
-    rounds, costs, ended = simulation.play(stage, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
+    rounds, costs, ended = simulation.simulate(stage, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
     return [asdict(each) for each in rounds], costs, ended
 
 
@@ -78,7 +89,7 @@ ADDED: Happened = (0, "connector-added", "c", 4)
 def test_a_bounce_within_the_delay() -> None:
     """The worker's tasks wait for it, and run again 300 s after it left."""
     story = [*TWO, ADDED, (10_000, "worker-left", "w2", None), (70_000, "worker-joined", "w2", None)]
-    rounds, costs, ended = play("sessioned", story, Timing(start_ms=2_000, stop_ms=1_000, rebalance_ms=500))
+    rounds, costs, ended = play("sessioned", story, ConnectTiming(start_ms=2_000, stop_ms=1_000, rebalance_ms=500))
     assert [(each["at_ms"], each["event"]) for each in rounds] == [
         (0, "worker-joined w1, worker-joined w2, connector-added c"),
         (10_000, "worker-left w2"),
@@ -89,14 +100,14 @@ def test_a_bounce_within_the_delay() -> None:
     assert [each["not_running"] for each in rounds] == [0, 2, 2, 0]
     # 4 tasks: a rebalance, a start; 2 of them: 300 s, two rebalances (w2 left, the delay was over), a start.
     assert costs.task_ms_not_running == 4 * 2_500 + 2 * (300_500 + 500 + 2_000)
-    assert (costs.starts, costs.stops, costs.gone) == ([1, 6], [0, 0], 2)
+    assert (costs.starts, costs.stops, costs.lost_with_worker) == ([1, 6], [0, 0], 2)
     assert ended == 311_000
 
 
 def test_moving_tasks_costs_two_rounds_and_eager_everything() -> None:
     """A worker joins: incremental moves two of four tasks, eager restarts all."""
     story: list[Happened] = [TWO[0], ADDED, (10_000, "worker-joined", "w2", None)]
-    timing = Timing(start_ms=2_000, stop_ms=1_000, rebalance_ms=500)
+    timing = ConnectTiming(start_ms=2_000, stop_ms=1_000, rebalance_ms=500)
     rounds, costs, _ = play("sessioned", story, timing)
     assert [(each["event"], each["stopped"], each["started"]) for each in rounds[1:]] == [
         ("worker-joined w2", 2, 0),
@@ -119,7 +130,7 @@ def test_events_while_a_round_runs_wait_for_the_next() -> None:
         (250, "tasks-changed", "a", 0),
         (300, "connector-removed", "b", None),
     ]
-    rounds, costs, ended = play("sessioned", story, Timing(0, 0, 1_000))
+    rounds, costs, ended = play("sessioned", story, ConnectTiming(0, 0, 1_000))
     assert [each["at_ms"] for each in rounds] == [0, 1_000]
     assert rounds[1]["running"] == 1
     assert costs.task_ms_not_running == 150 + 100
@@ -133,7 +144,7 @@ def test_a_cluster_without_workers() -> None:
     assert [each["delay_ms"] for each in rounds] == [0, 0]
     assert costs.task_ms_not_running == 4 * 8_000
     _, costs, ended = play("sessioned", [*story, (10_000, "worker-left", "w1", None)])
-    assert (costs.gone, ended) == (10, 10_000)
+    assert (costs.lost_with_worker, ended) == (10, 10_000)
 
 
 @pytest.mark.parametrize(
@@ -149,16 +160,16 @@ def test_a_cluster_without_workers() -> None:
 )
 def test_events_that_cannot_happen(event: Happened, why: str) -> None:
     """Each is named with its time and the reason."""
-    with pytest.raises(BadEvent, match=f"at_ms={event[0]}, event={event[1]}: .*{why}"):
+    with pytest.raises(InvalidEventError, match=f"at_ms={event[0]}, event={event[1]}: .*{why}"):
         play("sessioned", [*TWO, ADDED, event])
 
 
 def test_what_is_stopped_before_it_is_up_is_charged_once() -> None:
     """A start takes longer than it takes to lose the worker."""
     task = task_item(0, 0)
-    costs = Costs(start_ms=1_000)
-    costs.configured([connector_item(0), task], 0)
-    costs.started([task], 100)
-    costs.lost([task], 300, {task})
-    costs.started([task], 2_000)
+    costs = ConnectCosts(start_ms=1_000)
+    costs.add_configured([connector_item(0), task], 0)
+    costs.start([task], 100)
+    costs.lose([task], 300, {task})
+    costs.start([task], 2_000)
     assert costs.task_ms_not_running == 1_100 + (3_000 - 1_100)

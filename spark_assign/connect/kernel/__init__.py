@@ -1,21 +1,18 @@
-"""How Kafka Connect shares connectors and tasks among the workers of one Connect cluster.
+"""Kafka Connect's assignors: which worker of a Connect cluster runs which connectors and tasks.
 
-Principle: a rebalance is a function of what is configured, of what each worker reports that it runs, and of what the
-leader remembers of the round before. Names are numbers here (`connector_task_ids`), so that sets of them are cheap;
-`indexed_facts` turns the tables of many Connect clusters into such rounds and back.
+A rebalance is a function of the configuration, of the workers' reports, and of the leader's state from the previous
+rebalance. Connectors, tasks, and workers are integers here.
 
-Example: worker A runs [c0, c0-0, c0-1] and worker B joins. `eager` deals everything anew; `incremental` first takes
-c0-0 from A, and gives it to B in the round after, once A has stopped it.
+Example: worker A runs [c0, c0-0, c0-1] and worker B joins. `eager_assignor` assigns everything again;
+`incremental_cooperative_assignor` first revokes c0-0 from A, and assigns it to B in the next rebalance.
 
-    items            connectors and tasks as whole numbers whose order is Kafka's
-    orders, wire     in which order Java walks over workers, and a worker lists what it runs
-    memory           what the leader remembers
-    round            one rebalance: what it is told, and what comes out
-    loads            what each worker has, and how new items are spread over them
-    eager            Kafka's `EagerAssignor`
-    incremental      Kafka's `IncrementalCooperativeAssignor` of Kafka 4.x, with lost, balance and backoff
-    incremental_2_6  the same of Kafka 2.6.2 to 3.2
-    indexed_facts, faults    the facts of many clusters, and what can be wrong with them
-    rounds, answers  from facts to rounds, and from results to one row per cluster
-    simulation       one cluster played through time, with costs; plays: many of them
+    connectors_and_tasks                  connectors and tasks as integers, and Java's and the protocol's orders of them
+    rebalance_input                       input, result, and leader's state of one rebalance
+    eager_assignor                        Kafka's `EagerAssignor`
+    incremental_cooperative_assignor      Kafka's `IncrementalCooperativeAssignor` of Kafka 4.x
+    incremental_cooperative_assignor_2_6  Kafka's `IncrementalCooperativeAssignor` of Kafka 2.6.2 to 3.2
+    simulation                            events, rebalances, and costs of one cluster
+    indexed_facts, faults                 the facts of many clusters as arrays, and their faults
+    plan_clusters, result_table           facts to rebalances, and results to one row per cluster
+    simulate_clusters                     facts to simulations
 """

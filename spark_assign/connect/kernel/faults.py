@@ -1,8 +1,7 @@
-"""What can be wrong with the facts of one Connect cluster.
+"""Faults in the facts of Connect clusters.
 
-Principle: a faulty row spoils the cluster that it names, which is not planned; the others are. What Kafka has rules
-for (an item that several workers run, a worker that runs what is not configured, a memory of items that are gone) is
-no fault.
+A cluster with a faulty row is rejected; all other clusters are planned. Inputs for which Kafka has rules are valid: an
+item that several workers run, an item that runs and isn't configured, and a state with deleted items.
 
 Example: two rows for worker w1 of cluster c: `duplicate-worker`, "workers: worker_id=w1. Keep one row per worker".
 """
@@ -41,24 +40,24 @@ REMEDIES = {
     "bad-event": "Give events that can happen, in time order, from the now_ms of their cluster on",
     "bad-state": "Items need kind, connector and, for a task, task; members and candidates hold no null",
 }
-"""By code, the gravest first."""
+"""Remedy of each code, the most severe code first."""
 
 
-class Faults:
-    """The faults found so far, by cluster."""
+class ClusterFaults:
+    """Faulty rows by cluster and code."""
 
     def __init__(self) -> None:
         self._rows: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
 
     def add(self, cluster: int, code: str, row: str) -> None:
-        """One more faulty row, as text."""
+        """Adds the text of a faulty row."""
         self._rows[cluster][code].append(row)
 
     def __contains__(self, cluster: int) -> bool:
         return cluster in self._rows
 
-    def told(self) -> list[tuple[int, str, str]]:
-        """Of each faulty cluster the gravest code and a text about all."""
+    def by_cluster(self) -> list[tuple[int, str, str]]:
+        """Returns the most severe code of each faulty cluster, and a text about all codes."""
         order = list(REMEDIES)
         return [
             (
@@ -75,69 +74,68 @@ def _text(code: str, rows: list[str]) -> str:
     return f"{min(rows)}{more}. {REMEDIES[code]}"
 
 
-def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> Faults:
-    """Everything that can be seen without looking at a cluster as a whole.
+def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> ClusterFaults:
+    """Returns the faults of all clusters, except repeated tasks and repeated reports.
 
-    A cluster that is to be simulated may begin without workers, and name a leader that joins later.
+    A simulated cluster may start without workers, and its leader may join later.
     """
-    faults = Faults()
-    _of_clusters(indexed, faults, simulated)
+    faults = ClusterFaults()
+    _find_cluster_faults(indexed, faults, simulated)
     connector, task, worker, reported = (
         indexed.rows[kind] for kind in (facts.CONNECTOR, facts.TASK, facts.WORKER, facts.REPORTED)
     )
-    known = ~indexed.no_task
+    has_task = ~indexed.is_task_null
     faulty = indexed.rows[facts.FAULTY].tolist()
     for code, table, rows in (
         ("null-key", "connectors", connector[indexed.connector[connector] < 0]),
-        ("null-key", "tasks", task[(indexed.connector[task] < 0) | ~known[task]]),
+        ("null-key", "tasks", task[(indexed.connector[task] < 0) | ~has_task[task]]),
         ("null-key", "workers", worker[indexed.name[worker] < 0]),
         ("null-key", "reported", reported[(indexed.connector[reported] < 0) | (indexed.name[reported] < 0)]),
-        ("bad-task", "tasks", task[known[task] & (indexed.task[task] < 0)]),
+        ("bad-task", "tasks", task[has_task[task] & (indexed.task[task] < 0)]),
         ("bad-item", "reported", np.array([row for row in faulty if indexed.text(row) is None], np.int64)),
-        ("duplicate-worker", "workers", _twice(indexed.cluster, indexed.name, worker)),
-        ("duplicate-connector", "connectors", _twice(indexed.cluster, indexed.connector, connector)),
-        ("unknown-connector", "tasks", _strange(indexed.cluster, indexed.connector, task, connector)),
-        ("unknown-worker", "reported", _strange(indexed.cluster, indexed.name, reported, worker)),
+        ("duplicate-worker", "workers", _repeated_keys(indexed.cluster, indexed.name, worker)),
+        ("duplicate-connector", "connectors", _repeated_keys(indexed.cluster, indexed.connector, connector)),
+        ("unknown-connector", "tasks", _unknown_keys(indexed.cluster, indexed.connector, task, connector)),
+        ("unknown-worker", "reported", _unknown_keys(indexed.cluster, indexed.name, reported, worker)),
     ):
         for row in rows.tolist():
             faults.add(int(indexed.cluster[row]), code, describe(indexed, table, row))
     for row in (row for row in faulty if indexed.text(row) is not None):
         faults.add(int(indexed.cluster[row]), "bad-state", f"state: {indexed.text(row)}")
     for kind, name in ((facts.ASSIGNMENT, "assignment"), (facts.REVOCATION, "revocation")):
-        for row in indexed.broken_lists[kind].tolist():
+        for row in indexed.invalid_lists[kind].tolist():
             faults.add(int(indexed.cluster[row]), "bad-state", f"state: {name}")
     return faults
 
 
-def _of_clusters(indexed: IndexedConnectFacts, faults: Faults, simulated: bool) -> None:
-    """Faults of clusters, of their rows in `clusters` and in `state`."""
-    number = len(indexed.clusters)
-    listed = np.bincount(indexed.cluster[indexed.rows[facts.CLUSTER]], minlength=number)
-    workers = np.bincount(indexed.cluster[indexed.rows[facts.WORKER]], minlength=number)
-    states = np.bincount(indexed.cluster[indexed.rows[facts.STATE]], minlength=number)
+def _find_cluster_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, simulated: bool) -> None:
+    """Adds faults of the rows of `clusters` and `state`."""
+    num_rows, workers, states = (
+        np.bincount(indexed.cluster[indexed.rows[kind]], minlength=len(indexed.clusters))
+        for kind in (facts.CLUSTER, facts.WORKER, facts.STATE)
+    )
     for cluster, name in enumerate(indexed.clusters):
         if name is None:
             for row in np.flatnonzero(indexed.cluster == cluster).tolist():
                 faults.add(cluster, "null-key", f"{facts.TABLES[indexed.kind[row]]}: connect_cluster=null")
             continue
-        if listed[cluster] != 1:
-            code = "unknown-cluster" if listed[cluster] == 0 else "duplicate-cluster"
+        if num_rows[cluster] != 1:
+            code = "unknown-cluster" if num_rows[cluster] == 0 else "duplicate-cluster"
             faults.add(cluster, code, f"clusters: connect_cluster={name}")
         if workers[cluster] == 0 and not simulated:
             faults.add(cluster, "no-workers", f"workers: connect_cluster={name}")
         if states[cluster] > 1:
             faults.add(cluster, "duplicate-state", f"state: connect_cluster={name}")
-    _of_values(indexed, faults, simulated)
+    _find_value_faults(indexed, faults, simulated)
 
 
-def _of_values(indexed: IndexedConnectFacts, faults: Faults, simulated: bool) -> None:
-    """Protocols, clocks and leaders."""
+def _find_value_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, simulated: bool) -> None:
+    """Adds faults of protocols, clocks, and leaders."""
     workers = indexed.rows[facts.WORKER]
     known = set(zip(indexed.cluster[workers].tolist(), indexed.name[workers].tolist(), strict=True))
     for row in indexed.rows[facts.CLUSTER].tolist():
         cluster, leader = int(indexed.cluster[row]), int(indexed.name[row])
-        protocol, figures = indexed.text(row), indexed.figures(row)
-        columns = dict(zip(_CLOCK, figures, strict=True))
+        protocol, columns = indexed.text(row), dict(zip(_CLOCK, indexed.numbers(row), strict=True))
         for name, value in {"protocol": protocol, **columns}.items():
             if value is None:
                 faults.add(cluster, "null-key", f"clusters: {name}=null")
@@ -154,47 +152,47 @@ _CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_
 
 
 def describe(indexed: IndexedConnectFacts, table: str, row: int) -> str:
-    """A row as a person reads it: `tasks: connector=c, task=0`."""
+    """Returns the text of a row, such as `tasks: connector=c, task=0`."""
     texts = {
         "worker_id": indexed.workers.texts[indexed.name[row]] if indexed.name[row] >= 0 else "null",
         "connector": indexed.connectors.texts[indexed.connector[row]] if indexed.connector[row] >= 0 else "null",
-        "task": "null" if indexed.no_task[row] else str(indexed.task[row]),
+        "task": "null" if indexed.is_task_null[row] else str(indexed.task[row]),
     }
-    shown = {
+    columns = {
         "connectors": ("connector",),
         "tasks": ("connector", "task"),
         "workers": ("worker_id",),
         "reported": ("worker_id", "connector", "task"),
     }[table]
-    return f"{table}: " + ", ".join(f"{name}={texts[name]}" for name in shown)
+    return f"{table}: " + ", ".join(f"{name}={texts[name]}" for name in columns)
 
 
-def _twice(cluster: IntArray, number: IntArray, rows: IntArray) -> IntArray:
-    """Rows that repeat the key of another; one of each is left out."""
-    order = rows[np.lexsort((number[rows], cluster[rows]))]
-    same = (cluster[order][1:] == cluster[order][:-1]) & (number[order][1:] == number[order][:-1])
-    again: IntArray = order[1:][same]
-    return again
+def _repeated_keys(cluster: IntArray, name: IntArray, rows: IntArray) -> IntArray:
+    """Returns the rows with the (cluster, name) of an earlier row."""
+    order = rows[np.lexsort((name[rows], cluster[rows]))]
+    is_equal = (cluster[order][1:] == cluster[order][:-1]) & (name[order][1:] == name[order][:-1])
+    repeated: IntArray = order[1:][is_equal]
+    return repeated
 
 
-def _strange(cluster: IntArray, number: IntArray, rows: IntArray, known: IntArray) -> IntArray:
-    """Rows whose key stands in none of the `known` rows."""
-    size = int(number.max(initial=0)) + 2
-    keys = np.unique(cluster[known] * size + number[known])
-    wanted = cluster[rows] * size + number[rows]
-    if not len(keys):
+def _unknown_keys(cluster: IntArray, name: IntArray, rows: IntArray, known: IntArray) -> IntArray:
+    """Returns the rows whose (cluster, name) is that of none of the `known` rows."""
+    size = int(name.max(initial=0)) + 2
+    known_keys = np.unique(cluster[known] * size + name[known])
+    keys = cluster[rows] * size + name[rows]
+    if not len(known_keys):
         return rows
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    unknown: IntArray = rows[(keys[at] != wanted) & (number[rows] >= 0)]
+    index = np.minimum(np.searchsorted(known_keys, keys), len(known_keys) - 1)
+    unknown: IntArray = rows[(known_keys[index] != keys) & (name[rows] >= 0)]
     return unknown
 
 
-def repeated(rows: Iterable[int], items: IntArray) -> list[int]:
-    """Of these rows those whose item stands in an earlier one."""
+def repeated_items(rows: Iterable[int], items: IntArray) -> list[int]:
+    """Returns the rows with the item of an earlier row."""
     seen: set[int] = set()
-    again = []
+    repeated = []
     for row in rows:
         if items[row] in seen:
-            again.append(row)
+            repeated.append(row)
         seen.add(items[row])
-    return again
+    return repeated

@@ -1,66 +1,104 @@
-"""One rebalance of one Connect cluster: what an assignor is told, and what comes out.
+"""The input and the result of one rebalance of one Connect cluster.
 
-Example: workers [0, 1], reported {0: [c0, c0-0], 1: []}, configured {c0, c0-0, c0-1}: c0-1 is new and goes to worker 1,
-so that assigned = {1: [c0-1]}, revoked = {}, and the memory holds all three.
+Connectors, tasks, and workers are integers whose order is Kafka's (`connectors_and_tasks`); `workers` and `connectors`
+of `IndexedConnectFacts` translate them to names.
+
+Example: workers [0, 1], reported [([c0], [c0-0]), ([], [])], configured {c0, c0-0, c0-1}. Task c0-1 is new and goes to
+worker 1, so that assigned = [[], [c0-1]], revoked = {}, and the state of the leader holds all three items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
-from spark_assign.connect.kernel.assignor_state import AssignorState
+from spark_assign.connect.kernel.connectors_and_tasks import ConnectorsAndTasks
 
-Listed = tuple[list[int], list[int]]
-"""Connectors and tasks, as a worker lists them."""
+
+@dataclass(slots=True)
+class AssignorState:
+    """The fields of `IncrementalCooperativeAssignor` that outlive a rebalance.
+
+    The state belongs to the leader. A new leader starts from its own state, which might be old or, at first, empty.
+
+    Attributes:
+        assignment: Items that were assigned after the previous rebalance, and items that were lost.
+        revocation: Items that the previous rebalance revoked.
+        revoked_in_previous: Whether the previous rebalance revoked for balance (Kafka 4.x).
+        can_revoke: Whether the next rebalance may revoke for balance (Kafka 2.6).
+        candidates: Workers that may get lost items, in order (Kafka: candidateWorkersForReassignment).
+        scheduled_rebalance_ms: Time at which the delay ends; 0 if there is no delay.
+        delay_ms: Delay that the workers got with their assignments.
+        generation_id: Generation of the previous rebalance; -1 if there is none. If it wasn't completed, the next
+            rebalance ignores `assignment`.
+        members: Workers of the previous rebalance.
+        successive_revoking_rebalances: Number of successive rebalances that needed a revocation (Kafka 4.x).
+    """
+
+    assignment: Collection[int] = field(default_factory=set)
+    revocation: Collection[int] = field(default_factory=set)
+    revoked_in_previous: bool = False
+    can_revoke: bool = True
+    candidates: list[int] = field(default_factory=list)
+    scheduled_rebalance_ms: int = 0
+    delay_ms: int = 0
+    generation_id: int = -1
+    members: list[int] = field(default_factory=list)
+    successive_revoking_rebalances: int = 0
+
+    def end_delay(self) -> None:
+        """Ends the delay and forgets the candidates (`resetDelay`)."""
+        self.candidates = []
+        self.scheduled_rebalance_ms = 0
+        self.delay_ms = 0
 
 
 @dataclass(slots=True)
 class RebalanceInput:
-    """What an assignor is told.
+    """The input of an assignor.
 
     Attributes:
-        workers: their numbers, which sort as their ids do, in the order in which the leader's `HashMap` is walked.
-        reported: of each of them the connectors and the tasks that it runs.
-        configured: all connectors and tasks that there should be.
-        configured_tasks: how many of these are tasks.
-        worker_spread: of every worker number the spread hash of its id.
-        memory: of the leader.
-        in_order: how a worker lists what it reports, where `reported` does not tell: given a worker's connectors and
-            tasks it returns them in order. Null where they are in order. Only asked for workers that have to give.
-        active: all that is reported, where it was looked at already.
+        workers: Worker indexes, which sort as worker ids do, in iteration order of the leader's `HashMap`.
+        reported: Connectors and tasks that each worker runs; parallel to `workers`.
+        configured: All configured connectors and tasks.
+        configured_tasks: Number of tasks in `configured`.
+        worker_spread_hash: Spread hash of each worker id, by worker index.
+        state: State of the leader.
+        report_order: Returns a worker's connectors and tasks in the order in which the worker lists them; `None` if
+            `reported` is in that order. Called only for workers whose items are revoked.
+        active: All reported items, if known already.
     """
 
     workers: list[int]
-    reported: list[Listed]
+    reported: list[ConnectorsAndTasks]
     configured: set[int]
     configured_tasks: int
     now_ms: int
     max_delay_ms: int
     generation_id: int
     last_completed_generation_id: int
-    worker_spread: list[int]
-    memory: AssignorState
-    in_order: Callable[[list[int], list[int]], Listed] | None = None
+    worker_spread_hash: list[int]
+    state: AssignorState
+    report_order: Callable[[list[int], list[int]], ConnectorsAndTasks] | None = None
     active: set[int] | None = None
 
 
 @dataclass(slots=True)
 class RebalanceResult:
-    """What comes out.
+    """The result of an assignor.
 
     Attributes:
-        assigned: of each worker, as `RebalanceInput.workers` has them, what it gets, connectors before tasks.
-        revoked: of each worker with something to give up, by number, what that is.
-        memory: of the leader after the round.
-        delay_ms: what the workers are told to wait before they join again; 0 for no waiting.
-        lost: how many items were assigned to a worker and are run by none.
-        waiting: how many of these are not handed out in this round.
+        assigned: Newly assigned items of each worker, connectors before tasks; parallel to `RebalanceInput.workers`.
+        revoked: Revoked items by worker index, for workers with at least one.
+        state: State of the leader after the rebalance.
+        delay_ms: Time after which the workers rejoin; 0 if no rebalance is scheduled.
+        lost: Number of items that were assigned and that no worker runs.
+        waiting: Number of lost items that this rebalance doesn't assign.
     """
 
     assigned: list[list[int]]
     revoked: dict[int, set[int]]
-    memory: AssignorState
+    state: AssignorState
     delay_ms: int = 0
     lost: int = 0
     waiting: int = 0

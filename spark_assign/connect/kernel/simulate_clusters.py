@@ -1,14 +1,14 @@
-"""From the facts of many Connect clusters, events among them, to plays: what each protocol makes of the same events.
+"""Simulates many Connect clusters from their facts: the same events with each protocol.
 
-Example: cluster c with three events and the protocols eager and sessioned: two rows, each with all its rounds and its
-costs. A cluster with a fault, or with an event that cannot happen, has one row with a code and a text.
+Example: cluster c with three events and the protocols eager and sessioned becomes two rows, each with its rebalances
+and its costs. A cluster with a fault, or with an event that can't occur, becomes one row with a code and a text.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,16 +16,16 @@ import pyarrow as pa
 from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.faults import PROTOCOLS
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
-from spark_assign.connect.kernel.plan_clusters import ASSIGNORS, Clusters
+from spark_assign.connect.kernel.plan_clusters import ASSIGNORS, ConnectClusters
 from spark_assign.connect.kernel.rebalance_input import RebalanceInput
 from spark_assign.connect.kernel.simulation import (
     EVENTS,
     WORKER_JOINED,
-    BadEvent,
+    ConnectEvent,
     ConnectInitialState,
-    Event,
-    Timing,
-    play,
+    ConnectTiming,
+    InvalidEventError,
+    simulate,
 )
 
 _COUNTS = ("assigned", "revoked", "gone", "stopped", "started", "running", "not_running")
@@ -64,106 +64,101 @@ PLAYED = pa.schema(
 )
 
 
-def play_facts(table: pa.Table, protocols: Sequence[str] | None, timing: Timing) -> pa.Table:
-    """Play every Connect cluster of a table of facts.
+def simulate_clusters(table: pa.Table, protocols: Sequence[str] | None, timing: ConnectTiming) -> pa.Table:
+    """Simulates every Connect cluster of a table of facts.
 
     Args:
-        table: as `indexed` describes it.
-        protocols: play each cluster with each of these; null: with its own.
-        timing: what starts, stops and rebalances take.
+        table: Facts (`indexed_facts`).
+        protocols: Protocols to simulate; `None`: each cluster's own.
+        timing: Durations of starts, stops, and rebalances.
 
     Returns:
-        a row per cluster and protocol (`PLAYED`).
+        One row per cluster and protocol (`PLAYED`).
     """
     indexed = IndexedConnectFacts(table)
-    clusters = Clusters(indexed, simulated=True)
-    events = _Events(indexed, clusters)
+    clusters = ConnectClusters(indexed, simulated=True)
+    leaders = {
+        int(indexed.cluster[row]): int(indexed.name[row])
+        for row in indexed.rows[facts.CLUSTER].tolist()
+        if indexed.name[row] >= 0
+    }
+    events: dict[int, list[ConnectEvent]] = defaultdict(list)
+    for cluster, fault, event in _read_events(indexed):
+        if fault is not None:
+            clusters.faults.add(cluster, *fault)
+        if event is not None:
+            events[cluster].append(event)
     rows: list[dict[str, Any]] = []
-    for cluster, own, round in clusters.rounds():
-        stage = _stage(indexed, round, events.leader.get(cluster))
+    for cluster, own_protocol, rebalance in clusters.rebalances():
+        initial = _initial_state(indexed, rebalance, leaders.get(cluster))
         try:
-            for protocol in protocols or (own,):
-                rows.append({"protocol": protocol, **_played(stage, events.of[cluster], protocol, timing)})
+            for protocol in protocols or (own_protocol,):
+                rows.append({"protocol": protocol, **_simulate(initial, events[cluster], protocol, timing)})
                 rows[-1]["connect_cluster"] = indexed.clusters[cluster]
-        except BadEvent as error:
+        except InvalidEventError as error:
             clusters.faults.add(cluster, "bad-event", str(error))
-    refused = {indexed.clusters[cluster]: (code, detail) for cluster, code, detail in clusters.faults.told()}
-    rows = [row for row in rows if row["connect_cluster"] not in refused]
-    rows += [{"connect_cluster": name, "code": code, "detail": detail} for name, (code, detail) in refused.items()]
+    rejected = {indexed.clusters[cluster]: (code, detail) for cluster, code, detail in clusters.faults.by_cluster()}
+    rows = [row for row in rows if row["connect_cluster"] not in rejected]
+    rows += [{"connect_cluster": name, "code": code, "detail": detail} for name, (code, detail) in rejected.items()]
     return pa.Table.from_pylist(rows, schema=PLAYED)
 
 
-def _played(stage: ConnectInitialState, events: Sequence[Event], protocol: str, timing: Timing) -> dict[str, Any]:
+def _simulate(
+    initial: ConnectInitialState, events: Sequence[ConnectEvent], protocol: str, timing: ConnectTiming
+) -> dict[str, Any]:
+    """Returns the rebalances and the costs of one cluster with one protocol."""
     assert protocol in PROTOCOLS
-    rounds, costs, ended = play(stage, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
+    rounds, costs, end_ms = simulate(initial, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
     return {
-        "rounds": [{"round": number, **asdict(each)} for number, each in enumerate(rounds)],
+        "rounds": [{"round": index, **asdict(round)} for index, round in enumerate(rounds)],
         "costs": {
             "rounds": len(rounds),
             "connector_starts": costs.starts[0],
             "connector_stops": costs.stops[0],
             "task_starts": costs.starts[1],
             "task_stops": costs.stops[1],
-            "gone": costs.gone,
+            "gone": costs.lost_with_worker,
             "task_ms_not_running": costs.task_ms_not_running,
-            "ended_ms": ended,
+            "ended_ms": end_ms,
         },
     }
 
 
-def _stage(indexed: IndexedConnectFacts, round: RebalanceInput, leader: int | None) -> ConnectInitialState:
-    """What a play begins with; what workers run, in the order in which they list it."""
-    reports = [round.in_order(*each) if round.in_order else each for each in round.reported]
+def _initial_state(indexed: IndexedConnectFacts, rebalance: RebalanceInput, leader: int | None) -> ConnectInitialState:
+    """Returns the state of a cluster at the start, each worker's items in the order in which it lists them."""
+    order = rebalance.report_order
+    reports = [order(*report) if order else report for report in rebalance.reported]
     return ConnectInitialState(
-        lists=dict(zip(round.workers, reports, strict=True)),
-        configured=round.configured,
-        generation_id=round.generation_id,
-        last_completed_generation_id=round.last_completed_generation_id,
-        max_delay_ms=round.max_delay_ms,
+        lists=dict(zip(rebalance.workers, reports, strict=True)),
+        configured=rebalance.configured,
+        generation_id=rebalance.generation_id,
+        last_completed_generation_id=rebalance.last_completed_generation_id,
+        max_delay_ms=rebalance.max_delay_ms,
         leader=leader,
-        memory=replace(round.memory),
+        state=replace(rebalance.state),
         workers=indexed.workers,
         connectors=indexed.connectors,
-        now_ms=round.now_ms,
+        now_ms=rebalance.now_ms,
     )
 
 
-@dataclass(init=False)
-class _Events:
-    """The events of every cluster, and the leaders that are named."""
-
-    of: dict[int, list[Event]]
-    leader: dict[int, int]
-
-    def __init__(self, indexed: IndexedConnectFacts, clusters: Clusters) -> None:
-        self.of, self.leader = defaultdict(list), {}
-        for row in indexed.rows[facts.CLUSTER].tolist():
-            if indexed.name[row] >= 0:
-                self.leader[int(indexed.cluster[row])] = int(indexed.name[row])
-        for cluster, fault, event in _read(indexed):
-            if fault is not None:
-                clusters.faults.add(cluster, *fault)
-            if event is not None:
-                self.of[cluster].append(event)
-
-
-def _read(indexed: IndexedConnectFacts) -> Iterator[tuple[int, tuple[str, str] | None, Event | None]]:
-    """Each event with its cluster; or what is wrong with it."""
+def _read_events(indexed: IndexedConnectFacts) -> Iterator[tuple[int, tuple[str, str] | None, ConnectEvent | None]]:
+    """Yields the cluster of each event with the event, or with its fault."""
     for row in indexed.rows[facts.EVENT].tolist():
-        what, (at_ms, tasks) = indexed.text(row), indexed.figures(row)
+        name, (at_ms, tasks) = indexed.text(row), indexed.numbers(row)
         cluster = int(indexed.cluster[row])
-        shown = f"events: at_ms={at_ms}, event={what}"
-        if what is None or at_ms is None:
-            yield cluster, ("null-key", shown), None
+        text = f"events: at_ms={at_ms}, event={name}"
+        if name is None or at_ms is None:
+            yield cluster, ("null-key", text), None
             continue
-        if what not in EVENTS:
-            yield cluster, ("bad-event", f"{shown}: there is no such event; there are {', '.join(EVENTS)}"), None
+        if name not in EVENTS:
+            yield cluster, ("bad-event", f"{text}: there is no such event; there are {', '.join(EVENTS)}"), None
             continue
-        number = EVENTS.index(what)
-        subject = int((indexed.name if number <= WORKER_JOINED else indexed.connector)[row])
+        event_type = EVENTS.index(name)
+        subject = int((indexed.name if event_type <= WORKER_JOINED else indexed.connector)[row])
         if subject < 0:
-            yield cluster, ("null-key", f"{shown}, subject=null"), None
+            yield cluster, ("null-key", f"{text}, subject=null"), None
         elif tasks is not None and tasks < 0:
-            yield cluster, ("bad-event", f"{shown}: tasks={tasks}"), None
+            yield cluster, ("bad-event", f"{text}: tasks={tasks}"), None
         else:
-            yield cluster, None, Event(at_ms, number, subject, -1 if tasks is None else tasks)
+            yield cluster, None, ConnectEvent(at_ms, event_type, subject, -1 if tasks is None else tasks)

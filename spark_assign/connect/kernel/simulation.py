@@ -1,74 +1,76 @@
-"""One Connect cluster played through time: events, the rebalances that follow, and what they cost.
+"""Simulation of one Connect cluster: events, the rebalances that follow, and their costs.
 
-Principle: events of one instant happen together, then the workers rebalance. A round begins at once; its result arrives
-`rebalance_ms` later. Then rounds follow while anybody has to join again:
-    - with an incremental protocol a worker that has to give something up stops it when the result arrives, which takes
-      `stop_ms`, and joins again at once;
-    - a delay makes all workers join again when it is over, unless an event comes first;
-    - with `eager` every worker stops all it runs when the round begins, so that the result arrives after
+Events of one time are applied together, then the workers rebalance. A rebalance starts at once, and its result arrives
+`rebalance_ms` later. Rebalances follow as long as a worker must rejoin:
+    - Incremental protocols: a worker with revoked items stops them when the result arrives, which takes `stop_ms`, and
+      rejoins at once.
+    - A delay makes all workers rejoin when it ends, unless an event occurs before.
+    - `eager`: every worker stops all of its items when the rebalance starts, so the result arrives after
       stop_ms + rebalance_ms.
-What happens while a round runs takes effect in the next one, which begins when this one is over.
+Events that occur during a rebalance take effect in the next one, which starts when the current one is over.
 
-Example (sessioned, max delay 5 min): w2 leaves at 0 with task t. Round 1 at 0: nothing assigned, delay 5 min. w2 comes
-back empty at 1 min: round 2, delay 4 min. Round 3 at 5 min: w2 gets t, which has not run for 5 minutes and start_ms.
+Example (sessioned, maximum delay 5 min): w2 leaves at 0 with task t. Rebalance 1 at 0: nothing is assigned, delay 5
+min.
+w2 returns without tasks at 1 min: rebalance 2, delay 4 min. Rebalance 3 at 5 min: w2 gets t, which hasn't run for 5
+minutes and start_ms.
 
-Workers report as over the wire (`serialized_order`). The leader is the one that is given, else the worker with the
-lowest id; it stays leader until it leaves. The next one begins with a memory of its own, which is empty.
+Workers report in serialized order (`serialized_order`). The leader is the given one, or else the worker with the lowest
+id; it leads until it leaves. The next leader starts with an empty state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 
-from spark_assign.connect.kernel import incremental_2_6
-from spark_assign.connect.kernel.assignor_state import AssignorState
-from spark_assign.connect.kernel.connector_task_ids import (
+from spark_assign.connect.kernel import incremental_cooperative_assignor_2_6
+from spark_assign.connect.kernel.connectors_and_tasks import (
+    ConnectorsAndTasks,
     Names,
+    apply_assignment,
     connector_item,
     connector_of,
+    hash_set_order,
     is_task,
-    parted,
+    serialized_order,
+    split_items,
     task_item,
 )
-from spark_assign.connect.kernel.costs import Costs
-from spark_assign.connect.kernel.hash_set_order import walk
-from spark_assign.connect.kernel.rebalance_input import Listed, RebalanceInput, RebalanceResult
-from spark_assign.connect.kernel.serialized_order import list_after, over_the_wire
+from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 from spark_assign.java.hash_map import LONGEST_CHAIN
 
 EVENTS = ("worker-left", "worker-joined", "connector-removed", "connector-added", "tasks-changed")
-"""What can happen; events of one instant happen in this order."""
+"""Event types. Events of one time are applied in this order."""
 
 WORKER_LEFT, WORKER_JOINED, CONNECTOR_REMOVED, CONNECTOR_ADDED, TASKS_CHANGED = range(5)
 REJOIN, DELAY_OVER = "rejoin", "delay-over"
 
 
-class BadEvent(Exception):
-    """An event that cannot happen; the message says why."""
+class InvalidEventError(Exception):
+    """An event that can't occur; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Event:
-    """Something that happens to the cluster.
+class ConnectEvent:
+    """A change of the cluster.
 
     Attributes:
-        at_ms: when.
-        what: number of the event (`EVENTS`).
-        subject: number of the worker or the connector.
-        tasks: how many tasks the connector has from now on; -1 where the event tells none.
+        at_ms: Time of the event.
+        event_type: Index into `EVENTS`.
+        subject: Index of the worker or the connector.
+        tasks: Number of tasks that the connector has from now on; -1 if the event has none.
     """
 
     at_ms: int
-    what: int
+    event_type: int
     subject: int
     tasks: int
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """Milliseconds that a start, a stop and a rebalance take."""
+class ConnectTiming:
+    """Durations of a start, a stop, and a rebalance, in milliseconds."""
 
     start_ms: int
     stop_ms: int
@@ -77,8 +79,8 @@ class Timing:
 
 @dataclass(slots=True)
 class ConnectRound:
-    """One round. `gone`: connectors and tasks that went with a worker since the round before; `not_running`: configured
-    tasks that no worker has after the round."""
+    """One rebalance. `gone`: number of items lost with their worker since the previous rebalance; `not_running`: number
+    of configured tasks that no worker has after the rebalance."""
 
     at_ms: int
     event: str
@@ -96,50 +98,135 @@ class ConnectRound:
 
 @dataclass(slots=True)
 class ConnectInitialState:
-    """What a play begins with.
+    """The cluster at the start of a simulation.
 
     Attributes:
-        lists: of each worker that is there what it runs, in the order in which it lists it.
-        configured: connectors and tasks.
-        leader: a worker's number; null: none is named.
-        memory: of the leader.
-        workers, connectors: the names.
+        lists: Items of each worker, in the order in which it lists them.
+        configured: Connectors and tasks.
+        leader: Index of the leading worker; `None` if unknown.
+        state: State of the leader.
+        workers: Names of all workers.
+        connectors: Names of all connectors.
     """
 
-    lists: dict[int, Listed]
+    lists: dict[int, ConnectorsAndTasks]
     configured: set[int]
     generation_id: int
     last_completed_generation_id: int
     max_delay_ms: int
     leader: int | None
-    memory: AssignorState
+    state: AssignorState
     workers: Names
     connectors: Names
     now_ms: int = 0
 
 
-def play(
-    stage: ConnectInitialState,
-    events: Iterable[Event],
+@dataclass(slots=True)
+class ConnectCosts:
+    """Starts, stops, and the time during which tasks don't run.
+
+    A configured task doesn't run from the event that creates it, from the loss of its worker, or from the time at which
+    its worker starts to stop it. It runs `start_ms` after the arrival of the result that assigns it. Time counts only
+    while the task is configured, and ends with the simulation.
+
+    Example: start_ms 2,000. A task is created at 0, and the result that assigns it to w1 arrives at 500: 2,500 ms. w1
+    leaves at 60,000, and the result that assigns it to w2 arrives at 360,000: 302,000 ms more. If its connector is
+    removed at 361,000, while w2 is starting it, 301,000 ms more.
+
+    Attributes:
+        start_ms: Time that a task takes to start.
+        starts: Number of started connectors, number of started tasks.
+        stops: Number of stopped connectors, number of stopped tasks.
+        lost_with_worker: Number of connectors and tasks lost with their worker, which aren't stops.
+        task_ms_not_running: Sum over all tasks.
+    """
+
+    start_ms: int
+    starts: list[int] = field(default_factory=lambda: [0, 0])
+    stops: list[int] = field(default_factory=lambda: [0, 0])
+    lost_with_worker: int = 0
+    task_ms_not_running: int = 0
+    _down_since: dict[int, int] = field(default_factory=dict)
+    _ready: dict[int, int] = field(default_factory=dict)
+
+    def add_configured(self, items: Iterable[int], at_ms: int, owned: Collection[int] = ()) -> None:
+        """Adds configured items, which don't run yet, except `owned`: configured again before the worker learned of
+        the removal."""
+        for item in items:
+            if item in owned:
+                self.task_ms_not_running += self._charged_ahead(item, at_ms)
+            elif is_task(item):
+                self._down_since[item] = at_ms
+                self._ready.pop(item, None)
+
+    def remove_configured(self, items: Iterable[int], at_ms: int) -> None:
+        """Removes configured items, and refunds the time charged in advance for their start."""
+        for item in items:
+            since = self._down_since.pop(item, at_ms)
+            self.task_ms_not_running += max(at_ms - since, 0) - self._charged_ahead(item, at_ms)
+
+    def start(self, items: Iterable[int], at_ms: int) -> None:
+        """Counts the items that a worker starts."""
+        for item in items:
+            self.starts[is_task(item)] += 1
+            since = self._down_since.pop(item, None)
+            if since is not None:
+                self._ready[item] = at_ms + self.start_ms
+                self.task_ms_not_running += self._ready[item] - since
+
+    def stop(self, items: Iterable[int], at_ms: int, configured: set[int]) -> None:
+        """Counts the items that a worker stops."""
+        for item in items:
+            self.stops[is_task(item)] += 1
+            self._mark_down(item, at_ms, configured)
+
+    def lose(self, items: Iterable[int], at_ms: int, configured: set[int]) -> None:
+        """Counts the items that are lost with their worker."""
+        for item in items:
+            self.lost_with_worker += 1
+            self._mark_down(item, at_ms, configured)
+
+    def end(self, at_ms: int) -> None:
+        """Ends the simulation."""
+        self.remove_configured(list(self._down_since), at_ms)
+
+    @property
+    def not_running(self) -> int:
+        """Number of configured tasks without a worker."""
+        return len(self._down_since)
+
+    def _charged_ahead(self, item: int, at_ms: int) -> int:
+        """Returns the time after `at_ms` that is already charged for a starting task."""
+        return max(self._ready.get(item, at_ms) - at_ms, 0)
+
+    def _mark_down(self, item: int, at_ms: int, configured: set[int]) -> None:
+        if is_task(item) and item in configured:
+            # A task that is stopped while it starts is charged until the end of the start already.
+            self._down_since[item] = max(at_ms, self._ready.get(item, at_ms))
+
+
+def simulate(
+    initial: ConnectInitialState,
+    events: Iterable[ConnectEvent],
     assignor: Callable[[RebalanceInput], RebalanceResult],
-    timing: Timing,
+    timing: ConnectTiming,
     *,
     eager: bool,
-) -> tuple[list[ConnectRound], Costs, int]:
-    """Play all events, and all rounds that follow from them.
+) -> tuple[list[ConnectRound], ConnectCosts, int]:
+    """Simulates all events and all rebalances that follow from them.
 
     Returns:
-        the rounds, the costs, and when the play ended.
+        The rebalances, the costs, and the time at which the simulation ends.
 
     Raises:
-        BadEvent: an event cannot happen.
+        InvalidEventError: An event can't occur.
     """
-    cluster = _SimulatedConnectCluster(stage, assignor, timing, eager)
-    now: int = stage.now_ms
-    for at_ms, together in groupby(sorted(events), key=lambda event: event.at_ms):
+    cluster = _SimulatedConnectCluster(initial, assignor, timing, eager)
+    now: int = initial.now_ms
+    for at_ms, simultaneous in groupby(sorted(events), key=lambda event: event.at_ms):
         now = cluster.rebalance_until(at_ms, now)
-        for event in together:
-            cluster.happens(event)
+        for event in simultaneous:
+            cluster.apply(event)
         now = max(now, at_ms)
     now = cluster.rebalance_until(None, now)
     cluster.costs.end(now)
@@ -148,172 +235,166 @@ def play(
 
 @dataclass(slots=True)
 class _SimulatedConnectCluster:
-    stage: ConnectInitialState
+    initial: ConnectInitialState
     assignor: Callable[[RebalanceInput], RebalanceResult]
-    timing: Timing
+    timing: ConnectTiming
     eager: bool
-    costs: Costs = field(init=False)
+    costs: ConnectCosts = field(init=False)
     rounds: list[ConnectRound] = field(default_factory=list)
-    lists: dict[int, Listed] = field(init=False)
+    lists: dict[int, ConnectorsAndTasks] = field(init=False)
     configured: set[int] = field(init=False)
     leader: int | None = field(init=False)
-    memory: AssignorState = field(init=False)
+    state: AssignorState = field(init=False)
     generation: int = field(init=False)
-    completed: int = field(init=False)
-    happened: list[str] = field(default_factory=list)
-    otherwise: str = ""
+    last_completed: int = field(init=False)
+    event_texts: list[str] = field(default_factory=list)
+    cause: str = ""
     next_ms: int | None = None
-    gone: int = 0
+    lost_with_worker: int = 0
 
     def __post_init__(self) -> None:
-        stage = self.stage
-        self.costs = Costs(self.timing.start_ms)
-        self.lists, self.configured = dict(stage.lists), set(stage.configured)
-        self.leader, self.memory = stage.leader, stage.memory
-        self.generation, self.completed = stage.generation_id, stage.last_completed_generation_id
-        self.costs.configured(self.configured - self._held(), stage.now_ms)
+        initial = self.initial
+        self.costs = ConnectCosts(self.timing.start_ms)
+        self.lists, self.configured = dict(initial.lists), set(initial.configured)
+        self.leader, self.state = initial.leader, initial.state
+        self.generation, self.last_completed = initial.generation_id, initial.last_completed_generation_id
+        self.costs.add_configured(self.configured - self._owned(), initial.now_ms)
 
-    def _held(self) -> set[int]:
-        """All that workers list."""
+    def _owned(self) -> set[int]:
+        """Returns the items that any worker lists."""
         return set(chain.from_iterable(chain(*listed) for listed in self.lists.values()))
 
-    # --- events ---------------------------------------------------------------------------------------------
-
-    def happens(self, event: Event) -> None:
-        """Change the cluster; the round that follows is to begin as soon as it can."""
-        _check(event.at_ms >= self.stage.now_ms, event, f"it comes before the now_ms of clusters, {self.stage.now_ms}")
-        worker = event.what in (WORKER_LEFT, WORKER_JOINED)
-        name = (self.stage.workers if worker else self.stage.connectors).texts[event.subject]
-        if worker:
-            self._worker(event, name)
+    def apply(self, event: ConnectEvent) -> None:
+        """Changes the cluster, and schedules a rebalance as soon as possible."""
+        now_ms = self.initial.now_ms
+        _check(event.at_ms >= now_ms, event, f"it comes before the now_ms of clusters, {now_ms}")
+        is_worker = event.event_type in (WORKER_LEFT, WORKER_JOINED)
+        name = (self.initial.workers if is_worker else self.initial.connectors).texts[event.subject]
+        if is_worker:
+            self._change_worker(event, name)
         else:
-            self._connector(event, name)
-        self.happened.append(f"{EVENTS[event.what]} {name}")
-        self.next_ms = event.at_ms  # whatever was due before has been played
+            self._change_connector(event, name)
+        self.event_texts.append(f"{EVENTS[event.event_type]} {name}")
+        self.next_ms = event.at_ms  # earlier rebalances are already simulated
 
-    def _worker(self, event: Event, name: str) -> None:
-        there = event.subject in self.lists
-        if event.what == WORKER_JOINED:
-            _check(not there, event, f"worker {name} is there already")
+    def _change_worker(self, event: ConnectEvent, name: str) -> None:
+        is_member = event.subject in self.lists
+        if event.event_type == WORKER_JOINED:
+            _check(not is_member, event, f"worker {name} is there already")
             self.lists[event.subject] = ([], [])
             return
-        _check(there, event, f"worker {name} is not there")
+        _check(is_member, event, f"worker {name} is not there")
         lost = [*chain(*self.lists.pop(event.subject))]
-        self.gone += len(lost)
-        self.costs.lost(lost, event.at_ms, self.configured - self._held())  # what another one runs, too, still runs
+        self.lost_with_worker += len(lost)
+        self.costs.lose(lost, event.at_ms, self.configured - self._owned())  # items of several workers keep running
         if self.leader == event.subject:
             self.leader = None
-            self.memory = AssignorState()
+            self.state = AssignorState()
 
-    def _connector(self, event: Event, name: str) -> None:
+    def _change_connector(self, event: ConnectEvent, name: str) -> None:
         item = connector_item(event.subject)
-        known = item in self.configured
-        if event.what == CONNECTOR_ADDED:
-            _check(not known, event, f"connector {name} is there already")
+        is_configured = item in self.configured
+        if event.event_type == CONNECTOR_ADDED:
+            _check(not is_configured, event, f"connector {name} is there already")
         else:
-            _check(known, event, f"there is no connector {name}")
-        if event.what == TASKS_CHANGED:
+            _check(is_configured, event, f"there is no connector {name}")
+        if event.event_type == TASKS_CHANGED:
             _check(event.tasks >= 0, event, f"it does not tell how many tasks connector {name} has")
-        before = {each for each in self.configured if connector_of(each) == event.subject}
-        after = set() if event.what == CONNECTOR_REMOVED else {item}
+        before = set(filter(lambda item: connector_of(item) == event.subject, self.configured))
+        after = set() if event.event_type == CONNECTOR_REMOVED else {item}
         after.update(task_item(event.subject, task) for task in range(event.tasks) if after)
         self.configured = (self.configured - before) | after
-        self.costs.removed(before - after, event.at_ms)
-        self.costs.configured(after - before, event.at_ms, self._held())
+        self.costs.remove_configured(before - after, event.at_ms)
+        self.costs.add_configured(after - before, event.at_ms, self._owned())
 
-    # --- rounds ---------------------------------------------------------------------------------------------
-
-    def rebalance_until(self, stop_ms: int | None, now: int) -> int:
-        """Play the rounds that begin before this time (null: all); returns when the last one was over."""
-        while self.next_ms is not None and (stop_ms is None or max(self.next_ms, now) < stop_ms):
-            begin = max(self.next_ms, now)
+    def rebalance_until(self, end_ms: int | None, now: int) -> int:
+        """Simulates the rebalances that start before `end_ms` (`None`: all), and returns when the last one is over."""
+        while self.next_ms is not None and (end_ms is None or max(self.next_ms, now) < end_ms):
+            start = max(self.next_ms, now)
             self.next_ms = None
             if self.lists:
-                now = self._round(begin)
+                now = self._rebalance(start)
             else:
-                self.happened.clear()
-                now = begin
+                self.event_texts.clear()
+                now = start
         return now
 
-    def _round(self, begin: int) -> int:
-        """One round; returns when its result has arrived and what had to stop has stopped."""
+    def _rebalance(self, start: int) -> int:
+        """Simulates one rebalance, and returns when its result is applied and the revoked items are stopped."""
         if self.leader not in self.lists:
             if self.leader is not None:
-                self.memory = AssignorState()
+                self.state = AssignorState()
             self.leader = min(self.lists)
-        told, spread = self._told(begin), self.stage.connectors.spread
-        result = self.assignor(told)
-        stopped = started = 0
-        arrives = begin + self.timing.rebalance_ms
+        rebalance, spread_hash = self._rebalance_input(start), self.initial.connectors.spread_hash
+        result = self.assignor(rebalance)
+        num_stopped = num_started = 0
+        arrival = start + self.timing.rebalance_ms
         if self.eager:
-            held = [item for listed in self.lists.values() for item in chain(*listed)]
-            arrives += self.timing.stop_ms if held else 0
-            self.costs.stopped(held, begin, self.configured)
-            stopped = len(held)
-        for worker, assigned in zip(told.workers, result.assigned, strict=True):
+            owned = [item for listed in self.lists.values() for item in chain(*listed)]
+            arrival += self.timing.stop_ms if owned else 0
+            self.costs.stop(owned, start, self.configured)
+            num_stopped = len(owned)
+        for worker, assigned in zip(rebalance.workers, result.assigned, strict=True):
             listed = ([], []) if self.eager else self.lists[worker]
             revoked = result.revoked.get(worker, set())
-            if gone := [item for item in chain(*listed) if item in revoked]:
-                self.costs.stopped(gone, arrives, self.configured)
-                stopped += len(gone)
-            self.lists[worker] = list_after(listed, parted(assigned), revoked, spread)
-            self.costs.started(assigned, arrives)
-            started += len(assigned)
-        self.memory = result.memory
-        self.completed = told.generation_id
-        self._close(told, result, stopped, started)
+            if stopped := [item for item in chain(*listed) if item in revoked]:
+                self.costs.stop(stopped, arrival, self.configured)
+                num_stopped += len(stopped)
+            self.lists[worker] = apply_assignment(listed, split_items(assigned), revoked, spread_hash)
+            self.costs.start(assigned, arrival)
+            num_started += len(assigned)
+        self.state = result.state
+        self.last_completed = rebalance.generation_id
+        self._add_round(rebalance, result, num_stopped, num_started)
         if result.revoked:
-            self.next_ms, self.otherwise = arrives + self.timing.stop_ms, REJOIN
+            self.next_ms, self.cause = arrival + self.timing.stop_ms, REJOIN
             return self.next_ms
         if result.delay_ms > 0:
-            self.next_ms, self.otherwise = arrives + result.delay_ms, DELAY_OVER
-        return arrives
+            self.next_ms, self.cause = arrival + result.delay_ms, DELAY_OVER
+        return arrival
 
-    def _told(self, begin: int) -> RebalanceInput:
-        """What the leader's assignor is told."""
-        workers = walk(sorted(self.lists), self.stage.workers.spread)
-        if len(workers) > LONGEST_CHAIN and self.assignor is not incremental_2_6.rebalance:
-            workers = walk(workers, self.stage.workers.spread)  # of a second map, made from the first
-        spread = self.stage.connectors.spread
-        told = RebalanceInput(
+    def _rebalance_input(self, start: int) -> RebalanceInput:
+        """Returns the input of the leader's assignor."""
+        workers = hash_set_order(sorted(self.lists), self.initial.workers.spread_hash)
+        if len(workers) > LONGEST_CHAIN and self.assignor is not incremental_cooperative_assignor_2_6.assign:
+            workers = hash_set_order(workers, self.initial.workers.spread_hash)  # a second map, copied from the first
+        hashes = self.initial.connectors.spread_hash
+        reported = [([], []) if self.eager else serialized_order(*self.lists[worker], hashes) for worker in workers]
+        rebalance = RebalanceInput(
             workers=workers,
-            reported=[([], []) if self.eager else over_the_wire(*self.lists[each], spread) for each in workers],
+            reported=reported,
             configured=self.configured,
             configured_tasks=sum(map(is_task, self.configured)),
-            now_ms=begin,
-            max_delay_ms=self.stage.max_delay_ms,
+            now_ms=start,
+            max_delay_ms=self.initial.max_delay_ms,
             generation_id=self.generation,
-            last_completed_generation_id=self.completed,
-            worker_spread=self.stage.workers.spread,
-            memory=self.memory,
+            last_completed_generation_id=self.last_completed,
+            worker_spread_hash=self.initial.workers.spread_hash,
+            state=self.state,
         )
         self.generation += 1
-        return told
+        return rebalance
 
-    def _close(self, told: RebalanceInput, result: RebalanceResult, stopped: int, started: int) -> None:
+    def _add_round(self, rebalance: RebalanceInput, result: RebalanceResult, stopped: int, started: int) -> None:
         self.rounds.append(
             ConnectRound(
-                at_ms=told.now_ms,
-                event=", ".join(self.happened) or self.otherwise,
-                generation_id=told.generation_id,
-                workers=len(told.workers),
-                assigned=_total(result.assigned),
-                revoked=_total(result.revoked.values()),
-                gone=self.gone,
+                at_ms=rebalance.now_ms,
+                event=", ".join(self.event_texts) or self.cause,
+                generation_id=rebalance.generation_id,
+                workers=len(rebalance.workers),
+                assigned=sum(map(len, result.assigned)),
+                revoked=sum(map(len, result.revoked.values())),
+                gone=self.lost_with_worker,
                 stopped=stopped,
                 started=started,
-                running=sum(len(some) + len(others) for some, others in self.lists.values()),
+                running=sum(len(connectors) + len(tasks) for connectors, tasks in self.lists.values()),
                 not_running=self.costs.not_running,
                 delay_ms=result.delay_ms,
             )
         )
-        self.happened, self.gone = [], 0
+        self.event_texts, self.lost_with_worker = [], 0
 
 
-def _check(fine: bool, event: Event, why: str) -> None:
-    if not fine:
-        raise BadEvent(f"events: at_ms={event.at_ms}, event={EVENTS[event.what]}: {why}")
-
-
-def _total(shares: Iterable[Sequence[int] | set[int]]) -> int:
-    return sum(map(len, shares))
+def _check(is_valid: bool, event: ConnectEvent, reason: str) -> None:
+    if not is_valid:
+        raise InvalidEventError(f"events: at_ms={event.at_ms}, event={EVENTS[event.event_type]}: {reason}")

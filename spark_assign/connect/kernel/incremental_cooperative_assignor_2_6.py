@@ -1,0 +1,73 @@
+"""Kafka Connect's `IncrementalCooperativeAssignor` of Kafka 2.6.2 to 3.2 (and of 2.7.1 and later).
+
+Principles and steps are those of `incremental_cooperative_assignor`. The differences:
+    - Revocations for balance need a worker without load. While there is one, the others revoke what is above the
+      average of the reported items, rounded up. No other imbalance is corrected.
+    - A rebalance that follows such a revocation, or the end of a delay, doesn't revoke for balance (`can_revoke`).
+      There is no backoff.
+    - New items are assigned by loads that still contain the revoked items.
+    - If a worker also reports duplicated items, its deleted items aren't revoked: it keeps running them.
+    - A maximum delay of 0 doesn't make lost items new at once.
+
+Example: A runs t0 t1 t2 t3, B runs t4, and C joins. 5 tasks over 3 workers are at most 2: A revokes t0 and t1.
+
+Java's hash order decides the order of candidates, and which items are first in a worker's list (`serialized_order`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spark_assign.connect.kernel.connectors_and_tasks import is_task
+from spark_assign.connect.kernel.incremental_cooperative_assignor import (
+    WorkerLoads,
+    assign_new,
+    build_result,
+    compare_assignments,
+    handle_lost_assignments,
+    reported_by_worker,
+    reported_loads,
+)
+from spark_assign.connect.kernel.rebalance_input import RebalanceInput, RebalanceResult
+
+
+def assign(rebalance: RebalanceInput) -> RebalanceResult:
+    """Plans one rebalance."""
+    diff = compare_assignments(rebalance)
+    state = replace(rebalance.state, revoked_in_previous=False)
+    connectors, tasks = reported_loads(rebalance)
+    if diff.deleted:
+        connectors, tasks = connectors.without(diff.deleted), tasks.without(diff.deleted)
+    revoked = reported_by_worker(rebalance, diff.deleted) | reported_by_worker(rebalance, diff.duplicated)
+
+    unassigned = handle_lost_assignments(diff.lost, rebalance, connectors, tasks, state, reassign_if_no_delay=False)
+    if state.delay_ms == 0 and (state.can_revoke or diff.revocation_failed):
+        surplus = _revoke_for_new_workers(rebalance, diff.active, connectors, tasks)
+        for worker, items in surplus.items():
+            revoked.setdefault(worker, set()).update(items)
+        state.can_revoke = not surplus
+    else:
+        state.can_revoke = state.delay_ms == 0
+    assign_new(diff.created + unassigned, rebalance, connectors, tasks)
+
+    # Deleted items that no worker reports count as revoked, too: a lost worker might return with them.
+    return build_result(diff, rebalance, connectors, tasks, revoked, state, diff.deleted - diff.active)
+
+
+def _revoke_for_new_workers(
+    rebalance: RebalanceInput, active: set[int], connectors: WorkerLoads, tasks: WorkerLoads
+) -> dict[int, set[int]]:
+    """Returns what each loaded worker revokes for workers without load: items above the rounded-up average."""
+    counts = zip(connectors.num_reported, tasks.num_reported, strict=True)
+    loaded = [worker for worker, loads in enumerate(counts) if any(loads)]
+    workers = len(rebalance.workers)
+    if len(loaded) == workers:
+        return {}
+    active_tasks = sum(map(is_task, active))
+    surplus: dict[int, set[int]] = {}
+    for loads, total in ((connectors, len(active) - active_tasks), (tasks, active_tasks)):
+        average = -(-total // workers)
+        for worker in loaded:
+            if (excess := loads.num_reported[worker] - average) > 0:
+                surplus.setdefault(rebalance.workers[worker], set()).update(loads.first_items(worker, excess))
+    return surplus
