@@ -36,10 +36,10 @@ def test_small_fleets_of_a_local_session(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "fleet" / "members" / "part.csv").write_text("x" * 60)
     (tmp_path / "topics.csv").write_text("x" * 60)
     places = [str(tmp_path / "fleet"), f"file://{tmp_path}/topics.csv"]
-    monkeypatch.setattr(interpreted_queries, "_SMALL", 120)
+    monkeypatch.setattr(interpreted_queries, "_MAX_SMALL_BYTES", 120)
     assert interprets(Settings({"spark.master": "local[2]"}), *places)
     assert interprets(Settings({"spark.master": "local[2]", NAMES[0]: "true"}), *places)
-    monkeypatch.setattr(interpreted_queries, "_SMALL", 119)
+    monkeypatch.setattr(interpreted_queries, "_MAX_SMALL_BYTES", 119)
     assert not interprets(Settings({"spark.master": "local[2]"}), *places)
 
 

@@ -1,4 +1,4 @@
-"""What was read of one cluster, whichever way: from the cluster itself, or from its tools' text."""
+"""The tables of one cluster, read from the cluster or from the output of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from spark_assign.tables.groups import LOADS, SNAPSHOT_TABLES
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The tables of `tables.groups.SNAPSHOT_TABLES` of one cluster, `loads` where it was read, and where and when that
-    was.
+    """The tables of `tables.groups.SNAPSHOT_TABLES` of one cluster, `loads` if it was read, and their source and time.
 
-    Of Connect it has the tables of `connect_tables.TABLES`, and there may be several clusters in them; `cluster` is
-    then their names.
+    A snapshot of Connect has the tables of `connect.cluster_snapshot.TABLES`, which can have several clusters.
+    `cluster` then lists their names.
     """
 
     cluster: str
@@ -34,15 +33,15 @@ class Snapshot:
 
     @property
     def key(self) -> str:
-        """The column that says of which cluster a row is."""
+        """Returns the name of the cluster column."""
         return KEYS[1] if "unreadable" in self.tables else KEYS[0]
 
     def rows(self) -> dict[str, int]:
-        """Rows of each table."""
+        """Returns the number of rows of each table."""
         return {name: table.num_rows for name, table in self.tables.items()}
 
     def summary(self) -> dict[str, Any]:
-        """What `snapshot.json` says: cluster, when, from where and with what, row counts. No secrets."""
+        """Returns the content of `snapshot.json`: cluster, time, source, and row counts. It has no secrets."""
         return {
             "cluster": self.cluster,
             "taken_at": self.taken_at.isoformat(timespec="milliseconds"),
@@ -50,19 +49,22 @@ class Snapshot:
             "rows": self.rows(),
         }
 
-    def read(self) -> list[Snapshot]:
-        """A snapshot for each cluster that could be read."""
+    def readable(self) -> list[Snapshot]:
+        """Returns one snapshot per cluster that was read."""
         if self.key == KEYS[0]:
             return [self]
-        return [self._only(name) for name in _distinct(self.tables["clusters"], self.key)]
+        return [self._select(name) for name in _distinct(self.tables["clusters"], self.key)]
 
-    def unread(self) -> list[Snapshot]:
-        """A snapshot for each Connect cluster that could not be read: why not, and no other row."""
+    def unreadable(self) -> list[Snapshot]:
+        """Returns one snapshot per unreadable Connect cluster. It has only the row with the error."""
         return (
-            [self._only(name) for name in _distinct(self.tables["unreadable"], self.key)] if self.key != KEYS[0] else []
+            [self._select(name) for name in _distinct(self.tables["unreadable"], self.key)]
+            if self.key != KEYS[0]
+            else []
         )
 
-    def _only(self, name: str) -> Snapshot:
+    def _select(self, name: str) -> Snapshot:
+        """Returns the snapshot of one cluster."""
         tables = {table: rows.filter(pc.equal(rows[self.key], name)) for table, rows in self.tables.items()}
         urls = self.source.get("urls", {})
         source = {**self.source, "urls": {name: urls[name]}} if name in urls else self.source
@@ -79,30 +81,30 @@ _SCHEMAS = {**SNAPSHOT_TABLES, "loads": LOADS}
 
 @dataclass
 class SnapshotRows:
-    """Rows of every table of a snapshot of one cluster, in the order in which they were added.
+    """The rows of every table of a snapshot of one cluster, in insertion order.
 
-    `loads` is among them only where it was read.
+    `loads` is a table only if it was read.
     """
 
     cluster: str
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in SNAPSHOT_TABLES})
 
     def add(self, table: str, **values: Any) -> None:
-        """One row; `cluster` is filled in, columns not given are null."""
+        """Adds a row with the name of the cluster. Omitted columns are null."""
         self.rows.setdefault(table, []).append({"cluster": self.cluster, **values})
 
     def add_owned(
         self, group_id: str, member_id: str, partitions: Iterable[tuple[str, int]], *, in_order: bool = False
     ) -> None:
-        """What a member owns, as `owned_runs`.
+        """Adds the partitions of a member to `owned_runs`.
 
-        With `in_order` their `position` says in which order they come, unless that is by topic and partition.
+        With `in_order`, `position` gives their order, unless they are sorted by topic and partition.
         """
         by_topic: dict[str, list[int]] = defaultdict(list)
         for topic, partition in partitions:
             by_topic[topic].append(partition)
         topics = sorted(by_topic)
-        in_order &= topics != list(by_topic) or any(some != sorted(some) for some in by_topic.values())
+        in_order &= topics != list(by_topic) or any(numbers != sorted(numbers) for numbers in by_topic.values())
         position = 0
         for topic in by_topic if in_order else topics:
             for first, step, count in to_slices_in_order(by_topic[topic]) if in_order else to_slices(by_topic[topic]):
@@ -119,27 +121,27 @@ class SnapshotRows:
                 position += count
 
     def tables(self) -> dict[str, pa.Table]:
-        """Every table, with the schema that `schemas.py` gives it."""
+        """Returns every table with its schema in `tables.groups`."""
         return {
             name: pa.Table.from_pylist(rows, schema=to_arrow_schema(_SCHEMAS[name])) for name, rows in self.rows.items()
         }
 
 
 def to_slices(partitions: Iterable[int]) -> list[tuple[int, int, int]]:
-    """Partitions of one topic as (first, step, count), losslessly."""
+    """Returns partitions of one topic as slices (first, step, count), losslessly, in ascending order."""
     ascending = np.unique(np.fromiter(partitions, dtype=np.int64))
     _, first, step, count = compress_sorted(np.zeros_like(ascending), ascending)
     return list(zip(first.tolist(), step.tolist(), count.tolist(), strict=True))
 
 
 def to_slices_in_order(partitions: Iterable[int]) -> list[tuple[int, int, int]]:
-    """The same of partitions whose order matters: a run ends where they go down, or where the step changes."""
-    found: list[tuple[int, int, int]] = []
-    for each in partitions:
-        first, step, count = found[-1] if found else (0, 0, 0)
-        to_next = each - (first + step * (count - 1))
+    """Returns partitions whose order matters as slices. A slice ends if the partitions descend or the step changes."""
+    slices: list[tuple[int, int, int]] = []
+    for partition in partitions:
+        first, step, count = slices[-1] if slices else (0, 0, 0)
+        to_next = partition - (first + step * (count - 1))
         if count == 0 or to_next <= 0 or (count > 1 and to_next != step):
-            found.append((each, 1, 1))
+            slices.append((partition, 1, 1))
         else:
-            found[-1] = (first, to_next, count + 1)
-    return found
+            slices[-1] = (first, to_next, count + 1)
+    return slices

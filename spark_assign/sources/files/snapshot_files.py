@@ -1,7 +1,8 @@
-"""A snapshot as files: the folder of its cluster in a fleet's folder, with a file per table and `snapshot.json`.
+"""Writes a snapshot as files: one folder per cluster in the folder of a fleet, with a file per table and
+`snapshot.json`.
 
-What is written where, and why a snapshot that dies leaves the one before, is in `cluster_folders`. Tables of a catalog
-are in `snapshot_catalog`.
+`cluster_folders` defines the layout and why a failed snapshot leaves the previous one intact. `snapshot_catalog` writes
+tables of a catalog.
 """
 
 from __future__ import annotations
@@ -35,43 +36,43 @@ _ABANDONED_S = 24 * 3600
 
 
 def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet") -> list[Path]:
-    """Replace the snapshot's cluster in the folder of a fleet, and leave every other cluster as it is.
+    """Replaces the snapshot's cluster in the folder of a fleet, and leaves the other clusters unchanged.
 
-    Writes `<table>.<format>` for each table and the summary; json: a row a line, csv: lists as `1,2,3`, of structs as
-    JSON. Of a Connect cluster that could not be read the rows stay as they were, but for the reason in `unreadable`.
-    The snapshot before stays beside the new one until the next, for whoever is reading it.
+    Writes `<table>.<format>` for each table, and the summary. json has one row per line. csv has lists as `1,2,3`, and
+    lists of structs as JSON. The rows of an unreadable Connect cluster are kept, except for the error in `unreadable`.
+    The previous snapshot is kept until the next one, for concurrent readers.
 
     Returns:
-        the folders of the clusters that were written.
+        The folders of the written clusters.
 
     Raises:
-        ConfigError: the folder holds something else, or another cluster under this name.
-        SourceError: it cannot be written; the cluster is as it was.
+        ConfigError: the folder has other contents, or another cluster with this name.
+        SourceError: the folder can't be written. The cluster is unchanged.
     """
     if format not in FORMATS:
         raise ConfigError(f"format {format}: expected one of {', '.join(FORMATS)}")
     target = _fleet(fleet, snapshot)
     homes = []
     try:
-        for part in snapshot.read():
-            home = target / folder_name(snapshot.key, part.cluster)
-            _check(home, part)
-            _replace(home, partial(_write_all, part, format))
+        for cluster_snapshot in snapshot.readable():
+            home = target / folder_name(snapshot.key, cluster_snapshot.cluster)
+            _check(home, cluster_snapshot)
+            _replace(home, partial(_write_all, cluster_snapshot, format))
             homes.append(Path(fleet) / home.name)
-        for part in snapshot.unread():
-            home = target / folder_name(snapshot.key, part.cluster)
-            _check(home, part)
-            _replace(home, partial(_write_unread, part, format, home))
+        for cluster_snapshot in snapshot.unreadable():
+            home = target / folder_name(snapshot.key, cluster_snapshot.cluster)
+            _check(home, cluster_snapshot)
+            _replace(home, partial(_write_unreadable, cluster_snapshot, format, home))
     except OSError as error:
         raise SourceError(f"{target} cannot be written: {error.strerror or error}") from error
     return homes
 
 
-def _fleet(given: str | Path, snapshot: Snapshot) -> Path:
-    """The folder of the fleet, looked over."""
-    local = local_path(str(given))
+def _fleet(location: str | Path, snapshot: Snapshot) -> Path:
+    """Returns the folder of the fleet. Raises ConfigError if the snapshot can't be written to it."""
+    local = local_path(str(location))
     if local is None:
-        raise ConfigError(f"{given}: a snapshot writes files to a folder of this machine, or tables to a catalog")
+        raise ConfigError(f"{location}: a snapshot writes files to a folder of this machine, or tables to a catalog")
     fleet = Path(local)
     if is_cluster(fleet.name):
         raise ConfigError(f"{fleet} is the folder of one cluster of a fleet. Name the fleet's: {fleet.parent}")
@@ -79,8 +80,8 @@ def _fleet(given: str | Path, snapshot: Snapshot) -> Path:
         raise ConfigError(f"{fleet} is a file. Name a folder.")
     names = _visible(fleet)
     if own := [name for name in names if name == SUMMARY or name.split(".")[0] in snapshot.tables]:
-        there = _summary(fleet).get("cluster")
-        home = fleet / folder_name(KEYS[0], there if isinstance(there, str) and there else "NAME")
+        name = _summary(fleet).get("cluster")
+        home = fleet / folder_name(KEYS[0], name if isinstance(name, str) and name else "NAME")
         raise ConfigError(
             f"{fleet} holds tables of one cluster itself ({own[0]}, …), where a fleet has a folder for each cluster. "
             f"Move them to {home}, or name a new or an empty folder."
@@ -95,29 +96,29 @@ def _fleet(given: str | Path, snapshot: Snapshot) -> Path:
 
 
 def _check_other_names(fleet: Path, snapshot: Snapshot) -> None:
-    """The same Kafka cluster under two names would be planned twice."""
+    """Raises ConfigError if the fleet has the Kafka cluster under another name, because it would be planned twice."""
     own = snapshot.source.get("kafka_cluster_id")
     for home in fleet.glob(f"{KEYS[0]}=*") if own else ():
-        there = _summary(home / newest(_names(home)))
-        if _id(there) == own and there.get("cluster") != snapshot.cluster:
+        summary = _summary(home / newest(_names(home)))
+        if _id(summary) == own and summary.get("cluster") != snapshot.cluster:
             raise ConfigError(
-                f"{fleet} has this Kafka cluster (id {own}) already, as {there.get('cluster')}. "
+                f"{fleet} has this Kafka cluster (id {own}) already, as {summary.get('cluster')}. "
                 f"Give that name by --cluster, or remove {home} first."
             )
 
 
-def _check(home: Path, part: Snapshot) -> None:
-    """Whether the folder of a cluster is free, or holds an earlier snapshot of the same cluster."""
+def _check(home: Path, cluster_snapshot: Snapshot) -> None:
+    """Raises ConfigError unless the folder of a cluster is empty or has an earlier snapshot of the same cluster."""
     names = _names(home)
-    there = _summary(home / newest(names))
-    if not there and any(not name.startswith(TAKEN) for name in names):
+    summary = _summary(home / newest(names))
+    if not summary and any(not name.startswith(TAKEN) for name in names):
         raise ConfigError(f"{home} is there already and holds no {SUMMARY}. Remove it, or give another --cluster.")
-    if there and there.get("cluster") != part.cluster:
+    if summary and summary.get("cluster") != cluster_snapshot.cluster:
         raise ConfigError(
-            f"{home} holds the cluster {there.get('cluster')}; this one is called {part.cluster}. "
+            f"{home} holds the cluster {summary.get('cluster')}; this one is called {cluster_snapshot.cluster}. "
             "Give another name by --cluster, or name another folder."
         )
-    known, own = _id(there), part.source.get("kafka_cluster_id")
+    known, own = _id(summary), cluster_snapshot.source.get("kafka_cluster_id")
     if known and own and known != own:
         raise ConfigError(
             f"{home} holds another Kafka cluster (id {known}; this one has {own}). Give this one a name of its own by "
@@ -126,20 +127,22 @@ def _check(home: Path, part: Snapshot) -> None:
 
 
 def _id(summary: Mapping[str, Any]) -> Any:
+    """Returns the ID of the Kafka cluster, or None."""
     source = summary.get("source")
     return source.get("kafka_cluster_id") if isinstance(source, dict) else None
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    """What the snapshot in a folder says of itself; nothing where there is none."""
+    """Returns the summary of the snapshot in a folder, or {} if there is none."""
     try:
-        found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return summary if isinstance(summary, dict) else {}
 
 
 def _visible(folder: Path) -> list[str]:
+    """Returns the names in a folder, sorted, without hidden ones."""
     try:
         return sorted(name for name in os.listdir(folder) if name[0] not in "._")
     except (FileNotFoundError, NotADirectoryError):
@@ -147,71 +150,74 @@ def _visible(folder: Path) -> list[str]:
 
 
 def _names(home: Path) -> list[str]:
-    """The files of a cluster's folder, and those of the snapshots in it."""
+    """Returns the files of a cluster's folder and of the snapshots in it."""
     names = _visible(home)
     inside = [f"{name}/{file}" for name in names if name.startswith(TAKEN) for file in _visible(home / name)]
     return [name for name in names if not name.startswith(TAKEN)] + inside
 
 
 def _replace(home: Path, write: Callable[[Path], None]) -> None:
-    """Have a snapshot written beside the others of its cluster, and make it the one that counts by one rename."""
+    """Writes a snapshot next to the others of its cluster, and makes it the current one by a single rename."""
     home.mkdir(parents=True, exist_ok=True)
     fresh = home / f".{TAKEN}{secrets.token_hex(6)}"
     fresh.mkdir()
     try:
         write(fresh)
-        before = newest(_names(home)).rstrip("/")
-        fresh.rename(home / _next(before))
+        previous = newest(_names(home)).rstrip("/")
+        fresh.rename(home / _next(previous))
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     for name in os.listdir(home):
         if name.startswith(f".{TAKEN}"):
-            _remove(home / name, unless_younger_s=_ABANDONED_S)  # of a process that was killed, not of one that writes
-        elif name.startswith(TAKEN) and name < before:
+            # Left by a killed process. A younger folder might still be written.
+            _remove(home / name, unless_younger_s=_ABANDONED_S)
+        elif name.startswith(TAKEN) and name < previous:
             _remove(home / name)
-        elif before and name.endswith(FORMATS):  # tables in the folder itself, which count no longer
+        elif previous and name.endswith(FORMATS):  # tables in the folder itself, which are replaced
             (home / name).unlink(missing_ok=True)
 
 
 def _remove(folder: Path, *, unless_younger_s: float = 0) -> None:
-    """Never fails: somebody else may be doing the same, and what stays does not count."""
+    """Removes a folder. Never fails: another process might remove it too, and remaining files are ignored."""
     with contextlib.suppress(OSError):
         if time.time() - folder.stat().st_mtime >= unless_younger_s:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _next(before: str) -> str:
-    """The name of a snapshot that is taken now, behind that of the one before whatever the clock says."""
+def _next(previous: str) -> str:
+    """Returns the name of a new snapshot. It sorts after the previous one, even if the clock is behind."""
     now = datetime.now(UTC)
-    if before:
+    if previous:
         try:
-            last = datetime.strptime(before.removeprefix(TAKEN).partition("-")[0], _TIME).replace(tzinfo=UTC)
+            last = datetime.strptime(previous.removeprefix(TAKEN).partition("-")[0], _TIME).replace(tzinfo=UTC)
         except ValueError:
-            raise ConfigError(f"{before}: not the name of a snapshot of ours. Remove that folder.") from None
+            raise ConfigError(f"{previous}: not the name of a snapshot of ours. Remove that folder.") from None
         now = max(now, last + timedelta(microseconds=1))
     return taken_name(f"{now.strftime(_TIME)}-{secrets.token_hex(3)}")
 
 
-def _write_all(part: Snapshot, format: str, fresh: Path) -> None:
-    for name, table in part.tables.items():
+def _write_all(cluster_snapshot: Snapshot, format: str, fresh: Path) -> None:
+    """Writes every table and the summary."""
+    for name, table in cluster_snapshot.tables.items():
         _write(table, fresh / f"{name}.{format}", format)
-    summary = json.dumps(part.summary(), indent=2, ensure_ascii=False)
+    summary = json.dumps(cluster_snapshot.summary(), indent=2, ensure_ascii=False)
     (fresh / SUMMARY).write_text(f"{summary}\n", encoding="utf-8")
 
 
-def _write_unread(part: Snapshot, format: str, home: Path, fresh: Path) -> None:
-    """The tables as they were, and why they are no newer."""
-    before = home / newest(_names(home))
-    if not (before / SUMMARY).is_file():
-        _write_all(part, format, fresh)
+def _write_unreadable(cluster_snapshot: Snapshot, format: str, home: Path, fresh: Path) -> None:
+    """Copies the previous tables, and writes the error of the cluster."""
+    previous = home / newest(_names(home))
+    if not (previous / SUMMARY).is_file():
+        _write_all(cluster_snapshot, format, fresh)
         return
-    for file in before.iterdir():
+    for file in previous.iterdir():
         if file.is_file() and file.stem != "unreadable":
             shutil.copyfile(file, fresh / file.name)
-    _write(part.tables["unreadable"], fresh / f"unreadable.{format}", format)
+    _write(cluster_snapshot.tables["unreadable"], fresh / f"unreadable.{format}", format)
 
 
 def _write(table: pa.Table, file: Path, format: str) -> None:
+    """Writes a table to a file."""
     if format == "parquet":
         pq.write_table(table, file)
     elif format == "json":
@@ -222,7 +228,7 @@ def _write(table: pa.Table, file: Path, format: str) -> None:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Lists as text, `1,2,3`, and lists of structs as JSON: csv has neither."""
+    """Converts lists to text, `1,2,3`, and lists of structs to JSON, because csv has neither."""
     for position, column in enumerate(table.schema):
         if not pa.types.is_list(column.type):
             continue

@@ -1,6 +1,6 @@
-"""What a snapshot says of offsets, and when: the tables beside the fleet that rates between two snapshots are made of.
+"""Reads the offsets of snapshots and their times, and computes rates between two snapshots.
 
-In a folder the time is that of `snapshot.json`, of each cluster its own; in a catalog that of the table `snapshots`.
+In a folder, the time of each cluster is in its `snapshot.json`. In a catalog, it is in the table `snapshots`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _CATALOG_TIMES = Shape("A snapshot", {"snapshots": SNAPSHOTS}, ("snapshots",))
 
 @dataclass(frozen=True)
 class Offsets:
-    """Offsets of one or more clusters, and when they were read, each a DataFrame.
+    """Offsets of one or more clusters, and the times at which they were read. Each is a DataFrame.
 
     Args:
-        offsets: as a snapshot writes them: cluster, group_id, topic, partition, committed_offset, end_offset, lag.
-        snapshots: a row per cluster: cluster, taken_at (a timestamp), and, if known, kafka_cluster_id.
-        topics: if known, with topic_id: a topic that was deleted and made again has another one.
+        offsets: the table of a snapshot: cluster, group_id, topic, partition, committed_offset, end_offset, lag.
+        snapshots: one row per cluster: cluster, taken_at (a timestamp), and, if known, kafka_cluster_id.
+        topics: if known, with topic_id, which changes if a topic is deleted and created again.
 
     Raises:
         FleetError: a column is missing or has a wrong type.
@@ -67,9 +67,9 @@ class Offsets:
         for name, schema in (("offsets", OFFSETS), ("snapshots", SNAPSHOTS), ("topics", TOPICS)):
             table = getattr(self, name)
             if table is not None:
-                shaped, found = conform(name, table, schema)
-                faults += found
-                object.__setattr__(self, name, shaped)
+                checked, table_faults = conform(name, table, schema)
+                faults += table_faults
+                object.__setattr__(self, name, checked)
         if faults:
             raise FleetError(faults)
 
@@ -77,58 +77,58 @@ class Offsets:
     def read(
         cls,
         spark: SparkSession,
-        place: str,
+        location: str,
         *,
         format: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Offsets:
-        """The offsets of a snapshot: `Offsets.read(spark, "./monday")`, `Offsets.read(spark, "main.kafka")`.
+        """Reads the offsets of a snapshot: `Offsets.read(spark, "./monday")`, `Offsets.read(spark, "main.kafka")`.
 
         Args:
             spark: the session to read with, classic or Connect.
-            place: a folder, a URI or a catalog prefix, of one cluster or of many.
-            format, options: as `Fleet.read` has them.
+            location: a folder, a URI, or a catalog prefix, of one or more clusters.
+            format, options: as in `Fleet.read`.
 
         Raises:
-            SourceError: there are no offsets, or it is not said when they were read.
+            SourceError: the offsets or their time are missing.
         """
-        found = read_tables(spark, _OFFSETS, place, format=format, options=options)
-        if not is_path(place):
-            return cls(snapshots=read_tables(spark, _CATALOG_TIMES, place)["snapshots"], **found)
-        said = read_tables(spark, _TIMES, place, format="json", options={"multiLine": "true"})["snapshot"]
-        times = said.select(
+        offsets = read_tables(spark, _OFFSETS, location, format=format, options=options)
+        if not is_path(location):
+            return cls(snapshots=read_tables(spark, _CATALOG_TIMES, location)["snapshots"], **offsets)
+        summaries = read_tables(spark, _TIMES, location, format="json", options={"multiLine": "true"})["snapshot"]
+        times = summaries.select(
             "cluster",
             F.try_to_timestamp("taken_at").alias("taken_at"),
             F.col("source.kafka_cluster_id").alias("kafka_cluster_id"),
         )
-        return cls(snapshots=times, **found)
+        return cls(snapshots=times, **offsets)
 
 
 _TOPIC = ["cluster", "topic"]
 _PARTITION = [*_TOPIC, "partition"]
-_OF_GROUP = [*_PARTITION, "group_id"]
+_GROUP_PARTITION = [*_PARTITION, "group_id"]
 
 
 def loads_between(before: Offsets, after: Offsets) -> DataFrame:
-    """What goes through the partitions of a fleet, by two snapshots of it: the table `loads`.
+    """Computes the load of the partitions of a fleet from two snapshots: the table `loads`.
 
-    Every cluster by its own times. A partition has a row without `group_id`, which holds for all groups: `in_rate`,
-    records a second that its end went on by. Of each group that has committed there is one with `out_rate`, records a
-    second that its committed offset went on by, and `lag`, the records that it was behind at the later snapshot. Null
-    is what two snapshots do not tell: an offset that went back (a topic made anew, a log that lost its end, a reset), a
-    partition that the earlier one does not have, `in_rate_stddev` and `bytes`. Both have only partitions that some
-    group has committed or owns, as a snapshot's `offsets` has.
+    Each cluster has its own times. Each partition has a row without `group_id`, for all groups, with `in_rate`: the
+    increase of its end offset, in records per second. Each group with a committed offset has a row with `out_rate`, the
+    increase of its committed offset in records per second, and `lag`, in records at the later snapshot. Unknown values
+    are null: for an offset that decreased (a recreated topic, a truncated log, a reset), for a partition that the
+    earlier snapshot lacks, and always for `in_rate_stddev` and `bytes`. As in the `offsets` of a snapshot, only
+    partitions that a group has committed or owns are included.
 
     Args:
-        before: the earlier one.
-        after: the later one.
+        before: the earlier snapshot.
+        after: the later snapshot.
 
     Returns:
         cluster, topic, partition, group_id, in_rate, in_rate_stddev, out_rate, lag, bytes (`tables.groups.LOADS`).
 
     Raises:
-        SourceError: a cluster is in one of them only, was not read later in the second, or is another Kafka cluster
-            under the same name; names every such cluster.
+        SourceError: a cluster is missing in one snapshot, isn't later in the second, or is another Kafka cluster with
+            the same name. The message lists every such cluster.
 
     Examples:
         >>> from datetime import UTC, datetime
@@ -153,11 +153,11 @@ def loads_between(before: Offsets, after: Offsets) -> DataFrame:
     ends = joined.groupBy(*_PARTITION).agg(
         *(F.max(name).alias(name) for name in ("end_before", "end_after", "seconds")), F.bool_and("same").alias("same")
     )
-    of_all = ends.withColumn("in_rate", _rate("end"))
-    of_groups = joined.where(F.col("committed_before").isNotNull() | F.col("committed_after").isNotNull()).withColumn(
+    partition_rates = ends.withColumn("in_rate", _rate("end"))
+    group_rates = joined.where(F.col("committed_before").isNotNull() | F.col("committed_after").isNotNull()).withColumn(
         "out_rate", _rate("committed")
     )
-    rows = of_all.unionByName(of_groups, allowMissingColumns=True)
+    rows = partition_rates.unionByName(group_rates, allowMissingColumns=True)
     return rows.select(
         *(
             F.col(field.name) if field.name in rows.columns else F.lit(None).cast(field.dataType).alias(field.name)
@@ -167,45 +167,46 @@ def loads_between(before: Offsets, after: Offsets) -> DataFrame:
 
 
 def _joined(before: Offsets, after: Offsets) -> DataFrame:
-    """A row per group and partition of the later snapshot, with both offsets of both times."""
-    then = before.offsets.select(
-        *_OF_GROUP,
+    """Returns one row per group and partition of the later snapshot, with both offsets of both snapshots."""
+    earlier = before.offsets.select(
+        *_GROUP_PARTITION,
         F.col("committed_offset").alias("committed_before"),
     )
     ends = before.offsets.groupBy(*_PARTITION).agg(F.max("end_offset").alias("end_before"))
     lag = F.when(F.col("lag") >= 0, F.col("lag"))
-    now = after.offsets.select(
-        *_OF_GROUP,
+    later = after.offsets.select(
+        *_GROUP_PARTITION,
         F.col("committed_offset").alias("committed_after"),
         F.col("end_offset").alias("end_after"),
         lag.alias("lag"),
     )
-    both = now.join(ends, _PARTITION, "left").join(then, _OF_GROUP, "left")
+    both = later.join(ends, _PARTITION, "left").join(earlier, _GROUP_PARTITION, "left")
     if before.topics is None or after.topics is None:
         return both.withColumn("same", F.lit(True))
     ids = _ids(after, "id_after").join(_ids(before, "id_before"), _TOPIC, "left")
-    known = both.join(ids, _TOPIC, "left")
-    return known.withColumn("same", F.coalesce(F.col("id_after") == F.col("id_before"), F.lit(True)))
+    with_ids = both.join(ids, _TOPIC, "left")
+    return with_ids.withColumn("same", F.coalesce(F.col("id_after") == F.col("id_before"), F.lit(True)))
 
 
-def _ids(of: Offsets, name: str) -> DataFrame:
-    assert of.topics is not None
-    return of.topics.select(*_TOPIC, F.col("topic_id").alias(name))
+def _ids(offsets: Offsets, name: str) -> DataFrame:
+    """Returns the ID of each topic, in a column of this name."""
+    assert offsets.topics is not None
+    return offsets.topics.select(*_TOPIC, F.col("topic_id").alias(name))
 
 
 def _rate(name: str) -> Column:
-    """Records a second by which an offset went on; null where it went back, or is that of another topic."""
+    """Returns the increase of an offset in records per second; null if it decreased or the topic was recreated."""
     step = F.col(f"{name}_after") - F.col(f"{name}_before")
     return F.when(F.col("same") & (step >= 0), step / F.col("seconds"))
 
 
 def _seconds(before: Offsets, after: Offsets) -> DataFrame:
-    """The time between the two, of each cluster."""
+    """Returns the seconds between the snapshots of each cluster. Raises SourceError."""
     sides = [
-        of.snapshots.select(
+        offsets.snapshots.select(
             "cluster", F.col("taken_at").alias(f"{side}_at"), F.col("kafka_cluster_id").alias(f"{side}_id")
         )
-        for of, side in ((before, "before"), (after, "after"))
+        for offsets, side in ((before, "before"), (after, "after"))
     ]
     times = (
         sides[0]
@@ -213,29 +214,30 @@ def _seconds(before: Offsets, after: Offsets) -> DataFrame:
         .withColumn("seconds", (F.unix_micros("after_at") - F.unix_micros("before_at")) / 1_000_000)
     )
     rows = times.orderBy("cluster").collect()  # a row per cluster
-    if faults := [said for row in rows for said in _wrong(row.asDict())]:
-        raise SourceError("no rates between these snapshots:\n" + "\n".join(f"  - {said}" for said in faults))
+    if faults := [fault for row in rows for fault in _faults(row.asDict())]:
+        raise SourceError("no rates between these snapshots:\n" + "\n".join(f"  - {fault}" for fault in faults))
     if not rows:
         raise SourceError("no rates between these snapshots: neither says when it was taken")
     return times.select("cluster", "seconds")
 
 
-def _wrong(row: dict[str, Any]) -> list[str]:
-    cluster, then, now = row["cluster"], row["before_at"], row["after_at"]
-    if then is None or now is None:
-        side = "earlier" if then is None else "later"
+def _faults(row: dict[str, Any]) -> list[str]:
+    """Returns the fault of a cluster's times, if any."""
+    cluster, before, after = row["cluster"], row["before_at"], row["after_at"]
+    if before is None or after is None:
+        side = "earlier" if before is None else "later"
         return [f"cluster {cluster}: the {side} snapshot has none, or does not say when. Give two snapshots of it"]
     if row["seconds"] == 0:
-        return [f"cluster {cluster}: both were taken at {_iso(then)}. Give two snapshots of different times"]
+        return [f"cluster {cluster}: both were taken at {_iso(before)}. Give two snapshots of different times"]
     if row["seconds"] < 0:
         return [
-            f"cluster {cluster}: the earlier one was taken at {_iso(then)}, the later one at {_iso(now)}. Swap them"
+            f"cluster {cluster}: the earlier one was taken at {_iso(before)}, the later one at {_iso(after)}. Swap them"
         ]
-    known = [row[f"{side}_id"] for side in ("before", "after")]
-    if all(known) and known[0] != known[1]:
-        return [f"cluster {cluster}: these are two Kafka clusters (ids {known[0]} and {known[1]}) of one name"]
+    ids = [row[f"{side}_id"] for side in ("before", "after")]
+    if all(ids) and ids[0] != ids[1]:
+        return [f"cluster {cluster}: these are two Kafka clusters (ids {ids[0]} and {ids[1]}) of one name"]
     return []
 
 
-def _iso(at: Any) -> str:
-    return str(at.isoformat(sep=" ", timespec="seconds"))
+def _iso(time: Any) -> str:
+    return str(time.isoformat(sep=" ", timespec="seconds"))

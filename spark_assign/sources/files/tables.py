@@ -1,9 +1,9 @@
-"""A Fleet from tables that exist already: files in a folder, or tables of a catalog.
+"""Reads a Fleet from existing tables: files in a folder, or tables of a catalog.
 
-A folder holds, for each table of `tables.groups.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder
-`<table>/`; or it holds a folder for each cluster with those in it (`cluster_folders`), and is read as one fleet. A
-catalog holds tables of those names. Only `tables.groups.REQUIRED_TABLES` must be there. Everything
-is asked of Spark and nothing of the JVM behind it, so the same call works on Spark Connect.
+A folder has, for each table of `tables.groups.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder
+`<table>/`; or it has one folder per cluster with these (`cluster_folders`), which are read as one fleet. A catalog has
+tables with these names. Only `tables.groups.REQUIRED_TABLES` are required. All calls use Spark's Python API and not the
+JVM behind it, so they also work on Spark Connect.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
-_NOT_THERE = re.compile(r"NOT_FOUND|DOES_NOT_EXIST|does not exist|not a Delta table|NoSuchTable", re.IGNORECASE)
+_NOT_FOUND = re.compile(r"NOT_FOUND|DOES_NOT_EXIST|does not exist|not a Delta table|NoSuchTable", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class _Place:
-    """One table that was found: paths with their format, or a catalog name."""
+class _TableSource:
+    """The source of one table: paths with their format, or a catalog name."""
 
     names: tuple[str, ...]
     format: str | None = None
@@ -53,23 +53,23 @@ def read_fleet(
     options: Mapping[str, str] | None = None,
     tables: Mapping[str, str] | None = None,
 ) -> Fleet:
-    """Read a fleet.
+    """Reads a fleet.
 
     Args:
         spark: the session to read with, classic or Connect.
         location: a folder (local or any URI that Spark reads) or a catalog prefix (`catalog.schema`,
-            `schema`). None where `tables` names everything.
-        format: of the files; None tells parquet, csv and json by their names. Any format Spark has is allowed
-            (`delta`, `iceberg`): then each table is the folder `location/<table>`.
+            `schema`). None if `tables` names every table.
+        format: the format of the files. None detects parquet, csv, and json by file names. With another format of Spark
+            (`delta`, `iceberg`), each table is the folder `location/<table>`.
         options: Spark's reader options for that format.
-        tables: places of single tables (a path or a catalog table) that replace those of `location`.
+        tables: locations of single tables (a path or a catalog table), which override those of `location`.
 
-    Csv files need a header. Every column is typed by its name; an empty field is null and `""` an empty
-    string; `replicas` is written `1,2,3`. Csv columns that no schema knows are carried along.
+    Csv files need a header. The name of a column determines its type. An empty field is null, and `""` is an empty
+    string. `replicas` has the form `1,2,3`. Csv columns that aren't in a schema are kept.
 
     Raises:
-        SourceError: a required table is not there, a file cannot be read, or a value does not parse; lists
-            everything found.
+        SourceError: a required table is missing, a file can't be read, or a value can't be parsed. The message lists
+            all faults.
         FleetError: a column is missing or has a wrong type.
     """
     shape = Shape("A fleet", INPUT_TABLES, REQUIRED_TABLES)
@@ -78,7 +78,7 @@ def read_fleet(
 
 @dataclass(frozen=True)
 class Shape:
-    """Which tables there may be: what they make together, the schema of each, and those that must be there."""
+    """A set of tables: its name in messages, the schema of each table, and the required tables."""
 
     name: str
     schemas: Mapping[str, StructType]
@@ -94,51 +94,52 @@ def read_tables(
     options: Mapping[str, str] | None = None,
     tables: Mapping[str, str] | None = None,
 ) -> dict[str, DataFrame]:
-    """Read the tables of some shape by name; arguments and errors as `read_fleet` has them."""
+    """Reads the tables of a shape, by name. Arguments and errors are those of `read_fleet`."""
     options = dict(options or {})
     tables = dict(tables or {})
     if unknown := sorted(set(tables) - set(shape.schemas)):
         raise SourceError(f"no such table: {', '.join(unknown)}. {shape.name} has {', '.join(shape.schemas)}")
-    places: dict[str, list[_Place]] = {}
+    sources: dict[str, list[_TableSource]] = {}
     if location is not None:
         names = tuple(shape.schemas)
         if not is_path(location):
-            places = _in_catalog(spark, location, names)
+            sources = _in_catalog(spark, location, names)
         elif format in (None, *_FILE_FORMATS):
-            places = _in_folder(spark, location, format, shape.schemas)
+            sources = _in_folder(spark, location, format, shape.schemas)
         else:
-            found = {name: _Place((join(for_spark(location), name),), format) for name in names}
-            places = {name: [place] for name, place in found.items() if _loads(spark, place, options)}
-    places |= {name: [_single(spark, name, place, format)] for name, place in tables.items()}
-    if missing := [name for name in shape.required if name not in places]:
+            candidates = {name: _TableSource((join(for_spark(location), name),), format) for name in names}
+            sources = {name: [source] for name, source in candidates.items() if _loads(spark, source, options)}
+    sources |= {name: [_single(spark, name, source, format)] for name, source in tables.items()}
+    if missing := [name for name in shape.required if name not in sources]:
         raise SourceError(_missing(missing, location, format))
 
     checks: list[typed_text.Check] = []
     frames: dict[str, DataFrame] = {}
-    for name, found_at in places.items():
-        read = [_readable(spark, name, shape.schemas[name], place, options, checks) for place in found_at]
+    for name, table_sources in sources.items():
+        read = [_read_checked(spark, name, shape.schemas[name], source, options, checks) for source in table_sources]
         frames[name] = reduce(_union, read)
     typed_text.verify(checks)
     return frames
 
 
-def _readable(
+def _read_checked(
     spark: SparkSession,
     table: str,
     schema: StructType,
-    place: _Place,
+    source: _TableSource,
     options: Mapping[str, str],
     checks: list[typed_text.Check],
 ) -> DataFrame:
+    """Reads a table. Raises SourceError if Spark can't read it."""
     try:
-        frame = _read(spark, table, schema, place, options, checks)
+        frame = _read(spark, table, schema, source, options, checks)
         _ = frame.schema  # Connect opens the files only now
     except SourceError:
         raise
     except Exception as error:  # classic PySpark lets Java's own exceptions through
         if "Job aborted" in str(error) and "Caused by: " not in str(error):
             raise  # Spark itself has failed, whatever is in the table
-        raise SourceError(f"{table}: {place} cannot be read: {reason(error)}") from error
+        raise SourceError(f"{table}: {source} cannot be read: {reason(error)}") from error
     return frame
 
 
@@ -146,32 +147,36 @@ def _read(
     spark: SparkSession,
     table: str,
     schema: StructType,
-    place: _Place,
+    source: _TableSource,
     options: Mapping[str, str],
     checks: list[typed_text.Check],
 ) -> DataFrame:
-    if place.format is None:
-        return spark.table(place.names[0])
-    if place.format in ("csv", "json"):
-        read = typed_text.read_csv if place.format == "csv" else typed_text.read_json
-        frame, check = read(spark, table, schema, place.names, options)
+    """Reads a table, and adds the check of its values to `checks`."""
+    if source.format is None:
+        return spark.table(source.names[0])
+    if source.format in ("csv", "json"):
+        read = typed_text.read_csv if source.format == "csv" else typed_text.read_json
+        frame, check = read(spark, table, schema, source.names, options)
         checks += [check] if check is not None else []
         return frame
-    # Snapshots of two versions of this package may differ in columns.
-    merged = {"mergeSchema": "true"} if place.format == "parquet" and len(place.names) > 1 else {}
-    return spark.read.format(place.format).options(**{**merged, **options}).load(list(place.names))
+    # Snapshots of two versions of this package can differ in columns.
+    merged = {"mergeSchema": "true"} if source.format == "parquet" and len(source.names) > 1 else {}
+    return spark.read.format(source.format).options(**{**merged, **options}).load(list(source.names))
 
 
-def _union(one: DataFrame, other: DataFrame) -> DataFrame:
-    return one.unionByName(other, allowMissingColumns=True)
+def _union(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Returns the rows of both tables. Missing columns are null."""
+    return left.unionByName(right, allowMissingColumns=True)
 
 
-def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, list[_Place]]:
+def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, list[_TableSource]]:
+    """Returns the tables that exist in a catalog."""
     names = {table: f"{prefix}.{table}" for table in tables}
-    return {table: [_Place((name,))] for table, name in names.items() if _in_any_catalog(spark, name)}
+    return {table: [_TableSource((name,))] for table, name in names.items() if _table_exists(spark, name)}
 
 
-def _in_any_catalog(spark: SparkSession, name: str) -> bool:
+def _table_exists(spark: SparkSession, name: str) -> bool:
+    """Checks whether a table exists. Raises SourceError if the catalog isn't accessible."""
     try:
         return spark.catalog.tableExists(name)
     except PySparkException as error:
@@ -180,32 +185,37 @@ def _in_any_catalog(spark: SparkSession, name: str) -> bool:
 
 def _in_folder(
     spark: SparkSession, location: str, format: str | None, schemas: Mapping[str, StructType]
-) -> dict[str, list[_Place]]:
-    """Every table that the folder has, or that the folders of its clusters have: the files of a format together."""
+) -> dict[str, list[_TableSource]]:
+    """Returns every table of the folder or of its cluster folders, with one source per format. Raises SourceError."""
     files = _files(spark, location)
-    of_key = {key: split_by_cluster(files, key) for key in sorted(set(map(key_of, schemas.values())))}
-    found: dict[str, list[_Place]] = {}
+    files_by_key = {key: split_by_cluster(files, key) for key in sorted(set(map(key_of, schemas.values())))}
+    found: dict[str, list[_TableSource]] = {}
     for table, schema in schemas.items():
-        inside = of_key[key_of(schema)]
-        places = [_in_part(join(location, *part.split("/")[:-1]), format, table, mine) for part, mine in inside.items()]
-        there = [place for place in places if place is not None]
-        own = _in_part(location, format, table, files) if is_cluster(next(iter(inside))) else None
-        if own is not None and there:
+        cluster_files = files_by_key[key_of(schema)]
+        sources = [
+            _in_one_folder(join(location, *part.split("/")[:-1]), format, table, names)
+            for part, names in cluster_files.items()
+        ]
+        found_sources = [source for source in sources if source is not None]
+        own = _in_one_folder(location, format, table, files) if is_cluster(next(iter(cluster_files))) else None
+        if own is not None and found_sources:
             raise SourceError(
-                f"{table}: {location} has it in itself and in {next(iter(inside))} as well. "
+                f"{table}: {location} has it in itself and in {next(iter(cluster_files))} as well. "
                 "Leave one: a folder for each cluster, or the tables of all"
             )
-        there += [own] if own is not None else []
+        found_sources += [own] if own is not None else []
         by_format: dict[str | None, tuple[str, ...]] = {}
-        for place in there:
-            by_format[place.format] = (*by_format.get(place.format, ()), *place.names)
-        if there:
-            found[table] = [_Place(names, kind) for kind, names in by_format.items()]
+        for source in found_sources:
+            by_format[source.format] = (*by_format.get(source.format, ()), *source.names)
+        if found_sources:
+            found[table] = [_TableSource(names, kind) for kind, names in by_format.items()]
     return found
 
 
-def _in_part(folder: str, format: str | None, table: str, files: Sequence[str]) -> _Place | None:
-    """A table in the folder of one cluster or of a whole fleet, which has these files, if it is there."""
+def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[str]) -> _TableSource | None:
+    """Returns the source of a table in the folder of a cluster or fleet with these files, or None. Raises
+    SourceError if it is ambiguous.
+    """
     single = [name for name in files if "/" not in name and name.split(".")[0] == table and _kind(name)]
     if format is not None:
         single = [name for name in single if _kind(name) == format]
@@ -216,37 +226,39 @@ def _in_part(folder: str, format: str | None, table: str, files: Sequence[str]) 
             f"{table}: {folder} has it more than once: {', '.join(candidates)}. Leave one, or choose by format"
         )
     if single:
-        return _Place((join(for_spark(folder), single[0]),), _kind(single[0]))
+        return _TableSource((join(for_spark(folder), single[0]),), _kind(single[0]))
     if inside:
-        return _Place((join(for_spark(folder), table),), format or _kind_of_all(join(folder, table), inside))
+        return _TableSource((join(for_spark(folder), table),), format or _kind_of_all(join(folder, table), inside))
     return None
 
 
-def _single(spark: SparkSession, table: str, place: str, format: str | None) -> _Place:
-    """A table that the caller has placed himself; it must be there."""
-    if not is_path(place):
-        if not _in_any_catalog(spark, place):
-            raise SourceError(f"{table}: the catalog has no table {place}. Is it a path? Then write ./{place}")
-        return _Place((place,))
-    format = format or _kind(place) or _kind_of_all(place, _files(spark, place))
-    return _Place((for_spark(place),), format)
+def _single(spark: SparkSession, table: str, source: str, format: str | None) -> _TableSource:
+    """Returns the source of a table that the caller named. Raises SourceError if it doesn't exist."""
+    if not is_path(source):
+        if not _table_exists(spark, source):
+            raise SourceError(f"{table}: the catalog has no table {source}. Is it a path? Then write ./{source}")
+        return _TableSource((source,))
+    format = format or _kind(source) or _kind_of_all(source, _files(spark, source))
+    return _TableSource((for_spark(source),), format)
 
 
 def _kind(name: str) -> str | None:
+    """Returns the format of a file by its name, or None."""
     match = _SUFFIX.search(name)
     return None if match is None else {"jsonl": "json", "ndjson": "json"}.get(match[1], match[1])
 
 
-def _kind_of_all(place: str, files: list[str]) -> str:
+def _kind_of_all(source: str, files: list[str]) -> str:
+    """Returns the common format of files. Raises SourceError if there is none."""
     kinds = {kind for kind in map(_kind, files) if kind is not None}
     if len(kinds) == 1:
         return kinds.pop()
     seen = "files of several formats" if kinds else "no parquet, csv or json file"
-    raise SourceError(f"{place} has {seen}. Say which format it is")
+    raise SourceError(f"{source} has {seen}. Say which format it is")
 
 
 def _files(spark: SparkSession, location: str) -> list[str]:
-    """Every file under the folder, relative to it, without those that Spark hides (`_SUCCESS`, `.crc`)."""
+    """Returns every file under the folder, relative to it, sorted, without hidden ones (`_SUCCESS`, `.crc`)."""
     local = local_path(location)
     if local is not None and os.path.isdir(local):
         found = [
@@ -255,12 +267,12 @@ def _files(spark: SparkSession, location: str) -> list[str]:
             for name in names
         ]
     else:
-        # Spark's own listing, as it works for every file system that Spark can read; no file is opened.
+        # Spark's own listing supports every file system that Spark can read, and opens no file.
         reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         try:
             uris = reader.load(location).inputFiles()
         except AnalysisException as error:
-            if _NOT_THERE.search(str(error)):
+            if _NOT_FOUND.search(str(error)):
                 raise SourceError(f"there is no folder {location}. {_hint(location)}") from error
             raise SourceError(f"{location} cannot be listed: {reason(error)}") from error
         root = "/" + os.path.normpath(urlparse(location).path).strip("/")
@@ -268,22 +280,23 @@ def _files(spark: SparkSession, location: str) -> list[str]:
     return sorted(name for name in found if not any(part[0] in "_." for part in name.split("/")))
 
 
-def _loads(spark: SparkSession, place: _Place, options: Mapping[str, str]) -> bool:
-    """Whether a table in a format that only Spark knows is there."""
+def _loads(spark: SparkSession, source: _TableSource, options: Mapping[str, str]) -> bool:
+    """Checks whether a table in a format of Spark exists. Raises SourceError if it can't be read."""
     try:
-        return bool(spark.read.format(str(place.format)).options(**options).load(place.names[0]).columns)
+        return bool(spark.read.format(str(source.format)).options(**options).load(source.names[0]).columns)
     except Exception as error:  # classic PySpark lets Java's own exception through for an unknown format
         if "DATA_SOURCE_NOT_FOUND" in str(error):
             raise SourceError(
-                f"Spark does not know the format {place.format}; add its package, for example by "
+                f"Spark does not know the format {source.format}; add its package, for example by "
                 "--conf spark.jars.packages=…"
             ) from error
-        if _NOT_THERE.search(str(error)):
+        if _NOT_FOUND.search(str(error)):
             return False
-        raise SourceError(f"{place} cannot be read as {place.format}: {reason(error)}") from error
+        raise SourceError(f"{source} cannot be read as {source.format}: {reason(error)}") from error
 
 
 def _missing(tables: list[str], location: str | None, format: str | None) -> str:
+    """Returns the message about missing tables."""
     lines = []
     for table in tables:
         if location is None:
@@ -300,50 +313,51 @@ def _missing(tables: list[str], location: str | None, format: str | None) -> str
 
 
 def _hint(location: str) -> str:
+    """Returns the hint about paths and catalog names."""
     if is_path(location):
         return "Relative paths start from where the job was called; those in a settings file, from that file."
     return f"A name without a slash is a catalog's; for a folder write ./{location}"
 
 
-_SMALL = 4 * 1024 * 1024
+_MAX_SMALL_BYTES = 4 * 1024 * 1024
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @contextmanager
-def interpreted(spark: SparkSession, places: Iterable[str | None]) -> Iterator[None]:
-    """Let a local session interpret its queries for a while, where all that it is to read is small.
+def interpreted(spark: SparkSession, locations: Iterable[str | None]) -> Iterator[None]:
+    """Makes a local session interpret its queries inside the context, if the input is small.
 
-    Compiling the queries of a plan takes a JVM that has just begun seconds, in which a small fleet is long planned.
+    In a new JVM, compiling the queries of a plan takes seconds, longer than planning a small fleet.
 
     Args:
-        spark: whose settings are as they were afterwards.
-        places: what is read; where a place is none of this machine, nothing is changed.
+        spark: the session. Its settings are restored afterward.
+        locations: the input. If a location isn't on this machine, the settings aren't changed.
     """
     try:
-        small = str(spark.conf.get("spark.master", "")).startswith("local") and _bytes(places) <= _SMALL
-        before = {name: spark.conf.get(name, None) for name in _INTERPRETED} if small else {}
+        is_small = str(spark.conf.get("spark.master", "")).startswith("local") and _bytes(locations) <= _MAX_SMALL_BYTES
+        previous = {name: spark.conf.get(name, None) for name in _INTERPRETED} if is_small else {}
     except (OSError, PySparkException):
-        before = {}
-    for name in before:
+        previous = {}
+    for name in previous:
         spark.conf.set(name, _INTERPRETED[name])
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             spark.conf.set(name, value) if value is not None else spark.conf.unset(name)
 
 
-def _bytes(places: Iterable[str | None]) -> int:
-    """Of all files in these places together.
+def _bytes(locations: Iterable[str | None]) -> int:
+    """Returns the total size of the files at these locations.
 
     Raises:
-        OSError: a place is none of this machine.
+        OSError: a location isn't on this machine.
     """
     size = 0
-    for place in places:
-        path = None if place is None else local_path(place)
+    for location in locations:
+        path = None if location is None else local_path(location)
         if path is None or not os.path.exists(path):
-            raise FileNotFoundError(place)
+            raise FileNotFoundError(location)
         files = Path(path).rglob("*") if os.path.isdir(path) else [Path(path)]
         size += sum(file.stat().st_size for file in files if file.is_file())
     return size

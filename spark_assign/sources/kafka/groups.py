@@ -54,9 +54,7 @@ class UnsettledError(Exception):
 
 @dataclass(frozen=True)
 class ListedGroup:
-    """A group of ListGroups. `group_type` is classic, consumer, share, or streams; else the protocol type (connect,
-    …).
-    """
+    """A group of ListGroups. `group_type` is classic, consumer, share, streams, or a protocol type (connect, …)."""
 
     group_id: str
     broker: int
@@ -185,8 +183,7 @@ def describe(
     rows: SnapshotRows,
     report: Progress,
 ) -> None:
-    """Adds groups, members, subscriptions, and owned_runs of every listed group, and undescribed for groups that
-    fail.
+    """Adds groups, members, subscriptions, and owned_runs of every listed group; undescribed for groups that fail.
 
     Also adds subtopologies and tasks of streams groups, and the initialized partitions of share groups.
 
@@ -227,9 +224,7 @@ def share_starts(
     report: Progress,
     answered_s: MutableMapping[str, float] | None = None,
 ) -> dict[str, group_description.StartOffsets]:
-    """Adds initialized of every share group, and undescribed for groups that fail. Returns the start offset of each
-    partition.
-    """
+    """Adds initialized of every share group; undescribed for groups that fail. Returns start offsets by partition."""
     starts, failed = read_starts(connection, groups, report, answered_s)
     for group_id, error in sorted(failed.items()):
         rows.add("undescribed", group_id=group_id, error=f"initialised partitions: {error}")
@@ -362,9 +357,7 @@ def _kip848(group: Any, topics: Collection[str]) -> GroupDescription | Exception
 
 
 def _subscription_type(members: Sequence[Any]) -> str:
-    """Returns the type as the broker determines it (`ConsumerGroup.subscriptionType`): by names, and by unresolved
-    patterns.
-    """
+    """Returns the type that the broker determines by names and raw patterns (`ConsumerGroup.subscriptionType`)."""
     names = {frozenset(member.subscribed_topic_names) for member in members}
     patterns = {member.subscribed_topic_regex or "" for member in members}
     is_homogeneous = len(names) <= 1 and len(patterns) <= 1 and (patterns <= {""} or names <= {frozenset()})
