@@ -1,7 +1,6 @@
 """Where partitions live: place new ones as Kafka does, and move as few as possible when brokers change."""
 
-from spark_assign.replicas.cluster_change import Change
-from spark_assign.replicas.fleet import ReplicaFleet
+from spark_assign.replicas.fleet import Change, ReplicaFleet
 from spark_assign.replicas.kafka_tool_files import tool_files, write_tool_files
 from spark_assign.replicas.placement import Placements, place
 from spark_assign.replicas.reassignment import Reassignment, reassign

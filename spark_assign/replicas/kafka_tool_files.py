@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.replicas.kernel.reassignment_batches import FILE_COLUMNS, files
+from spark_assign.replicas.kernel.reassignment_batches import FILE_COLUMNS, to_tool_files
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.stores.locations import file_system, join
 from spark_assign.tables.replicas import TOOL_FILES
@@ -54,7 +54,7 @@ def _writer(partitions: int | None, limit: int | None) -> _Work:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in batch.to_pylist())
         kinds = [pa.string(), pa.string(), pa.int32(), pa.string(), pa.int32(), pa.int64(), pa.string()]
-        for file in files(rows, partitions, limit):
+        for file in to_tool_files(rows, partitions, limit):
             columns = [pa.array([value], kind) for value, kind in zip(file, kinds, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, names=list(FILE_COLUMNS))
 

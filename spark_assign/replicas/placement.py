@@ -22,9 +22,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.java.hash_map import LONGEST_CHAIN
-from spark_assign.replicas.kernel.placement_chunks import TILE, place_tiles
-from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, STRIPED, admit
-from spark_assign.replicas.table_faults import faulty_rows, raise_faults, shaped
+from spark_assign.replicas.fleet import conform_tables, faulty_rows, raise_faults
+from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, STRIPED, TILE, admit, place_tiles
 from spark_assign.tables.errors import SparkAssignError
 from spark_assign.tables.replicas import ADMITTED, BROKERS, PLACED, PLACEMENTS, REJECTED, REQUESTS
 
@@ -79,7 +78,7 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) 
     """
     if algorithm not in ALGORITHMS:
         raise UnknownAlgorithmError(f"no algorithm is called {algorithm!r}; there are {', '.join(ALGORITHMS)}")
-    requests, brokers = shaped({"requests": (requests, REQUESTS), "brokers": (brokers, BROKERS)})
+    requests, brokers = conform_tables({"requests": (requests, REQUESTS), "brokers": (brokers, BROKERS)})
     found = _survey(requests, brokers)
     lines = _lines(brokers)
     admitted = _admitted(requests, lines, algorithm)

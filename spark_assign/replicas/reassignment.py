@@ -17,8 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
 from spark_assign.fleet import Fleet
-from spark_assign.replicas.cluster_change import Change
-from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
+from spark_assign.replicas.fleet import Change, ReplicaFleet, replica_fleet
 from spark_assign.replicas.kernel import reassignment_facts as kinds
 from spark_assign.replicas.kernel.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED, reassign_clusters
 from spark_assign.spark.caching import cached, uncached

@@ -197,7 +197,7 @@ PLACED = StructType(
         *required(replication_factor=_INT, count=_INT, placed=_IDS),
     ]
 )
-"""`replicas.kernel.placement_chunks.PLACED`."""
+"""`replicas.kernel.placement_requests.PLACED`."""
 
 DECIDED = StructType(
     [

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from spark_assign.java.random import JavaRandom
-from spark_assign.replicas.kernel.broker_list import BrokerList, layout
+from spark_assign.replicas.kernel.cluster_brokers import ClusterBrokers, to_cluster_brokers
 from tests.golden.vectors import FOLDER, Row
 
 CODES = {
@@ -31,9 +31,9 @@ def expected(row: Row) -> dict[int, list[int]] | tuple[str, str]:
     return {int(partition): replicas for partition, replicas in row["expect"].items()}
 
 
-def layout_of(row: Row) -> BrokerList:
+def layout_of(row: Row) -> ClusterBrokers:
     """The brokers in the order recorded."""
-    return layout([(broker["id"], broker["rack"], broker["fenced"]) for broker in row["brokers"]])
+    return to_cluster_brokers([(broker["id"], broker["rack"], broker["fenced"]) for broker in row["brokers"]])
 
 
 class RecordedDraws(JavaRandom):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.java.random import JavaRandom, draw_pairs
-from spark_assign.replicas.kernel import admin_utils, striped
+from spark_assign.replicas.kernel import admin_utils
+from spark_assign.replicas.kernel import striped_replica_placer as striped
 from tests.golden.replica_rows import RecordedDraws, expected, layout_of, recorded
 from tests.golden.vectors import Row
 
@@ -13,7 +14,7 @@ from tests.golden.vectors import Row
 def _by_admin_utils(row: Row) -> dict[int, list[int]] | tuple[str, str]:
     layout = layout_of(row)
     brokers, replication_factor = len(layout.ids), row["replication_factor"]
-    refused = admin_utils.refuse(row["partitions"], replication_factor, brokers, layout.racked)
+    refused = admin_utils.find_error(row["partitions"], replication_factor, brokers, layout.num_racked)
     if refused is not None:
         return refused.code, refused.message
     start = shift = row["fixed_start_index"]
@@ -23,13 +24,13 @@ def _by_admin_utils(row: Row) -> dict[int, list[int]] | tuple[str, str]:
         assert [start, shift] == row["random_ints"]
     first = max(0, row["start_partition_id"])
     base = admin_utils.shift_base(shift, first, brokers)
-    placed = admin_utils.place(layout, replication_factor, start, base, first, row["partitions"])
+    placed = admin_utils.assign_replicas_to_brokers(layout, replication_factor, start, base, first, row["partitions"])
     return {first + at: replicas for at, replicas in enumerate(placed.tolist())}
 
 
 def _by_striped(row: Row) -> dict[int, list[int]] | tuple[str, str]:
     layout = layout_of(row)
-    refused = striped.refuse(row["replication_factor"], len(layout.ids), layout.unfenced)
+    refused = striped.find_error(row["replication_factor"], len(layout.ids), layout.num_unfenced)
     if refused is not None:
         return refused.code, refused.message
     assert striped.rack_order(layout) == row["rack_order"]
@@ -48,12 +49,12 @@ def test_admin_utils() -> None:
 def test_admin_utils_in_parts() -> None:
     """Any stretch of a topic's partitions by itself, from the table of all placements as from the rule."""
     for row in recorded("adminutils"):
-        if "error" in row or row["fixed_start_index"] < 0 or not (layout := layout_of(row)).racked:
+        if "error" in row or row["fixed_start_index"] < 0 or not (layout := layout_of(row)).num_racked:
             continue
         start, first = row["fixed_start_index"], max(0, row["start_partition_id"])
         base = admin_utils.shift_base(start, first, len(layout.ids))
         for at in range(first, first + row["partitions"]):
-            alone = admin_utils.place(layout, row["replication_factor"], start, base, at, 1)
+            alone = admin_utils.assign_replicas_to_brokers(layout, row["replication_factor"], start, base, at, 1)
             assert alone.tolist() == [row["expect"][str(at)]]
 
 

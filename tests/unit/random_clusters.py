@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster
+from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
 
 
 def random_cluster(seed: int) -> ReplicaCluster:

@@ -10,7 +10,8 @@ import pytest
 
 from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.java.hash_map import texts_in_table_order
-from spark_assign.replicas.kernel import placement_requests, striped
+from spark_assign.replicas.kernel import placement_requests
+from spark_assign.replicas.kernel import striped_replica_placer as striped
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
 
@@ -56,8 +57,8 @@ def test_the_order_in_which_late_members_are_removed() -> None:
 
 def test_racks_that_java_orders_by_identity_are_refused() -> None:
     """`Optional` does not compare: ten racks of one hash are a linked bucket, eleven a tree of no foreseeable order."""
-    assert striped.refuse_order(ALIKE[:10]) is None
-    refused = striped.refuse_order(ALIKE[:11])
+    assert striped.find_order_error(ALIKE[:10]) is None
+    refused = striped.find_order_error(ALIKE[:11])
     assert refused is not None
     assert refused.code == "identity-order"
     assert "System.identityHashCode" in refused.message

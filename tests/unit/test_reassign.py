@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_assign.replicas.kernel.broker_shares import leader_shares
-from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster
-from spark_assign.replicas.kernel.leaders import choose_leaders
-from spark_assign.replicas.kernel.reassign import ReassignmentPlan, broker_loads, outside, reassign
+from spark_assign.replicas.kernel.preferred_leaders import choose_leaders
+from spark_assign.replicas.kernel.reassign import ReassignmentPlan, broker_loads, count_unbalanced, reassign
+from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster, leader_shares
 from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
 
@@ -84,7 +83,7 @@ def test_as_few_moves_as_an_exact_solver_finds(block: int) -> None:
         cluster = random_cluster(seed)
         planned = reassign(cluster, TOLERANCE, voluntary=False)
         assert_hard_constraints(cluster, planned.replicas)
-        assert moves(cluster, planned) == planned.bound.moves == fewest_moves(cluster, None), seed
+        assert moves(cluster, planned) == planned.lower_bound.moves == fewest_moves(cluster, None), seed
 
 
 def test_voluntary_moves_against_an_exact_solver() -> None:
@@ -99,8 +98,8 @@ def test_voluntary_moves_against_an_exact_solver() -> None:
         if fewest is None:
             continue
         solvable += 1
-        assert outside(broker_loads(cluster, planned.replicas)[0], planned.shares, cluster.usable) == 0, seed
-        assert planned.bound.moves <= moves(cluster, planned) == fewest, seed
+        assert count_unbalanced(broker_loads(cluster, planned.replicas)[0], planned.shares, cluster.usable) == 0, seed
+        assert planned.lower_bound.moves <= moves(cluster, planned) == fewest, seed
     assert solvable > 0.75 * clusters
 
 
@@ -130,7 +129,7 @@ def test_leaders_are_even_where_any_order_of_the_replicas_is() -> None:
         shares = leader_shares(cluster, TOLERANCE)
         if leaders_can_be_even(cluster, planned.replicas, shares.least, shares.most):
             possible += 1
-            assert outside(broker_loads(cluster, planned.replicas)[2], shares, cluster.usable) == 0, seed
+            assert count_unbalanced(broker_loads(cluster, planned.replicas)[2], shares, cluster.usable) == 0, seed
     assert possible > clusters / 3
 
 
@@ -153,7 +152,7 @@ def test_twenty_brokers_in_two_racks_and_one_of_them_goes() -> None:
     cluster = ReplicaCluster(np.arange(20) // 10, usable, current, *_ones(10, 2))
     for voluntary in (False, True):
         planned = reassign(cluster, TOLERANCE, voluntary=voluntary)
-        assert moves(cluster, planned) == planned.bound.moves == 1
+        assert moves(cluster, planned) == planned.lower_bound.moves == 1
         assert_hard_constraints(cluster, planned.replicas)
 
 
@@ -163,7 +162,7 @@ def test_a_new_broker_gets_its_share() -> None:
     cluster = ReplicaCluster(np.zeros(5, int), np.ones(5, bool), current, *_ones(400, 1))
     planned = reassign(cluster, TOLERANCE, voluntary=True)
     assert broker_loads(cluster, planned.replicas)[0].tolist() == [82, 82, 82, 82, 72]
-    assert moves(cluster, planned) == planned.bound.moves == 72
+    assert moves(cluster, planned) == planned.lower_bound.moves == 72
     assert moves(cluster, reassign(cluster, TOLERANCE, voluntary=False)) == 0
 
 
@@ -174,5 +173,5 @@ def test_bytes_count_instead_of_replicas() -> None:
         np.zeros(3, int), np.array([True, True, False]), np.full((10, 1), 2), np.ones(10, int), sizes, True
     )
     planned = reassign(cluster, TOLERANCE, voluntary=False)
-    assert planned.forced.weight == 1800
+    assert planned.required.weight == 1800
     assert broker_loads(cluster, planned.replicas)[1].tolist() == [900, 900, 0]

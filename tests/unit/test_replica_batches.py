@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_assign.replicas.kernel.reassignment_batches import FILE_COLUMNS, files
+from spark_assign.replicas.kernel.reassignment_batches import FILE_COLUMNS, to_tool_files
 
 
 def _row(partition: int, size: int | None, moved: int = 1, cluster: str = "c") -> dict[str, Any]:
@@ -22,7 +22,7 @@ def _row(partition: int, size: int | None, moved: int = 1, cluster: str = "c") -
 
 
 def _files(*rows: dict[str, Any], **limits: int | None) -> list[dict[str, Any]]:
-    found = files(rows, limits.get("partitions"), limits.get("limit"))
+    found = to_tool_files(rows, limits.get("partitions"), limits.get("limit"))
     return [dict(zip(FILE_COLUMNS, each, strict=True)) for each in found]
 
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_assign.replicas.kernel.broker_shares import BrokerShares
-from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster
-from spark_assign.replicas.kernel.reassign import LowerBound, broker_loads, outside, reassign
+from spark_assign.replicas.kernel.reassign import LowerBound, broker_loads, count_unbalanced, reassign
+from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, BrokerShares, ReplicaCluster
 from tests.unit.random_clusters import random_cluster
 from tests.unit.test_reassign import fewest_moves, moves
 
@@ -57,10 +56,10 @@ def cluster_of(
 def test_known_bounds(cluster: ReplicaCluster, forced: tuple[int, int], bound: tuple[int, int]) -> None:
     """At no tolerance: the bound of the hard constraints, and that of balance besides."""
     planned = reassign(cluster, 0.0, voluntary=True)
-    assert (planned.forced, planned.bound) == (LowerBound(*forced), LowerBound(*bound))
-    if outside(broker_loads(cluster, planned.replicas)[1], planned.shares, cluster.usable) == 0:
-        assert moves(cluster, planned) == planned.bound.moves
-    assert reassign(cluster, 0.0, voluntary=False).bound == planned.forced
+    assert (planned.required, planned.lower_bound) == (LowerBound(*forced), LowerBound(*bound))
+    if count_unbalanced(broker_loads(cluster, planned.replicas)[1], planned.shares, cluster.usable) == 0:
+        assert moves(cluster, planned) == planned.lower_bound.moves
+    assert reassign(cluster, 0.0, voluntary=False).lower_bound == planned.required
 
 
 def test_a_rack_that_comes_and_a_broker_besides() -> None:
@@ -68,7 +67,7 @@ def test_a_rack_that_comes_and_a_broker_besides() -> None:
     rack has a new broker, which needs one."""
     cluster = cluster_of([0, 0, 1, 1, 2], [[0, 1, 2]] * 4)
     planned = reassign(cluster, 0.5, voluntary=True)
-    assert (planned.forced, planned.bound) == (LowerBound(4, 4), LowerBound(5, 5))
+    assert (planned.required, planned.lower_bound) == (LowerBound(4, 4), LowerBound(5, 5))
     assert fewest_moves(cluster, (planned.shares.least, planned.shares.most)) == moves(cluster, planned) == 5
 
 
@@ -82,9 +81,9 @@ def test_bounds_are_bounds_and_close() -> None:
         if fewest is None:
             continue
         solved += 1
-        assert planned.forced.moves <= planned.bound.moves <= fewest, seed
-        assert planned.forced.weight <= planned.bound.weight
-        tight += planned.bound.moves == fewest
+        assert planned.required.moves <= planned.lower_bound.moves <= fewest, seed
+        assert planned.required.weight <= planned.lower_bound.weight
+        tight += planned.lower_bound.moves == fewest
     assert solved == 30
     assert tight >= 28
 
@@ -100,14 +99,14 @@ def test_bytes_that_move_are_at_least_the_bound() -> None:
             planned = reassign(heavy, 0.1, voluntary=voluntary)
             pairs = zip(planned.replicas, heavy.current.tolist(), weight.tolist(), strict=True)
             moved = [(len(set(new) - set(old)), size) for new, old, size in pairs if old[0] != NO_BROKER]
-            within = outside(broker_loads(heavy, planned.replicas)[1], planned.shares, heavy.usable) == 0
+            within = count_unbalanced(broker_loads(heavy, planned.replicas)[1], planned.shares, heavy.usable) == 0
             if not voluntary:
-                assert sum(number for number, _ in moved) == planned.forced.moves == planned.bound.moves
-                assert sum(number * size for number, size in moved) == planned.forced.weight
+                assert sum(number for number, _ in moved) == planned.required.moves == planned.lower_bound.moves
+                assert sum(number * size for number, size in moved) == planned.required.weight
             elif within:
-                assert sum(number for number, _ in moved) >= planned.bound.moves, seed
-                assert sum(number * size for number, size in moved) >= planned.bound.weight, seed
-                same += sum(number for number, _ in moved) == planned.bound.moves
+                assert sum(number for number, _ in moved) >= planned.lower_bound.moves, seed
+                assert sum(number * size for number, size in moved) >= planned.lower_bound.weight, seed
+                same += sum(number for number, _ in moved) == planned.lower_bound.moves
     assert same >= 15
 
 
@@ -119,4 +118,4 @@ def test_the_loads_of_brokers() -> None:
     shares = BrokerShares(np.full(4, 4.0), np.full(4, 3.0), np.full(4, 5.0))
     usable = np.array([True, True, True, False])
     for load, number in (([3, 5, 4, 9], 0), ([2, 5, 4, 4], 1), ([3, 6, 2, 0], 2), ([3 - 1e-7, 5 + 1e-7, 4, 0], 0)):
-        assert outside(np.array(load), shares, usable) == number
+        assert count_unbalanced(np.array(load), shares, usable) == number

@@ -11,15 +11,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_assign.replicas.kernel import move_chains as chain_kernel
-from spark_assign.replicas.kernel import rebalance_replicas as evening
-from spark_assign.replicas.kernel.broker_shares import BrokerShares, fair_shares
-from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster
-from spark_assign.replicas.kernel.fill_vacancies import fill
-from spark_assign.replicas.kernel.move_chains import Chain, cheapest_chain
-from spark_assign.replicas.kernel.reassign import LowerBound, ReassignmentPlan, broker_loads, outside, reassign
-from spark_assign.replicas.kernel.rebalance_replicas import ReplicaBalance
-from spark_assign.replicas.kernel.retained_replicas import choose_kept, most_kept
+from spark_assign.replicas.kernel import rebalance_replicas
+from spark_assign.replicas.kernel.reassign import (
+    LowerBound,
+    ReassignmentPlan,
+    broker_loads,
+    count_unbalanced,
+    reassign,
+)
+from spark_assign.replicas.kernel.rebalance_replicas import Chain, ReplicaBalance, cheapest_chain
+from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, BrokerShares, ReplicaCluster, fair_shares
+from spark_assign.replicas.kernel.retained_replicas import choose_kept, fill_vacancies, most_kept
 from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
 
@@ -40,7 +42,7 @@ def small_states() -> Iterator[tuple[ReplicaCluster, ReplicaBalance]]:
         cluster = random_cluster(seed)
         if len(cluster.rack) <= 5 and len(cluster.current) <= 5:
             shares = fair_shares(cluster, 0.0)
-            assigned = fill(cluster, choose_kept(cluster, most_kept(cluster), shares), shares)
+            assigned = fill_vacancies(cluster, choose_kept(cluster, most_kept(cluster), shares), shares)
             yield cluster, ReplicaBalance(cluster, assigned, shares)
 
 
@@ -123,7 +125,7 @@ def test_of_equal_chains() -> None:
 def test_probes() -> None:
     """So many replicas of a broker are looked at, in the order in which they came."""
     state = one_rack(3, [[0, 1], [0, 2], [0, 1]])
-    order = list(state.stayed[0])
+    order = list(state.kept_replicas[0])
     assert sorted(order) == [0, 1, 2]
     for probes, found in ((1, order[0] == 1), (2, 1 in order[:2]), (3, True), (None, True)):
         assert (cheapest_chain(state, {0}, {1}, probes) == Chain([(1, 0, 1)], 1)) == found
@@ -135,8 +137,8 @@ def test_steps_that_hinder_each_other() -> None:
     ones = np.ones(1, np.int64)
     cluster = ReplicaCluster(np.array([0, 1, 0, 1, 1]), np.ones(5, bool), np.array([[0, 1, 2]]), ones * 3, ones)
     state = ReplicaBalance(cluster, [[0, 1, 2]], fair_shares(cluster, 0.0))
-    assert chain_kernel._first_that_fails(state, [(0, 0, 3), (0, 2, 4)]) == (0, 2, 4)
-    assert chain_kernel._first_that_fails(state, [(0, 0, 4), (0, 1, 3)]) is None
+    assert rebalance_replicas._find_blocked_step(state, [(0, 0, 3), (0, 2, 4)]) == (0, 2, 4)
+    assert rebalance_replicas._find_blocked_step(state, [(0, 0, 4), (0, 1, 3)]) is None
     assert state.assigned == [[0, 1, 2]]
 
 
@@ -145,7 +147,7 @@ def test_a_step_that_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -
     state = one_rack(2, [[0], [0], [0]])
     refused: set[Step] = set()
     monkeypatch.setattr(
-        chain_kernel, "_first_that_fails", lambda _, steps: next((s for s in steps if s in refused), None)
+        rebalance_replicas, "_find_blocked_step", lambda _, steps: next((s for s in steps if s in refused), None)
     )
     first = cheapest_chain(state, {0}, {1}, None)
     for left in (2, 1, 0):
@@ -156,7 +158,7 @@ def test_a_step_that_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -
         assert first is None or first.steps[0] not in refused
     many = one_rack(2, [[0]] * 40)
     tried: list[Step] = []
-    monkeypatch.setattr(chain_kernel, "_first_that_fails", lambda _, steps: tried.append(steps[0]) or steps[0])
+    monkeypatch.setattr(rebalance_replicas, "_find_blocked_step", lambda _, steps: tried.append(steps[0]) or steps[0])
     assert cheapest_chain(many, {0}, {1}, None) is None
     assert len(tried) == len(set(tried)) == 20
 
@@ -172,13 +174,15 @@ def test_a_large_cluster_is_as_even_as_a_small_one(monkeypatch: pytest.MonkeyPat
     for seed in range(drawn(30, 60)):
         cluster = random_cluster(seed)
         for voluntary in (False, True):
-            monkeypatch.setattr(evening, "SMALL", 100_000)
+            monkeypatch.setattr(rebalance_replicas, "MAX_EXHAUSTIVE_SIZE", 100_000)
             small = reassign(cluster, TOLERANCE, voluntary=voluntary)
-            monkeypatch.setattr(evening, "SMALL", 0)
+            monkeypatch.setattr(rebalance_replicas, "MAX_EXHAUSTIVE_SIZE", 0)
             large = reassign(cluster, TOLERANCE, voluntary=voluntary)
-            beyond = [outside(broker_loads(cluster, x.replicas)[0], x.shares, cluster.usable) for x in (small, large)]
-            assert beyond[0] == beyond[1], seed
-            assert large.bound == small.bound
+            unbalanced = [
+                count_unbalanced(broker_loads(cluster, x.replicas)[0], x.shares, cluster.usable) for x in (small, large)
+            ]
+            assert unbalanced[0] == unbalanced[1], seed
+            assert large.lower_bound == small.lower_bound
             added = moves(cluster, large) - moves(cluster, small)
             assert added >= 0 if voluntary else added == 0
             more += added
@@ -197,16 +201,16 @@ def large(brokers: int, new: int, partitions: int, racks: int) -> ReplicaCluster
 def test_the_lower_bound_of_a_large_cluster_is_reached(racks: int) -> None:
     """12,000 replicas on 30 brokers, three more come: each needs 327 (363.6 less a tenth), and gets no more."""
     cluster = large(30, 3, 4_000, racks)
-    assert evening.SMALL < 12_000 * 33
+    assert rebalance_replicas.MAX_EXHAUSTIVE_SIZE < 12_000 * 33
     planned = reassign(cluster, TOLERANCE, voluntary=True)
-    assert planned.forced == LowerBound(0, 0)
-    assert planned.bound == LowerBound(981, 981)
+    assert planned.required == LowerBound(0, 0)
+    assert planned.lower_bound == LowerBound(981, 981)
     assert moves(cluster, planned) == 981
     load = broker_loads(cluster, planned.replicas)[0]
     assert load[30:].tolist() == [327] * 3
-    assert outside(load, planned.shares, cluster.usable) == 0
+    assert count_unbalanced(load, planned.shares, cluster.usable) == 0
     assert all(len({broker % racks for broker in each}) == min(3, racks) for each in planned.replicas)
-    assert reassign(cluster, TOLERANCE, voluntary=False).bound == LowerBound(0, 0)
+    assert reassign(cluster, TOLERANCE, voluntary=False).lower_bound == LowerBound(0, 0)
 
 
 def test_a_broker_of_a_large_cluster_that_goes_and_comes() -> None:
@@ -215,8 +219,8 @@ def test_a_broker_of_a_large_cluster_that_goes_and_comes() -> None:
     gone = replace(cluster, usable=np.arange(30) != 4)
     planned = reassign(gone, TOLERANCE, voluntary=True)
     held = int((cluster.current == 4).sum())
-    assert planned.forced.moves == planned.bound.moves == moves(gone, planned) == held
+    assert planned.required.moves == planned.lower_bound.moves == moves(gone, planned) == held
     treeified = replace(cluster, current=np.array([[0, 1 + at % 29, 1 + (at + 5) % 29] for at in range(4_000)]))
     planned = reassign(treeified, TOLERANCE, voluntary=True)
-    assert planned.bound.moves == moves(treeified, planned) == 4_000 - 440  # a share is 400
+    assert planned.lower_bound.moves == moves(treeified, planned) == 4_000 - 440  # a share is 400
     assert broker_loads(treeified, planned.replicas)[0][0] == 440

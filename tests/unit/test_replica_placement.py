@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.java.random import JavaRandom, draw_pairs
-from spark_assign.replicas.kernel import admin_utils, striped
-from spark_assign.replicas.kernel.broker_list import BrokerList, java_order, layout
-from spark_assign.replicas.kernel.placement_chunks import PLACED, TILE, place_tiles
-from spark_assign.replicas.kernel.placement_requests import ADMITTED, admit
+from spark_assign.replicas.kernel import admin_utils
+from spark_assign.replicas.kernel import striped_replica_placer as striped
+from spark_assign.replicas.kernel.cluster_brokers import ClusterBrokers, java_order, to_cluster_brokers
+from spark_assign.replicas.kernel.placement_requests import ADMITTED, PLACED, TILE, admit, place_tiles
 
 INT_MAX = 2**31 - 1
 
@@ -85,18 +85,18 @@ def test_shuffle_is_of_collections() -> None:
 
 def test_layout_counts() -> None:
     """Racked and unfenced brokers; none at all."""
-    three = layout([(4, None, True), (2, "b", False), (9, "", True)])
+    three = to_cluster_brokers([(4, None, True), (2, "b", False), (9, "", True)])
     assert (three.ids, three.racks, three.fenced) == ((4, 2, 9), (None, "b", ""), (True, False, True))
-    assert (three.racked, three.unfenced) == (2, 1)
-    assert layout([]) == BrokerList((), (), ())
+    assert (three.num_racked, three.num_unfenced) == (2, 1)
+    assert to_cluster_brokers([]) == ClusterBrokers((), (), ())
     assert sorted(["b", None, "", "\U0001f600", "\uffee"], key=java_order) == [None, "", "b", "\U0001f600", "\uffee"]
 
 
 def _tiles(algorithm: str, brokers: list[tuple[int, str | None, bool]], *tiles: dict[str, Any]) -> list[dict[str, Any]]:
     line = [{"broker_id": each, "rack_id": rack, "fenced": fenced} for each, rack, fenced in brokers]
     whole = {"start_index": None, "base": None, "seed": None, "first": 0}
-    told = [{"cluster": "c", "line": line, "tiles": [whole | tile for tile in tiles]}]
-    found = list(place_tiles([pa.RecordBatch.from_pylist(told)], algorithm))
+    work = [{"cluster": "c", "line": line, "tiles": [whole | tile for tile in tiles]}]
+    found = list(place_tiles([pa.RecordBatch.from_pylist(work)], algorithm))
     assert all(batch.schema == PLACED for batch in found)
     return [row for batch in found for row in batch.to_pylist()]
 
@@ -114,17 +114,17 @@ def test_a_striped_topic_of_any_size_is_one_walk(partitions: int) -> None:
     assert TILE == 8192
     assert [row["first"] for row in rows] == list(range(0, partitions, 8192))
     assert [row["count"] for row in rows] == [min(8192, partitions - row["first"]) for row in rows]
-    told = {(row["cluster"], row["topic"], row["brokers"], row["seed"], row["replication_factor"]) for row in rows}
-    assert told == {("c", "t", 6, 7, 3)}
+    keys = {(row["cluster"], row["topic"], row["brokers"], row["seed"], row["replication_factor"]) for row in rows}
+    assert keys == {("c", "t", 6, 7, 3)}
     assert {(row["start_index"], row["base"]) for row in rows} == {(None, None)}
-    walk = striped.place(layout(BROKERS), 3, JavaRandom(7))
+    walk = striped.place(to_cluster_brokers(BROKERS), 3, JavaRandom(7))
     assert [each for row in rows for each in row["placed"]] == [each for _ in range(partitions) for each in next(walk)]
 
 
 def test_tiles_of_admin_utils_are_parts_of_the_whole() -> None:
     """Each is placed by itself, and together they are what one call gives."""
     racked = [(each, rack or "d", fenced) for each, rack, fenced in BROKERS]
-    whole = admin_utils.place(layout(racked), 3, 4, 2, 0, 50)
+    whole = admin_utils.assign_replicas_to_brokers(to_cluster_brokers(racked), 3, 4, 2, 0, 50)
     parts = [(0, 20), (20, 1), (21, 29)]
     tiles = [
         {"topic": f"t{first}", "first": first, "count": count, "replication_factor": 3, "start_index": 4, "base": 2}
@@ -139,11 +139,13 @@ def test_tiles_of_admin_utils_are_parts_of_the_whole() -> None:
 @pytest.mark.parametrize(("racks", "brokers", "factor"), [(1, 1, 1), (1, 2, 2), (3, 7, 3), (2, 5, 5), (4, 4, 2)])
 def test_the_table_of_placements_is_the_rule(racks: int, brokers: int, factor: int) -> None:
     """Many partitions are looked up, few are reckoned: the same."""
-    some = layout([(each, f"r{each % racks}", False) for each in range(brokers)])
+    cluster = to_cluster_brokers([(each, f"r{each % racks}", False) for each in range(brokers)])
     for start in (0, brokers - 1, 11):
-        many = admin_utils.place(some, factor, start, 3, 5, 200)
-        alone = [admin_utils.place(some, factor, start, 3, at, 1)[0].tolist() for at in range(5, 205)]
-        assert many.tolist() == alone
+        many = admin_utils.assign_replicas_to_brokers(cluster, factor, start, 3, 5, 200)
+        single = [
+            admin_utils.assign_replicas_to_brokers(cluster, factor, start, 3, at, 1)[0].tolist() for at in range(5, 205)
+        ]
+        assert many.tolist() == single
 
 
 REQUEST = {
@@ -291,7 +293,7 @@ def test_what_kafka_accepts(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "last", "start"),
+    ("change", "last", "start"),
     [
         # Partition 1,000 and the start index together; the shift, a round for every three partitions, is far below.
         ({"partitions": 1_001}, 1_000, INT_MAX - 1_000),
@@ -303,9 +305,9 @@ def test_what_kafka_accepts(change: dict[str, Any]) -> None:
         ({}, 4, INT_MAX - 8),
     ],
 )
-def test_what_kafka_cannot_count(asked: dict[str, Any], last: int, start: int) -> None:
+def test_what_kafka_cannot_count(change: dict[str, Any], last: int, start: int) -> None:
     """An index or a shift beyond int is refused; the last that fits is not."""
-    fits, beyond = _admitted("adminutils", asked | {"start_index": start}, asked | {"start_index": start + 1})
+    fits, beyond = _admitted("adminutils", change | {"start_index": start}, change | {"start_index": start + 1})
     assert (fits["code"], fits["start_index"]) == (None, start)
     assert (beyond["code"], beyond["start_index"], beyond["base"]) == ("beyond-int", None, None)
     assert beyond["detail"] == (

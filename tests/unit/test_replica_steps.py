@@ -8,11 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_assign.replicas.kernel.broker_shares import BrokerShares, fair_shares, leader_shares
-from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster, count_distinct, usable_replicas
-from spark_assign.replicas.kernel.fill_vacancies import fill
-from spark_assign.replicas.kernel.leaders import choose_leaders
-from spark_assign.replicas.kernel.retained_replicas import choose_kept, loads, most_kept
+from spark_assign.replicas.kernel.preferred_leaders import choose_leaders
+from spark_assign.replicas.kernel.replica_cluster import (
+    NO_BROKER,
+    BrokerShares,
+    ReplicaCluster,
+    count_distinct,
+    fair_shares,
+    leader_shares,
+    usable_replicas,
+)
+from spark_assign.replicas.kernel.retained_replicas import choose_kept, fill_vacancies, most_kept, sum_load
 from tests.unit.random_clusters import random_cluster
 
 SEEDS = range(60)
@@ -128,9 +134,9 @@ def test_loads() -> None:
     """Replicas, or their bytes; a broker without any has none."""
     cluster = flat(4, [[0, 1], [1, 2]], weight=np.array([5, 7]))
     every = cluster.current != NO_BROKER
-    assert loads(cluster, every).tolist() == [1, 2, 1, 0]
-    assert loads(plain(cluster, weighed=True), every).tolist() == [5, 12, 7, 0]
-    assert loads(plain(cluster, weighed=True), every & np.array([[True, False]])).tolist() == [5, 7, 0, 0]
+    assert sum_load(cluster, every).tolist() == [1, 2, 1, 0]
+    assert sum_load(plain(cluster, weighed=True), every).tolist() == [5, 12, 7, 0]
+    assert sum_load(plain(cluster, weighed=True), every & np.array([[True, False]])).tolist() == [5, 7, 0, 0]
 
 
 # --- even shares ---
@@ -198,7 +204,7 @@ def filled_by_hand(cluster: ReplicaCluster, staying: np.ndarray, shares: BrokerS
     """One vacancy after the other, the heaviest partitions first; every broker is asked each time."""
     rack = cluster.rack.tolist()
     share = np.maximum(shares.share, 1e-12).tolist()
-    relative = (loads(cluster, staying) / np.maximum(shares.share, 1e-12)).tolist()
+    relative = (sum_load(cluster, staying) / np.maximum(shares.share, 1e-12)).tolist()
     assigned: list[list[int]] = [[] for _ in cluster.current]
     for at in sorted(range(len(assigned)), key=lambda at: (-cluster.weight[at], at)):
         row = [broker for broker in cluster.current[at].tolist() if broker != NO_BROKER]
@@ -229,7 +235,7 @@ def test_vacancies_are_filled_as_by_hand() -> None:
         cluster = heavy(seed)
         shares = fair_shares(cluster, 0.1)
         staying = choose_kept(cluster, most_kept(cluster), shares)
-        assert fill(cluster, staying, shares) == filled_by_hand(cluster, staying, shares), seed
+        assert fill_vacancies(cluster, staying, shares) == filled_by_hand(cluster, staying, shares), seed
 
 
 # --- leaders ---

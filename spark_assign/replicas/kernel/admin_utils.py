@@ -1,15 +1,15 @@
-"""Kafka's `AdminUtils.assignReplicasToBrokers`: the placement of ZooKeeper's time, and of its tools.
+"""Kafka's `AdminUtils.assignReplicasToBrokers`: the placement of ZooKeeper-based clusters and of their tools.
 
 Principles
-    1. The first replica goes round the list of brokers, partition after partition.
-    2. The followers stand behind it at a distance that grows by one (the shift) with every round over the list.
-    3. Where brokers have racks, the list takes one broker of each rack in turn, and a follower skips the racks that
-       have a replica while another has none.
+    1. The first replica goes around the list of brokers, partition by partition.
+    2. The followers are at a distance behind it that grows by one (the shift) with every round over the list.
+    3. If brokers have racks, the list takes one broker of each rack in turn, and a follower skips the racks that
+       already have a replica until every rack has one.
 
 Example: racks rack1 {0, 5}, rack2 {3, 4}, rack3 {1, 2} give the list 0 3 1 5 4 2. From start index 0, three replicas:
     p0: 0 3 1   p1: 3 1 5   p2: 1 5 4   p3: 5 4 2   p4: 4 2 0   p5: 2 0 3   p6: 0 4 2 (the second round, shift 1)
 
-Every partition is independent of the others, given its shift. All racks must be known, or none.
+Given its shift, every partition is independent of the other partitions. All brokers have a rack, or none has.
 """
 
 from __future__ import annotations
@@ -19,121 +19,142 @@ from functools import lru_cache
 import numpy as np
 
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.replicas.kernel.broker_list import (
+from spark_assign.replicas.kernel.cluster_brokers import (
     ADMIN_OPERATION,
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,
-    BrokerList,
+    ClusterBrokers,
     PlacementError,
     java_order,
 )
 
-_LARGEST_TABLE = 1_000_000
-"""Replicas in a table of all placements that is worth keeping: 100 brokers and 3 replicas need 29,700."""
+_MAX_CACHED_REPLICAS = 1_000_000
+"""Largest table of all placements to cache, in replicas: 100 brokers and 3 replicas need 29,700."""
 
 
-def refuse(partitions: int, replication_factor: int, brokers: int, racked: int) -> PlacementError | None:
-    """What the class throws, in its order of checks: of a request, the brokers and how many of them have a rack."""
+def find_error(partitions: int, replication_factor: int, num_brokers: int, num_racked: int) -> PlacementError | None:
+    """Returns the exception that Kafka throws for a request, in Kafka's order of checks, or None.
+
+    Args:
+        partitions, replication_factor: the request.
+        num_brokers, num_racked: the number of brokers in the cluster, and of those that have a rack.
+    """
     if partitions <= 0:
         return PlacementError(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:
         return PlacementError(INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
-    if replication_factor > brokers:
-        message = f"Replication factor: {replication_factor} larger than available brokers: {brokers}."
+    if replication_factor > num_brokers:
+        message = f"Replication factor: {replication_factor} larger than available brokers: {num_brokers}."
         return PlacementError(INVALID_REPLICATION_FACTOR, message)
-    if 0 < racked < brokers:
+    if 0 < num_racked < num_brokers:
         message = "Not all brokers have rack information for replica rack aware assignment."
         return PlacementError(ADMIN_OPERATION, message)
     return None
 
 
-def rack_alternated(layout: BrokerList) -> list[int]:
-    """Positions in the layout: racks in string order, brokers by id in each, one of every rack in turn."""
-    of_rack: dict[str | None, list[int]] = {}
-    for at in sorted(range(len(layout.ids)), key=lambda at: layout.ids[at]):
-        of_rack.setdefault(layout.racks[at], []).append(at)
-    turns = [(turn, *java_order(rack), at) for rack, ats in of_rack.items() for turn, at in enumerate(ats)]
-    return [at for *_, at in sorted(turns)]
+def rack_alternated_brokers(brokers: ClusterBrokers) -> list[int]:
+    """Returns indexes into `brokers.ids`: one broker of each rack in turn (`getRackAlternatedBrokerList`).
 
-
-def shift_base(shift: int, start_partition: int, brokers: int) -> int:
-    """The shift at partition p is this + p // brokers, where `shift` is the initial one of a call.
-
-    It grows at every partition above 0 that is a multiple of the number of brokers, also at the first of the call.
+    Racks are sorted as strings, and the brokers of a rack by id.
     """
-    return shift - (max(start_partition, 1) - 1) // brokers
+    rack_brokers: dict[str | None, list[int]] = {}
+    for index in sorted(range(len(brokers.ids)), key=lambda index: brokers.ids[index]):
+        rack_brokers.setdefault(brokers.racks[index], []).append(index)
+    turns = [
+        (turn, *java_order(rack), index) for rack, indexes in rack_brokers.items() for turn, index in enumerate(indexes)
+    ]
+    return [index for *_, index in sorted(turns)]
 
 
-def place(layout: BrokerList, replication_factor: int, start_index: int, base: int, first: int, count: int) -> IntArray:
-    """Broker ids of partitions `first`, `first` + 1, …: an array of count rows and replication_factor columns.
+def shift_base(shift: int, start_partition: int, num_brokers: int) -> int:
+    """Returns `base`, for which the shift of partition p is `base + p // num_brokers`; `shift` is a call's first one.
+
+    The shift grows at every partition above 0 that is a multiple of the number of brokers, also at a call's first.
+    """
+    return shift - (max(start_partition, 1) - 1) // num_brokers
+
+
+def assign_replicas_to_brokers(
+    brokers: ClusterBrokers, replication_factor: int, start_index: int, base: int, first: int, count: int
+) -> IntArray:
+    """Returns the broker ids of partitions `first`, `first` + 1, …, shape (count, replication_factor).
 
     Args:
-        layout: one that `refuse` does not object to.
-        replication_factor: as many columns.
-        start_index: the index of partition 0's first replica.
+        brokers: a cluster for which `find_error` returns None.
+        replication_factor: the number of replicas of each partition.
+        start_index: the index of partition 0's first replica in the list of brokers.
         base: see `shift_base`.
-        first, count: which partitions of the call.
+        first, count: the first partition, and the number of partitions.
     """
     partition = np.arange(first, first + count)
-    brokers = len(layout.ids)
-    leader = (partition + start_index) % brokers
-    shift = base + partition // brokers
-    if not layout.racked:
-        return _unaware(np.array(layout.ids), replication_factor, leader, shift)
-    racks = len(set(layout.racks))
-    behind = shift * racks % max(brokers - 1, 1)
-    all_placements = brokers * max(brokers - 1, 1)
-    if count * 4 >= all_placements and all_placements * replication_factor <= _LARGEST_TABLE:
-        table: IntArray = _table(layout, replication_factor)[behind, leader]
-        return table
-    return _aware(layout, replication_factor, leader, behind)
+    num_brokers = len(brokers.ids)
+    leader = (partition + start_index) % num_brokers
+    shift = base + partition // num_brokers
+    if not brokers.num_racked:
+        return _assign_rack_unaware(np.array(brokers.ids), replication_factor, leader, shift)
+    num_racks = len(set(brokers.racks))
+    distance = shift * num_racks % max(num_brokers - 1, 1)
+    num_placements = num_brokers * max(num_brokers - 1, 1)
+    if count * 4 >= num_placements and num_placements * replication_factor <= _MAX_CACHED_REPLICAS:
+        placements: IntArray = _all_placements(brokers, replication_factor)[distance, leader]
+        return placements
+    return _assign_rack_aware(brokers, replication_factor, leader, distance)
 
 
-def _unaware(ids: IntArray, replication_factor: int, leader: IntArray, shift: IntArray) -> IntArray:
-    """Without racks: every follower in closed form."""
-    brokers = len(ids)
+def _assign_rack_unaware(ids: IntArray, replication_factor: int, leader: IntArray, shift: IntArray) -> IntArray:
+    """Computes every follower in closed form (`assignReplicasToBrokersRackUnaware`)."""
+    num_brokers = len(ids)
     column = np.arange(replication_factor - 1)
-    followers = 1 + (shift[:, None] + column) % max(brokers - 1, 1)
-    placed: IntArray = ids[np.concatenate([leader[:, None], (leader[:, None] + followers) % brokers], axis=1)]
-    return placed
+    followers = 1 + (shift[:, None] + column) % max(num_brokers - 1, 1)
+    replicas: IntArray = ids[np.concatenate([leader[:, None], (leader[:, None] + followers) % num_brokers], axis=1)]
+    return replicas
 
 
 @lru_cache(maxsize=16)
-def _table(layout: BrokerList, replication_factor: int) -> IntArray:
-    """All placements there are, by how far the followers are behind and by the place of the first replica."""
-    brokers = len(layout.ids)
-    behind, leader = np.divmod(np.arange(max(brokers - 1, 1) * brokers), brokers)
-    return _aware(layout, replication_factor, leader, behind).reshape(-1, brokers, replication_factor)
+def _all_placements(brokers: ClusterBrokers, replication_factor: int) -> IntArray:
+    """Returns all possible placements, indexed by the followers' distance and by the position of the first replica."""
+    num_brokers = len(brokers.ids)
+    distance, leader = np.divmod(np.arange(max(num_brokers - 1, 1) * num_brokers), num_brokers)
+    return _assign_rack_aware(brokers, replication_factor, leader, distance).reshape(
+        -1, num_brokers, replication_factor
+    )
 
 
-def _aware(layout: BrokerList, replication_factor: int, leader: IntArray, behind: IntArray) -> IntArray:
-    """With racks: candidate after candidate, all partitions at once, until each has its replicas."""
-    line = rack_alternated(layout)
-    brokers = len(line)
-    rack_numbers = {rack: number for number, rack in enumerate(dict.fromkeys(layout.racks))}
-    rack_of = np.array([rack_numbers[layout.racks[at]] for at in line])
-    racks = len(rack_numbers)
+def _assign_rack_aware(
+    brokers: ClusterBrokers, replication_factor: int, leader: IntArray, distance: IntArray
+) -> IntArray:
+    """Tries candidate by candidate, for all partitions at once, until all replicas are placed.
+
+    This is `assignReplicasToBrokersRackAware`, vectorized.
+    """
+    broker_order = rack_alternated_brokers(brokers)
+    num_brokers = len(broker_order)
+    rack_index = {rack: index for index, rack in enumerate(dict.fromkeys(brokers.racks))}
+    broker_rack = np.array([rack_index[brokers.racks[index]] for index in broker_order])
+    num_racks = len(rack_index)
     chosen = np.empty((len(leader), replication_factor), np.int64)
     chosen[:, 0] = leader
-    has_broker = np.zeros((len(leader), brokers), bool)
-    has_rack = np.zeros((len(leader), racks), bool)
+    has_broker = np.zeros((len(leader), num_brokers), bool)
+    has_rack = np.zeros((len(leader), num_racks), bool)
     all_partitions = np.arange(len(leader))
     has_broker[all_partitions, leader] = True
-    has_rack[all_partitions, rack_of[leader]] = True
-    placed = np.ones(len(leader), np.int64)
-    going = all_partitions if replication_factor > 1 else all_partitions[:0]
-    candidate_number = 0
-    while len(going):
-        candidate = (leader[going] + 1 + (behind[going] + candidate_number) % (brokers - 1)) % brokers
-        rack = rack_of[candidate]
-        complete = np.minimum(placed[going], racks) == racks
-        fits = (~has_rack[going, rack] | complete) & ~has_broker[going, candidate]
-        taking, candidate, rack = going[fits], candidate[fits], rack[fits]
-        chosen[taking, placed[taking]] = candidate
-        has_broker[taking, candidate] = True
-        has_rack[taking, rack] = True
-        placed[taking] += 1
-        going = going[placed[going] < replication_factor]
-        candidate_number += 1
-    ids: IntArray = np.array(layout.ids)[np.array(line)][chosen]
+    has_rack[all_partitions, broker_rack[leader]] = True
+    num_placed = np.ones(len(leader), np.int64)
+    incomplete = all_partitions if replication_factor > 1 else all_partitions[:0]
+    candidate_index = 0
+    while len(incomplete):
+        candidate = (
+            leader[incomplete] + 1 + (distance[incomplete] + candidate_index) % (num_brokers - 1)
+        ) % num_brokers
+        rack = broker_rack[candidate]
+        has_all_racks = np.minimum(num_placed[incomplete], num_racks) == num_racks
+        fits = (~has_rack[incomplete, rack] | has_all_racks) & ~has_broker[incomplete, candidate]
+        fitting, candidate, rack = incomplete[fits], candidate[fits], rack[fits]
+        chosen[fitting, num_placed[fitting]] = candidate
+        has_broker[fitting, candidate] = True
+        has_rack[fitting, rack] = True
+        num_placed[fitting] += 1
+        incomplete = incomplete[num_placed[incomplete] < replication_factor]
+        candidate_index += 1
+    ids: IntArray = np.array(brokers.ids)[np.array(broker_order)][chosen]
     return ids

@@ -21,12 +21,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.replicas.kernel.broker_shares import BrokerShares, fair_shares, leader_shares
-from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster, usable_replicas
-from spark_assign.replicas.kernel.fill_vacancies import fill
-from spark_assign.replicas.kernel.leaders import choose_leaders
-from spark_assign.replicas.kernel.rebalance_replicas import even_out
-from spark_assign.replicas.kernel.retained_replicas import choose_kept, loads, most_kept
+from spark_assign.replicas.kernel.preferred_leaders import choose_leaders
+from spark_assign.replicas.kernel.rebalance_replicas import balance_replicas
+from spark_assign.replicas.kernel.replica_cluster import (
+    NO_BROKER,
+    BrokerShares,
+    ReplicaCluster,
+    fair_shares,
+    leader_shares,
+    usable_replicas,
+)
+from spark_assign.replicas.kernel.retained_replicas import choose_kept, fill_vacancies, most_kept, sum_load
 
 
 @dataclass(frozen=True)
@@ -43,16 +48,16 @@ class ReassignmentPlan:
 
     Args:
         replicas: of each partition its brokers, the preferred leader first.
-        forced: the bound of the hard constraints alone.
-        bound: the bound of the hard constraints and, where voluntary moves are allowed, of balance.
-        shares: even shares of replicas and their bounds; `leaders` the same of preferred leaders.
+        required: the bound of the hard constraints alone.
+        lower_bound: the bound of the hard constraints and, where voluntary moves are allowed, of balance.
+        shares: even shares of replicas and their bounds; `leader_shares` the same of preferred leaders.
     """
 
     replicas: list[list[int]]
-    forced: LowerBound
-    bound: LowerBound
+    required: LowerBound
+    lower_bound: LowerBound
     shares: BrokerShares
-    leaders: BrokerShares
+    leader_shares: BrokerShares
 
 
 def reassign(cluster: ReplicaCluster, tolerance: float, *, voluntary: bool) -> ReassignmentPlan:
@@ -60,8 +65,8 @@ def reassign(cluster: ReplicaCluster, tolerance: float, *, voluntary: bool) -> R
     shares = fair_shares(cluster, tolerance)
     kept = most_kept(cluster)
     staying = choose_kept(cluster, kept, shares)
-    assigned = fill(cluster, staying, shares)
-    even_out(cluster, assigned, shares, voluntary=voluntary)
+    assigned = fill_vacancies(cluster, staying, shares)
+    balance_replicas(cluster, assigned, shares, voluntary=voluntary)
     leading = leader_shares(cluster, tolerance)
     leader = choose_leaders(cluster, assigned, leading)
     replicas = [
@@ -89,7 +94,7 @@ def _with_balance(cluster: ReplicaCluster, kept: IntArray, forced: LowerBound, s
     Only replicas of partitions that could keep all of theirs are sure to cost a move where they leave.
     """
     usable = usable_replicas(cluster)
-    sure = loads(cluster, usable & (usable.sum(axis=1) == kept)[:, None])
+    sure = sum_load(cluster, usable & (usable.sum(axis=1) == kept)[:, None])
     surplus = float(np.maximum(sure - shares.most, 0)[cluster.usable].sum())
     heaviest = int(cluster.weight.max(initial=1))
     arriving = _arrivals(cluster, shares)
@@ -104,7 +109,7 @@ def _arrivals(cluster: ReplicaCluster, shares: BrokerShares) -> float:
     replica), and a replica of every partition that must be in all racks and is not in this one: at least the larger.
     """
     usable, existing = usable_replicas(cluster), _existing(cluster)
-    short = np.maximum(shares.least - loads(cluster, usable), 0)
+    short = np.maximum(shares.least - sum_load(cluster, usable), 0)
     new_weight, new_factor = cluster.weight[~existing], cluster.replication_factor[~existing]
     everywhere = existing & (cluster.racks_needed() == cluster.usable_racks)
     total = 0.0
@@ -133,7 +138,7 @@ def broker_loads(cluster: ReplicaCluster, replicas: list[list[int]]) -> tuple[In
     return np.bincount(flat, minlength=brokers), weight, np.bincount(first, minlength=brokers)
 
 
-def outside(load: IntArray | FloatArray, shares: BrokerShares, usable: BoolArray) -> int:
+def count_unbalanced(load: IntArray | FloatArray, shares: BrokerShares, usable: BoolArray) -> int:
     """How many usable brokers are not within their bounds."""
     slack = 1e-6 * (1 + shares.share)
     wrong = (load > shares.most + slack) | (load < shares.least - slack)

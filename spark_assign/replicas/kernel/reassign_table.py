@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster, usable_replicas
-from spark_assign.replicas.kernel.reassign import ReassignmentPlan, broker_loads, outside, reassign
-from spark_assign.replicas.kernel.reassignment_facts import NamedCluster, RejectedError, by_cluster, read_cluster
+from spark_assign.replicas.kernel.reassign import ReassignmentPlan, broker_loads, count_unbalanced, reassign
+from spark_assign.replicas.kernel.reassignment_facts import NamedCluster, RejectedError, read_cluster, split_by_cluster
+from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster, usable_replicas
 from spark_assign.replicas.kernel.retained_replicas import most_kept
 
 PLANNED, FIGURES, REJECTED = range(3)
@@ -45,7 +45,7 @@ FIGURE_NAMES = (
 
 def reassign_clusters(facts: pa.Table, tolerance: float, voluntary: bool | None) -> Iterator[pa.RecordBatch]:
     """Plan the clusters of some facts (`facts`); null `voluntary`: where the change adds brokers."""
-    for name, rows in by_cluster(facts):
+    for name, rows in split_by_cluster(facts):
         try:
             named = read_cluster(rows)
         except RejectedError as error:
@@ -78,7 +78,7 @@ def _write(name: str, named: NamedCluster, planned: ReassignmentPlan) -> pa.Tabl
     moved_to: list[list[int]] = []
     reasons: list[list[str]] = []
     for old, new, forced in zip(before, planned.replicas, to_drop, strict=True):
-        moves = _moves(old, new, forced, named.gone) if old != new else []
+        moves = _moves(old, new, forced, named.excluded) if old != new else []
         moved_from.append([None if from_broker is None else ids[from_broker] for from_broker, _, _ in moves])
         moved_to.append([ids[to_broker] for _, to_broker, _ in moves])
         reasons.append([reason for _, _, reason in moves])
@@ -133,16 +133,16 @@ def _figures(cluster: ReplicaCluster, planned: ReassignmentPlan) -> list[int]:
         int(count.sum()),
         sum(old[0] == NO_BROKER for old in before),
         sum(moved),
-        planned.forced.moves,
-        planned.bound.moves,
+        planned.required.moves,
+        planned.lower_bound.moves,
         moved_bytes if cluster.weighed else -1,
-        planned.bound.weight if cluster.weighed else -1,
+        planned.lower_bound.weight if cluster.weighed else -1,
         sum(changed for changed, _ in led),
         sum(changed and not each for changed, each in led),
         int(count[usable].min()),
         int(count[usable].max()),
-        outside(weight, planned.shares, usable),
+        count_unbalanced(weight, planned.shares, usable),
         int(leaders[usable].min()),
         int(leaders[usable].max()),
-        outside(leaders, planned.leaders, usable),
+        count_unbalanced(leaders, planned.leader_shares, usable),
     ]

@@ -27,7 +27,7 @@ class _Batch:
             self.bytes = (self.bytes or 0) + moving
 
 
-def files(rows: Iterable[Row], partitions: int | None, limit: int | None) -> Iterator[tuple[Any, ...]]:
+def to_tool_files(rows: Iterable[Row], partitions: int | None, limit: int | None) -> Iterator[tuple[Any, ...]]:
     """The files of some clusters, as `FILE_COLUMNS`.
 
     Args:

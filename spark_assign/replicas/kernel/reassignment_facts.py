@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster
+from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
 
 BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT = range(8)
 
@@ -57,7 +57,7 @@ class NamedCluster:
 
     cluster: ReplicaCluster
     broker_id: IntArray
-    gone: dict[int, str]
+    excluded: dict[int, str]
     """Of brokers (by number) that may have no replicas: `removed-broker` or `fenced-broker`."""
     topic: list[str]
     partition: IntArray
@@ -65,7 +65,7 @@ class NamedCluster:
     """Whether the change adds brokers."""
 
 
-def by_cluster(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+def split_by_cluster(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """The facts of each cluster, clusters by name."""
     coded = facts["cluster"].combine_chunks().dictionary_encode()
     names = coded.dictionary.to_pylist()
@@ -106,7 +106,7 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
             weighed=weighed,
         ),
         broker_id=ids,
-        gone={number: gone[broker] for number, broker in enumerate(ids.tolist()) if broker in gone},
+        excluded={number: gone[broker] for number, broker in enumerate(ids.tolist()) if broker in gone},
         topic=topics,
         partition=partition,
         voluntary=rows[ADDED].num_rows > 0,

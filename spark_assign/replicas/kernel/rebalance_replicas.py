@@ -1,69 +1,81 @@
-"""Bring every broker within its bounds: first by replicas that move anyway, then by as few others as possible.
+"""Brings every broker within its bounds: first with replicas that move anyway, then with as few others as possible.
 
-A replica that is on a broker which did not have the partition before is new: to send it elsewhere costs nothing, and
-to send it back home saves a move. One that stayed costs a move. In a small cluster the cheapest chain of such steps
-from a broker above its bounds to one with room is sought, again and again (as in a minimum-cost flow). In a large one
-replicas go straight from the one to the other, and only what that leaves is sought in chains.
+A replica on a broker that didn't have the partition before is new: to send it to another broker costs nothing, and to
+send it back to its previous broker saves a move. To send away a replica that stayed costs a move. In a small cluster,
+the cheapest chain of such steps from a broker above its bounds to a broker with room is found repeatedly, by
+Bellman-Ford (as in a minimum-cost flow). In a large cluster, replicas move directly between the two brokers first, and
+chains are searched only for the remaining ones.
 
-Bounds are met as far as the steps reach; that is a heuristic, unlike what `retained_replicas` and `leaders` decide.
+Whether all bounds are met depends on the steps found. That is a heuristic, unlike `retained_replicas` and
+`preferred_leaders`.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+
 import numpy as np
 
-from spark_assign.replicas.kernel.broker_shares import BrokerShares
-from spark_assign.replicas.kernel.cluster import ReplicaCluster
-from spark_assign.replicas.kernel.move_chains import CHAINS_IN_LARGE, PROBES_IN_LARGE, cheapest_chain
+from spark_assign.replicas.kernel.replica_cluster import BrokerShares, ReplicaCluster
 
-SMALL = 100_000
-"""Replicas times brokers up to which chains are sought among all replicas."""
+MAX_EXHAUSTIVE_SIZE = 100_000
+"""Largest number of replicas times brokers for which chains are searched among all replicas."""
 
-_EXACT = 1e-9
+PROBES_IN_LARGE = 64
+"""Maximum number of replicas per broker that the chain search of a large cluster considers."""
+CHAINS_IN_LARGE = 200
+"""Maximum number of chain searches in a large cluster."""
+
+_MAX_ATTEMPTS = 20
+_EPSILON = 1e-9
+_Step = tuple[int, int, int]
+"""Partition, from broker, to broker."""
 
 
 class ReplicaBalance:
-    """A placement that is being evened out: `assigned`, changed in place, and the load of each broker."""
+    """A placement under change: `assigned`, which is updated in place, and the load of each broker."""
 
     def __init__(self, cluster: ReplicaCluster, assigned: list[list[int]], shares: BrokerShares) -> None:
         self.assigned = assigned
-        self.home = cluster.current.tolist()
+        self.previous = cluster.current.tolist()
         self.rack: list[int] = cluster.rack.tolist()
         self.needed: list[int] = cluster.racks_needed().tolist()
         self.weight: list[int] = cluster.weight.tolist()
         self.weighed = cluster.weighed
         self.brokers: list[int] = np.flatnonzero(cluster.usable).tolist()
-        self.least: list[float] = (shares.least - _EXACT * (1 + shares.least)).tolist()
-        self.most: list[float] = (shares.most + _EXACT * (1 + shares.most)).tolist()
+        self.least: list[float] = (shares.least - _EPSILON * (1 + shares.least)).tolist()
+        self.most: list[float] = (shares.most + _EPSILON * (1 + shares.most)).tolist()
         self.share: list[float] = np.maximum(shares.share, 1e-12).tolist()
         self.load: list[int] = [0] * len(self.rack)
-        self.fresh: list[list[int]] = [[] for _ in self.rack]
-        self.stayed: list[list[int]] = [[] for _ in self.rack]
-        # Neighbouring partitions are of one topic: a broker should not get or give a topic's replicas in a row.
+        self.new_replicas: list[list[int]] = [[] for _ in self.rack]
+        self.kept_replicas: list[list[int]] = [[] for _ in self.rack]
+        # Neighboring partitions are of one topic: a broker should not receive or send a topic's replicas in a row.
         scattered = np.argsort((np.arange(len(assigned)) * 2654435761) & 0xFFFFFFFF, kind="stable")
         for partition in scattered.tolist():
-            home = self.home[partition]
+            previous = self.previous[partition]
             for broker in assigned[partition]:
                 self.load[broker] += self.weight[partition]
-                (self.stayed if broker in home else self.fresh)[broker].append(partition)
+                (self.kept_replicas if broker in previous else self.new_replicas)[broker].append(partition)
 
     def over(self) -> list[int]:
-        """Brokers above their bounds, the worst first."""
-        found = [broker for broker in self.brokers if self.load[broker] > self.most[broker]]
-        return sorted(found, key=lambda broker: (-self.load[broker] / self.share[broker], broker))
+        """Returns the brokers above their bounds, the most loaded for its share first."""
+        brokers = [broker for broker in self.brokers if self.load[broker] > self.most[broker]]
+        return sorted(brokers, key=lambda broker: (-self.load[broker] / self.share[broker], broker))
 
     def under(self) -> list[int]:
-        """Brokers below their bounds, the worst first."""
-        found = [broker for broker in self.brokers if self.load[broker] < self.least[broker]]
-        return sorted(found, key=lambda broker: (self.load[broker] / self.share[broker], broker))
+        """Returns the brokers below their bounds, the least loaded for its share first."""
+        brokers = [broker for broker in self.brokers if self.load[broker] < self.least[broker]]
+        return sorted(brokers, key=lambda broker: (self.load[broker] / self.share[broker], broker))
 
     def cost(self, partition: int, from_broker: int, to_broker: int) -> int:
-        """Moves that sending a replica from one broker to another adds."""
-        home = self.home[partition]
-        return (to_broker not in home) - (from_broker not in home)
+        """Returns the number of moves that a step adds: -1, 0, or 1."""
+        previous = self.previous[partition]
+        return (to_broker not in previous) - (from_broker not in previous)
 
     def fits(self, partition: int, from_broker: int, to_broker: int) -> bool:
-        """Whether the partition's replica may go from one broker to the other."""
+        """Checks whether a replica of the partition can go from one broker to the other."""
         replicas = self.assigned[partition]
         if from_broker not in replicas or to_broker in replicas:
             return False
@@ -75,110 +87,226 @@ class ReplicaBalance:
         return len(racks) >= self.needed[partition]
 
     def move(self, partition: int, from_broker: int, to_broker: int) -> None:
-        """Send it."""
+        """Applies a step."""
         replicas = self.assigned[partition]
         replicas[replicas.index(from_broker)] = to_broker
         self.load[from_broker] -= self.weight[partition]
         self.load[to_broker] += self.weight[partition]
-        (self.stayed if to_broker in self.home[partition] else self.fresh)[to_broker].append(partition)
+        pools = self.kept_replicas if to_broker in self.previous[partition] else self.new_replicas
+        pools[to_broker].append(partition)
 
 
-def even_out(cluster: ReplicaCluster, assigned: list[list[int]], shares: BrokerShares, *, voluntary: bool) -> None:
-    """Change a placement, in place, until every broker is within its bounds or no step helps.
+def balance_replicas(
+    cluster: ReplicaCluster, assigned: list[list[int]], shares: BrokerShares, *, voluntary: bool
+) -> None:
+    """Changes a placement, in place, until every broker is within its bounds or no step helps.
 
     Args:
         cluster: the cluster.
-        assigned: of each partition its replicas.
+        assigned: the replicas of each partition.
         shares: the bounds.
-        voluntary: whether replicas that could stay may move for it; otherwise no move is added.
+        voluntary: whether replicas that could stay can move for balance; if not, no move is added.
     """
     state = ReplicaBalance(cluster, assigned, shares)
     if not state.over() and not state.under():
         return
-    highest = 1 if voluntary else 0
-    small = not state.weighed and sum(map(len, assigned)) * len(state.brokers) <= SMALL
+    max_cost = 1 if voluntary else 0
+    small = not state.weighed and sum(map(len, assigned)) * len(state.brokers) <= MAX_EXHAUSTIVE_SIZE
     if not small:
-        _give(state, highest)
-        _take(state, highest)
+        _relieve(state, max_cost)
+        _supply(state, max_cost)
     if not state.weighed:
-        _by_chains(state, highest, None if small else PROBES_IN_LARGE, None if small else CHAINS_IN_LARGE)
+        _move_chains(state, max_cost, None if small else PROBES_IN_LARGE, None if small else CHAINS_IN_LARGE)
 
 
-# --- straight from one broker to another --------------------------------------------------------------------------
+# --- directly from one broker to another --------------------------------------------------------------------------
 
 
-def _give(state: ReplicaBalance, highest: int) -> None:
-    """Brokers above their bounds give to whoever is furthest below its share."""
+def _relieve(state: ReplicaBalance, max_cost: int) -> None:
+    """Moves replicas from brokers above their bounds to the brokers that are furthest below their shares."""
     for from_broker in state.over():
-        for pool in (state.fresh, state.stayed)[: 1 + highest]:
+        for pool in (state.new_replicas, state.kept_replicas)[: 1 + max_cost]:
             for partition in list(pool[from_broker]):
                 if state.load[from_broker] <= state.most[from_broker]:
                     break
                 weight = state.weight[partition]
                 if state.load[from_broker] - weight < state.least[from_broker]:
                     continue
-                room = [each for each in state.brokers if state.load[each] + weight <= state.most[each]]
-                room.sort(key=lambda broker: (state.load[broker] / state.share[broker], broker))
-                to_broker = next((each for each in room if state.fits(partition, from_broker, each)), None)
-                if to_broker is not None and state.cost(partition, from_broker, to_broker) <= highest:
+                to_brokers = [broker for broker in state.brokers if state.load[broker] + weight <= state.most[broker]]
+                to_brokers.sort(key=lambda broker: (state.load[broker] / state.share[broker], broker))
+                to_broker = next((broker for broker in to_brokers if state.fits(partition, from_broker, broker)), None)
+                if to_broker is not None and state.cost(partition, from_broker, to_broker) <= max_cost:
                     state.move(partition, from_broker, to_broker)
 
 
-def _take(state: ReplicaBalance, highest: int) -> None:
-    """Brokers below their bounds take from whoever is furthest above its share."""
+def _supply(state: ReplicaBalance, max_cost: int) -> None:
+    """Moves replicas to brokers below their bounds from the brokers that are furthest above their shares."""
     for to_broker in state.under():
-        tried: dict[int, int] = {}
+        next_position: dict[int, int] = {}
         while state.load[to_broker] < state.least[to_broker]:
             from_brokers = [
-                each for each in state.brokers if tried.get(each, 0) >= 0 and state.load[each] > state.least[each]
+                broker
+                for broker in state.brokers
+                if next_position.get(broker, 0) >= 0 and state.load[broker] > state.least[broker]
             ]
             if not from_brokers:
                 break
             from_broker = max(from_brokers, key=lambda broker: (state.load[broker] / state.share[broker], -broker))
-            tried[from_broker] = _take_one(state, from_broker, to_broker, tried.get(from_broker, 0), highest)
+            next_position[from_broker] = _supply_replica(
+                state, from_broker, to_broker, next_position.get(from_broker, 0), max_cost
+            )
 
 
-def _take_one(state: ReplicaBalance, from_broker: int, to_broker: int, start: int, highest: int) -> int:
-    """Take one replica; where to look next time, or -1 where the broker has none."""
-    fresh, stayed = state.fresh[from_broker], state.stayed[from_broker] if highest else []
-    for at in range(start, len(fresh) + len(stayed)):
-        partition = fresh[at] if at < len(fresh) else stayed[at - len(fresh)]
+def _supply_replica(state: ReplicaBalance, from_broker: int, to_broker: int, start: int, max_cost: int) -> int:
+    """Moves one replica; returns the position at which the next search starts, or -1 if no replica fits."""
+    new_replicas, kept_replicas = state.new_replicas[from_broker], state.kept_replicas[from_broker] if max_cost else []
+    for position in range(start, len(new_replicas) + len(kept_replicas)):
+        is_new = position < len(new_replicas)
+        partition = new_replicas[position] if is_new else kept_replicas[position - len(new_replicas)]
         weight = state.weight[partition]
         if (
             state.fits(partition, from_broker, to_broker)
             and state.load[from_broker] - weight >= state.least[from_broker]
             and state.load[to_broker] + weight <= state.most[to_broker]
-            and state.cost(partition, from_broker, to_broker) <= highest
+            and state.cost(partition, from_broker, to_broker) <= max_cost
         ):
             state.move(partition, from_broker, to_broker)
-            return at + 1
+            return position + 1
     return -1
 
 
 # --- chains -------------------------------------------------------------------------------------------------------
 
 
-def _by_chains(state: ReplicaBalance, highest: int, probes: int | None, limit: int | None) -> None:
-    """Cheapest chains from brokers above their bounds to those with room, then to those below from any with more."""
-    done = 0
-    while limit is None or done < limit:
-        done += 1
+def _move_chains(state: ReplicaBalance, max_cost: int, probes: int | None, limit: int | None) -> None:
+    """Applies the cheapest chains to brokers with room from those above their bounds, and to those below theirs."""
+    num_searches = 0
+    while limit is None or num_searches < limit:
+        num_searches += 1
         brokers = state.brokers
         room = {broker for broker in brokers if state.load[broker] + 1 <= state.most[broker]}
         over, under = state.over(), set(state.under())
-        # One that solves two problems is as cheap as one that solves one.
-        wanted = (
+        # The first of equally cheap chains is applied: a chain that solves two problems comes first.
+        endpoints = (
             (over, under),
             (over, room),
-            ([each for each in brokers if state.load[each] - 1 >= state.least[each]], under),
+            ([broker for broker in brokers if state.load[broker] - 1 >= state.least[broker]], under),
         )
         chains = [
             cheapest_chain(state, from_brokers, to_brokers, probes)
-            for from_brokers, to_brokers in wanted
+            for from_brokers, to_brokers in endpoints
             if from_brokers and to_brokers
         ]
-        found = [chain for chain in chains if chain is not None and (highest or chain.cost <= 0)]
-        if not found:
+        affordable = [chain for chain in chains if chain is not None and (max_cost or chain.cost <= 0)]
+        if not affordable:
             return
-        for partition, from_broker, to_broker in min(found, key=lambda chain: chain.cost).steps:
+        for partition, from_broker, to_broker in min(affordable, key=lambda chain: chain.cost).steps:
             state.move(partition, from_broker, to_broker)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Steps (partition, from broker, to broker), the last one first, and the number of moves that they add."""
+
+    steps: list[_Step]
+    cost: int
+
+
+def cheapest_chain(
+    state: ReplicaBalance, from_brokers: Collection[int], to_brokers: Collection[int], probes: int | None
+) -> Chain | None:
+    """Returns the chain that adds the fewest moves, and of those the shortest, or None.
+
+    Args:
+        state: the placement.
+        from_brokers, to_brokers: the brokers at which a chain can start, and end.
+        probes: the number of replicas of a broker to consider; None: all.
+    """
+    blocked: set[_Step] = set()
+    for _ in range(_MAX_ATTEMPTS):
+        steps = _search(state, from_brokers, to_brokers, probes, blocked)
+        if steps is None:
+            return None
+        blocked_step = _find_blocked_step(state, steps)
+        if blocked_step is None:
+            return Chain(steps, sum(state.cost(*step) for step in steps))
+        blocked.add(blocked_step)
+    return None
+
+
+def _search(
+    state: ReplicaBalance,
+    from_brokers: Collection[int],
+    to_brokers: Collection[int],
+    probes: int | None,
+    blocked: set[_Step],
+) -> list[_Step] | None:
+    """Returns the steps of the cheapest chain without blocked steps, the last one first, or None (Bellman-Ford)."""
+    far = (1 << 30, 0)
+    distance = dict.fromkeys(from_brokers, (0, 0))
+    last_step: dict[int, _Step] = {}
+    # Of equally cheap chains the first one found is kept: the one from the most loaded broker.
+    waiting = deque(sorted(from_brokers, key=lambda broker: (-state.load[broker] / state.share[broker], broker)))
+    edges: dict[int, dict[int, tuple[int, int]]] = {}
+    longest = len(state.brokers)
+    while waiting:
+        from_broker = waiting.popleft()
+        if from_broker not in edges:
+            edges[from_broker] = _steps_from(state, from_broker, probes, blocked)
+        cost, hops = distance[from_broker]
+        for to_broker, (added, partition) in edges[from_broker].items():
+            reached = (cost + added, hops + 1)
+            if hops < longest and reached < distance.get(to_broker, far):
+                distance[to_broker] = reached
+                last_step[to_broker] = (partition, from_broker, to_broker)
+                waiting.append(to_broker)
+    ends = [broker for broker in to_brokers if broker in last_step]
+    if not ends:
+        return None
+    broker = min(ends, key=lambda broker: (distance[broker], state.load[broker] / state.share[broker], broker))
+    steps: list[_Step] = []
+    visited = {broker}
+    while broker in last_step:
+        steps.append(last_step[broker])
+        broker = last_step[broker][1]
+        if broker in visited:  # a cycle that saves moves by itself: no chain
+            return None
+        visited.add(broker)
+    return steps
+
+
+def _steps_from(
+    state: ReplicaBalance, from_broker: int, probes: int | None, blocked: set[_Step]
+) -> dict[int, tuple[int, int]]:
+    """Returns (moves added, partition) of the cheapest step to each broker that can receive a replica from this one."""
+    steps: dict[int, tuple[int, int]] = {}
+    for pool in (state.new_replicas[from_broker], state.kept_replicas[from_broker]):
+        for partition in pool[:probes]:
+            if from_broker not in state.assigned[partition]:
+                continue
+            for to_broker in state.brokers:
+                if steps.get(to_broker, (2, 0))[0] == -1 or not state.fits(partition, from_broker, to_broker):
+                    continue
+                added = state.cost(partition, from_broker, to_broker)
+                if added < steps.get(to_broker, (2, 0))[0] and (partition, from_broker, to_broker) not in blocked:
+                    steps[to_broker] = (added, partition)
+    return steps
+
+
+def _find_blocked_step(state: ReplicaBalance, steps: list[_Step]) -> _Step | None:
+    """Returns the first step that the steps before it make impossible, or None; doesn't change the placement."""
+    partitions = {partition for partition, _, _ in steps}
+    if len(partitions) == len(steps):
+        return None
+    before = {partition: list(state.assigned[partition]) for partition in partitions}
+    blocked_step = None
+    for step in steps:
+        partition, from_broker, to_broker = step
+        if not state.fits(*step):
+            blocked_step = step
+            break
+        replicas = state.assigned[partition]
+        replicas[replicas.index(from_broker)] = to_broker
+    for partition, replicas in before.items():
+        state.assigned[partition] = replicas
+    return blocked_step

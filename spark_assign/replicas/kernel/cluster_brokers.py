@@ -1,4 +1,4 @@
-"""The brokers of a cluster as the placers are given them, and the words with which they refuse."""
+"""The brokers that a placer chooses from, and the errors that it returns."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ INVALID_REPLICATION_FACTOR = "invalid-replication-factor"
 ADMIN_OPERATION = "admin-operation"
 """Kafka throws `AdminOperationException`."""
 BEYOND_INT = "beyond-int"
-"""Kafka's own arithmetic would leave the range of an int, and what it then does is an accident."""
+"""Kafka's arithmetic overflows an int, so that its result is undefined."""
 IDENTITY_ORDER = "identity-order"
-"""What Kafka does hangs on Java's identity hash codes, which are others in every process."""
+"""Kafka's result depends on Java's identity hash codes, which differ from process to process."""
 
 
 @dataclass(frozen=True)
 class PlacementError:
-    """What Kafka says where it places nothing: a code for the exception's class, and its message."""
+    """The reason why Kafka rejects a request: a code for the exception class, and Kafka's message."""
 
     code: str
     message: str
 
 
 @dataclass(frozen=True)
-class BrokerList:
-    """The brokers of one cluster, in the order in which Kafka is given them."""
+class ClusterBrokers:
+    """The brokers of one cluster, in the order in which Kafka's caller lists them."""
 
     ids: tuple[int, ...]
     racks: tuple[str | None, ...]
     fenced: tuple[bool, ...]
 
     @property
-    def racked(self) -> int:
-        """Brokers that have a rack."""
+    def num_racked(self) -> int:
+        """The number of brokers that have a rack."""
         return sum(rack is not None for rack in self.racks)
 
     @property
-    def unfenced(self) -> int:
-        """Brokers that are not fenced."""
+    def num_unfenced(self) -> int:
+        """The number of brokers that aren't fenced."""
         return sum(not fenced for fenced in self.fenced)
 
 
-def layout(brokers: Sequence[tuple[int, str | None, bool]]) -> BrokerList:
-    """A layout of (broker id, rack, fenced)."""
+def to_cluster_brokers(brokers: Sequence[tuple[int, str | None, bool]]) -> ClusterBrokers:
+    """Converts a list of (broker id, rack, is fenced)."""
     ids, racks, fenced = zip(*brokers, strict=True) if brokers else ((), (), ())
-    return BrokerList(tuple(ids), tuple(racks), tuple(fenced))
+    return ClusterBrokers(tuple(ids), tuple(racks), tuple(fenced))
 
 
 def java_order(text: str | None) -> tuple[bool, bytes]:
-    """A key that sorts racks as Java does: none first, then `String.compareTo`, by UTF-16 code units."""
+    """Returns a key that sorts racks as Java does: None first, then `String.compareTo` (UTF-16 code units)."""
     return text is not None, java_key(text or "")

@@ -11,8 +11,7 @@ from collections import deque
 
 import numpy as np
 
-from spark_assign.replicas.kernel.broker_shares import BrokerShares
-from spark_assign.replicas.kernel.cluster import ReplicaCluster
+from spark_assign.replicas.kernel.replica_cluster import BrokerShares, ReplicaCluster
 
 
 def choose_leaders(cluster: ReplicaCluster, assigned: list[list[int]], shares: BrokerShares) -> list[int]:
