@@ -1,1 +1,1 @@
-"""Where replicas go: Kafka's two placers, number for number, and the planner of reassignments."""
+"""Kernels of replica placement: exact ports of Kafka's two placers, and the planner of reassignments."""

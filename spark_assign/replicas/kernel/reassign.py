@@ -1,16 +1,16 @@
-"""A reassignment of one cluster: hard constraints first, then as few moves as possible, then balance.
+"""Plans the reassignment of one cluster: hard constraints first, then as few moves as possible, then balance.
 
 Order of priority
-    1. Every partition has its replication factor, on different brokers, in as many racks as possible, none of them
-       removed or fenced.
-    2. The fewest replicas move that 1 allows (`retained_replicas`: exact).
-    3. Replicas are even over brokers and racks, within a tolerance: vacancies are filled for it (`fill`), and where
-       voluntary moves are allowed, more replicas move until it holds (`even_out`: heuristic).
-    4. Preferred leaders are even, within the same tolerance, by the order of replicas alone (`leaders`: exact, given
-       where the replicas are).
+    1. Every partition has its replication factor, on distinct brokers that are neither removed nor fenced, in as many
+       racks as possible.
+    2. As few replicas move as 1 allows (`choose_kept`: exact).
+    3. Replicas are balanced over brokers and racks, within a tolerance: vacancies go to brokers below their shares
+       (`fill_vacancies`), and if voluntary moves are allowed, more replicas move (`balance_replicas`: heuristic).
+    4. Preferred leaders are balanced, within the same tolerance, by the order of replicas alone (`choose_leaders`:
+       exact for the chosen replicas).
 
-Example: brokers 0 1 | 2 3 in two racks, t-0 [0, 2], t-1 [1, 3]; broker 3 goes. t-0 keeps both, t-1 keeps 1 and needs
-a replica in the other rack: [1, 2]. One move, which is the lower bound.
+Example: brokers 0 1 | 2 3 in two racks, t-0 [0, 2], t-1 [1, 3]; broker 3 is removed. t-0 keeps both replicas. t-1
+keeps 1 and needs a replica in the other rack: [1, 2]. That is one move, the lower bound.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from spark_assign.replicas.kernel.retained_replicas import choose_kept, fill_vac
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A number of moves that no plan can go below, and the same in weight."""
+    """The minimum number of moves of any plan, and the minimum weight that moves."""
 
     moves: int
     weight: int
@@ -44,13 +44,14 @@ class LowerBound:
 
 @dataclass(frozen=True)
 class ReassignmentPlan:
-    """A plan for one cluster.
+    """The plan for one cluster.
 
     Args:
-        replicas: of each partition its brokers, the preferred leader first.
-        required: the bound of the hard constraints alone.
-        lower_bound: the bound of the hard constraints and, where voluntary moves are allowed, of balance.
-        shares: even shares of replicas and their bounds; `leader_shares` the same of preferred leaders.
+        replicas: the broker indexes of each partition, the preferred leader first.
+        required: the lower bound of the hard constraints alone.
+        lower_bound: the lower bound of the hard constraints and, if voluntary moves are allowed, of balance.
+        shares: even shares of replicas and their bounds.
+        leader_shares: even shares of preferred leaders and their bounds.
     """
 
     replicas: list[list[int]]
@@ -61,85 +62,86 @@ class ReassignmentPlan:
 
 
 def reassign(cluster: ReplicaCluster, tolerance: float, *, voluntary: bool) -> ReassignmentPlan:
-    """Plan a cluster; each replication factor must be 1 or more, and no more than there are usable brokers."""
+    """Plans a cluster; each replication factor must be from 1 to the number of usable brokers."""
     shares = fair_shares(cluster, tolerance)
     kept = most_kept(cluster)
     staying = choose_kept(cluster, kept, shares)
     assigned = fill_vacancies(cluster, staying, shares)
     balance_replicas(cluster, assigned, shares, voluntary=voluntary)
-    leading = leader_shares(cluster, tolerance)
-    leader = choose_leaders(cluster, assigned, leading)
+    shares_of_leaders = leader_shares(cluster, tolerance)
+    leader = choose_leaders(cluster, assigned, shares_of_leaders)
     replicas = [
-        [first, *(broker for broker in each if broker != first)] for first, each in zip(leader, assigned, strict=True)
+        [first, *(broker for broker in brokers if broker != first)]
+        for first, brokers in zip(leader, assigned, strict=True)
     ]
-    forced = _forced(cluster, kept)
-    bound = _with_balance(cluster, kept, forced, shares) if voluntary else forced
-    return ReassignmentPlan(replicas, forced, bound, shares, leading)
+    required = _required_moves(cluster, kept)
+    lower_bound = _add_balance(cluster, kept, required, shares) if voluntary else required
+    return ReassignmentPlan(replicas, required, lower_bound, shares, shares_of_leaders)
 
 
 def _existing(cluster: ReplicaCluster) -> BoolArray:
-    """Partitions that are there already: the replicas of new ones are placed, not moved."""
+    """Returns a mask of the partitions that exist already: the replicas of new ones are placed, not moved."""
     existing: BoolArray = (cluster.current != NO_BROKER).any(axis=1)
     return existing
 
 
-def _forced(cluster: ReplicaCluster, kept: IntArray) -> LowerBound:
+def _required_moves(cluster: ReplicaCluster, kept: IntArray) -> LowerBound:
     moved = np.where(_existing(cluster), cluster.replication_factor - kept, 0)
     return LowerBound(int(moved.sum()), int((moved * cluster.weight).sum()))
 
 
-def _with_balance(cluster: ReplicaCluster, kept: IntArray, forced: LowerBound, shares: BrokerShares) -> LowerBound:
-    """Brokers above their bounds have to give what is above; brokers below have to get what is missing.
+def _add_balance(cluster: ReplicaCluster, kept: IntArray, required: LowerBound, shares: BrokerShares) -> LowerBound:
+    """Adds balance to a bound: the excess of brokers above their bounds moves, and the deficit of those below arrives.
 
-    Only replicas of partitions that could keep all of theirs are sure to cost a move where they leave.
+    Only a replica of a partition that could keep all of its replicas adds a move when it leaves.
     """
     usable = usable_replicas(cluster)
-    sure = sum_load(cluster, usable & (usable.sum(axis=1) == kept)[:, None])
-    surplus = float(np.maximum(sure - shares.most, 0)[cluster.usable].sum())
+    keepable = sum_load(cluster, usable & (usable.sum(axis=1) == kept)[:, None])
+    excess = float(np.maximum(keepable - shares.most, 0)[cluster.usable].sum())
     heaviest = int(cluster.weight.max(initial=1))
     arriving = _arrivals(cluster, shares)
-    moves = max(forced.moves + _at_least(surplus / heaviest), _at_least(arriving / heaviest))
-    return LowerBound(moves, max(forced.weight + _at_least(surplus), _at_least(arriving)))
+    moves = max(required.moves + _round_up(excess / heaviest), _round_up(arriving / heaviest))
+    return LowerBound(moves, max(required.weight + _round_up(excess), _round_up(arriving)))
 
 
 def _arrivals(cluster: ReplicaCluster, shares: BrokerShares) -> float:
-    """Weight that has to arrive in the racks, of partitions that are there.
+    """Returns the minimum weight of existing partitions that must arrive in the racks, in total.
 
-    In a rack arrives what its brokers are short of, less what new partitions may bring there (to each broker one
-    replica), and a replica of every partition that must be in all racks and is not in this one: at least the larger.
+    For each rack this is the larger of two weights: the deficit of its brokers less what new partitions can bring (at
+    most one replica per broker), and one replica of every partition that must span all racks and isn't in this one.
     """
     usable, existing = usable_replicas(cluster), _existing(cluster)
-    short = np.maximum(shares.least - sum_load(cluster, usable), 0)
+    deficit = np.maximum(shares.least - sum_load(cluster, usable), 0)
     new_weight, new_factor = cluster.weight[~existing], cluster.replication_factor[~existing]
-    everywhere = existing & (cluster.racks_needed() == cluster.usable_racks)
+    spans_all_racks = existing & (cluster.racks_needed() == cluster.usable_racks)
     total = 0.0
     for rack in np.unique(cluster.rack[cluster.usable]):
         members = cluster.usable & (cluster.rack == rack)
-        absent = everywhere & ~(usable & members[cluster.current]).any(axis=1)
-        most_here = np.minimum(new_factor - np.minimum(new_factor, cluster.usable_racks) + 1, members.sum())
-        one_each = float(np.maximum(short[members] - new_weight.sum(), 0).sum())
-        all_together = float(short[members].sum() - (most_here * new_weight).sum())
-        total += max(float(cluster.weight[absent].sum()), one_each, all_together)
+        absent = spans_all_racks & ~(usable & members[cluster.current]).any(axis=1)
+        max_new = np.minimum(new_factor - np.minimum(new_factor, cluster.usable_racks) + 1, members.sum())
+        per_broker = float(np.maximum(deficit[members] - new_weight.sum(), 0).sum())
+        in_total = float(deficit[members].sum() - (max_new * new_weight).sum())
+        total += max(float(cluster.weight[absent].sum()), per_broker, in_total)
     return total
 
 
-def _at_least(amount: float) -> int:
+def _round_up(amount: float) -> int:
     return max(0, math.ceil(amount - 1e-6))
 
 
 def broker_loads(cluster: ReplicaCluster, replicas: list[list[int]]) -> tuple[IntArray, IntArray, IntArray]:
-    """Of each broker its replicas, their weight, and the partitions that it leads, all counted afterwards."""
-    flat = np.fromiter((broker for each in replicas for broker in each), np.int64)
-    sizes = np.fromiter((len(each) for each in replicas), np.int64, len(replicas))
+    """Returns each broker's number of replicas, their weight, and the number of partitions that it leads."""
+    flat = np.fromiter((broker for brokers in replicas for broker in brokers), np.int64)
+    sizes = np.fromiter((len(brokers) for brokers in replicas), np.int64, len(replicas))
     weight = np.zeros(len(cluster.rack), np.int64)
     np.add.at(weight, flat, np.repeat(cluster.weight, sizes))
-    first = np.fromiter((each[0] for each in replicas), np.int64, len(replicas))
-    brokers = len(cluster.rack)
-    return np.bincount(flat, minlength=brokers), weight, np.bincount(first, minlength=brokers)
+    first = np.fromiter((brokers[0] for brokers in replicas), np.int64, len(replicas))
+    num_brokers = len(cluster.rack)
+    return np.bincount(flat, minlength=num_brokers), weight, np.bincount(first, minlength=num_brokers)
 
 
 def count_unbalanced(load: IntArray | FloatArray, shares: BrokerShares, usable: BoolArray) -> int:
-    """How many usable brokers are not within their bounds."""
+    """Returns the number of usable brokers outside their bounds."""
     slack = 1e-6 * (1 + shares.share)
-    wrong = (load > shares.most + slack) | (load < shares.least - slack)
-    return int((wrong & usable).sum())
+    outside = (load > shares.most + slack) | (load < shares.least - slack)
+    return int((outside & usable).sum())

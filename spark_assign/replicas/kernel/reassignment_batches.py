@@ -1,4 +1,4 @@
-"""Changes of replicas as the JSON files of Kafka's tools, in batches small enough to be in flight together."""
+"""Writes changes of replicas as JSON for Kafka's tools, in batches that are small enough to run as one reassignment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 @dataclass
 class _Batch:
-    """Partitions that are reassigned together, and the bytes that this moves (null where sizes are unknown)."""
+    """Partitions that are reassigned together, and the bytes that this moves (None if sizes are unknown)."""
 
     rows: list[Row] = field(default_factory=list)
     bytes: int | None = None
@@ -28,27 +28,27 @@ class _Batch:
 
 
 def to_tool_files(rows: Iterable[Row], partitions: int | None, limit: int | None) -> Iterator[tuple[Any, ...]]:
-    """The files of some clusters, as `FILE_COLUMNS`.
+    """Yields the files of all clusters, as tuples of `FILE_COLUMNS`.
 
     Args:
         rows: cluster, topic, partition, previous, replicas, moved, leader_changed, bytes of every changed partition,
-            sorted by cluster, topic and partition.
-        partitions: how many may be in a batch; null: any number.
-        limit: how many bytes a batch may move; a partition above that is a batch of its own; null: any number.
+            sorted by cluster, topic, and partition.
+        partitions: the maximum number of partitions in a batch; None: no limit.
+        limit: the maximum number of bytes that a batch moves; a larger partition is a batch of its own; None: no limit.
     """
     for cluster, changed in groupby(rows, key=lambda row: row["cluster"]):
-        listed = list(changed)
-        for number, batch in enumerate(_batches(listed, partitions, limit), start=1):
+        partition_rows = list(changed)
+        for ordinal, batch in enumerate(_batches(partition_rows, partitions, limit), start=1):
             for kind, column in ((REASSIGN, "replicas"), (ROLLBACK, "previous")):
                 content = _content([_entry(row) | {"replicas": row[column]} for row in batch.rows], version=1)
-                yield cluster, kind, number, f"{kind}-{number:03}.json", len(batch.rows), batch.bytes, content
-        led = [_entry(row) for row in listed if row["leader_changed"]]
+                yield cluster, kind, ordinal, f"{kind}-{ordinal:03}.json", len(batch.rows), batch.bytes, content
+        led = [_entry(row) for row in partition_rows if row["leader_changed"]]
         if led:
             yield cluster, LEADERS, None, f"{LEADERS}.json", len(led), None, _content(led)
 
 
 def _batches(rows: list[Row], partitions: int | None, limit: int | None) -> Iterator[_Batch]:
-    """At least one row is given."""
+    """Splits rows into batches; expects at least one row."""
     batch = _Batch()
     for row in rows:
         moving = None if row["bytes"] is None else row["bytes"] * row["moved"]
@@ -66,6 +66,6 @@ def _entry(row: Row) -> Row:
 
 
 def _content(entries: list[Row], **head: int) -> str:
-    """JSON with a partition a line."""
+    """Returns JSON with one partition per line."""
     first = "".join(f"{json.dumps(key)}:{json.dumps(value)}," for key, value in head.items())
-    return f'{{{first}"partitions":[\n' + ",\n".join(json.dumps(each) for each in entries) + "\n]}\n"
+    return f'{{{first}"partitions":[\n' + ",\n".join(json.dumps(entry) for entry in entries) + "\n]}\n"
