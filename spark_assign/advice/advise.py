@@ -223,7 +223,7 @@ def _zone_facts(fleet: Fleet, params: AdviceParams) -> list[DataFrame]:
     moves = result.replica_moves.select("cluster", _about(kernel.MOVE_ROW), F.col("kind").alias("change"), *_MOVES)
     readers = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
     return [
-        _adviser_facts(result.rows, ZONES, {zones_kernel.OF_WAY: kernel.OPTION_ROW}, _WAYS),
+        _adviser_facts(result.rows, ZONES, {zones_kernel.OPTION_ROW: kernel.OPTION_ROW}, _WAYS),
         moves,
         readers.select(*GROUP_KEY, "topic", _about(kernel.READER_ROW)),
     ]

@@ -1,7 +1,7 @@
-"""What crosses a zone: bytes that groups read across racks, in money, and what would save some of it.
+"""Computes the cost of cross-zone traffic and what would reduce it.
 
-What each group reads from where, today and by the assignors that know racks, is one pass over whole groups
-(`advice.kernel.zones`). Replicas are looked at over all groups that read a partition
+What each group reads from which rack, as owned today and with rack-aware assignors, is one pass over complete groups
+(`advice.kernel.zones`). Replica moves are computed over all groups that read a partition
 (`advice.kernel.replica_moves`).
 """
 
@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
 
 from spark_assign.advice.kernel import zones as kernel
-from spark_assign.advice.kernel.replica_moves import FOUND, MOVE, REORDER, replica_moves
+from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER, replica_moves
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.spark.arrow_batches import map_arrow_batches
@@ -29,14 +29,15 @@ from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.schema_fields import nullable, required
 
 PRICE, CURRENCY = 0.02, "USD"
-"""Of a gigabyte that crosses a zone: AWS takes 0.01 USD from whoever sends it and 0.01 USD from whoever receives it
-("Data Transfer within the same AWS Region" of Amazon EC2 On-Demand Pricing)."""
+"""Cost per gigabyte of cross-zone traffic: AWS charges the sender and the receiver 0.01 USD each
+("Data Transfer within the same AWS Region" of Amazon EC2 On-Demand Pricing).
+"""
 
 WORTH = 0.01
-"""A change that saves less a day is none to make: a cent a day does not pay for the look at it."""
+"""Default minimum savings of a change per day: smaller savings aren't worth the effort."""
 
 CHANGES = (REORDER, MOVE)
-"""Kinds of replica moves: those that copy nothing, and those that do."""
+"""Kinds of replica moves: without copying data, and with copying."""
 
 _PARTITION = ["cluster", "topic", "partition"]
 _READ = StructType(
@@ -53,19 +54,19 @@ _READ = StructType(
         ),
     ]
 )
-_FOUND = StructType([*_READ, *from_arrow_schema(pa.schema(FOUND))])
+_FOUND = StructType([*_READ, *from_arrow_schema(pa.schema(MOVE_COLUMNS))])
 
 
 @dataclass(frozen=True)
 class Zones(LazyResult):
-    """What crosses a zone, as lazy DataFrames (columns: `tables.advice.ZONES_TABLES`).
+    """Cross-zone traffic, as lazy DataFrames (columns: `tables.advice.ZONES_TABLES`).
 
     Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
 
     Attributes:
-        told: what the pass over the fleet says, or, read back, what one has said; the other attributes are its tables.
-        fleet: where the replicas are.
-        params: price, currency, and what is worth a change.
+        rows: the tagged rows of that pass, computed or read back; the tables are projections of it.
+        fleet: the fleet, with its replicas.
+        params: price, currency, and minimum savings.
 
     Examples:
         >>> from dataclasses import replace
@@ -88,12 +89,12 @@ class Zones(LazyResult):
 
     @cached_property
     def zones(self) -> DataFrame:
-        """A row per group and way in which it may read: what crosses a zone, what that costs, and what to take."""
-        return self._rows(kernel.OF_WAY, ZONES_TABLES["zones"])
+        """One row per group and read option: cross-zone traffic, its cost, and the recommendation."""
+        return self._rows(kernel.OPTION_ROW, ZONES_TABLES["zones"])
 
     @cached_property
     def replica_moves(self) -> DataFrame:
-        """A row per partition and change of its replicas by which less crosses a zone, those that save most first."""
+        """One row per partition and replica change that reduces cross-zone traffic, the largest savings first."""
         assert self.fleet.replicas is not None
         assert self.fleet.brokers is not None
         racks_of = facts.racks_of_brokers(self.fleet.brokers)
@@ -104,13 +105,13 @@ class Zones(LazyResult):
                 "broker_racks": F.array_distinct(F.map_values("rack_of")),
             }
         )
-        found = self._reads().join(placed, _PARTITION).select(*_READ.names).mapInArrow(_in_batches, _FOUND)
+        found = self._reads().join(placed, _PARTITION).select(*_READ.names).mapInArrow(_find_moves, _FOUND)
         named = [F.col(name).alias(f"of_{name}") for name in ("cluster", "rack_id", "brokers")]
-        brokers = _by_rack(self.fleet.brokers).select(*named)
-        near = found.join(brokers, F.expr("cluster = of_cluster AND to_rack = of_rack_id"))
-        rows = near.withColumns(
+        brokers = _brokers_by_rack(self.fleet.brokers).select(*named)
+        matched = found.join(brokers, F.expr("cluster = of_cluster AND to_rack = of_rack_id"))
+        rows = matched.withColumns(
             {
-                "replicas": _changed(),
+                "replicas": _new_replicas(),
                 "saved_per_day": F.col("saved_bytes_per_day") / kernel.GB * self.params.price,
                 "currency": F.lit(self.params.currency),
             }
@@ -120,19 +121,20 @@ class Zones(LazyResult):
 
     @cached_property
     def rejected(self) -> DataFrame:
-        """Groups that nothing can be said of, and those that are no groups of consumers."""
+        """Groups that can't be analyzed, and groups of other types."""
         return self._rows(kernel.REJECTED, ZONES_TABLES["rejected"])
 
     def changes(self, kind: str = REORDER) -> DataFrame:
-        """The replica moves of one kind as `replicas.tool_files` takes them (`changes`), for the groups as they are."""
+        """Returns the replica moves of a kind in the format of `replicas.tool_files` (`changes`), for the current
+        groups."""
         return changes(self.replica_moves, kind, follower_fetching=self.params.follower_fetching)
 
     def _reads(self) -> DataFrame:
-        """What is read of each partition, by rack."""
-        rows = self.rows.where(F.col("kind") == kernel.OF_READ)
-        each = F.collect_list(F.struct("rack_id", "bytes_per_day")).alias("each")
+        """Returns what is read of each partition, by rack."""
+        rows = self.rows.where(F.col("kind") == kernel.READ_ROW)
+        reads = F.collect_list(F.struct("rack_id", "bytes_per_day")).alias("each")
         sums = [F.sum(name).alias(name) for name in ("groups", "bytes_per_day")]
-        listed = rows.groupBy(*_PARTITION).agg(each, *sums)
+        listed = rows.groupBy(*_PARTITION).agg(reads, *sums)
         return listed.withColumns({"read_from": F.col("each.rack_id"), "read_bytes": F.col("each.bytes_per_day")})
 
 
@@ -144,27 +146,28 @@ def zones(
     worth: float = WORTH,
     follower_fetching: bool = False,
 ) -> Zones:
-    """What the groups of a fleet read across zones, in money, and what would save some of it.
+    """Computes what the groups of a fleet read across zones, its cost, and what would reduce it.
+
+    A member reads what is written, once, from the preferred leader or, with follower fetching (KIP-392), from a replica
+    in its rack. The assignors are those of Kafka's Java clients since 3.5, those of the broker, and rack-aware ones
+    that aren't part of Kafka, which are never recommended. For the rules, see `advice.kernel.cross_zone_traffic`.
 
     Args:
-        fleet: clusters, topics, groups and members with their racks, who owns what, replicas, brokers with their
-            racks, and `loads.bytes`.
-        price: of a gigabyte (10^9 bytes) that crosses a zone.
-        currency: of the price.
-        worth: what a change has to save a day, in that currency.
+        fleet: clusters, topics, groups, and members with their racks, ownership, replicas, brokers with their racks,
+            and
+            `loads.bytes`.
+        price: cost per gigabyte (10^9 bytes) of cross-zone traffic.
+        currency: currency of the price.
+        worth: minimum savings of a change per day, in that currency.
         follower_fetching: whether brokers have `replica.selector.class` set to `RackAwareReplicaSelector` today.
 
     Returns:
-        the zones. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet is
-        in `zones` or in `rejected`. A member reads what is written, once, from the preferred leader, or, with follower
-        fetching (KIP-392), from a replica in its rack (`advice.kernel.cross_zone_traffic`); assignors are those
-        of Kafka's Java clients from 3.5 on and of the broker, and ours that know racks there, which are never
-        recommended.
-        What is, and why: `advice.kernel.cross_zone_traffic`.
+        The zones. Its tables are lazy, except for one pass that checks the fleet's sizes and values. Every group of the
+        fleet is in `zones` or in `rejected`.
 
     Raises:
-        FleetError: values that no plan can be made from; racks or loads that are missing.
-        ConfigError: a price or a worth that is none.
+        FleetError: values that can't be planned with; missing racks or loads.
+        ConfigError: an invalid price or minimum savings.
 
     Examples:
         >>> from dataclasses import replace
@@ -183,29 +186,32 @@ def zones(
     for name, value in (("price", price), ("worth", worth)):
         if not isfinite(value) or value < 0:
             raise ConfigError(f"{name} {value}: expected a number from 0")
-    if lacking := faults(fleet):
-        raise FleetError(lacking)
+    if missing := faults(fleet):
+        raise FleetError(missing)
     params = kernel.ZoneParams(price, currency, worth, follower_fetching)
-    of_broker = fleet.groups is not None
-    told = facts.facts_by_group(fleet, ["range"], topic_ids=of_broker, owned_order=True, loads=True, leaders=True)
+    has_groups = fleet.groups is not None
+    group_facts = facts.facts_by_group(
+        fleet, ["range"], topic_ids=has_groups, owned_order=True, loads=True, leaders=True
+    )
     return Zones(
-        told.mapInArrow(map_arrow_batches(partial(kernel.zones, params=params)), from_arrow_schema(kernel.ZONED)),
+        group_facts.mapInArrow(
+            map_arrow_batches(partial(kernel.zones, params=params)), from_arrow_schema(kernel.ZONED)
+        ),
         fleet,
         params,
     )
 
 
 def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching: bool = False) -> DataFrame:
-    """Replica moves as `replicas.tool_files` takes them, which makes files for Kafka's tools of them.
+    """Converts replica moves to the format of `replicas.tool_files`, which writes files for Kafka's tools.
 
     Args:
-        replica_moves: `Zones.replica_moves`, or read back.
-        kind: `reorder` or `move`. Of a partition that has both, take one.
-        follower_fetching: for groups that have it, or for those that do not.
+        replica_moves: `Zones.replica_moves`, or the stored table.
+        kind: `reorder` or `move`. If a partition has both, use one of them.
+        follower_fetching: selects the moves for groups with follower fetching, or for those without.
 
     Returns:
-        cluster, topic, partition, previous, replicas, moved (replicas), leader_changed, bytes (null: how long the log
-        is nobody knows).
+        cluster, topic, partition, previous, replicas, moved (replicas), leader_changed, bytes (null: unknown).
     """
     wanted = (F.col("kind") == kind) & (F.col("follower_fetching") == follower_fetching)
     return replica_moves.where(wanted).select(
@@ -219,14 +225,14 @@ def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching:
 
 
 def faults(fleet: Fleet) -> list[Fault]:
-    """What the fleet has not of that which zones are about."""
-    why = "the table is missing"
+    """Returns a fault for each table or column that the analysis needs and the fleet doesn't have."""
+    problem = "the table is missing"
     remedies = {
         "replicas": "Give it: who leads a partition is read from it",
         "brokers": "Give it, with the rack of each broker",
         "loads": "Give it, with the bytes a second that are written to each partition",
     }
-    found = [Fault(name, "*", why, remedy) for name, remedy in remedies.items() if getattr(fleet, name) is None]
+    found = [Fault(name, "*", problem, remedy) for name, remedy in remedies.items() if getattr(fleet, name) is None]
     if fleet.brokers is not None and fleet.brokers.where(F.col("rack_id") != "").isEmpty():
         found.append(Fault("brokers", "rack_id", "no broker has a rack", "Set broker.rack to the zone of each broker"))
     if not fleet.sizes.racked_members:
@@ -235,24 +241,24 @@ def faults(fleet: Fleet) -> list[Fault]:
     return found
 
 
-def _in_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Partitions by themselves, as many at once as come."""
+def _find_moves(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Finds the replica moves of each batch of partitions."""
     for batch in batches:
         yield from replica_moves(pa.Table.from_batches([batch])).to_batches()
 
 
-def _by_rack(brokers: DataFrame) -> DataFrame:
-    """cluster, rack_id, brokers: those of each rack."""
+def _brokers_by_rack(brokers: DataFrame) -> DataFrame:
+    """Returns cluster, rack_id, and brokers (a sorted array of ids)."""
     listed = F.sort_array(F.collect_list("broker_id")).alias("brokers")
     return brokers.where(F.col("rack_id") != "").groupBy("cluster", "rack_id").agg(listed)
 
 
-def _changed() -> Column:
-    """The replicas after a change; the brokers of a rack take turns by partition."""
-    goes = "previous[place]"
+def _new_replicas() -> Column:
+    """Returns the new replica list; successive partitions use different brokers of the target rack."""
+    old = "previous[place]"
     new = "of_brokers[partition % size(of_brokers)]"
-    front = f"concat(array({{}}), filter(previous, each -> each != {goes}))"
+    front = f"concat(array({{}}), filter(previous, each -> each != {old}))"
     return F.expr(
-        f"CASE WHEN kind = '{REORDER}' THEN {front.format(goes)} WHEN NOT follower_fetching THEN {front.format(new)} "
+        f"CASE WHEN kind = '{REORDER}' THEN {front.format(old)} WHEN NOT follower_fetching THEN {front.format(new)} "
         f"ELSE transform(previous, (each, at) -> if(at = place, {new}, each)) END"
     )

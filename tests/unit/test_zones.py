@@ -23,7 +23,7 @@ from spark_assign.groups.kernel.facts import (
 )
 
 RACKS = ("a", "b", "c", "d")
-ASKED = ZoneParams(price=0.02, currency="USD", worth=0.01)
+PARAMS = ZoneParams(price=0.02, currency="USD", min_savings=0.01)
 DAY = 86_400
 Row = dict[str, Any]
 
@@ -37,24 +37,24 @@ def facts(groups: list[Row], random: Random | None = None) -> pa.Table:
     rows: list[Row] = []
     for group in groups:
         key = {"cluster": "c", "group_id": group["name"]}
-        told = [key | {"kind": GROUP, "group_type": "consumer", "assignor": "uniform"}]
+        group_rows = [key | {"kind": GROUP, "group_type": "consumer", "assignor": "uniform"}]
         for member, (rack, owned) in group["members"].items():
             mine = key | {"member_id": member}
-            told.append(mine | {"kind": MEMBER, "rack_id": rack})
+            group_rows.append(mine | {"kind": MEMBER, "rack_id": rack})
             for topic, partitions in group["topics"].items():
-                told.append(mine | {"kind": SUBSCRIPTION, "topic": topic, "partitions": len(partitions)})
+                group_rows.append(mine | {"kind": SUBSCRIPTION, "topic": topic, "partitions": len(partitions)})
             for topic, partition in owned:
                 run = {"first": partition, "step": 1, "count": 1, "partitions": len(group["topics"].get(topic, ()))}
-                told.append(mine | {"kind": OWNED_SLICE, "topic": topic, **run})
+                group_rows.append(mine | {"kind": OWNED_SLICE, "topic": topic, **run})
         for topic, partitions in group["topics"].items():
             placed = [(at, racks) for at, (racks, _) in enumerate(partitions) if racks is not None]
             layout = {"at": [at for at, _ in placed], "leader_racks": [racks[0] for _, racks in placed]}
             layout["racks"] = [[rack for rack in racks if rack is not None] for _, racks in placed]
-            told.append(key | {"kind": REPLICA_RACKS, "topic": topic, **layout})
+            group_rows.append(key | {"kind": REPLICA_RACKS, "topic": topic, **layout})
             rates = {name: [None] * len(partitions) for name in LOAD_COLUMNS.values()}
             rates |= {"at": list(range(len(partitions))), "byte_rates": [rate for _, rate in partitions]}
-            told.append(key | {"kind": LOAD, "topic": topic, **rates})
-        rows += told
+            group_rows.append(key | {"kind": LOAD, "topic": topic, **rates})
+        rows += group_rows
     if random is not None:
         random.shuffle(rows)
     schema = pa.schema(FACT_TYPES)
@@ -63,9 +63,9 @@ def facts(groups: list[Row], random: Random | None = None) -> pa.Table:
     )
 
 
-def answered(table: pa.Table, asked: ZoneParams = ASKED) -> dict[str, list[Row]]:
+def run(table: pa.Table, params: ZoneParams = PARAMS) -> dict[str, list[Row]]:
     """The rows of each kind."""
-    rows = pa.concat_tables(list(zones(table, asked))).to_pylist()
+    rows = pa.concat_tables(list(zones(table, params))).to_pylist()
     assert all(list(row) == ZONED.names for row in rows)
     return {kind: [row for row in rows if row["kind"] == kind] for kind in ("way", "read", "rejected")}
 
@@ -80,7 +80,7 @@ def today(rows: list[Row], name: str = "g") -> tuple[Row, Row]:
 def one(rack: str | None, racks: list[str | None] | None, rate: float | None = 1e6) -> tuple[Row, Row]:
     """A member with one partition."""
     group = {"name": "g", "members": {"m": (rack, [("t", 0)])}, "topics": {"t": [(racks, rate)]}}
-    return today(answered(facts([group]))["way"])
+    return today(run(facts([group]))["way"])
 
 
 # --- by hand ------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_bytes_that_nobody_knows() -> None:
     assert off["reason"] == "How many bytes are read is not known: give loads.bytes"
     group = {"name": "g", "members": {"m": ("b", [("t", 0), ("t", 1)])}}
     group["topics"] = {"t": [(["a", "b"], None), (["a", "b"], 2e6)]}
-    off, on = today(answered(facts([group]))["way"])
+    off, on = today(run(facts([group]))["way"])
     assert (off["bytes_per_day"], off["partitions"], off["partitions_without_bytes"]) == (DAY * 2 * 10**6, 2, 1)
     assert on["saved_per_day"] == off["cost_per_day"] == pytest.approx(172.8 * 0.02)
     assert on["recommended"]
@@ -132,12 +132,12 @@ def test_bytes_that_nobody_knows() -> None:
 
 @pytest.mark.parametrize("rate", [-1.0, float("inf"), 1e17])
 def test_bytes_that_cannot_be(rate: float) -> None:
-    """The group is told apart, the other one is answered."""
+    """The group is rejected, and the other is analyzed."""
     groups = [
         {"name": name, "members": {"m": ("b", [("t", 0)])}, "topics": {"t": [(["a", "b"], of)]}}
         for name, of in (("bad", rate), ("good", 1e6))
     ]
-    found = answered(facts(groups))
+    found = run(facts(groups))
     assert [(row["group_id"], row["code"]) for row in found["rejected"]] == [("bad", "bad-load")]
     assert found["rejected"][0]["detail"].startswith("loads: ")
     assert {row["group_id"] for row in found["way"]} == {"good"}
@@ -148,10 +148,10 @@ def test_what_is_not_there() -> None:
     """Topics that are gone, partitions beyond the count, partitions that nobody owns: nobody reads them."""
     owned = [("t", 0), ("t", 7), ("gone", 0)]
     group = {"name": "g", "members": {"m": ("b", owned)}, "topics": {"t": [(["a"], 1e6), (["b"], 1e6)]}}
-    off, _ = today(answered(facts([group]))["way"])
+    off, _ = today(run(facts([group]))["way"])
     assert (off["partitions"], off["bytes_per_day"]) == (1, DAY * 10**6)
     group["members"] = {"m": ("b", [])}
-    off, _ = today(answered(facts([group]))["way"])
+    off, _ = today(run(facts([group]))["way"])
     assert (off["partitions"], off["reason"]) == (0, "Who has what is not known: give owned or owned_runs")
     assert not off["recommended"]
 
@@ -210,31 +210,31 @@ def test_random_groups(seed: int) -> None:
     """Many at once, in any order of rows, as a loop over single partitions has it."""
     random = Random(seed)
     groups = [random_group(random, f"g{number:02d}") for number in range(60)]
-    found = answered(facts(groups, random))
-    assert found == answered(facts(groups, random))
+    found = run(facts(groups, random))
+    assert found == run(facts(groups, random))
     assert not found["rejected"]
     for group in groups:
         if not any(owned for _, owned in group["members"].values()):
             continue
         for fetching, row in enumerate(today(found["way"], group["name"])):
-            said = [row[name] for name in ("partitions", "partitions_without_bytes", "partitions_without_rack")]
+            values = [row[name] for name in ("partitions", "partitions_without_bytes", "partitions_without_rack")]
             least, most = row["cross_zone_bytes_at_least"], row["cross_zone_bytes_at_most"]
             expected = by_loop(group, bool(fetching))
-            told = f"{group['name']}, {fetching}"
-            assert tuple(said) == expected[:3], told
+            case = f"{group['name']}, {fetching}"
+            assert tuple(values) == expected[:3], case
             if expected[0] > expected[1]:
-                assert (row["bytes_per_day"], least, most - least) == expected[3:], told
-                assert (row["cost_per_day"] is None) == (most > least), told
+                assert (row["bytes_per_day"], least, most - least) == expected[3:], case
+                assert (row["cost_per_day"] is None) == (most > least), case
     reads: dict[tuple[str, int, str | None], list[int]] = {}
     for group in groups:
         for rack, owned in group["members"].values():
             for topic, partition in owned:
                 if (rate := group["topics"][topic][partition][1]) is not None:
                     reads.setdefault((topic, partition, rack), []).append(round(rate * DAY))
-    told_reads = {
+    read_rows = {
         (row["topic"], row["partition"], row["rack_id"]): (row["bytes_per_day"], row["groups"]) for row in found["read"]
     }
-    assert told_reads == {key: (sum(each), len(each)) for key, each in reads.items()}
+    assert read_rows == {key: (sum(each), len(each)) for key, each in reads.items()}
 
 
 # --- replica moves ------------------------------------------------------------------------------------------------
@@ -292,9 +292,9 @@ def test_random_replicas(seed: int) -> None:
     ]
     found = {(at, fetching, kind): each for at, fetching, kind, *each in moves(partitions)}
     for at, each in enumerate(partitions):
-        told = f"{each}"
+        case = f"{each}"
         if each["racks"][0] is None:
-            assert not [key for key in found if key[0] == at], told
+            assert not [key for key in found if key[0] == at], case
             continue
         racks = each["racks"]
         fronts = [[rack, *racks] for rack in racks if rack is not None]
@@ -307,10 +307,10 @@ def test_random_replicas(seed: int) -> None:
             now = crosses(each["reads"], racks, fetching)
             saved[name] = now - min((crosses(each["reads"], way, fetching) for way in ways), default=now)
             kind = "move" if fetching else name
-            said = found.get((at, fetching, kind))
+            values = found.get((at, fetching, kind))
             worth = saved[name] > (max(saved["reorder"], 0) if name == "move" else 0)
-            assert (said is not None) == worth, told
-            assert said is None or (said[3], said[4]) == (now, saved[name]), told
+            assert (values is not None) == worth, case
+            assert values is None or (values[3], values[4]) == (now, saved[name]), case
 
 
 def crosses(reads: list[tuple[str, int]], racks: list[str | None], fetching: bool) -> int:
@@ -322,21 +322,24 @@ def crosses(reads: list[tuple[str, int]], racks: list[str | None], fetching: boo
 # --- which way ----------------------------------------------------------------------------------------------------
 
 KNOWN = GroupContext(
-    fetching=False, runs_with="sticky", members=2, without_rack=0, without_bytes=0, currency="USD", worth=0.01
+    fetching=False, runs_with="sticky", members=2, without_rack=0, without_bytes=0, currency="USD", min_savings=0.01
 )
 
 
-def taken(*ways: ReadOption, told: GroupContext = KNOWN) -> tuple[int | None, str]:
+def recommended(*options: ReadOption, context: GroupContext = KNOWN) -> tuple[int | None, str]:
     """Which way, and why."""
-    best, reasons = recommend(ways, told)
+    best, reasons = recommend(options, context)
     return best, reasons[0 if best is None else best]
 
 
 def test_which_way() -> None:
     """The cheapest, and of those the one that changes least."""
     now, near = ReadOption(CURRENT, False, 8, 0, 5.0), ReadOption(CURRENT, True, 8, 0, 0.0)
-    assert taken(now, near, ReadOption("range", True, 8, 0, 0.0)) == (1, "Saves 5.00 USD a day, and moves nothing")
-    assert taken(
+    assert recommended(now, near, ReadOption("range", True, 8, 0, 0.0)) == (
+        1,
+        "Saves 5.00 USD a day, and moves nothing",
+    )
+    assert recommended(
         now,
         ReadOption(CURRENT, True, 8, 0, 3.0),
         ReadOption("range", True, 8, 4, 0.0),
@@ -345,12 +348,12 @@ def test_which_way() -> None:
         3,
         "Saves 5.00 USD a day, and moves 3 of 8 partitions once",
     )
-    assert taken(now, ReadOption("range", False, 8, 2, 1.0), ReadOption("sticky", False, 8, 2, 1.0))[0] == 2
-    assert taken(now, ReadOption(CURRENT, True, 8, 0, 4.995)) == (0, "No way saves 0.01 USD a day")
-    assert taken(ReadOption(CURRENT, False, 8, 0, 0.0), near) == (0, "Nothing crosses a zone")
-    assert taken(now, ReadOption("range", False, 7, 0, 0.0))[0] == 0
-    assert taken(now, ReadOption("sticky", False, 0, 0, None, "Kafka's class throws"))[0] == 0
-    assert taken(ReadOption(CURRENT, False, 8, 0, None), near)[0] is None
+    assert recommended(now, ReadOption("range", False, 8, 2, 1.0), ReadOption("sticky", False, 8, 2, 1.0))[0] == 2
+    assert recommended(now, ReadOption(CURRENT, True, 8, 0, 4.995)) == (0, "No way saves 0.01 USD a day")
+    assert recommended(ReadOption(CURRENT, False, 8, 0, 0.0), near) == (0, "Nothing crosses a zone")
+    assert recommended(now, ReadOption("range", False, 7, 0, 0.0))[0] == 0
+    assert recommended(now, ReadOption("sticky", False, 0, 0, None, "Kafka's class throws"))[0] == 0
+    assert recommended(ReadOption(CURRENT, False, 8, 0, None), near)[0] is None
     best, reasons = recommend([now, ReadOption("rack-uniform", True, 8, 2, 0.0)], KNOWN)
     assert (best, reasons[1]) == (0, "Would save 5.00 USD a day, and Kafka has no such assignor")
 
@@ -359,13 +362,13 @@ def test_all_ways_of_a_group() -> None:
     """Those of the broker where that assigns; a price of nothing saves nothing."""
     owned = [("t", 0), ("t", 1)]
     group = {"name": "g", "members": {"m": ("b", owned)}, "topics": {"t": [(["a", "b"], 1e6), (["b", "a"], 1e6)]}}
-    rows = answered(facts([group]))["way"]
+    rows = run(facts([group]))["way"]
     names = (CURRENT, "uniform", "server-range", "rack-uniform", "rack-server-range")
     assert [(row["assignor"], row["follower_fetching"]) for row in rows] == [
         (n, f) for n in names for f in (False, True)
     ]
     assert not set(CLIENT_SIDE) & {row["assignor"] for row in rows}
     assert [row["cost_per_day"] for row in rows[:2]] == [DAY * 10**6 / GB * 0.02, 0.0]
-    free = answered(facts([group]), ZoneParams(0.0, "EUR", 0.01))["way"]
+    free = run(facts([group]), ZoneParams(0.0, "EUR", 0.01))["way"]
     assert {row["cost_per_day"] for row in free} == {0.0}
     assert [row["assignor"] for row in free if row["recommended"]] == [CURRENT]

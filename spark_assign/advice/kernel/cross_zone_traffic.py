@@ -1,23 +1,19 @@
-"""Where partitions lie, and what is read of them a day: those of all groups, one after the other.
+"""Computes cross-zone traffic from the racks of members and replicas, and recommends how a group should read.
 
-Who reads from where, and what of it crosses a zone.
+A member reads from the preferred leader, the first replica of a partition. With follower fetching (KIP-392), it reads
+from a replica in its own rack if there is one, and otherwise from the leader: `RackAwareReplicaSelector` selects the
+leader if it is in that rack, else the most caught-up in-sync replica there.
 
-A member reads from the preferred leader, the first of a partition's replicas. With follower fetching (KIP-392) it reads
-from a replica in its own rack where there is one, else from the leader: `RackAwareReplicaSelector` takes the leader if
-that is in the rack, else the most caught up of the replicas in sync there.
+Example: the leader is in rack a, followers are in b and c. A member in b reads across zones, but not with follower
+fetching; a member in d does in both cases. For a member without a rack, it is unknown.
 
-Example: leader in rack a, followers in b and c. A member in b reads across zones, and with follower fetching it does
-not; a member in d does so either way. Of a member whose rack nobody knows it is not known.
+The cheapest option sets the measure. Of all options that cost less than `min_savings` per day more, the one with the
+fewest changes is recommended, in this order: the current option; follower fetching with the current owners, which moves
+nothing; the fewest moved partitions; the assignor that the group runs with; the order of the options. Assignors that
+aren't part of Kafka (`RACK_SERVER_ASSIGNORS`) are listed but never recommended.
 
-Which way of reading a group should have, and why, in words.
-
-The cheapest way is the measure. Of all ways that cost less than `worth` a day more than it, that one is taken which
-changes least: the way of today; the owners of today with follower fetching, which moves nothing; then the fewest
-partitions that move, the assignor that the group runs with, and the order in which the ways are told. Assignors that
-Kafka does not have (`groups.assignors.server.OURS`) are told, and never taken.
-
-Example: today 40.00 a day, follower fetching 0.00, cooperative-sticky with follower fetching 0.00. The second, as it
-moves nothing.
+Example: today costs 40.00 a day, follower fetching 0.00, cooperative-sticky with follower fetching 0.00. The second is
+recommended, because it moves nothing.
 """
 
 from __future__ import annotations
@@ -34,90 +30,90 @@ from spark_assign.java.key_index import KeyIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
-SECONDS_A_DAY = 86_400
-MOST = 10**18
-"""More bytes a day than this (an exabyte) no group reads; up to here sums are exact whole numbers."""
+SECONDS_PER_DAY = 86_400
+MAX_DAILY_BYTES = 10**18
+"""Maximum number of bytes per day that a group can read (an exabyte); sums up to here are exact integers."""
 
 
 @dataclass(frozen=True)
 class PartitionRacks:
-    """Partitions of topics, numbered topic by topic; racks by their names' places in `GroupSpecs.racks`.
+    """Racks and traffic of all partitions, topic by topic; racks are indexes into `GroupSpecs.racks`.
 
     Attributes:
-        begin: of each topic the number of its partition 0, and the end.
-        leader: of each partition the rack of its preferred leader; -1 where that is not known.
+        start: index of partition 0 of each topic, and the total at the end.
+        leader: rack of the preferred leader of each partition; -1 if unknown.
         near: `near[set, rack]`, whether a rack is in a set of racks.
-        replicas: of each partition the set of racks in which it has a replica; 0: none is known.
-        read: of each partition the bytes that a group which has it reads a day; -1 where that is not known.
+        replicas: index of the set of racks with a replica of each partition; 0: unknown.
+        read: bytes per day that a group which owns the partition reads; -1 if unknown.
     """
 
-    begin: IntArray
+    start: IntArray
     leader: IntArray
     near: BoolArray
     replicas: IntArray
     read: IntArray
 
-    def numbered(self, runs: PartitionSlices) -> tuple[IntArray, IntArray]:
-        """Of each partition in these runs that there is: the member, and its number."""
-        rows = runs.expand()
-        place = self.begin[rows.topic] + rows.first
-        there = (rows.first >= 0) & (place < self.begin[rows.topic + 1])
-        return rows.member[there], place[there]
+    def partition_indexes(self, slices: PartitionSlices) -> tuple[IntArray, IntArray]:
+        """Returns the member and the partition index of every existing partition in these slices."""
+        rows = slices.expand()
+        index = self.start[rows.topic] + rows.first
+        exists = (rows.first >= 0) & (index < self.start[rows.topic + 1])
+        return rows.member[exists], index[exists]
 
 
-def survey(specs: GroupSpecs) -> PartitionRacks:
-    """Where the partitions of all groups lie; the facts have the racks of preferred leaders, and loads."""
+def read_partition_racks(specs: GroupSpecs) -> PartitionRacks:
+    """Returns the racks and the traffic of all partitions, from the facts and the loads."""
     partitions = np.maximum(specs.topics.partitions, 0)
-    begin = np.append(0, np.cumsum(partitions))
-    replicas = np.zeros(int(begin[-1]), np.int64)
+    start = np.append(0, np.cumsum(partitions))
+    replicas = np.zeros(int(start[-1]), np.int64)
     for topic, sets in specs.rack_set.items():
-        replicas[begin[topic] : begin[topic] + len(sets)] = sets
-    near = np.array([[rack in each for rack in range(len(specs.racks))] for each in specs.rack_sets], bool)
+        replicas[start[topic] : start[topic] + len(sets)] = sets
+    near = np.array([[rack in rack_set for rack in range(len(specs.racks))] for rack_set in specs.rack_sets], bool)
     rate = specs.loads.bytes
     known = np.isfinite(rate) & (rate >= 0)
-    a_day = np.rint(np.minimum(np.where(known, rate, 0) * SECONDS_A_DAY, MOST)).astype(np.int64)
+    bytes_per_day = np.rint(np.minimum(np.where(known, rate, 0) * SECONDS_PER_DAY, MAX_DAILY_BYTES)).astype(np.int64)
     near = near.reshape(len(specs.rack_sets), len(specs.racks))
-    return PartitionRacks(begin, _leaders(specs, begin), near, replicas, np.where(known, a_day, -1))
+    return PartitionRacks(start, _leader_racks(specs, start), near, replicas, np.where(known, bytes_per_day, -1))
 
 
-def _leaders(specs: GroupSpecs, begin: IntArray) -> IntArray:
-    """Of each partition the rack of its preferred leader."""
-    told, topics = specs.facts, specs.topics
-    leader = np.full(int(begin[-1]), -1, np.int64)
-    number = np.full(told.num_groups, -1, np.int64)
-    number[specs.fact_group_index] = np.arange(specs.num_groups)
-    size = max(len(told.topic_names), 1)
-    rows = told.rows_by_kind[REPLICA_RACKS]
-    rows = rows[number[told.group_index[rows]] >= 0]
+def _leader_racks(specs: GroupSpecs, start: IntArray) -> IntArray:
+    """Returns the rack of the preferred leader of each partition; -1 if unknown."""
+    facts, topics = specs.facts, specs.topics
+    leader = np.full(int(start[-1]), -1, np.int64)
+    group = np.full(facts.num_groups, -1, np.int64)
+    group[specs.fact_group_index] = np.arange(specs.num_groups)
+    size = max(len(facts.topic_names), 1)
+    rows = facts.rows_by_kind[REPLICA_RACKS]
+    rows = rows[group[facts.group_index[rows]] >= 0]
     topic = KeyIndex(topics.group * size + topics.name).lookup(
-        number[told.group_index[rows]] * size + told.topic_index[rows]
+        group[facts.group_index[rows]] * size + facts.topic_index[rows]
     )
     rows, topic = rows[topic >= 0], topic[topic >= 0]
-    at, racks = told.column("at", rows), told.column("leader_racks", rows)
+    partitions_at, racks = facts.column("at", rows), facts.column("leader_racks", rows)
     if not len(racks.flatten()):
         return leader
-    of = np.repeat(topic, to_int_array(at.value_lengths(), 0))
-    partition = to_int_array(at.flatten(), -1)
+    topic = np.repeat(topic, to_int_array(partitions_at.value_lengths(), 0))
+    partition = to_int_array(partitions_at.flatten(), -1)
     coded = racks.flatten().dictionary_encode()
     known = {name: rack for rack, name in enumerate(specs.racks)}
     rack = np.array([known.get(name, -1) for name in coded.dictionary.to_pylist()] + [-1], np.int64)
     rack = rack[to_int_array(coded.indices, -1)]
-    there = (partition >= 0) & (partition < topics.partitions[of])
-    leader[begin[of[there]] + partition[there]] = rack[there]
+    exists = (partition >= 0) & (partition < topics.partitions[topic])
+    leader[start[topic[exists]] + partition[exists]] = rack[exists]
     return leader
 
 
 @dataclass(frozen=True)
 class CrossZoneTraffic:
-    """Of each group, in bytes a day and in partitions that a member has.
+    """Traffic of each group, for the partitions that its members own; bytes are per day. Shape of all: (num_groups,).
 
     Attributes:
-        partitions: all of them.
-        without_bytes: those of which nobody knows how many bytes are read; all figures are of the others.
-        without_rack: those where it hangs on a rack that nobody knows whether they are read across zones.
-        read: bytes that are read.
-        crosses: of these, what crosses a zone for sure.
-        unknown: of these, what may or may not.
+        partitions: number of owned partitions.
+        without_bytes: number of partitions without known traffic; all other figures exclude them.
+        without_rack: number of partitions for which an unknown rack decides whether they are read across zones.
+        read: bytes read.
+        crosses: bytes that certainly cross a zone.
+        unknown: bytes that might cross a zone.
     """
 
     partitions: IntArray
@@ -128,56 +124,56 @@ class CrossZoneTraffic:
     unknown: IntArray
 
 
-def crossing(
-    specs: GroupSpecs, ground: PartitionRacks, runs: PartitionSlices
+def cross_zone_traffic(
+    specs: GroupSpecs, racks: PartitionRacks, slices: PartitionSlices
 ) -> tuple[CrossZoneTraffic, CrossZoneTraffic]:
-    """What crosses a zone where members have these partitions: without follower fetching, and with it."""
-    member, place = ground.numbered(runs)
-    group, rack, leader = specs.members.group[member], specs.members.rack[member], ground.leader[place]
-    size = ground.read[place]
+    """Returns the cross-zone traffic if members own these slices, without and with follower fetching."""
+    member, index = racks.partition_indexes(slices)
+    group, rack, leader = specs.members.group[member], specs.members.rack[member], racks.leader[index]
+    size = racks.read[index]
     known = size >= 0
-    same, hidden = rack == leader, (rack < 0) | (leader < 0)
-    has_near = np.zeros(len(place), bool)
-    if ground.near.shape[1]:
-        has_near = ground.near[ground.replicas[place], np.maximum(rack, 0)] & (rack >= 0)
+    same_rack, unknown_rack = rack == leader, (rack < 0) | (leader < 0)
+    has_replica = np.zeros(len(index), bool)
+    if racks.near.shape[1]:
+        has_replica = racks.near[racks.replicas[index], np.maximum(rack, 0)] & (rack >= 0)
 
-    def total(some: BoolArray) -> IntArray:
-        return np.bincount(group[some], minlength=specs.num_groups)
+    def total(mask: BoolArray) -> IntArray:
+        return np.bincount(group[mask], minlength=specs.num_groups)
 
-    def added(some: BoolArray) -> IntArray:
+    def added(mask: BoolArray) -> IntArray:
         sums = np.zeros(specs.num_groups, np.int64)
-        np.add.at(sums, group[some], size[some])  # whole numbers: in any order the same
+        np.add.at(sums, group[mask], size[mask])  # integer sums don't depend on the order
         return sums
 
-    def judged(hidden: BoolArray, far: BoolArray) -> CrossZoneTraffic:
+    def traffic(unknown_rack: BoolArray, far: BoolArray) -> CrossZoneTraffic:
         return CrossZoneTraffic(
-            partitions=total(np.ones(len(place), bool)),
+            partitions=total(np.ones(len(index), bool)),
             without_bytes=total(~known),
-            without_rack=total(hidden),
+            without_rack=total(unknown_rack),
             read=added(known),
             crosses=added(known & far),
-            unknown=added(known & hidden),
+            unknown=added(known & unknown_rack),
         )
 
-    far = ~same & ~hidden
-    return judged(hidden, far), judged(hidden & ~has_near, far & ~has_near)
+    far = ~same_rack & ~unknown_rack
+    return traffic(unknown_rack, far), traffic(unknown_rack & ~has_replica, far & ~has_replica)
 
 
 CURRENT = "today"
-"""In place of an assignor: who has what now."""
+"""Stands for the current owners, instead of an assignor."""
 
 
 @dataclass(frozen=True)
 class ReadOption:
-    """One way in which a group may read.
+    """One option of a group to read its partitions.
 
     Attributes:
-        assignor: or `CURRENT`.
-        fetching: whether with follower fetching.
-        partitions: that have an owner.
-        moved: that have another one than today.
-        cost: a day; null where it is not known.
-        refused: why there is no such way; null if there is.
+        assignor: name of an assignor, or `CURRENT`.
+        fetching: whether follower fetching is on.
+        partitions: number of partitions with an owner.
+        moved: number of partitions with another owner than today.
+        cost: cost per day; `None` if unknown.
+        rejected: why the option doesn't exist; `None` if it does.
     """
 
     assignor: str
@@ -185,19 +181,20 @@ class ReadOption:
     partitions: int
     moved: int
     cost: float | None
-    refused: str | None = None
+    rejected: str | None = None
 
 
 @dataclass(frozen=True)
 class GroupContext:
-    """What is known of a group besides.
+    """Further facts about a group.
 
     Attributes:
-        fetching: whether it has follower fetching today.
-        runs_with: the assignor that it runs with; null: not known.
-        members, without_rack: how many, and how many of these have no rack.
-        without_bytes: partitions of which no bytes are known.
-        currency, worth: what it is paid in, and what a change has to save a day.
+        fetching: whether follower fetching is on today.
+        runs_with: the assignor that the group runs with; `None` if unknown.
+        members, without_rack: number of members, and of members without a rack.
+        without_bytes: number of partitions without known traffic.
+        currency: currency of the costs.
+        min_savings: minimum savings of a change per day.
     """
 
     fetching: bool
@@ -206,77 +203,80 @@ class GroupContext:
     without_rack: int
     without_bytes: int
     currency: str
-    worth: float
+    min_savings: float
 
 
-def recommend(ways: Sequence[ReadOption], told: GroupContext) -> tuple[int | None, list[str]]:
-    """The place of the way to take, null where nothing can be said, and of every way why (not)."""
-    now = next(way for way in ways if _is_now(way, told))
-    if now.cost is None or not now.partitions:
-        why = _unknown(now, told)
-        return None, [way.refused or why for way in ways]
-    able = [at for at, way in enumerate(ways) if way.cost is not None and way.refused is None]
-    able = [
-        at for at in able if ways[at].partitions >= now.partitions and ways[at].assignor not in RACK_SERVER_ASSIGNORS
-    ]
-    least = min(ways[at].cost or 0.0 for at in able)
-    enough = [at for at in able if (ways[at].cost or 0.0) - least < told.worth or ways[at].cost == least]
-    best = min(enough, key=lambda at: (_change(ways[at], told), at))
-    return best, [_reason(way, at == best, now, ways[best], told) for at, way in enumerate(ways)]
+def recommend(options: Sequence[ReadOption], context: GroupContext) -> tuple[int | None, list[str]]:
+    """Returns the index of the recommended option (`None` if unknown), and the reason for every option."""
+    current = next(option for option in options if _is_current(option, context))
+    if current.cost is None or not current.partitions:
+        reason = _unknown_reason(current, context)
+        return None, [option.rejected or reason for option in options]
+    valid = [index for index, option in enumerate(options) if option.cost is not None and option.rejected is None]
+    valid = [index for index in valid if options[index].partitions >= current.partitions]
+    valid = [index for index in valid if options[index].assignor not in RACK_SERVER_ASSIGNORS]
+    least = min(options[index].cost or 0.0 for index in valid)
+    limit = context.min_savings
+    cheap = [index for index in valid if (options[index].cost or 0.0) - least < limit or options[index].cost == least]
+    best = min(cheap, key=lambda index: (_change(options[index], context), index))
+    reasons = [_reason(option, index == best, current, options[best], context) for index, option in enumerate(options)]
+    return best, reasons
 
 
-def _is_now(way: ReadOption, told: GroupContext) -> bool:
-    return way.assignor == CURRENT and way.fetching == told.fetching
+def _is_current(option: ReadOption, context: GroupContext) -> bool:
+    return option.assignor == CURRENT and option.fetching == context.fetching
 
 
-def _change(way: ReadOption, told: GroupContext) -> tuple[bool, bool, int, bool]:
-    other = way.assignor != CURRENT
-    return not _is_now(way, told), other, way.moved, other and way.assignor != told.runs_with
+def _change(option: ReadOption, context: GroupContext) -> tuple[bool, bool, int, bool]:
+    reassigned = option.assignor != CURRENT
+    switched = reassigned and option.assignor != context.runs_with
+    return not _is_current(option, context), reassigned, option.moved, switched
 
 
-def _unknown(now: ReadOption, told: GroupContext) -> str:
-    if not told.members:
+def _unknown_reason(current: ReadOption, context: GroupContext) -> str:
+    if not context.members:
         return "It has no members: it reads nothing"
-    if not now.partitions:
+    if not current.partitions:
         return "Who has what is not known: give owned or owned_runs"
-    if told.without_bytes >= now.partitions:
+    if context.without_bytes >= current.partitions:
         return "How many bytes are read is not known: give loads.bytes"
-    if told.without_rack:
-        return f"{told.without_rack:,} of {told.members:,} members have no rack: set client.rack"
+    if context.without_rack:
+        return f"{context.without_rack:,} of {context.members:,} members have no rack: set client.rack"
     return "Leaders are on brokers without a rack: set broker.rack"
 
 
-def _reason(way: ReadOption, chosen: bool, now: ReadOption, best: ReadOption, told: GroupContext) -> str:
-    if way.refused is not None:
-        return way.refused
-    if way.cost is None or now.cost is None:
+def _reason(option: ReadOption, chosen: bool, current: ReadOption, best: ReadOption, context: GroupContext) -> str:
+    if option.rejected is not None:
+        return option.rejected
+    if option.cost is None or current.cost is None:
         return "What it costs is not known, as some racks are not"
-    saved = now.cost - way.cost
-    money = f"{abs(saved):,.2f} {told.currency} a day"
-    if chosen and _is_now(way, told):
-        return "Nothing crosses a zone" if not now.cost else f"No way saves {told.worth:,.2f} {told.currency} a day"
+    saved = current.cost - option.cost
+    money = f"{abs(saved):,.2f} {context.currency} a day"
+    if chosen and _is_current(option, context):
+        savings = f"{context.min_savings:,.2f} {context.currency} a day"
+        return f"No way saves {savings}" if current.cost else "Nothing crosses a zone"
     if chosen:
-        return f"Saves {money}, {_moves(way)}"
-    if way.partitions < now.partitions:
+        return f"Saves {money}, {_moves_text(option)}"
+    if option.partitions < current.partitions:
         return "Fewer partitions would have an owner"
     if saved < 0:
         return f"Costs {money} more than today"
-    if way.assignor in RACK_SERVER_ASSIGNORS:
+    if option.assignor in RACK_SERVER_ASSIGNORS:
         return f"Would save {money}, and Kafka has no such assignor"
-    beyond = way.cost - (best.cost or 0.0)
-    if beyond >= told.worth and beyond > 0:
-        return f"Costs {beyond:,.2f} {told.currency} a day more than {name(best)}"
-    return f"Saves no more than {name(best)}, which changes less"
+    extra = option.cost - (best.cost or 0.0)
+    if extra >= context.min_savings and extra > 0:
+        return f"Costs {extra:,.2f} {context.currency} a day more than {option_text(best)}"
+    return f"Saves no more than {option_text(best)}, which changes less"
 
 
-def _moves(way: ReadOption) -> str:
-    if not way.moved:
+def _moves_text(option: ReadOption) -> str:
+    if not option.moved:
         return "and moves nothing"
-    return f"and moves {way.moved:,} of {way.partitions:,} partitions once"
+    return f"and moves {option.moved:,} of {option.partitions:,} partitions once"
 
 
-def name(way: ReadOption) -> str:
-    """A way in words."""
-    if way.assignor == CURRENT:
-        return "follower fetching alone" if way.fetching else "today"
-    return f"{way.assignor} with follower fetching" if way.fetching else way.assignor
+def option_text(option: ReadOption) -> str:
+    """Returns an option as text."""
+    if option.assignor == CURRENT:
+        return "follower fetching alone" if option.fetching else "today"
+    return f"{option.assignor} with follower fetching" if option.fetching else option.assignor

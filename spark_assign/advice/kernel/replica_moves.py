@@ -1,16 +1,19 @@
-"""Where a replica would have to be for less to cross a zone: of every partition that is read, over all its groups.
+"""Finds replica moves that reduce cross-zone traffic, for every partition, over all groups that read it.
 
-    reorder    without follower fetching: the replica whose rack reads most leads. It is free, as no byte is copied
-    move       a replica goes to the rack that reads most of all those without one: there it leads, or, with follower
-               fetching, it is read from
+    reorder    without follower fetching: the replica in the rack that reads most becomes the leader. It is free,
+        because
+               no byte is copied
+    move       a replica moves to the rack that reads most among those without a replica; there it becomes the leader
+    or,
+               with follower fetching, is read from
 
-Only what saves something is told, and a move only where it saves more than the reorder does. The replica that goes away
-is, of the followers, the one whose rack reads least (a rack with two replicas loses nothing), the last one if several
-do; of a partition with one replica that one. What members without a rack read counts against every change of the
-leader: they may be near it.
+Only changes that save something are returned, and a move only if it saves more than the reorder. The removed replica is
+the follower whose rack reads least (a rack with two replicas loses nothing), the last one in a tie; for a partition
+with a single replica, that one. Traffic of members without a rack counts against every change of the leader, because
+they might be near it.
 
 Example: replicas in a, b; a leads, readers in a read 10, in b 40, in c 90. Reorder saves 30. A move to c that leads
-saves 80; with follower fetching a move from b to c saves 50.
+saves 80; with follower fetching, a move from b to c saves 50.
 """
 
 from __future__ import annotations
@@ -26,9 +29,9 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 REORDER, MOVE = "reorder", "move"
 
 _TEXT, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
-LEAST = np.iinfo(np.int64).min
+MIN_INT64 = np.iinfo(np.int64).min
 
-FOUND = {
+MOVE_COLUMNS = {
     "follower_fetching": pa.bool_(),
     "kind": _TEXT,
     "from_rack": _TEXT,
@@ -37,63 +40,65 @@ FOUND = {
     "cross_zone_bytes_per_day": _LONG,
     "saved_bytes_per_day": _LONG,
 }
-"""What is added to a row. `place`: of the replica that comes to the front, or that goes away, from 0."""
+"""Columns that are added to a row. `place`: index of the replica that becomes the leader, or that is removed."""
 
 
 @dataclass(frozen=True)
 class _Partitions:
-    """Partitions, and racks as numbers in the order of their names.
+    """Partitions; racks are indexes into their sorted names.
 
     Attributes:
-        replicas: `replicas[partition, place]`, the rack; -1: not known, -2: no such replica.
-        reads: `reads[partition, rack]`, bytes a day.
-        lost: of each partition what members without a rack read.
-        brokers: `brokers[partition, rack]`, whether its cluster has a broker there.
+        replicas: `replicas[partition, place]`, the rack; -1: unknown, -2: no such replica.
+        reads: `reads[partition, rack]`, bytes per day.
+        lost: bytes per day that members without a rack read of each partition.
+        brokers: `brokers[partition, rack]`, whether the cluster has a broker in the rack.
         racks: the names.
     """
 
     replicas: IntArray
     reads: IntArray
-    lost: IntArray
+    without_rack: IntArray
     brokers: BoolArray
     racks: pa.Array
 
 
 def replica_moves(rows: pa.Table) -> pa.Table:
-    """What would save bytes.
+    """Returns the replica moves that reduce cross-zone traffic.
 
     Args:
-        rows: of each partition `replica_racks` (null: not known), `read_from` and `read_bytes` side by side (a rack may
-            be there several times; null: members without one), and `broker_racks`, those of its cluster.
+        rows: one row per partition: `replica_racks` (null: unknown), `read_from` and `read_bytes` as parallel lists (a
+            rack
+            might occur several times; null: members without a rack), and `broker_racks`, the racks of the cluster.
 
     Returns:
-        the same rows with the columns of `FOUND`, none, one or several times each.
+        The same rows with the columns of `MOVE_COLUMNS`, each zero, one, or more times.
     """
-    told = _read(rows)
-    at, found = [np.empty(0, np.int64)], [pa.table({name: pa.array([], kind) for name, kind in FOUND.items()})]
-    for some, table in _found(told):
-        at.append(some)
-        found.append(table)
-    answer = rows.take(pa.array(np.concatenate(at)))
-    for name, column in zip(FOUND, pa.concat_tables(found).columns, strict=True):
-        answer = answer.append_column(name, column)
-    return answer
+    partitions = _read(rows)
+    empty = pa.table({name: pa.array([], kind) for name, kind in MOVE_COLUMNS.items()})
+    indexes, tables = [np.empty(0, np.int64)], [empty]
+    for row_indexes, table in _find_changes(partitions):
+        indexes.append(row_indexes)
+        tables.append(table)
+    moves = rows.take(pa.array(np.concatenate(indexes)))
+    for name, column in zip(MOVE_COLUMNS, pa.concat_tables(tables).columns, strict=True):
+        moves = moves.append_column(name, column)
+    return moves
 
 
 def _read(rows: pa.Table) -> _Partitions:
     lists = {name: rows[name].combine_chunks() for name in ("replica_racks", "read_from", "broker_racks")}
-    texts = pa.chunked_array([each.flatten() for each in lists.values()], _TEXT).unique().drop_null().sort()
-    names = {text: at for at, text in enumerate(texts.to_pylist())}
+    texts = pa.chunked_array([racks.flatten() for racks in lists.values()], _TEXT).unique().drop_null().sort()
+    names = {text: index for index, text in enumerate(texts.to_pylist())}
     row, rack = {}, {}
-    for name, each in lists.items():
-        row[name] = np.repeat(np.arange(len(rows)), each.value_lengths().fill_null(0).to_numpy())
-        coded = each.flatten().dictionary_encode()
-        of = np.array([names[text] for text in coded.dictionary.to_pylist()] + [-1], np.int64)
-        rack[name] = of[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    for name, racks in lists.items():
+        row[name] = np.repeat(np.arange(len(rows)), racks.value_lengths().fill_null(0).to_numpy())
+        coded = racks.flatten().dictionary_encode()
+        codes = np.array([names[text] for text in coded.dictionary.to_pylist()] + [-1], np.int64)
+        rack[name] = codes[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     lengths = np.bincount(row["replica_racks"], minlength=len(rows))
     replicas = np.full((len(rows), max(int(lengths.max(initial=0)), 1)), -2, np.int64)
     replicas[np.arange(replicas.shape[1]) < lengths[:, None]] = rack["replica_racks"]
-    reads = np.zeros((len(rows), len(names) + 1), np.int64)  # the last column: from racks that nobody knows
+    reads = np.zeros((len(rows), len(names) + 1), np.int64)  # the last column: unknown racks
     size = rows["read_bytes"].combine_chunks().flatten().to_numpy()
     np.add.at(reads, (row["read_from"], rack["read_from"]), size)
     brokers = np.zeros((len(rows), len(names)), bool)
@@ -101,70 +106,71 @@ def _read(rows: pa.Table) -> _Partitions:
     return _Partitions(replicas, reads[:, :-1], reads[:, -1], brokers, texts)
 
 
-def _found(told: _Partitions) -> Iterator[tuple[IntArray, pa.Table]]:
-    """What saves something, kind by kind: rows, and the columns of `FOUND`."""
-    number, racks = told.reads.shape
-    if not number or not racks:
+def _find_changes(partitions: _Partitions) -> Iterator[tuple[IntArray, pa.Table]]:
+    """Yields the row indexes and the columns of `MOVE_COLUMNS`, by kind of change."""
+    reads, unknown = partitions.reads, partitions.without_rack
+    num_partitions, racks = reads.shape
+    if not num_partitions or not racks:
         return
-    each = np.arange(number)
-    leader, total = told.replicas[:, 0], told.reads.sum(axis=1)
-    held = np.stack([(told.replicas == rack).sum(axis=1) for rack in range(racks)], axis=1)
+    partition = np.arange(num_partitions)
+    leader, total = partitions.replicas[:, 0], reads.sum(axis=1)
+    placed = np.stack([(partitions.replicas == rack).sum(axis=1) for rack in range(racks)], axis=1)
     known = leader >= 0
-    by_leader = np.where(known, told.reads[each, leader], 0)
-    front = _most(told.reads, held > 0)
-    reorder = np.where(known, told.reads[each, front] - by_leader, 0)
-    place = np.argmax(told.replicas == front[:, None], axis=1)
-    yield _rows(told, (False, REORDER), reorder - told.lost, (leader, front, place), total - by_leader)
-    goes, loss = _goes(told, held)
-    free = told.brokers & (held == 0)
-    to = _most(told.reads, free)
-    able = known & free.any(axis=1)
-    gain = np.where(able, told.reads[each, to] - by_leader, 0)
-    better = np.where(gain > np.maximum(reorder, 0), gain - told.lost, 0)
-    yield _rows(told, (False, MOVE), better, (leader, to, goes), total - by_leader)
-    far = (told.reads * (held == 0)).sum(axis=1)
-    single = (told.replicas >= -1).sum(axis=1) == 1
-    gain = np.where(able, told.reads[each, to] - loss - np.where(single, told.lost, 0), 0)
-    yield _rows(told, (True, MOVE), gain, (told.replicas[each, goes], to, goes), far)
+    by_leader = np.where(known, reads[partition, leader], 0)
+    front = _busiest_rack(reads, placed > 0)
+    reorder = np.where(known, reads[partition, front] - by_leader, 0)
+    place = np.argmax(partitions.replicas == front[:, None], axis=1)
+    yield _change_rows(partitions, (False, REORDER), reorder - unknown, (leader, front, place), total - by_leader)
+    removed, loss = _replica_to_remove(partitions, placed)
+    free = partitions.brokers & (placed == 0)
+    to = _busiest_rack(reads, free)
+    can_move = known & free.any(axis=1)
+    gain = np.where(can_move, reads[partition, to] - by_leader, 0)
+    better = np.where(gain > np.maximum(reorder, 0), gain - unknown, 0)
+    yield _change_rows(partitions, (False, MOVE), better, (leader, to, removed), total - by_leader)
+    far = (reads * (placed == 0)).sum(axis=1)
+    single = (partitions.replicas >= -1).sum(axis=1) == 1
+    gain = np.where(can_move, reads[partition, to] - loss - np.where(single, unknown, 0), 0)
+    yield _change_rows(partitions, (True, MOVE), gain, (partitions.replicas[partition, removed], to, removed), far)
 
 
-def _most(reads: IntArray, among: BoolArray) -> IntArray:
-    """Of each partition the rack that reads most, the first by name if several do."""
-    most: IntArray = np.argmax(np.where(among, reads, LEAST), axis=1)
+def _busiest_rack(reads: IntArray, among: BoolArray) -> IntArray:
+    """Returns the rack that reads most of each partition; in a tie, the first by name."""
+    most: IntArray = np.argmax(np.where(among, reads, MIN_INT64), axis=1)
     return most
 
 
-def _goes(told: _Partitions, held: IntArray) -> tuple[IntArray, IntArray]:
-    """Of each partition the place of the replica that goes away, and what its rack reads then from elsewhere."""
-    each = np.arange(len(told.reads))
-    best, goes = np.full(len(each), np.iinfo(np.int64).max), np.zeros(len(each), np.int64)
-    single = (told.replicas >= -1).sum(axis=1) == 1
-    for place in range(told.replicas.shape[1]):
-        rack = told.replicas[:, place]
-        alone = (rack >= 0) & (held[each, rack] == 1)
-        loss = np.where(alone, told.reads[each, rack], 0)
-        # The leader stays, unless it is all there is.
-        may = (rack >= -1) & ((place > 0) | single) & (loss <= best)
-        best, goes = np.where(may, loss, best), np.where(may, place, goes)
-    return goes, best
+def _replica_to_remove(partitions: _Partitions, placed: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the index of the replica to remove from each partition, and the bytes its rack then reads elsewhere."""
+    partition = np.arange(len(partitions.reads))
+    best, removed = np.full(len(partition), np.iinfo(np.int64).max), np.zeros(len(partition), np.int64)
+    single = (partitions.replicas >= -1).sum(axis=1) == 1
+    for place in range(partitions.replicas.shape[1]):
+        rack = partitions.replicas[:, place]
+        alone = (rack >= 0) & (placed[partition, rack] == 1)
+        loss = np.where(alone, partitions.reads[partition, rack], 0)
+        # The leader stays, unless it is the only replica.
+        is_candidate = (rack >= -1) & ((place > 0) | single) & (loss <= best)
+        best, removed = np.where(is_candidate, loss, best), np.where(is_candidate, place, removed)
+    return removed, best
 
 
-def _rows(
-    told: _Partitions,
-    what: tuple[bool, str],
+def _change_rows(
+    partitions: _Partitions,
+    change: tuple[bool, str],
     saved: IntArray,
-    where: tuple[IntArray, IntArray, IntArray],
-    crosses: IntArray,
+    racks_and_place: tuple[IntArray, IntArray, IntArray],
+    cross_zone_bytes: IntArray,
 ) -> tuple[IntArray, pa.Table]:
-    at = np.flatnonzero(saved > 0)
-    from_rack, to_rack, place = (each[at] for each in where)
+    indexes = np.flatnonzero(saved > 0)
+    from_rack, to_rack, place = (values[indexes] for values in racks_and_place)
     columns = [
-        pa.repeat(pa.scalar(what[0]), len(at)),
-        pa.repeat(pa.scalar(what[1]), len(at)),
-        told.racks.take(pa.array(from_rack, _LONG, mask=from_rack < 0)),
-        told.racks.take(pa.array(to_rack, _LONG)),
+        pa.repeat(pa.scalar(change[0]), len(indexes)),
+        pa.repeat(pa.scalar(change[1]), len(indexes)),
+        partitions.racks.take(pa.array(from_rack, _LONG, mask=from_rack < 0)),
+        partitions.racks.take(pa.array(to_rack, _LONG)),
         pa.array(place, _INT),
-        pa.array(crosses[at], _LONG),
-        pa.array(saved[at], _LONG),
+        pa.array(cross_zone_bytes[indexes], _LONG),
+        pa.array(saved[indexes], _LONG),
     ]
-    return at, pa.table(columns, names=list(FOUND))
+    return indexes, pa.table(columns, names=list(MOVE_COLUMNS))

@@ -1,11 +1,12 @@
-"""What crosses a zone in every group, today and otherwise, in one pass over whole groups.
+"""Computes the cross-zone traffic of every group, as owned today and with other assignors, in one pass over complete
+groups.
 
-A row of the answer is tagged by its `kind`:
+A result row is tagged by its `kind`:
 
-    way        a way in which a group may read: as owned today, or by an assignor that knows racks; with follower
-               fetching, or without
-    read       what groups of this task read today of one partition from one rack (null: members without one)
-    rejected   code, detail: a group that nothing can be said of
+    way        an option of a group to read: as owned today, or by a rack-aware assignor; with or without follower
+               fetching
+    read       what the groups of this task read today of one partition from one rack (null: members without a rack)
+    rejected   code, detail: a group that can't be analyzed
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ import pyarrow as pa
 
 from spark_assign.advice.kernel.cross_zone_traffic import (
     CURRENT,
-    MOST,
-    SECONDS_A_DAY,
+    MAX_DAILY_BYTES,
+    SECONDS_PER_DAY,
     CrossZoneTraffic,
     GroupContext,
     PartitionRacks,
     ReadOption,
-    crossing,
+    cross_zone_traffic,
+    read_partition_racks,
     recommend,
-    survey,
 )
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign
@@ -40,13 +41,13 @@ from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 
-OF_WAY, OF_READ, REJECTED = KINDS = ("way", "read", "rejected")
+OPTION_ROW, READ_ROW, REJECTED = ROW_KINDS = ("way", "read", "rejected")
 
 GB = 10**9
-"""Clouds charge by gigabytes of so many bytes."""
+"""Bytes of a gigabyte, the unit that clouds charge by."""
 
 CLIENT_SIDE = ("range", "sticky", "cooperative-sticky")
-"""Kafka's assignors of clients that know racks, from 3.5 on (KIP-881). Round robin does not."""
+"""Kafka's rack-aware client assignors, since 3.5 (KIP-881). Round robin isn't rack-aware."""
 
 _TEXT, _LONG, _DOUBLE, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 ZONED = pa.schema(
@@ -67,135 +68,139 @@ ZONED = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
     }
 )
-"""Everything that is said of zones, a row per way, read or refusal (`tables.advice`)."""
+"""Schema of the result: a row per option, read, or rejection (`tables.advice`)."""
 
 
 @dataclass(frozen=True)
 class ZoneParams:
-    """What is asked.
+    """Parameters of a zone analysis.
 
     Attributes:
-        price: of a gigabyte that crosses a zone.
-        currency: of the price.
-        worth: what a change has to save a day.
-        follower_fetching: whether the groups have that today.
+        price: cost per gigabyte of cross-zone traffic.
+        currency: currency of the price.
+        min_savings: minimum savings of a change per day.
+        follower_fetching: whether follower fetching is on today.
     """
 
     price: float
     currency: str
-    worth: float
+    min_savings: float
     follower_fetching: bool = False
 
 
 def zones(facts: pa.Table, params: ZoneParams) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts, in tables with the columns of `ZONED`."""
-    told = index_facts(facts)
-    faults = find_faults(told, also=("share", "streams"))
-    others = find_unsupported_groups(told, "compare")
-    yield tagged_table(REJECTED, rejected_table(told, others | faults), ZONED)
-    specs = read_group_specs(told, {*faults, *others})
-    ground = survey(specs)
-    wrong = dict.fromkeys(np.flatnonzero(_beyond(specs, ground)).tolist(), BEYOND) | dict(specs.loads.faults)
+    """Yields the read options and the reads of all groups in the facts, as tables with the columns of `ZONED`."""
+    indexed = index_facts(facts)
+    faults = find_faults(indexed, also=("share", "streams"))
+    unsupported = find_unsupported_groups(indexed, "compare")
+    yield tagged_table(REJECTED, rejected_table(indexed, unsupported | faults), ZONED)
+    specs = read_group_specs(indexed, {*faults, *unsupported})
+    racks = read_partition_racks(specs)
+    excessive = np.flatnonzero(_exceeds_maximum(specs, racks)).tolist()
+    invalid = dict.fromkeys(excessive, TOO_MANY_BYTES) | dict(specs.loads.faults)
     names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
-    refused = [
+    rejections = [
         {"cluster": names[0][group], "group_id": names[1][group], "code": code, "detail": detail}
-        for group, (code, detail) in sorted(wrong.items())
+        for group, (code, detail) in sorted(invalid.items())
     ]
-    yield tagged_rows(REJECTED, refused, ZONED)
-    fine = ~mask_from_indexes(np.array(list(wrong), np.int64), specs.num_groups)
-    rows = [row for group in _ways(specs, ground, params, fine) for row in group]
-    yield tagged_rows(OF_WAY, [*rows, *_idle(told, {*faults, *others}, params)], ZONED)
-    yield _reads(specs, ground, fine)
+    yield tagged_rows(REJECTED, rejections, ZONED)
+    valid = ~mask_from_indexes(np.array(list(invalid), np.int64), specs.num_groups)
+    rows = [row for group in _option_rows(specs, racks, params, valid) for row in group]
+    yield tagged_rows(OPTION_ROW, [*rows, *_empty_group_rows(indexed, {*faults, *unsupported}, params)], ZONED)
+    yield _reads(specs, racks, valid)
 
 
-BEYOND = (
+TOO_MANY_BYTES = (
     "bad-load",
-    f"loads: its partitions have more than {MOST // SECONDS_A_DAY:,} bytes a second together. Give bytes a second",
+    f"loads: its partitions have more than {MAX_DAILY_BYTES // SECONDS_PER_DAY:,} bytes a second together. "
+    "Give bytes a second",
 )
 
 
-def _beyond(specs: GroupSpecs, ground: PartitionRacks) -> BoolArray:
-    """Groups that would read more than anybody writes."""
-    topic = np.repeat(np.arange(len(specs.topics)), np.diff(ground.begin))
-    a_day = np.maximum(ground.read, 0).astype(np.float64)
-    total: BoolArray = np.bincount(specs.topics.group[topic], a_day, specs.num_groups) >= MOST
+def _exceeds_maximum(specs: GroupSpecs, racks: PartitionRacks) -> BoolArray:
+    """Returns which groups would read more than `MAX_DAILY_BYTES`."""
+    topic = np.repeat(np.arange(len(specs.topics)), np.diff(racks.start))
+    bytes_per_day = np.maximum(racks.read, 0).astype(np.float64)
+    total: BoolArray = np.bincount(specs.topics.group[topic], bytes_per_day, specs.num_groups) >= MAX_DAILY_BYTES
     return total
 
 
-def _ways(specs: GroupSpecs, ground: PartitionRacks, params: ZoneParams, fine: BoolArray) -> list[list[dict[str, Any]]]:
-    """Of each group the ways in which it may read, as rows."""
-    now = read_assignors(specs)
+def _option_rows(
+    specs: GroupSpecs, racks: PartitionRacks, params: ZoneParams, valid: BoolArray
+) -> list[list[dict[str, Any]]]:
+    """Returns the read options of each group, as rows."""
+    current = read_assignors(specs)
     by_broker = np.array(
         [
             kind == "consumer" or name in SERVER_ASSIGNORS
-            for kind, name in zip(read_group_types(specs), now, strict=True)
+            for kind, name in zip(read_group_types(specs), current, strict=True)
         ],
         bool,
     )
     members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
-    lost = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.num_groups).tolist()
-    found: list[list[dict[str, Any]]] = [[] for _ in range(specs.num_groups)]
-    owner = _owners(ground, specs.owned)
+    without_rack = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.num_groups).tolist()
+    rows_by_group: list[list[dict[str, Any]]] = [[] for _ in range(specs.num_groups)]
+    owner = _owners(racks, specs.owned)
     for name in (CURRENT, *CLIENT_SIDE, *SERVER_ASSIGNORS):
-        chosen = fine if name == CURRENT else fine & (by_broker == (name in SERVER_ASSIGNORS))
+        chosen = valid if name == CURRENT else valid & (by_broker == (name in SERVER_ASSIGNORS))
         if not chosen.any():
             continue
-        planned = None if name == CURRENT else assign(specs, name, chosen, {})
-        runs = specs.owned if planned is None else planned.slices
-        moved = _moved(specs, ground, owner, runs).tolist()
-        for fetching, crosses in enumerate(crossing(specs, ground, runs)):
+        assignment = None if name == CURRENT else assign(specs, name, chosen, {})
+        slices = specs.owned if assignment is None else assignment.slices
+        moved = _moved(specs, racks, owner, slices).tolist()
+        for fetching, traffic in enumerate(cross_zone_traffic(specs, racks, slices)):
             for group in np.flatnonzero(chosen).tolist():
                 row = {"assignor": name, "follower_fetching": bool(fetching)}
-                if planned is not None and group in planned.rejected:
-                    row["refused"] = planned.rejected[group][1]
+                if assignment is not None and group in assignment.rejected:
+                    row["refused"] = assignment.rejected[group][1]
                 else:
-                    row |= _figures(crosses, group, params) | {"moved": moved[group]}
-                found[group].append(row)
+                    row |= _traffic_figures(traffic, group, params) | {"moved": moved[group]}
+                rows_by_group[group].append(row)
     names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
-    for group, rows in enumerate(found):
+    for group, rows in enumerate(rows_by_group):
         for row in rows:
             row |= {"cluster": names[0][group], "group_id": names[1][group], "currency": params.currency}
-            row |= {"members": members[group], "members_without_rack": lost[group]}
+            row |= {"members": members[group], "members_without_rack": without_rack[group]}
         if rows:
-            _judge(rows, params, now[group])
-    return found
+            _add_recommendation(rows, params, current[group])
+    return rows_by_group
 
 
-def _figures(crosses: CrossZoneTraffic, group: int, params: ZoneParams) -> dict[str, Any]:
-    """What crosses in one group, in bytes and in money; null is what nobody knows."""
-    partitions, unknown = int(crosses.partitions[group]), int(crosses.without_bytes[group])
+def _traffic_figures(traffic: CrossZoneTraffic, group: int, params: ZoneParams) -> dict[str, Any]:
+    """Returns the traffic of one group in bytes and money; unknown values are `None`."""
+    partitions, unknown = int(traffic.partitions[group]), int(traffic.without_bytes[group])
     row: dict[str, Any] = {
         "partitions": partitions,
         "partitions_without_bytes": unknown,
-        "partitions_without_rack": int(crosses.without_rack[group]),
+        "partitions_without_rack": int(traffic.without_rack[group]),
     }
     if unknown == partitions:
         return row
-    total, least = int(crosses.read[group]), int(crosses.crosses[group])
-    most = least + int(crosses.unknown[group])
-    row |= {"bytes_per_day": total, "cross_zone_bytes_at_least": least, "cross_zone_bytes_at_most": most}
-    row |= {"cost_at_least": least / GB * params.price, "cost_at_most": most / GB * params.price}
-    if least == most:
-        share = least / total if total else None
-        row |= {"cross_zone_bytes_per_day": least, "cross_zone_share": share, "cost_per_day": row["cost_at_least"]}
+    total, certain = int(traffic.read[group]), int(traffic.crosses[group])
+    upper = certain + int(traffic.unknown[group])
+    row |= {"bytes_per_day": total, "cross_zone_bytes_at_least": certain, "cross_zone_bytes_at_most": upper}
+    row |= {"cost_at_least": certain / GB * params.price, "cost_at_most": upper / GB * params.price}
+    if certain == upper:
+        share = certain / total if total else None
+        row |= {"cross_zone_bytes_per_day": certain, "cross_zone_share": share, "cost_per_day": row["cost_at_least"]}
     return row
 
 
-def _judge(rows: list[dict[str, Any]], params: ZoneParams, runs_with: str | None) -> None:
-    """Add to the rows of a group what each saves, which is recommended, and why."""
-    now = next(
+def _add_recommendation(rows: list[dict[str, Any]], params: ZoneParams, runs_with: str | None) -> None:
+    """Adds to the rows of a group the savings, which option is recommended, and the reason."""
+    current = next(
         row for row in rows if row["assignor"] == CURRENT and row["follower_fetching"] == params.follower_fetching
     )
-    about = GroupContext(
+    context = GroupContext(
         fetching=params.follower_fetching,
         runs_with=runs_with,
-        members=now["members"],
-        without_rack=now["members_without_rack"],
-        without_bytes=now.get("partitions_without_bytes", 0),
+        members=current["members"],
+        without_rack=current["members_without_rack"],
+        without_bytes=current.get("partitions_without_bytes", 0),
         currency=params.currency,
-        worth=params.worth,
+        min_savings=params.min_savings,
     )
-    ways = [
+    options = [
         ReadOption(
             row["assignor"],
             row["follower_fetching"],
@@ -206,62 +211,62 @@ def _judge(rows: list[dict[str, Any]], params: ZoneParams, runs_with: str | None
         )
         for row in rows
     ]
-    best, reasons = recommend(ways, about)
-    for at, (row, reason) in enumerate(zip(rows, reasons, strict=True)):
-        before, after = now.get("cost_per_day"), row.get("cost_per_day")
+    best, reasons = recommend(options, context)
+    for index, (row, reason) in enumerate(zip(rows, reasons, strict=True)):
+        before, after = current.get("cost_per_day"), row.get("cost_per_day")
         row["saved_per_day"] = None if before is None or after is None else before - after
-        row |= {"recommended": at == best, "reason": reason}
+        row |= {"recommended": index == best, "reason": reason}
 
 
-def _idle(told: IndexedFacts, excluded: set[int], params: ZoneParams) -> Iterator[dict[str, Any]]:
-    """Groups without members: nothing is read."""
-    for row in find_empty_groups(told, excluded).tolist():
-        here = {name: column(told.table, name)[row].as_py() for name in ("cluster", "group_id")}
-        here |= {"assignor": CURRENT, "follower_fetching": params.follower_fetching, "currency": params.currency}
-        rows = [here | {"members": 0, "members_without_rack": 0, "partitions": 0}]
-        _judge(rows, params, None)
+def _empty_group_rows(indexed: IndexedFacts, excluded: set[int], params: ZoneParams) -> Iterator[dict[str, Any]]:
+    """Yields a row for each group without members, which reads nothing."""
+    for row in find_empty_groups(indexed, excluded).tolist():
+        option = {name: column(indexed.table, name)[row].as_py() for name in ("cluster", "group_id")}
+        option |= {"assignor": CURRENT, "follower_fetching": params.follower_fetching, "currency": params.currency}
+        rows = [option | {"members": 0, "members_without_rack": 0, "partitions": 0}]
+        _add_recommendation(rows, params, None)
         yield from rows
 
 
-def _owners(ground: PartitionRacks, runs: PartitionSlices) -> IntArray:
-    """Of each partition who has it; -1 for nobody."""
-    member, place = ground.numbered(runs)
-    owner = np.full(len(ground.leader), -1, np.int64)
-    np.maximum.at(owner, place, member)
+def _owners(racks: PartitionRacks, slices: PartitionSlices) -> IntArray:
+    """Returns the owner of each partition; -1 for none."""
+    member, index = racks.partition_indexes(slices)
+    owner = np.full(len(racks.leader), -1, np.int64)
+    np.maximum.at(owner, index, member)
     return owner
 
 
-def _moved(specs: GroupSpecs, ground: PartitionRacks, owner: IntArray, runs: PartitionSlices) -> IntArray:
-    """Of each group the partitions that somebody has who is not the owner."""
-    member, place = ground.numbered(runs)
-    other = (owner[place] >= 0) & (owner[place] != member)
-    return np.bincount(specs.members.group[member[other]], minlength=specs.num_groups)
+def _moved(specs: GroupSpecs, racks: PartitionRacks, owner: IntArray, slices: PartitionSlices) -> IntArray:
+    """Returns the number of partitions of each group whose member isn't the current owner."""
+    member, index = racks.partition_indexes(slices)
+    moved = (owner[index] >= 0) & (owner[index] != member)
+    return np.bincount(specs.members.group[member[moved]], minlength=specs.num_groups)
 
 
-def _reads(specs: GroupSpecs, ground: PartitionRacks, fine: BoolArray) -> pa.Table:
-    """What is read today, by partition and rack: the groups of a cluster together."""
-    member, place = ground.numbered(specs.owned)
-    chosen = (ground.read[place] >= 0) & fine[specs.members.group[member]]
-    member, place = member[chosen], place[chosen]
-    topic = np.searchsorted(ground.begin, place, "right") - 1
-    partition = place - ground.begin[topic]
+def _reads(specs: GroupSpecs, racks: PartitionRacks, valid: BoolArray) -> pa.Table:
+    """Returns what is read today, by partition and rack, summed over the groups of a cluster."""
+    member, index = racks.partition_indexes(specs.owned)
+    chosen = (racks.read[index] >= 0) & valid[specs.members.group[member]]
+    member, index = member[chosen], index[chosen]
+    topic = np.searchsorted(racks.start, index, "right") - 1
+    partition = index - racks.start[topic]
     cluster = specs.cluster.dictionary_encode()
-    of_group = cluster.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    key = (of_group[specs.members.group[member]], specs.topics.name[topic], partition, specs.members.rack[member])
+    cluster_index = cluster.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    key = (cluster_index[specs.members.group[member]], specs.topics.name[topic], partition, specs.members.rack[member])
     order = np.lexsort(key[::-1])
-    columns = [each[order] for each in key]
+    columns = [column[order] for column in key]
     new = np.ones(len(order), bool)
     if len(order):
-        new[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in columns])
-    begins = np.flatnonzero(new)
-    size = ground.read[place][order]
-    clusters, topics, partitions, racks = (each[begins] for each in columns)
-    found = {
+        new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    starts = np.flatnonzero(new)
+    size = racks.read[index][order]
+    clusters, topics, partitions, rack = (column[starts] for column in columns)
+    values = {
         "cluster": take_names(cluster.dictionary, clusters),
         "topic": take_names(specs.facts.topic_names, topics),
         "partition": pa.array(partitions),
-        "rack_id": take_names(pa.array(specs.racks, _TEXT), racks),
-        "bytes_per_day": pa.array(np.add.reduceat(size, begins) if len(begins) else size),
-        "groups": pa.array(np.diff(np.append(begins, len(order)))),
+        "rack_id": take_names(pa.array(specs.racks, _TEXT), rack),
+        "bytes_per_day": pa.array(np.add.reduceat(size, starts) if len(starts) else size),
+        "groups": pa.array(np.diff(np.append(starts, len(order)))),
     }
-    return tagged(OF_READ, found, len(begins), ZONED)
+    return tagged(READ_ROW, values, len(starts), ZONED)
