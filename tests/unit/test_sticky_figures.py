@@ -253,7 +253,7 @@ def test_balancing_that_never_ends(monkeypatch: pytest.MonkeyPatch, *, changes: 
         return True, False
 
     with monkeypatch.context() as patched:
-        patched.setattr(GeneralBalancer, "_walk_topic", again)
+        patched.setattr(GeneralBalancer, "_reassign_topic", again)
         endless = sticky_kernel.planned([unlike(6)], "sticky")
     assert endless.refused == {"case": "It never ends: the balancing moves partitions round and round."}
     assert (endless.sets, set(passes.values())) == ({}, {most})

@@ -1,18 +1,21 @@
-"""Sticky where all members subscribe to the same topics, as Kafka 2.5.1 to 2.8 plan it (`constrainedAssign`).
+"""Assigns homogeneous groups as Kafka 2.5.1 to 2.8 does (`constrainedAssign`).
 
-Principle: as today (`constrained`), but nobody is told beforehand how many members may have one more than the quota.
+Principles: as in `constrained`, but the number of members that exceed the quota isn't computed beforehand.
 
 Steps
-    1. Quota: p partitions over n members give each p // n, or one more where that leaves a remainder. Each member keeps
-       so many of what it owns, in the order in which it tells them; one more for all that own it.
-    2. Fill: what nobody keeps, by (topic, partition), goes round the members below the quota, by id.
-    3. Steal: if that was not enough, those that still lack some, by id, take one each from the members that have one
-       more, in the walk of the hash map: the first that each of them keeps.
-    4. Rest: if it was too much, one each to members that have just the quota: those that kept it, in the walk of the
-       hash map, then those that were filled up, in the order in which they were.
+    1. Quota: with p partitions and n members, the quota is p // n, or one more if there is a remainder. Each member
+       keeps up to that many of its partitions, in the order in which it reports them.
+    2. Fill: the unassigned partitions, by (topic, partition), go round robin, by member id, to the members below p //
+    n. 3. Steal: if there weren't enough, each member that is still below, by id, takes one partition from a member with
+       one more, in hash order: the first partition that this member keeps.
+    4. Rest: if there were too many, one goes to each member with exactly p // n: first those that kept them, in hash
+       order, then those that were filled up, in this order.
 
-Example: t has 7 partitions; a owns 0 1 2, b owns 3 4 5 and c owns 6, all of one generation. The quota is 2: a and b
-keep three. c lacks one and steals 0 from a: a has 1 2, b 3 4 5, c 0 6.
+Example: topic t has seven partitions, all owned in one generation. The quota is 2; C0 and C1 keep three, and C2 steals
+t0 from C0.
+
+    owned     C0: [t0, t1, t2]    C1: [t3, t4, t5]    C2: [t6]
+    target    C0: [t1, t2]        C1: [t3, t4, t5]    C2: [t0, t6]
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 @dataclass(frozen=True)
 class _Quota:
-    """Of each member what it owns, keeps and lacks, and the least and the most that its group's members are to have."""
+    """The quota of each member: partitions that it owns, keeps, and lacks, and the minimum and maximum of its group."""
 
     num_owned: IntArray
     num_kept: IntArray
@@ -59,108 +62,127 @@ class _Quota:
 
 
 def plan_constrained_2_8(
-    groups: StickyGroups, claims: ResolvedOwnership, told: PartitionSlices | TopicOrder, rules: ReleaseRules
+    groups: StickyGroups, resolved: ResolvedOwnership, owned_order: PartitionSlices | TopicOrder, rules: ReleaseRules
 ) -> StickyAssignment:
-    """Plan groups whose members all subscribe to the same topics; arguments: `constrained.plan_constrained`."""
-    owned = drop_contested(claims)
+    """Returns the assignment of groups whose members all subscribe to the same topics (see `plan_constrained`)."""
+    owned = drop_contested(resolved)
     quota = _compute_quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
-    kept, given_up = keep_in_owned_order(owned, quota.num_owned, quota.num_kept, told)
-    left = find_unassigned(groups, owned, kept, given_up, kept.take(np.empty(0, np.int64)), claims.shared_partitions)
-    group = groups.topic_group[left.topic]
+    kept, released = keep_in_owned_order(owned, quota.num_owned, quota.num_kept, owned_order)
+    unassigned = find_unassigned(
+        groups, owned, kept, released, kept.take(np.empty(0, np.int64)), resolved.shared_partitions
+    )
+    group = groups.topic_group[unassigned.topic]
     filled = _fill_to_min_quota(groups, quota, np.bincount(group, minlength=groups.num_groups))
-    stolen, thief, poor = _steal(groups, quota, filled, kept, told)
-    more, rich = _assign_remaining(groups, quota, np.bincount(group, minlength=groups.num_groups))
-    refused = dict.fromkeys(poor, UNDER_CAPACITY) | dict.fromkeys(rich, AT_CAPACITY)
+    stolen, thief, too_few = _steal(groups, quota, filled, kept, owned_order)
+    above_quota, too_many = _assign_remaining(groups, quota, np.bincount(group, minlength=groups.num_groups))
+    rejected = dict.fromkeys(too_few, UNDER_CAPACITY) | dict.fromkeys(too_many, AT_CAPACITY)
 
-    fine = np.ones(groups.num_groups, bool)
-    fine[list(refused)] = False
-    filled, more = (members[fine[groups.member_group[members]]] for members in (filled, more))
-    to_members = np.append(filled, more)
+    is_planned = np.ones(groups.num_groups, bool)
+    is_planned[list(rejected)] = False
+    filled, above_quota = (members[is_planned[groups.member_group[members]]] for members in (filled, above_quota))
+    to_members = np.append(filled, above_quota)
     to_members = to_members[np.argsort(groups.member_group[to_members], kind="stable")]
-    left, kept = left.take(fine[group]), kept.take(fine[groups.member_group[kept.member]])
-    some = fine[groups.member_group[thief]]
-    return _combine_assignment(groups, claims, kept, left, to_members, stolen.take(some), thief[some], refused)
+    unassigned, kept = unassigned.take(is_planned[group]), kept.take(is_planned[groups.member_group[kept.member]])
+    is_thief_planned = is_planned[groups.member_group[thief]]
+    return _combine_assignment(
+        groups, resolved, kept, unassigned, to_members, stolen.take(is_thief_planned), thief[is_thief_planned], rejected
+    )
 
 
-def _compute_quotas(groups: StickyGroups, owned: IntArray) -> _Quota:
+def _compute_quotas(groups: StickyGroups, num_owned: IntArray) -> _Quota:
+    """Returns the quota of each member (step 1)."""
     group = groups.member_group
     members = np.bincount(group, minlength=groups.num_groups)
     total = np.bincount(groups.topic_group, groups.partitions, groups.num_groups).astype(np.int64)
-    least = (total // members)[group]
-    most = least + (total % members > 0)[group]
-    return _Quota(owned, np.minimum(owned, most), np.maximum(least - owned, 0), least, most)
+    min_quota = (total // members)[group]
+    max_quota = min_quota + (total % members > 0)[group]
+    return _Quota(
+        num_owned, np.minimum(num_owned, max_quota), np.maximum(min_quota - num_owned, 0), min_quota, max_quota
+    )
 
 
-def _fill_to_min_quota(groups: StickyGroups, quota: _Quota, dealt: IntArray) -> IntArray:
-    """Step 2: who takes the partitions of each group, one after the other; `dealt`, how many there are of each."""
+def _fill_to_min_quota(groups: StickyGroups, quota: _Quota, num_unassigned: IntArray) -> IntArray:
+    """Returns the members that get the first unassigned partitions, given their number per group (step 2)."""
     member = np.repeat(np.arange(len(quota.num_missing)), quota.num_missing)
     to_members = member[np.lexsort((ranges_by_length(quota.num_missing), groups.member_group[member]))]
-    return to_members[row_numbers(groups.member_group[to_members]) < dealt[groups.member_group[to_members]]]
+    return to_members[row_numbers(groups.member_group[to_members]) < num_unassigned[groups.member_group[to_members]]]
 
 
 def _steal(
-    groups: StickyGroups, quota: _Quota, filled: IntArray, kept: PartitionSlices, told: PartitionSlices | TopicOrder
+    groups: StickyGroups,
+    quota: _Quota,
+    filled: IntArray,
+    kept: PartitionSlices,
+    owned_order: PartitionSlices | TopicOrder,
 ) -> tuple[PartitionSlices, IntArray, list[int]]:
-    """Step 3: what is stolen, by whom, and the groups in which there is too little to steal."""
+    """Returns the stolen partitions, their new members, and the groups with too few partitions to steal (step 3)."""
     group = groups.member_group
-    still = quota.num_missing - np.bincount(filled, minlength=len(quota.num_missing))
-    thief = np.repeat(np.arange(len(still)), still)
-    have_most = np.flatnonzero((quota.num_kept == quota.max_quota) & (quota.num_owned >= quota.min_quota))
-    line = have_most[np.lexsort((groups.owned_hash_order[have_most], group[have_most]))]
-    wanted = np.bincount(group[thief], minlength=groups.num_groups)
-    poor = np.flatnonzero(wanted > np.bincount(group[line], minlength=groups.num_groups))
-    from_member = line[row_numbers(group[line]) < wanted[group[line]]]
-    thief = thief[~np.isin(group[thief], poor)]
-    from_member = from_member[~np.isin(group[from_member], poor)]
-    first = first_in_owned_order(kept.take(np.isin(kept.member, from_member)), told)
-    return first.take(np.searchsorted(first.member, from_member)), thief, poor.tolist()
+    num_missing = quota.num_missing - np.bincount(filled, minlength=len(quota.num_missing))
+    thief = np.repeat(np.arange(len(num_missing)), num_missing)
+    at_max_quota = np.flatnonzero((quota.num_kept == quota.max_quota) & (quota.num_owned >= quota.min_quota))
+    victims = at_max_quota[np.lexsort((groups.owned_hash_order[at_max_quota], group[at_max_quota]))]
+    num_wanted = np.bincount(group[thief], minlength=groups.num_groups)
+    too_few = np.flatnonzero(num_wanted > np.bincount(group[victims], minlength=groups.num_groups))
+    from_member = victims[row_numbers(group[victims]) < num_wanted[group[victims]]]
+    thief = thief[~np.isin(group[thief], too_few)]
+    from_member = from_member[~np.isin(group[from_member], too_few)]
+    first = first_in_owned_order(kept.take(np.isin(kept.member, from_member)), owned_order)
+    return first.take(np.searchsorted(first.member, from_member)), thief, too_few.tolist()
 
 
-def _assign_remaining(groups: StickyGroups, quota: _Quota, dealt: IntArray) -> tuple[IntArray, list[int]]:
-    """Step 4: who takes one more, group by group, and the groups in which there is too much left."""
+def _assign_remaining(groups: StickyGroups, quota: _Quota, num_unassigned: IntArray) -> tuple[IntArray, list[int]]:
+    """Returns the members that get one more, group by group, and the groups with too many partitions (step 4)."""
     group = groups.member_group
-    rest = np.maximum(dealt - np.bincount(group, quota.num_missing, groups.num_groups).astype(np.int64), 0)
-    have_least = np.flatnonzero((quota.num_kept == quota.min_quota) | (quota.num_missing > 0))
-    lacked = quota.num_missing[have_least]
-    line = have_least[
-        np.lexsort((np.where(lacked > 0, have_least, groups.owned_hash_order[have_least]), lacked, group[have_least]))
+    num_remaining = np.maximum(
+        num_unassigned - np.bincount(group, quota.num_missing, groups.num_groups).astype(np.int64), 0
+    )
+    at_min_quota = np.flatnonzero((quota.num_kept == quota.min_quota) | (quota.num_missing > 0))
+    num_missing = quota.num_missing[at_min_quota]
+    members = at_min_quota[
+        np.lexsort(
+            (
+                np.where(num_missing > 0, at_min_quota, groups.owned_hash_order[at_min_quota]),
+                num_missing,
+                group[at_min_quota],
+            )
+        )
     ]
-    line = line[row_numbers(group[line]) < rest[group[line]]]
-    return line, np.flatnonzero(rest > np.bincount(group[line], minlength=groups.num_groups)).tolist()
+    members = members[row_numbers(group[members]) < num_remaining[group[members]]]
+    return members, np.flatnonzero(num_remaining > np.bincount(group[members], minlength=groups.num_groups)).tolist()
 
 
 def _combine_assignment(
     groups: StickyGroups,
-    claims: ResolvedOwnership,
+    resolved: ResolvedOwnership,
     kept: PartitionSlices,
-    left: UnassignedPartitions,
+    unassigned: UnassignedPartitions,
     to_members: IntArray,
     stolen: PartitionSlices,
     thief: IntArray,
-    refused: dict[int, str],
+    rejected: dict[int, str],
 ) -> StickyAssignment:
-    """What is kept, dealt and stolen, together."""
+    """Combines the kept, the newly assigned, and the stolen partitions."""
     if len(stolen):
-        near = np.isin(_member_topic_keys(kept), _member_topic_keys(stolen))
-        robbed, kept = kept.take(near).expand(), kept.take(~near)
-        _, number = np.unique(np.append(robbed.partition_keys, stolen.partition_keys), return_inverse=True)
-        each = number * len(groups.member_group) + np.append(robbed.member, stolen.member)
-        kept = kept.concat(robbed.take(~np.isin(each[: len(robbed)], each[len(robbed) :])))
-    keys = np.append((left.topic << PARTITION_BITS) | left.partition, stolen.partition_keys)
-    owner, to_member = np.append(left.previous_owner, stolen.member), np.append(to_members, thief)
+        is_near = np.isin(_member_topic_keys(kept), _member_topic_keys(stolen))
+        candidates, kept = kept.take(is_near).expand(), kept.take(~is_near)
+        _, partition = np.unique(np.append(candidates.partition_keys, stolen.partition_keys), return_inverse=True)
+        pair = partition * len(groups.member_group) + np.append(candidates.member, stolen.member)
+        kept = kept.concat(candidates.take(~np.isin(pair[: len(candidates)], pair[len(candidates) :])))
+    keys = np.append((unassigned.topic << PARTITION_BITS) | unassigned.partition, stolen.partition_keys)
+    owner, to_member = np.append(unassigned.previous_owner, stolen.member), np.append(to_members, thief)
     withheld = np.zeros(len(to_member), bool)
     if groups.cooperative:
-        withheld = (owner >= 0) | np.isin(keys, claims.multiple_owners)
-        # It is noted once for a partition: one that is stolen from two members is withheld from the last thief only.
+        withheld = (owner >= 0) | np.isin(keys, resolved.multiple_owners)
+        # A partition is recorded once: one that is stolen from two members is withheld only from the last thief.
         last = np.unique(keys[::-1], return_index=True)[1]
         withheld[np.delete(np.arange(len(keys)), len(keys) - 1 - last)] = False
     reason = np.where((owner >= 0) & (owner != to_member), OVER_QUOTA, KEPT)
-    runs, reason, withheld = to_slices(
+    slices, reason, withheld = to_slices(
         to_member, keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1), reason, withheld
     )
-    nothing = np.zeros(len(kept), np.int64)
+    no_reason = np.zeros(len(kept), np.int64)
     return StickyAssignment(
-        kept.concat(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused
+        kept.concat(slices), np.append(no_reason, reason), np.append(no_reason.astype(bool), withheld), rejected
     )
 
 

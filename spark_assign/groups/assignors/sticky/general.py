@@ -1,7 +1,7 @@
-"""Sticky where members subscribe to different topics (Kafka's `GeneralAssignmentBuilder`), one group at a time.
+"""Assigns heterogeneous groups, one at a time (Kafka's `GeneralAssignmentBuilder`).
 
-What is owned is kept, the rest is dealt out and evened out in the books (`balance`); here is what surrounds
-them: claims of older generations, why something moved, and what is withheld.
+For the algorithm, see `general_balance`. This module finds the owners of earlier generations, and derives from the
+result why a partition moved and whether it is withheld.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.groups.assignors.sticky.constrained import to_slices
-from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer, Subscribers
+from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.rack_aware import Racks
 from spark_assign.groups.assignors.sticky.sticky_groups import (
@@ -20,96 +20,102 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     AssignorError,
     StickyAssignment,
     StickyGroups,
+    Subscribers,
 )
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 
 
-def find_previous_owners(claims: PartitionSlices, walk: IntArray, claimed_in: IntArray) -> dict[int, int]:
-    """Who claims a partition in an older generation than the group's newest (`prepopulateCurrentAssignments`).
+def find_previous_owners(owned: PartitionSlices, hash_order: IntArray, owned_generation: IntArray) -> dict[int, int]:
+    """Returns partition key to the owner in an older generation than the group's newest
+    (`prepopulateCurrentAssignments`).
 
-    Of several claimers that of the newest generation counts; of equal ones the first in the walk of the hash map.
+    Of several owners, that of the newest generation counts; of equal generations, the first in hash order.
     """
-    old = claims.take((claimed_in < claimed_in.max(initial=-1))[claims.member]).expand()
-    order = np.lexsort((walk[old.member], -claimed_in[old.member], old.partition_keys))
-    keys = old.partition_keys[order]
-    return dict(zip(keys[::-1].tolist(), old.member[order][::-1].tolist(), strict=True))
+    older = owned.take((owned_generation < owned_generation.max(initial=-1))[owned.member]).expand()
+    order = np.lexsort((hash_order[older.member], -owned_generation[older.member], older.partition_keys))
+    keys = older.partition_keys[order]
+    return dict(zip(keys[::-1].tolist(), older.member[order][::-1].tolist(), strict=True))
 
 
 def plan_general(
     groups: StickyGroups,
-    raw: PartitionSlices,
-    claims: ResolvedOwnership,
+    owned: PartitionSlices,
+    resolved: ResolvedOwnership,
     subscribers: Subscribers,
     racks: Racks | None,
     rules: ReleaseRules = LATEST_RULES,
 ) -> StickyAssignment:
-    """Plan one group of any subscriptions.
+    """Returns the assignment of one group with any subscriptions.
 
     Args:
         groups: the one group.
-        raw: all claims of topics with metadata, before conflicts.
-        claims: the same after conflicts.
-        subscribers: who may get what.
-        racks: where racks matter.
-        rules: of which release.
+        owned: owned partitions of topics with metadata, before conflicts are resolved.
+        resolved: the same, after conflicts are resolved.
+        subscribers: subscribers of each topic, and previous owners.
+        racks: None if racks don't affect the assignment.
+        rules: rules of a release.
     """
-    return run_balancer(groups, raw, claims, GeneralBalancer(groups, claims.slices.expand(), subscribers, racks, rules))
+    return run_balancer(
+        groups, owned, resolved, GeneralBalancer(groups, resolved.slices.expand(), subscribers, racks, rules)
+    )
 
 
 def run_balancer(
-    groups: StickyGroups, raw: PartitionSlices, claims: ResolvedOwnership, balance: GeneralBalancer
+    groups: StickyGroups, owned: PartitionSlices, resolved: ResolvedOwnership, balancer: GeneralBalancer
 ) -> StickyAssignment:
-    """Fill and balance these books, and read what comes out; arguments: `plan_general`."""
+    """Fills and balances a group, and returns its assignment (arguments as in `plan_general`)."""
     try:
-        balance.assign_unassigned()
-        balance.balance()
+        balancer.assign_unassigned()
+        balancer.balance()
     except AssignorError as failure:
-        return reject_group(claims.slices, str(failure))
-    return _read_assignment(groups, raw, claims, balance)
+        return reject_group(resolved.slices, str(failure))
+    return _read_assignment(groups, owned, resolved, balancer)
 
 
-def reject_group(claims: PartitionSlices, why: str) -> StickyAssignment:
-    """The one group is refused."""
-    nothing = claims.take(np.empty(0, np.int64))
-    return StickyAssignment(nothing, nothing.member, nothing.member.astype(bool), {0: why})
+def reject_group(owned: PartitionSlices, error: str) -> StickyAssignment:
+    """Returns the result of a rejected group."""
+    no_slices = owned.take(np.empty(0, np.int64))
+    return StickyAssignment(no_slices, no_slices.member, no_slices.member.astype(bool), {0: error})
 
 
 def _read_assignment(
-    groups: StickyGroups, raw: PartitionSlices, claims: ResolvedOwnership, balance: GeneralBalancer
+    groups: StickyGroups, owned: PartitionSlices, resolved: ResolvedOwnership, balancer: GeneralBalancer
 ) -> StickyAssignment:
-    member, key = balance.assignment()
-    rows = claims.slices.expand()
+    """Returns the assignment of a balanced group."""
+    member, key = balancer.assignment()
+    rows = resolved.slices.expand()
     order = np.argsort(rows.partition_keys)
     sorted_keys = rows.partition_keys[order]
     at = np.minimum(np.searchsorted(sorted_keys, key), max(len(order) - 1, 0))
     owner = np.full(len(key), -1, np.int64)
     if len(order):
-        found = sorted_keys[at] == key
-        owner[found] = rows.member[order][at[found]]
-    could_stay = np.isin(key, balance.kept_keys)
-    reason = np.where(could_stay, BALANCING, np.where(np.isin(key, balance.far_keys), RACK_MISMATCH, KEPT))
-    reason = np.where(owner != member, reason, KEPT)  # what nobody owned could not stay
+        is_owned = sorted_keys[at] == key
+        owner[is_owned] = rows.member[order][at[is_owned]]
+    is_kept = np.isin(key, balancer.kept_keys)
+    reason = np.where(is_kept, BALANCING, np.where(np.isin(key, balancer.far_keys), RACK_MISMATCH, KEPT))
+    reason = np.where(owner != member, reason, KEPT)  # a partition without an owner didn't move
     withheld = np.zeros(len(key), bool)
     if groups.cooperative:
-        withheld = _is_transferring(raw, member, key, balance.final_walk)
-    runs, reason, withheld = to_slices(
+        withheld = _is_transferring(owned, member, key, balancer.final_hash_order)
+    slices, reason, withheld = to_slices(
         member, key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1), reason, withheld
     )
-    return StickyAssignment(runs, reason, withheld, {})
+    return StickyAssignment(slices, reason, withheld, {})
 
 
-def _is_transferring(raw: PartitionSlices, member: IntArray, key: IntArray, walk: IntArray) -> BoolArray:
-    """What is new to its member while somebody else has to give it up (`computePartitionsTransferringOwnership`)."""
-    claimed = raw.expand()
-    size = len(walk)
-    had = np.unique(claimed.partition_keys * size + claimed.member) if len(claimed) else claimed.partition_keys
-    gets = key * size + member
-    added = ~np.isin(gets, had)
-    given_up = np.unique(had[~np.isin(had, gets)] // size)
-    transferring = added & np.isin(key, given_up)
-    # A partition that two members are given is noted once, for the one that comes last in the walk.
-    numbers = np.flatnonzero(transferring)
-    last = numbers[np.lexsort((walk[member[numbers]], key[numbers]))]
-    transferring[last[:-1][key[last[:-1]] == key[last[1:]]]] = False
-    return transferring
+def _is_transferring(owned: PartitionSlices, member: IntArray, key: IntArray, hash_order: IntArray) -> BoolArray:
+    """Returns a mask of the partitions that another member must revoke first
+    (`computePartitionsTransferringOwnership`)."""
+    rows = owned.expand()
+    size = len(hash_order)
+    owned_pairs = np.unique(rows.partition_keys * size + rows.member) if len(rows) else rows.partition_keys
+    assigned_pairs = key * size + member
+    is_added = ~np.isin(assigned_pairs, owned_pairs)
+    revoked = np.unique(owned_pairs[~np.isin(owned_pairs, assigned_pairs)] // size)
+    is_transferring = is_added & np.isin(key, revoked)
+    # A partition that two members get is recorded once, for the last of them in hash order.
+    candidates = np.flatnonzero(is_transferring)
+    last = candidates[np.lexsort((hash_order[member[candidates]], key[candidates]))]
+    is_transferring[last[:-1][key[last[:-1]] == key[last[1:]]]] = False
+    return is_transferring

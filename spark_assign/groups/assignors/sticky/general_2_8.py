@@ -1,21 +1,20 @@
-"""Sticky from the claims of each partition by generation, as Kafka 2.4 to 2.8 have it (`generalAssign`).
+"""Assigns groups from the generations of ownership, as Kafka 2.4 to 2.8 do (`generalAssign`).
 
-Principle: as today (`general`), but of each partition the claimer of its newest generation owns it, however old that
-is, and that of its second newest may get it back (`prepopulateCurrentAssignments`). Of equal generations the first in
-the walk of the hash map counts; of claims without a generation the last.
+Principles: as in `general_balance`, but a partition is owned by the owner of its newest generation, however old, and
+that of its second newest generation can get it back (`prepopulateCurrentAssignments`). Of equal generations, the first
+member in hash order counts; of members without a generation, the last.
 
-Two faults of those releases
-    - Up to 2.8 a leader reads user data twice, and the second time there is nothing left of them. So members that come
-      before the first one which shows that subscriptions differ claim nothing (sticky), or no generation.
-    - Up to 2.5.0 all groups are planned so. Where subscriptions are equal and anything is owned, partitions are walked
-      over in another order (`sortPartitions`), which hangs on Java's hash order throughout.
+Example: C0 owns t0 in generation 3, and C1 owns it in generation 4. C1 owns t0; C0 is its previous owner.
 
+Two faults of these releases
+    - Up to 2.8, the leader reads user data twice, and the buffer is empty the second time. Members that precede the
+      first one with a different subscription own nothing (sticky), or have no generation (cooperative-sticky).
+    - Up to 2.5.0, all groups are planned this way. If subscriptions are equal and anything is owned, the iteration
+      order of partitions depends on Java's hash order (`sortPartitions`).
 
-What Kafka 2.4 plans where nobody has to give up anything: only what nobody owns is dealt, and nothing is balanced.
-
-That is so where all members subscribe to the same topics, no partition is claimed twice, and no two members differ by
-two or more once everything is dealt. Then of the order of partitions (`general_2_8`) it only matters in which one those
-come that nobody owns.
+If all members subscribe to the same topics, no partition has two owners, and no numbers of partitions differ by two or
+more after filling, then Kafka 2.4 only assigns the unowned partitions and balances nothing. In this case, only the
+relative order of the unowned partitions matters (`plan_without_rebalance_2_4`).
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ import numpy as np
 from spark_assign.groups.assignors.release_rules import ReleaseRules
 from spark_assign.groups.assignors.sticky.constrained import find_unowned, to_slices
 from spark_assign.groups.assignors.sticky.general import reject_group, run_balancer
-from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer, Subscribers
+from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership, find_overlapping_topics
 from spark_assign.groups.assignors.sticky.retained_partitions import TopicOrder, sort_by_owned_order
-from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, StickyAssignment, StickyGroups
+from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, StickyAssignment, StickyGroups, Subscribers
 from spark_assign.groups.assignors.sticky.water_filling import fill_up
 from spark_assign.java.hash_map import capacities, spread_hashes, table_order, treeified_groups
 from spark_assign.java.tree_bin import IdentityDecides
@@ -44,21 +43,21 @@ ORDER_UNKNOWN = (
 
 _NONE = -1
 _UNREADABLE = -2
-"""Generations of claims: none at all, and that of user data that cannot be read, which others without one overwrite."""
+"""Generations: unknown, and that of unreadable user data, which any other member without a generation overrides."""
 
 
 @dataclass(frozen=True)
 class GenerationInput:
-    """One group, besides its claims.
+    """One group, except for what its members own.
 
     Attributes:
         groups: the one group.
-        is_subscribed: of_topic[topic, member], who subscribes to what.
-        topic_hash: of each topic its `String.hashCode`.
-        num_topics_without_metadata: how many topics without metadata somebody asks for.
-        first_heterogeneous: the place in the walk of the first member that shows that subscriptions differ; null where
-            none does.
-        owned_generation: of each member the generation that its claims are of; -1 for none.
+        is_subscribed: shape (num_topics, num_members).
+        topic_hash: `String.hashCode` of each topic's name.
+        num_topics_without_metadata: number of subscribed topics without metadata.
+        first_heterogeneous: position in hash order of the first member with a different subscription; None if there is
+        none.
+        owned_generation: generation in which each member owned its partitions; -1 if unknown.
     """
 
     groups: StickyGroups
@@ -70,60 +69,66 @@ class GenerationInput:
 
 
 def plan_from_generations(
-    asked: GenerationInput,
-    raw: PartitionSlices,
-    gone: PartitionSlices,
-    told: PartitionSlices | TopicOrder,
+    specs: GenerationInput,
+    owned: PartitionSlices,
+    owned_without_metadata: PartitionSlices,
+    owned_order: PartitionSlices | TopicOrder,
     rules: ReleaseRules,
 ) -> StickyAssignment:
-    """Plan one group.
+    """Returns the assignment of one group.
 
     Args:
-        asked: the group.
-        raw: all claims of topics with metadata.
-        gone: those of other topics, whose numbers only tell them apart.
-        told: as `keep.keep_owned` has it.
-        rules: of which release.
+        specs: the group.
+        owned: owned partitions of topics with metadata.
+        owned_without_metadata: owned partitions of other topics, whose indexes serve only to tell them apart.
+        owned_order: see `keep_owned`.
+        rules: rules of a release.
     """
-    groups, walk = asked.groups, asked.groups.hash_order
-    if rules.only_general and asked.is_subscribed.all():
+    groups, hash_order = specs.groups, specs.groups.hash_order
+    if rules.only_general and specs.is_subscribed.all():
         topics = None
-        if len(raw) + len(gone):
-            topics = _topic_order(PartitionHashes(asked.topic_hash, asked.num_topics_without_metadata, 0, 0))
-        decided = plan_without_rebalance_2_4(groups, raw, asked.topic_hash, topics)
-        if decided is not None:
-            return decided
-    read_twice = np.zeros(len(walk), bool)
-    if asked.first_heterogeneous is not None and not rules.only_general:
-        read_twice[np.argsort(walk)[: asked.first_heterogeneous]] = True
-    unreadable = read_twice & (asked.owned_generation >= 0) & groups.cooperative
-    legible = raw if groups.cooperative else raw.take(~read_twice[raw.member])
-    claims = owners_by_generation(legible.expand(), walk, asked.owned_generation, unreadable)
+        if len(owned) + len(owned_without_metadata):
+            topics = _topic_order(PartitionHashes(specs.topic_hash, specs.num_topics_without_metadata, 0, 0))
+        assignment = plan_without_rebalance_2_4(groups, owned, specs.topic_hash, topics)
+        if assignment is not None:
+            return assignment
+    is_unreadable = np.zeros(len(hash_order), bool)
+    if specs.first_heterogeneous is not None and not rules.only_general:
+        is_unreadable[np.argsort(hash_order)[: specs.first_heterogeneous]] = True
+    unreadable = is_unreadable & (specs.owned_generation >= 0) & groups.cooperative
+    readable = owned if groups.cooperative else owned.take(~is_unreadable[owned.member])
+    owners = owners_by_generation(readable.expand(), hash_order, specs.owned_generation, unreadable)
     order = None
-    if rules.only_general and asked.is_subscribed.all() and len(raw) + len(gone):
-        lost = owners_by_generation(gone.expand(), walk, asked.owned_generation, unreadable)
+    if rules.only_general and specs.is_subscribed.all() and len(owned) + len(owned_without_metadata):
+        owners_without_metadata = owners_by_generation(
+            owned_without_metadata.expand(), hash_order, specs.owned_generation, unreadable
+        )
         hashes = PartitionHashes(
-            asked.topic_hash, asked.num_topics_without_metadata, len(lost.newest), len(lost.second)
+            specs.topic_hash,
+            specs.num_topics_without_metadata,
+            len(owners_without_metadata.newest),
+            len(owners_without_metadata.second),
         )
         try:
-            order = partition_order_2_4(insertion_order(raw, told, walk), claims, groups.partitions, hashes)
+            order = partition_order_2_4(
+                insertion_order(owned, owned_order, hash_order), owners, groups.partitions, hashes
+            )
         except IdentityDecides:
-            return reject_group(raw, ORDER_UNKNOWN)
-    newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in (claims.newest, claims.second))
-    earlier = dict(zip(second.partition_keys.tolist(), second.member.tolist(), strict=True))
-    subscribers = Subscribers(asked.is_subscribed, asked.topic_hash, earlier)
-    books = GeneralBalancer(groups, newest, subscribers, None, rules, order)
-    return run_balancer(groups, raw, ResolvedOwnership(newest, np.empty(0, np.int64)), books)
+            return reject_group(owned, ORDER_UNKNOWN)
+    newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in (owners.newest, owners.second))
+    previous_owner = dict(zip(second.partition_keys.tolist(), second.member.tolist(), strict=True))
+    subscribers = Subscribers(specs.is_subscribed, specs.topic_hash, previous_owner)
+    balancer = GeneralBalancer(groups, newest, subscribers, None, rules, order)
+    return run_balancer(groups, owned, ResolvedOwnership(newest, np.empty(0, np.int64)), balancer)
 
 
 @dataclass(frozen=True)
 class OwnersByGeneration:
-    """Claims of one group by generation.
+    """The owners of one group's partitions, as single partitions.
 
     Attributes:
-        newest: who claims each partition in its newest generation, as single partitions; claims of partitions that
-            do not exist are among them.
-        second: the same of its second newest.
+        newest: owner of each partition in its newest generation, including partitions that don't exist.
+        second: owner in its second newest generation.
     """
 
     newest: PartitionSlices
@@ -131,156 +136,165 @@ class OwnersByGeneration:
 
 
 def owners_by_generation(
-    raw: PartitionSlices, walk: IntArray, claimed_in: IntArray, unreadable: BoolArray
+    owned: PartitionSlices, hash_order: IntArray, owned_generation: IntArray, unreadable: BoolArray
 ) -> OwnersByGeneration:
-    """Claims of one group, in the order in which they are put into the hash map.
+    """Returns the owners of one group's partitions in their two newest generations.
 
     Args:
-        raw: single partitions.
-        walk: of each member its place in the walk.
-        claimed_in: of each member the generation that its claims are of; -1 for none.
-        unreadable: members whose generation cannot be read.
+        owned: single partitions.
+        hash_order: position of each member in hash order.
+        owned_generation: generation in which each member owned its partitions; -1 if unknown.
+        unreadable: mask of members whose generation can't be read.
     """
-    generation = np.where(unreadable, _UNREADABLE, claimed_in)[raw.member]
-    read = np.where(generation == _UNREADABLE, _NONE, generation)
-    place = walk[raw.member]
-    # Of a generation the first counts, but of claims without one the last; before those the first unreadable one.
-    turn = np.where(generation == _NONE, -place, place)
-    order = np.lexsort((turn, generation == _UNREADABLE, -read, raw.partition_keys))
-    rows, read = raw.take(order), read[order]
+    generation = np.where(unreadable, _UNREADABLE, owned_generation)[owned.member]
+    known_generation = np.where(generation == _UNREADABLE, _NONE, generation)
+    position = hash_order[owned.member]
+    # In a generation the first member counts; without one, the last; before these, the first unreadable one.
+    priority = np.where(generation == _NONE, -position, position)
+    order = np.lexsort((priority, generation == _UNREADABLE, -known_generation, owned.partition_keys))
+    rows, known_generation = owned.take(order), known_generation[order]
     keys = rows.partition_keys
-    same = ~starts_new_key(keys) & ~np.append(True, read[1:] != read[:-1])[: len(keys)]
-    rows = rows.take(~same)
+    is_repeated = ~starts_new_key(keys) & ~np.append(True, known_generation[1:] != known_generation[:-1])[: len(keys)]
+    rows = rows.take(~is_repeated)
     rank = row_numbers(rows.partition_keys)
     return OwnersByGeneration(rows.take(rank == 0), rows.take(rank == 1))
 
 
-def insertion_order(raw: PartitionSlices, told: PartitionSlices | TopicOrder, walk: IntArray) -> PartitionSlices:
-    """Claims in the order in which a leader puts them into the hash map: member by member, as each tells them."""
-    rows = sort_by_owned_order(raw.expand(), told)
-    return rows.take(np.argsort(walk[rows.member], kind="stable"))
+def insertion_order(
+    owned: PartitionSlices, owned_order: PartitionSlices | TopicOrder, hash_order: IntArray
+) -> PartitionSlices:
+    """Returns owned partitions in the order in which the leader inserts them: member by member, in the reported
+    order."""
+    rows = sort_by_owned_order(owned.expand(), owned_order)
+    return rows.take(np.argsort(hash_order[rows.member], kind="stable"))
 
 
-# --- the order of 2.4 ---------------------------------------------------------------------------------------------
+# --- The iteration order of 2.4 -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PartitionHashes:
-    """What the order of partitions hangs on in one group.
+    """What determines the iteration order of partitions in one group.
 
     Attributes:
-        topic_hash: of each topic with metadata its `String.hashCode`.
-        num_topics_without_metadata: how many topics without metadata somebody asks for.
-        num_removed, num_removed_twice: how many partitions of other topics are claimed, in one or more generations, and
-            in several.
+        topic_hash: `String.hashCode` of each topic's name, for topics with metadata.
+        num_topics_without_metadata: number of subscribed topics without metadata.
+        num_removed: number of owned partitions of other topics.
+        num_removed_repeated: number of those that are owned in several generations.
     """
 
     topic_hash: IntArray
     num_topics_without_metadata: int
     num_removed: int
-    num_removed_twice: int
+    num_removed_repeated: int
 
     def partition_hashes(self, rows: PartitionSlices) -> IntArray:
-        """`TopicPartition.hashCode` of single partitions."""
+        """Returns `TopicPartition.hashCode` of single partitions."""
         return (31 * (31 + rows.first) + self.topic_hash[rows.topic]) & 0xFFFFFFFF
 
 
 def partition_order_2_4(
-    put: PartitionSlices, claims: OwnersByGeneration, partitions: IntArray, hashes: PartitionHashes
+    inserted: PartitionSlices, owners: OwnersByGeneration, partitions: IntArray, hashes: PartitionHashes
 ) -> IntArray:
-    """Keys of all partitions in the order in which 2.4 walks over them where subscriptions are equal.
+    """Returns the keys of all partitions in the iteration order of 2.4, if all members subscribe to the same topics.
 
-    Whoever has most, and of those the last by id, names one of its partitions: first those that another member had
-    before, in their hash order, then the others in theirs. What nobody owns comes last, in its own hash order.
+    The member with the most partitions (ties: the last by id) repeatedly contributes one: first those with a previous
+    owner, in their hash order, then the others in theirs. Unowned partitions come last, in a hash order of their own.
 
     Args:
-        put: all claims, as `insertion_order` has them.
-        claims: the same by generation.
-        partitions: of each topic.
+        inserted: owned partitions, as returned by `insertion_order`.
+        owners: the same by generation.
+        partitions: number of partitions of each topic.
         hashes: of the topics.
     """
-    # The map of claims, and out of it, in its order, that of partitions with a claimer before.
-    _, at = np.unique(put.partition_keys, return_index=True)
-    first_put = put.take(np.sort(at))
-    walked = first_put.take(_map_order(hashes.partition_hashes(first_put), hashes.num_removed))
-    before = walked.take(np.isin(walked.partition_keys, claims.second.partition_keys))
-    before = before.take(_map_order(hashes.partition_hashes(before), hashes.num_removed_twice))
-    owned = _sort_by_keys(claims.newest, walked.partition_keys)
-    place_before = _positions_in(before.partition_keys, owned.partition_keys)
-    owned, place_before = (
+    # The map of owned partitions; in its order, the map of partitions with a previous owner is filled.
+    _, first_rows = np.unique(inserted.partition_keys, return_index=True)
+    first_inserted = inserted.take(np.sort(first_rows))
+    ordered = first_inserted.take(_map_order(hashes.partition_hashes(first_inserted), hashes.num_removed))
+    with_previous = ordered.take(np.isin(ordered.partition_keys, owners.second.partition_keys))
+    with_previous = with_previous.take(_map_order(hashes.partition_hashes(with_previous), hashes.num_removed_repeated))
+    owned = _sort_by_keys(owners.newest, ordered.partition_keys)
+    previous_position = _positions_in(with_previous.partition_keys, owned.partition_keys)
+    owned, previous_position = (
         owned.take(owned.first < partitions[owned.topic]),
-        place_before[owned.first < partitions[owned.topic]],
+        previous_position[owned.first < partitions[owned.topic]],
     )
-    # Of each member those that another had before come first; both in the order of their maps.
-    order = np.lexsort((place_before, owned.member))
+    # Partitions of a member with a previous owner come first. Both sets are in the order of their maps.
+    order = np.lexsort((previous_position, owned.member))
     owned = owned.take(order)
-    left = np.bincount(owned.member)[owned.member] - row_numbers(owned.member)
-    named = owned.partition_keys[np.lexsort((-owned.member, -left))]
+    num_remaining = np.bincount(owned.member)[owned.member] - row_numbers(owned.member)
+    contributed = owned.partition_keys[np.lexsort((-owned.member, -num_remaining))]
 
     topics = _topic_order(hashes)
-    every = np.concatenate(
-        [(topic << PARTITION_BITS) | np.arange(partitions[topic]) for topic in topics.tolist()] or [named]
+    all_keys = np.concatenate(
+        [(topic << PARTITION_BITS) | np.arange(partitions[topic]) for topic in topics.tolist()] or [contributed]
     )
     rows = PartitionSlices(
-        every * 0, every >> PARTITION_BITS, every & ((1 << PARTITION_BITS) - 1), every * 0 + 1, every * 0 + 1
+        all_keys * 0,
+        all_keys >> PARTITION_BITS,
+        all_keys & ((1 << PARTITION_BITS) - 1),
+        all_keys * 0 + 1,
+        all_keys * 0 + 1,
     )
     rows = rows.take(_map_order(hashes.partition_hashes(rows), 0))
-    return np.append(named, rows.partition_keys[~np.isin(rows.partition_keys, named)])
+    return np.append(contributed, rows.partition_keys[~np.isin(rows.partition_keys, contributed)])
 
 
 def _topic_order(hashes: PartitionHashes) -> IntArray:
-    """Topics as the map of partition counts has them, which is filled from the set of all subscribed topics."""
-    ranks_of = np.arange(len(hashes.topic_hash))
-    as_set = _map_order(hashes.topic_hash, hashes.num_topics_without_metadata, ranks_of)
-    return as_set[_map_order(hashes.topic_hash[as_set], 0, ranks_of[as_set])]
+    """Returns the topics in the order of the map of partition counts, which is filled from the set of subscribed
+    topics."""
+    rank = np.arange(len(hashes.topic_hash))
+    in_set_order = _map_order(hashes.topic_hash, hashes.num_topics_without_metadata, rank)
+    return in_set_order[_map_order(hashes.topic_hash[in_set_order], 0, rank[in_set_order])]
 
 
-def _map_order(hashes: IntArray, others: int, order: IntArray | None = None) -> IntArray:
-    """The walk of a hash map that these keys and so many others were put into."""
-    if not others:
+def _map_order(hashes: IntArray, num_removed: int, order: IntArray | None = None) -> IntArray:
+    """Returns the iteration order of a hash map with these keys and `num_removed` removed ones."""
+    if not num_removed:
         return table_order(hashes, order)
     capacity = 16
-    while (len(hashes) + others) * 4 > capacity * 3:
+    while (len(hashes) + num_removed) * 4 > capacity * 3:
         capacity *= 2
-    walk: IntArray = np.argsort(spread_hashes(hashes) & (capacity - 1), kind="stable")
-    return walk
+    order_by_bucket: IntArray = np.argsort(spread_hashes(hashes) & (capacity - 1), kind="stable")
+    return order_by_bucket
 
 
 def _sort_by_keys(rows: PartitionSlices, keys: IntArray) -> PartitionSlices:
+    """Sorts rows by the position of their keys."""
     return rows.take(np.argsort(_positions_in(keys, rows.partition_keys), kind="stable"))
 
 
 def _positions_in(keys: IntArray, wanted: IntArray) -> IntArray:
-    """Where the wanted keys stand in the other ones; behind all for those that do not."""
+    """Returns the position of each wanted key among the keys; len(keys) if it is missing."""
     sorter = np.argsort(keys, kind="stable")
-    at = np.searchsorted(keys[sorter], wanted)
-    place = np.append(sorter, len(keys))[at]
-    place[np.append(keys[sorter], -1)[at] != wanted] = len(keys)
-    return place
+    sorted_position = np.searchsorted(keys[sorter], wanted)
+    position = np.append(sorter, len(keys))[sorted_position]
+    position[np.append(keys[sorter], -1)[sorted_position] != wanted] = len(keys)
+    return position
 
 
-_WORD = 1 << 32
-_BY_31 = pow(31, -1, _WORD)
+_TWO_TO_32 = 1 << 32
+_INVERSE_OF_31 = pow(31, -1, _TWO_TO_32)
 
 
 def plan_without_rebalance_2_4(
     groups: StickyGroups, owned: PartitionSlices, topic_hash: IntArray, topics: IntArray | None
 ) -> StickyAssignment | None:
-    """Plan one group all of whose members subscribe to all topics; null where it is not as easy as that.
+    """Returns the assignment of one homogeneous group, or None if 2.4 would also move partitions.
 
     Args:
         groups: the one group.
-        owned: all claims of topics with metadata.
-        topic_hash: of each topic its `String.hashCode`.
-        topics: in the order in which they are walked over; null where partitions go by topic and number.
+        owned: owned partitions of topics with metadata.
+        topic_hash: `String.hashCode` of each topic's name.
+        topics: iteration order of topics; None if partitions are sorted by (topic, partition).
     """
     partitions = groups.partitions
     if len(find_overlapping_topics(owned)) or (owned.last >= partitions[owned.topic]).any():
         return None
     load = np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64)
     topic, partition = find_unowned(owned, partitions)
-    every = np.arange(len(load))
-    to_member = fill_up(np.zeros_like(load), load, every, np.array([len(topic)]))
+    members = np.arange(len(load))
+    to_member = fill_up(np.zeros_like(load), load, members, np.array([len(topic)]))
     load += np.bincount(to_member, minlength=len(load))
     if load.max() > load.min() + 1:
         return None
@@ -290,37 +304,38 @@ def plan_without_rebalance_2_4(
         order = _partition_order(topic, partition, topic_hash, topics, partitions) if differ else None
     if order is None:
         return None
-    nothing = np.zeros(len(to_member), np.int64)
-    dealt, *_ = to_slices(to_member, topic[order], partition[order], nothing, nothing.astype(bool))
-    runs = owned.concat(dealt)
-    return StickyAssignment(runs, np.full(len(runs), KEPT), np.zeros(len(runs), bool), {})
+    no_reason = np.zeros(len(to_member), np.int64)
+    assigned, *_ = to_slices(to_member, topic[order], partition[order], no_reason, no_reason.astype(bool))
+    slices = owned.concat(assigned)
+    return StickyAssignment(slices, np.full(len(slices), KEPT), np.zeros(len(slices), bool), {})
 
 
 def _hashes_differ(topic_hash: IntArray, partitions: IntArray) -> bool:
-    """Whether no two partitions have one hash code: else a bucket of them may be one that cannot be known.
+    """Checks whether all partitions have different hash codes. Otherwise, the order within a bucket might be unknown.
 
-    That of a partition is 31 * (31 + partition) + that of its topic. Divided by 31, those of a topic follow each other.
+    The hash code of a partition is 31 * (31 + partition) + that of its topic. Multiplied by the inverse of 31, the hash
+    codes of a topic are consecutive.
     """
-    begin = np.sort(topic_hash * _BY_31 % _WORD)
-    order = np.argsort(topic_hash * _BY_31 % _WORD, kind="stable")
-    end = begin + partitions[order]
-    return bool((end <= np.append(begin[1:], begin[:1] + _WORD)).all())
+    start = np.sort(topic_hash * _INVERSE_OF_31 % _TWO_TO_32)
+    order = np.argsort(topic_hash * _INVERSE_OF_31 % _TWO_TO_32, kind="stable")
+    end = start + partitions[order]
+    return bool((end <= np.append(start[1:], start[:1] + _TWO_TO_32)).all())
 
 
 def _partition_order(
     topic: IntArray, partition: IntArray, topic_hash: IntArray, topics: IntArray, partitions: IntArray
 ) -> IntArray | None:
-    """In which order some partitions stand in a `HashMap` of all of them; null where its buckets are too full."""
+    """Returns the order of these partitions in a `HashMap` of all partitions; None if a bucket is treeified."""
     row = np.repeat(topics, partitions[topics])
     hashes = _partition_hashes(row, ranges_by_length(partitions[topics]), topic_hash)
     if len(treeified_groups(hashes, np.zeros(len(hashes), np.int64))):
         return None
-    place = np.empty(len(topics), np.int64)
-    place[topics] = np.arange(len(topics))
+    position = np.empty(len(topics), np.int64)
+    position[topics] = np.arange(len(topics))
     bucket = spread_hashes(_partition_hashes(topic, partition, topic_hash)) & (capacities(np.array([len(hashes)])) - 1)
-    return np.lexsort((partition, place[topic], bucket))
+    return np.lexsort((partition, position[topic], bucket))
 
 
 def _partition_hashes(topic: IntArray, partition: IntArray, topic_hash: IntArray) -> IntArray:
-    hashes: IntArray = (31 * (31 + partition) + topic_hash[topic]) & (_WORD - 1)
+    hashes: IntArray = (31 * (31 + partition) + topic_hash[topic]) & (_TWO_TO_32 - 1)
     return hashes

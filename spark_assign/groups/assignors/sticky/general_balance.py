@@ -1,28 +1,36 @@
-"""Balancing one group whose members subscribe to different topics (Kafka's `GeneralAssignmentBuilder`).
+"""Balances one group whose members subscribe to different topics (Kafka's `GeneralAssignmentBuilder`).
 
-Principle: keep what is owned, give the rest to whoever has least, then move single partitions while that evens out.
+Principles: keep what is owned, give the rest to the members with the fewest partitions, then move single partitions
+while that improves the balance.
 
 Steps
-    1. Keep: everybody keeps what it owns of topics that it subscribes to and, where racks matter, in its rack.
-    2. Fill: topics with few subscribers come first; each partition that is left goes to the subscriber (near to it,
-       where racks matter and there is one) with the fewest partitions, then the lowest id.
-    3. Balance: walk over the partitions, those that were just dealt first, then all. A partition whose owner has at
-       least two more than a member of an older generation that claims it goes back there; otherwise, if it has at
-       least two more than some subscriber, to the one with fewest. If the topic has moved a partition the opposite way
-       before, that one moves in its place. Repeat until nothing moves; undo all if it is no more even than before.
+    1. Keep: each member keeps the partitions that it owns, if it subscribes to the topic and (if racks matter) the
+       partition has a replica in its rack.
+    2. Fill: each unassigned partition goes to the subscriber with the fewest partitions, then the lowest id; if racks
+       matter, to one whose rack has a replica, if there is one. Topics with few subscribers come first.
+    3. Balance: iterate over the partitions that were just assigned, then over all. If the owner of a partition has at
+       least two partitions more than the previous owner (of an earlier generation), the partition moves back; otherwise
+       if it has at least two more than a subscriber, it moves to the subscriber with the fewest. If a partition of the
+       topic moved the opposite way before, that one moves instead. Repeat until nothing moves. Undo all moves if they
+       didn't improve the balance.
 
-Kafka asks before each partition whether the group is balanced, which goes over all partitions and members. Balanced
-groups have nothing to move, so that the question matters only where a partition may go back to a member that no
-longer subscribes to it, or where claims of partitions that do not exist muddle the books: only there it is asked.
+Example: t and u have two partitions. C0 subscribes to both topics and owns all partitions. C1 subscribes to u, and
+joins.
 
-Up to 3.5.1 a group is balanced only if nobody could take a partition from one that has any more, and a partition may
-have two owners (`ownership_conflicts`), which muddles the books as well.
+    keep       C0: [t0, t1, u0, u1]    C1: []
+    balance    C0: [t0, t1]            C1: [u0, u1]    (u0 and then u1 move; each time C0 has two more than C1)
+
+Before each partition, Kafka checks whether the group is balanced, which iterates over all partitions and members. In a
+balanced group nothing moves, so the check has an effect only if a previous owner no longer subscribes to a partition,
+or if ownership of missing partitions makes the state inconsistent. `checks_balance` is set only in these cases.
+
+Up to 3.5.1, a group is balanced only if no member could take a partition from a member with any more, and a partition
+can have two owners (`ownership_conflicts`), which makes the state inconsistent, too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,6 +42,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     AssignorError,
     PartitionMovements,
     StickyGroups,
+    Subscribers,
     hash_order_after_balancing,
     hash_order_while_balancing,
 )
@@ -43,27 +52,12 @@ from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlice
 from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, ranges_by_length
 
 _MIN_BATCH_SIZE = 64
-"""So many partitions are looked at together after one has moved; more the longer none does."""
+"""Number of partitions that are checked at once after a move. It grows while nothing moves."""
 _CYCLE_CHECK_PASSES, _MAX_PASSES = 16, 10_000
 
 
-@dataclass(frozen=True)
-class Subscribers:
-    """Who may get what in one group.
-
-    Attributes:
-        is_subscribed: of_topic[topic, member], for topics with metadata.
-        topic_hash: `String.hashCode` of each topic.
-        previous_owner: partitions claimed in an older generation: key to the claimer of the newest of those.
-    """
-
-    is_subscribed: BoolArray
-    topic_hash: IntArray
-    previous_owner: dict[int, int]
-
-
 class GeneralBalancer:
-    """The books while a group is balanced. Partitions are numbered in the order in which Kafka walks over them."""
+    """The state of one group while it is balanced. Partitions are numbered in Kafka's iteration order."""
 
     def __init__(
         self,
@@ -74,190 +68,193 @@ class GeneralBalancer:
         rules: ReleaseRules = LATEST_RULES,
         order: IntArray | None = None,
     ) -> None:
-        """The books before anything is dealt.
+        """Keeps the owned partitions (step 1).
 
         Args:
             groups: the one group.
             owned: single partitions.
-            subscribers: who may get what.
-            racks: where racks matter.
-            rules: of which release.
-            order: keys of all partitions as they are walked over, where all members subscribe to the same; by default
+            subscribers: subscribers of each topic, and previous owners.
+            racks: None if racks don't matter.
+            rules: rules of a release.
+            order: keys of all partitions in iteration order, if all members subscribe to the same topics. By default,
                 topics with few subscribers come first, then by name.
         """
         self.groups = groups
-        self.enough_less = 0 if rules.balances_to_one else 1
-        self.walk = groups.hash_order
+        self.min_difference = 0 if rules.balances_to_one else 1
+        self.hash_order = groups.hash_order
         self.racks = racks
-        self.of_topic = subscribers.is_subscribed
-        self.potential = self.of_topic.sum(axis=1)
-        self.topics = np.lexsort((np.arange(len(self.potential)), self.potential))
-        self.members = len(groups.member_group)
-        self.subscribers = [np.flatnonzero(row) for row in self.of_topic]
-        self.most = self.of_topic.T @ groups.partitions
+        self.is_subscribed = subscribers.is_subscribed
+        self.num_subscribers = self.is_subscribed.sum(axis=1)
+        self.topics = np.lexsort((np.arange(len(self.num_subscribers)), self.num_subscribers))
+        self.num_members = len(groups.member_group)
+        self.subscribers = [np.flatnonzero(row) for row in self.is_subscribed]
+        self.max_size = self.is_subscribed.T @ groups.partitions
         counts = groups.partitions[self.topics]
-        self.begin = np.zeros(len(counts) + 1, np.int64)
-        np.cumsum(counts, out=self.begin[1:])
-        self.topic_at = np.empty(len(counts), np.int64)
-        self.topic_at[self.topics] = np.arange(len(counts))
+        self.start = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=self.start[1:])
+        self.position = np.empty(len(counts), np.int64)
+        self.position[self.topics] = np.arange(len(counts))
         row, partition = expand_slices(np.zeros(len(counts), np.int64), np.ones(len(counts), np.int64), counts)
         self.topic = self.topics[row]
         self.partition = partition
-        self.sets = racks.rack_set_of(self.topic, partition) if racks else None
-        self.near = racks.rack_matched() if racks else None
+        self.rack_set = racks.rack_set_of(self.topic, partition) if racks else None
+        self.rack_matched = racks.rack_matched() if racks else None
         self.movements = PartitionMovements(subscribers.topic_hash)
-        self.alike = order is not None
+        self.is_homogeneous = order is not None
         self.order = np.arange(len(self.topic))
         if order is not None:
-            self.order = self.begin[self.topic_at[order >> PARTITION_BITS]] + (order & ((1 << PARTITION_BITS) - 1))
+            self.order = self.start[self.position[order >> PARTITION_BITS]] + (order & ((1 << PARTITION_BITS) - 1))
         self._keep(owned)
-        self.earlier = np.full(len(self.topic), -1, np.int64)
+        self.previous_owner = np.full(len(self.topic), -1, np.int64)
         for key, member in subscribers.previous_owner.items():
             number = self._number(key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1))
             if number >= 0:
-                self.earlier[number] = member
-        old = self.earlier >= 0
-        astray = old.copy()
-        astray[old] = ~self.of_topic[self.topic[old], self.earlier[old]]
-        self.ask_first = bool(astray.any() or self.copies is not None)
+                self.previous_owner[number] = member
+        has_previous = self.previous_owner >= 0
+        is_unsubscribed = has_previous.copy()
+        is_unsubscribed[has_previous] = ~self.is_subscribed[self.topic[has_previous], self.previous_owner[has_previous]]
+        self.checks_balance = bool(is_unsubscribed.any() or self.num_copies is not None)
 
     def _number(self, topic: int, partition: int) -> int:
-        """The number of a partition; -1 for one that does not exist."""
+        """Returns the number of a partition; -1 if it doesn't exist."""
         if partition >= self.groups.partitions[topic]:
             return -1
-        return int(self.begin[self.topic_at[topic]] + partition)
+        return int(self.start[self.position[topic]] + partition)
 
-    # --- 1. keep ---
+    # --- Step 1: keep ---
 
     def _keep(self, owned: PartitionSlices) -> None:
-        stays = self.of_topic[owned.topic, owned.member]
-        far = np.zeros(len(owned), bool)
+        is_kept = self.is_subscribed[owned.topic, owned.member]
+        is_mismatched = np.zeros(len(owned), bool)
         if self.racks is not None:
-            assert self.near is not None
-            far = stays & ~self.near[self.racks.rack_set_of(owned.topic, owned.first), owned.member]
-        self.revocation_required = bool((~stays | far).any())
-        self.far_keys = owned.partition_keys[far]
-        held = owned
-        owned = owned.take(stays & ~far)
+            assert self.rack_matched is not None
+            is_mismatched = is_kept & ~self.rack_matched[self.racks.rack_set_of(owned.topic, owned.first), owned.member]
+        self.revocation_required = bool((~is_kept | is_mismatched).any())
+        self.far_keys = owned.partition_keys[is_mismatched]
+        reported = owned
+        owned = owned.take(is_kept & ~is_mismatched)
         self.kept_keys = owned.partition_keys
-        self.size = np.bincount(owned.member, minlength=self.members)
+        self.size = np.bincount(owned.member, minlength=self.num_members)
         self.initializing = not self.size.any()
         exists = owned.first < self.groups.partitions[owned.topic]
-        self.holder = np.full(len(self.topic), -1, np.int64)
-        number = self.begin[self.topic_at[owned.topic]] + owned.first
-        self.holder[number[exists]] = owned.member[exists]
-        self.ghosts = owned.take(~exists)
-        # Where a partition may be held twice or not exist, every holding is written down apart.
-        self.copies: Counter[tuple[int, int]] | None = None
-        unassigned = self.holder < 0
-        if self._held_twice(held) or len(self.ghosts):
-            self.copies = Counter(zip(owned.member[exists].tolist(), number[exists].tolist(), strict=True))
-            # The search for unassigned partitions gets stuck at the first that does not exist or is there twice.
-            some, times = np.unique(number[exists], return_counts=True)
-            stops = [*self.begin[self.topic_at[self.ghosts.topic] + 1].tolist(), *(some[times > 1] + 1).tolist()]
+        self.owner = np.full(len(self.topic), -1, np.int64)
+        number = self.start[self.position[owned.topic]] + owned.first
+        self.owner[number[exists]] = owned.member[exists]
+        self.missing = owned.take(~exists)
+        # If a partition has two owners or doesn't exist, each (member, partition) pair is counted.
+        self.num_copies: Counter[tuple[int, int]] | None = None
+        unassigned = self.owner < 0
+        if self._has_shared(reported) or len(self.missing):
+            self.num_copies = Counter(zip(owned.member[exists].tolist(), number[exists].tolist(), strict=True))
+            # The search for unassigned partitions gets stuck at the first that doesn't exist or has two owners.
+            keys, num_owners = np.unique(number[exists], return_counts=True)
+            stops = [*self.start[self.position[self.missing.topic] + 1].tolist(), *(keys[num_owners > 1] + 1).tolist()]
             unassigned[min(stops, default=len(unassigned)) :] = True
         self.unassigned = self.order[unassigned[self.order]]
 
-    def _held_twice(self, held: PartitionSlices) -> bool:
-        """Whether two members hold a partition, which counts as that of the last one in the walk."""
-        keys, times = np.unique(held.partition_keys, return_counts=True)
-        both = held.take(np.isin(held.partition_keys, keys[times > 1]))
-        both = both.take(both.first < self.groups.partitions[both.topic])
-        both = both.take(np.argsort(self.groups.owned_hash_order[both.member]))
-        self.holder[self.begin[self.topic_at[both.topic]] + both.first] = both.member
-        return len(both) > 0
+    def _has_shared(self, owned: PartitionSlices) -> bool:
+        """Checks whether two members own a partition. It counts as owned by the last of them in hash order."""
+        keys, num_owners = np.unique(owned.partition_keys, return_counts=True)
+        shared = owned.take(np.isin(owned.partition_keys, keys[num_owners > 1]))
+        shared = shared.take(shared.first < self.groups.partitions[shared.topic])
+        shared = shared.take(np.argsort(self.groups.owned_hash_order[shared.member]))
+        self.owner[self.start[self.position[shared.topic]] + shared.first] = shared.member
+        return len(shared) > 0
 
-    # --- 2. fill ---
+    # --- Step 2: fill ---
 
     def assign_unassigned(self) -> None:
-        """Give every unassigned partition to the subscriber with fewest."""
-        rest = self.unassigned
+        """Assigns each unassigned partition to the subscriber with the fewest partitions (step 2)."""
+        unassigned = self.unassigned
         if self.racks is not None:
-            rest = np.array([number for number in rest.tolist() if not self._fill_near(number)], np.int64)
-        for begin, end in self._topic_spans(rest):
-            self._pour(self.subscribers[self.topic[rest[begin]]], rest[begin:end])
+            unassigned = np.array([number for number in unassigned.tolist() if not self._fill_near(number)], np.int64)
+        for start, end in self._topic_spans(unassigned):
+            self._pour(self.subscribers[self.topic[unassigned[start]]], unassigned[start:end])
 
     def _topic_spans(self, numbers: IntArray) -> list[tuple[int, int]]:
-        """Begin and end of partitions that follow each other and have the same subscribers."""
-        return key_ranges(self.topic[numbers] * (not self.alike))
+        """Returns the start and end (exclusive) of consecutive partitions with the same subscribers."""
+        return key_ranges(self.topic[numbers] * (not self.is_homogeneous))
 
     def _fill_near(self, number: int) -> bool:
-        assert self.near is not None
-        assert self.sets is not None
+        """Assigns a partition to a member in whose rack it has a replica; returns False if there is none."""
+        assert self.rack_matched is not None
+        assert self.rack_set is not None
         candidates = self.subscribers[self.topic[number]]
-        candidates = candidates[self.near[self.sets[number], candidates]]
+        candidates = candidates[self.rack_matched[self.rack_set[number], candidates]]
         if not len(candidates):
             return False
-        self._give(int(candidates[np.argmin(self.size[candidates])]), number)
+        self._assign(int(candidates[np.argmin(self.size[candidates])]), number)
         return True
 
     def _pour(self, candidates: IntArray, numbers: IntArray) -> None:
-        """Partitions of one topic, one after the other, to whoever has fewest: like water into vessels."""
+        """Assigns the partitions of one topic one by one, each to the candidate with the fewest (water filling)."""
         sizes = self.size[candidates]
         if len(numbers) == 1:
             to_members = candidates[[np.argmin(sizes)]]
         else:
             level = find_level(sizes, len(numbers))
-            room = np.maximum(level - sizes, 0)
-            slot_member = np.repeat(np.arange(len(candidates)), room)
-            slot_level = np.repeat(sizes, room) + ranges_by_length(room)
+            num_assigned = np.maximum(level - sizes, 0)
+            slot_member = np.repeat(np.arange(len(candidates)), num_assigned)
+            slot_level = np.repeat(sizes, num_assigned) + ranges_by_length(num_assigned)
             to_members = candidates[slot_member[np.lexsort((slot_member, slot_level))[: len(numbers)]]]
-        if self.copies is not None:
+        if self.num_copies is not None:
             for member, number in zip(to_members.tolist(), numbers.tolist(), strict=True):
-                self._give(member, number)
+                self._assign(member, number)
             return
-        self.holder[numbers] = to_members
-        self.size += np.bincount(to_members, minlength=self.members)
+        self.owner[numbers] = to_members
+        self.size += np.bincount(to_members, minlength=self.num_members)
 
-    def _give(self, member: int, number: int) -> None:
-        self.holder[number] = member
+    def _assign(self, member: int, number: int) -> None:
+        self.owner[number] = member
         self.size[member] += 1
-        if self.copies is not None:
-            self.copies[member, number] += 1
+        if self.num_copies is not None:
+            self.num_copies[member, number] += 1
 
-    # --- 3. balance ---
+    # --- Step 3: balance ---
 
     def balance(self) -> None:
-        """Move partitions as long as that makes sizes more even; take all moves back if it did not."""
-        reassignable = self.potential[self.topic] >= 2
-        self.takes_part = self._who_takes_part(reassignable)
-        self.books_walk = hash_order_while_balancing(self.groups, self.takes_part)
-        before = (self.size.copy(), self.holder.copy(), None if self.copies is None else self.copies.copy())
+        """Moves partitions while that improves the balance (step 3). Undoes all moves if they didn't improve it."""
+        reassignable = self.num_subscribers[self.topic] >= 2
+        self.participates = self._find_participants(reassignable)
+        self.owned_hash_order = hash_order_while_balancing(self.groups, self.participates)
+        before = (self.size.copy(), self.owner.copy(), None if self.num_copies is None else self.num_copies.copy())
         if not self.revocation_required:
             self._reassign(self.unassigned[reassignable[self.unassigned]])
         moved = self._reassign(self.order[reassignable[self.order]])
         reverted = False
         if not self.initializing and moved:
-            sizes, part = before[0], self.takes_part
-            if balance_score(self.size[part]) >= balance_score(sizes[part]):
-                self.size, self.holder, self.copies = before
+            sizes, participates = before[0], self.participates
+            if balance_score(self.size[participates]) >= balance_score(sizes[participates]):
+                self.size, self.owner, self.num_copies = before
                 reverted = True
-        self.final_walk = hash_order_after_balancing(self.groups, self.takes_part, reverted=reverted)
+        self.final_hash_order = hash_order_after_balancing(self.groups, self.participates, reverted=reverted)
 
-    def _who_takes_part(self, reassignable: BoolArray) -> BoolArray:
-        """Members that lack something they could have, or hold something that others could have."""
-        holds = np.zeros(self.members, bool)
-        if self.copies is None:
-            holds[self.holder[reassignable]] = True
+    def _find_participants(self, reassignable: BoolArray) -> BoolArray:
+        """Returns a mask of the members that can get more, or that own a partition with several subscribers. Others are
+        fixed."""
+        owns_movable = np.zeros(self.num_members, bool)
+        if self.num_copies is None:
+            owns_movable[self.owner[reassignable]] = True
         else:
-            holds[[member for (member, number), n in self.copies.items() if n and reassignable[number]]] = True
-            holds[self.ghosts.member[self.potential[self.ghosts.topic] >= 2]] = True
-        return (self.size < self.most) | holds
+            owners = [member for (member, number), n in self.num_copies.items() if n and reassignable[number]]
+            owns_movable[owners] = True
+            owns_movable[self.missing.member[self.num_subscribers[self.missing.topic] >= 2]] = True
+        return (self.size < self.max_size) | owns_movable
 
     def _reassign(self, numbers: IntArray) -> bool:
-        """Walk over these partitions until nothing moves (`performReassignments`); whether anything did."""
-        blocks = [(numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in self._topic_spans(numbers)]
+        """Iterates over partitions until nothing moves (`performReassignments`); returns whether anything moved."""
+        blocks = [(numbers[start:end], int(self.topic[numbers[start]])) for start, end in self._topic_spans(numbers)]
         performed = False
         seen = None
-        for number in range(_MAX_PASSES):
-            if number >= _CYCLE_CHECK_PASSES:
-                # What has come back comes back for ever. Compared with is the state after a power of two (Brent).
+        for pass_index in range(_MAX_PASSES):
+            if pass_index >= _CYCLE_CHECK_PASSES:
+                # A repeated state repeats forever (Brent: compare with the state after a power of two passes).
                 if (state := self._state()) == seen:
                     break
-                seen = state if number & (number - 1) == 0 else seen
+                seen = state if pass_index & (pass_index - 1) == 0 else seen
             modified = False
             for block, topic in blocks:
-                moved, balanced = self._walk_topic(block, topic)
+                moved, balanced = self._reassign_topic(block, topic)
                 modified |= moved
                 if balanced:
                     break
@@ -267,134 +264,137 @@ class GeneralBalancer:
         raise AssignorError(DOES_NOT_CONVERGE)
 
     def _state(self) -> object:
-        """All that the next moves hang on."""
-        copies = None if self.copies is None else +self.copies
-        return self.holder.tobytes(), self.size.tobytes(), copies, self.movements.state()
+        """Returns all that the next moves depend on."""
+        copies = None if self.num_copies is None else +self.num_copies
+        return self.owner.tobytes(), self.size.tobytes(), copies, self.movements.state()
 
-    def _walk_topic(self, block: IntArray, topic: int) -> tuple[bool, bool]:
-        """Walk over the partitions of one topic; whether any moved, and whether the group turned out balanced."""
+    def _reassign_topic(self, block: IntArray, topic: int) -> tuple[bool, bool]:
+        """Iterates over the partitions of one topic; returns whether any moved, and whether the group is balanced."""
         moved = False
         candidates = self.subscribers[topic]
-        at, ahead = 0, _MIN_BATCH_SIZE
-        while at < len(block):
-            rest = block[at : at + ahead]
-            holders = self.holder[rest]
-            sizes = self.size[holders]
-            back = self.earlier[rest]
+        position, num_ahead = 0, _MIN_BATCH_SIZE
+        while position < len(block):
+            batch = block[position : position + num_ahead]
+            owners = self.owner[batch]
+            sizes = self.size[owners]
+            previous = self.previous_owner[batch]
             lowest = candidates[np.argmin(self.size[candidates])]
-            goes_back = (back >= 0) & ((sizes > self.size[back] + 1) | ~self.takes_part[back])
-            wanted = goes_back | (sizes > self.size[lowest] + 1)
-            if self.copies is not None:
-                wanted[:] = True
-            chosen = int(np.argmax(wanted))
-            if not wanted[chosen]:
-                at, ahead = at + len(rest), 4 * ahead
+            is_move_back = (previous >= 0) & ((sizes > self.size[previous] + 1) | ~self.participates[previous])
+            is_move = is_move_back | (sizes > self.size[lowest] + 1)
+            if self.num_copies is not None:
+                is_move[:] = True
+            index = int(np.argmax(is_move))
+            if not is_move[index]:
+                position, num_ahead = position + len(batch), 4 * num_ahead
                 continue
-            ahead = _MIN_BATCH_SIZE
-            if self.ask_first and self._balanced():
+            num_ahead = _MIN_BATCH_SIZE
+            if self.checks_balance and self._is_balanced():
                 return moved, True
-            number = int(rest[chosen])
-            if goes_back[chosen]:
-                if not self.takes_part[back[chosen]]:
+            number = int(batch[index])
+            if is_move_back[index]:
+                if not self.participates[previous[index]]:
                     raise AssignorError(NO_SUCH_MEMBER)
-                self._move(number, int(back[chosen]))
+                self._move(number, int(previous[index]))
                 moved = True
-            elif self.copies is None:
+            elif self.num_copies is None:
                 self._move(number, int(lowest))
                 moved = True
-            elif self._has_much_more(int(holders[chosen]), number):
+            elif self._has_much_more(int(owners[index]), number):
                 self._move(number, self._fewest(topic))
                 moved = True
-            at += chosen + 1
+            position += index + 1
         return moved, False
 
     def _fewest(self, topic: int) -> int:
-        candidates = self.subscribers[topic][self.takes_part[self.subscribers[topic]]]
+        """Returns the subscriber with the fewest partitions."""
+        candidates = self.subscribers[topic][self.participates[self.subscribers[topic]]]
         if not len(candidates):
             raise AssignorError(NO_SUCH_MEMBER)
         return int(candidates[np.argmin(self.size[candidates])])
 
-    def _has_much_more(self, holder: int, number: int) -> bool:
-        """Whether some subscriber has at least two partitions less; asked in the order in which Kafka asks."""
-        if holder < 0 or not self.takes_part[holder]:
+    def _has_much_more(self, owner: int, number: int) -> bool:
+        """Checks, in Kafka's order, whether some subscriber has at least two partitions less than the owner."""
+        if owner < 0 or not self.participates[owner]:
             raise AssignorError(NO_SUCH_MEMBER)
         candidates = self.subscribers[self.topic[number]]
-        line = candidates[np.argsort(self.walk[candidates])]
-        if self.racks is not None and self.racks.member_rack[holder] >= 0:
-            assert self.near is not None
-            assert self.sets is not None
-            near = self.near[self.sets[number]] & (self.racks.member_rack >= 0)
-            if near[holder] and self._any_below(line[near[line]], holder):
+        ordered = candidates[np.argsort(self.hash_order[candidates])]
+        if self.racks is not None and self.racks.member_rack[owner] >= 0:
+            assert self.rack_matched is not None
+            assert self.rack_set is not None
+            is_matched = self.rack_matched[self.rack_set[number]] & (self.racks.member_rack >= 0)
+            if is_matched[owner] and self._any_below(ordered[is_matched[ordered]], owner):
                 return True
-        return self._any_below(line, holder)
+        return self._any_below(ordered, owner)
 
-    def _any_below(self, line: IntArray, holder: int) -> bool:
-        for member in line.tolist():
-            if not self.takes_part[member]:
+    def _any_below(self, members: IntArray, owner: int) -> bool:
+        """Checks whether one of these members has at least two partitions less than the owner."""
+        for member in members.tolist():
+            if not self.participates[member]:
                 raise AssignorError(NO_SUCH_MEMBER)
-            if self.size[holder] > self.size[member] + 1:
+            if self.size[owner] > self.size[member] + 1:
                 return True
         return False
 
-    def _move(self, number: int, receiver: int) -> None:
-        actual = self.movements.partition_to_move(number, int(self.topic[number]), int(self.holder[number]), receiver)
-        from_member = int(self.holder[actual])
-        if self.copies is not None and not (self.takes_part[from_member] and self.takes_part[receiver]):
+    def _move(self, number: int, to_member: int) -> None:
+        """Moves a partition, or another one of its topic that moved the opposite way."""
+        actual = self.movements.partition_to_move(number, int(self.topic[number]), int(self.owner[number]), to_member)
+        from_member = int(self.owner[actual])
+        if self.num_copies is not None and not (self.participates[from_member] and self.participates[to_member]):
             raise AssignorError(NO_SUCH_MEMBER)
-        self.movements.record_move(actual, int(self.topic[actual]), int(self.partition[actual]), from_member, receiver)
-        if self.copies is None:
+        self.movements.record_move(actual, int(self.topic[actual]), int(self.partition[actual]), from_member, to_member)
+        if self.num_copies is None:
             self.size[from_member] -= 1
-        elif self.copies[from_member, actual]:
-            self.copies[from_member, actual] -= 1
+        elif self.num_copies[from_member, actual]:
+            self.num_copies[from_member, actual] -= 1
             self.size[from_member] -= 1
-        self._give(receiver, actual)
+        self._assign(to_member, actual)
 
-    def _balanced(self) -> bool:
-        """Whether no member could take a partition from one that has at least two more (`isBalanced`)."""
-        part = np.flatnonzero(self.takes_part)
-        sizes = self.size[part]
+    def _is_balanced(self) -> bool:
+        """Checks whether no member could take a partition from one with at least two more (`isBalanced`)."""
+        participants = np.flatnonzero(self.participates)
+        sizes = self.size[participants]
         if sizes.min() >= sizes.max() - 1:
             return True
-        holder, could_take = self.holder, self.takes_part & (self.size != self.most)
-        if self.copies is not None:
-            return self._balanced_by_the_books(np.flatnonzero(could_take))
+        owner, can_take = self.owner, self.participates & (self.size != self.max_size)
+        if self.num_copies is not None:
+            return self._is_balanced_by_copies(np.flatnonzero(can_take))
         for topic, candidates in enumerate(self.subscribers):
-            to_members = candidates[could_take[candidates]]
+            to_members = candidates[can_take[candidates]]
             if not len(to_members):
                 continue
-            begin = self.begin[self.topic_at[topic]]
-            holders = np.unique(holder[begin : begin + self.groups.partitions[topic]])
-            if self.size[holders].max() > self.size[to_members].min() + self.enough_less:
+            start = self.start[self.position[topic]]
+            owners = np.unique(owner[start : start + self.groups.partitions[topic]])
+            if self.size[owners].max() > self.size[to_members].min() + self.min_difference:
                 return False
         return True
 
-    def _balanced_by_the_books(self, could_take: IntArray) -> bool:
-        """The same where a partition may be held twice: then the holder that comes last in the walk counts."""
-        assert self.copies is not None
-        holders: dict[int, int] = {}
-        for (member, number), n in sorted(self.copies.items(), key=lambda item: self.books_walk[item[0][0]]):
-            if n and self.takes_part[member]:
-                holders[number] = member
-        order = np.lexsort((could_take, self.size[could_take]))
-        for member in could_take[order].tolist():
-            for topic in np.flatnonzero(self.of_topic[:, member]).tolist():
-                begin = int(self.begin[self.topic_at[topic]])
-                for number in range(begin, begin + int(self.groups.partitions[topic])):
-                    if self.copies[member, number]:
+    def _is_balanced_by_copies(self, can_take: IntArray) -> bool:
+        """Does the same if a partition can have two owners; the last one in hash order counts."""
+        assert self.num_copies is not None
+        owners: dict[int, int] = {}
+        for (member, number), n in sorted(self.num_copies.items(), key=lambda item: self.owned_hash_order[item[0][0]]):
+            if n and self.participates[member]:
+                owners[number] = member
+        order = np.lexsort((can_take, self.size[can_take]))
+        for member in can_take[order].tolist():
+            for topic in np.flatnonzero(self.is_subscribed[:, member]).tolist():
+                start = int(self.start[self.position[topic]])
+                for number in range(start, start + int(self.groups.partitions[topic])):
+                    if self.num_copies[member, number]:
                         continue
-                    if number not in holders:
+                    if number not in owners:
                         raise AssignorError(NO_SUCH_MEMBER)
-                    if self.size[member] + self.enough_less < self.size[holders[number]]:
+                    if self.size[member] + self.min_difference < self.size[owners[number]]:
                         return False
         return True
 
-    # --- the outcome ---
+    # --- Result ---
 
     def assignment(self) -> tuple[IntArray, IntArray]:
-        """Members, and the keys of their partitions."""
+        """Returns the member and the key of each assigned partition."""
         keys = (self.topic << PARTITION_BITS) | self.partition
-        if self.copies is None:
-            given = self.holder >= 0
-            return self.holder[given], keys[given]
-        held = np.array([pair for pair, n in self.copies.items() if n], np.int64).reshape(-1, 2)
-        return np.append(held[:, 0], self.ghosts.member), np.append(keys[held[:, 1]], self.ghosts.partition_keys)
+        if self.num_copies is None:
+            is_assigned = self.owner >= 0
+            return self.owner[is_assigned], keys[is_assigned]
+        pairs = np.array([pair for pair, n in self.num_copies.items() if n], np.int64).reshape(-1, 2)
+        return np.append(pairs[:, 0], self.missing.member), np.append(keys[pairs[:, 1]], self.missing.partition_keys)

@@ -1,14 +1,16 @@
-"""What members own, read as the sticky assignors read it (`AbstractStickyAssignor.allSubscriptionsEqual`).
+"""Resolves conflicts between members that own the same partition (`AbstractStickyAssignor.allSubscriptionsEqual`).
 
-Members are taken in the order of Java's hash map. Whoever claims a partition that an earlier one claims as well gets
-it if its generation is higher; at equal generations nobody keeps it, and the later claimer counts as its owner from
-there on. The later claimer's generation is the one it claims with, the earlier one's that of its subscription.
+Members are processed in hash order. If a partition has an owner already, the later member gets it if its generation is
+higher. If both are equal, nobody keeps the partition, and the later member counts as its owner in later comparisons.
+The later member's generation is the one in which it owned the partition; the earlier one's is that of its subscription.
 
-Older releases (`groups.assignors.release_rules`)
-    - up to 3.5.1 the later claimer counts as the owner even if it has lost: one that comes after both may win against
-      it, and then has the partition beside the one that has won before;
-    - up to 3.4.0 only what is claimed in the group's newest generation counts, and who claims the same has nothing;
-    - up to 2.8.0 they both keep it.
+Example: C0 and C1 own t0 in generations 4 and 5: C1 keeps it. If both own it in generation 5, neither keeps it.
+
+Earlier releases (`release_rules`)
+    - up to 3.5.1, the later member counts as the owner even if it lost. A third member might win against it, and then
+      has the partition in addition to the first winner;
+    - up to 3.4.0, only the newest generation of the group counts, and nobody keeps a partition with two owners in it;
+    - up to 2.8.0, both owners keep it.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from spark_assign.numeric.segmented_arrays import starts_new_key
 
 @dataclass(frozen=True)
 class ResolvedOwnership:
-    """Claims after conflicts.
+    """Ownership after conflicts are resolved.
 
     Attributes:
-        slices: who owns what; no partition twice, unless `shared_partitions`.
-        multiple_owners: keys, ascending, of partitions that two members claimed in one generation.
-        shared_partitions: keys, ascending, of partitions that have two owners.
+        slices: the owners. A partition has at most one, except those of `shared_partitions`.
+        multiple_owners: keys of the partitions that two members owned in the same generation, ascending.
+        shared_partitions: keys of the partitions that two members keep, ascending.
     """
 
     slices: PartitionSlices
@@ -39,93 +41,94 @@ class ResolvedOwnership:
 
 
 def resolve_conflicts(
-    claims: PartitionSlices,
-    walk: IntArray,
+    owned: PartitionSlices,
+    hash_order: IntArray,
     group: IntArray,
-    claimed_in: IntArray,
+    owned_generation: IntArray,
     generation: IntArray,
     rules: ReleaseRules = LATEST_RULES,
 ) -> ResolvedOwnership:
-    """Decide between members that claim the same partition.
+    """Resolves conflicts between members that own the same partition.
 
     Args:
-        claims: of topics with metadata.
-        walk: of each member its place in the hash map's walk.
-        group: of each member its group.
-        claimed_in: of each member the generation that its claims are of; -1 for none.
-        generation: of each member its subscription's generation; -1 for none.
-        rules: of which release.
+        owned: owned partitions of topics with metadata.
+        hash_order: position of each member in hash order.
+        group: group of each member.
+        owned_generation: generation in which each member owned its partitions; -1 if unknown.
+        generation: generation of each member's subscription; -1 if unknown.
+        rules: rules of a release.
     """
-    none = np.empty(0, np.int64)
+    no_keys = np.empty(0, np.int64)
     if rules.only_newest_generation:
-        claims = claims.take(in_newest_generation(group, claimed_in)[claims.member])
-    crossing = np.isin(claims.topic, find_overlapping_topics(claims))
-    if not crossing.any():
-        return ResolvedOwnership(claims, none)
-    rows = claims.take(crossing).expand()
-    rows = rows.take(np.lexsort((walk[rows.member], rows.partition_keys)))
+        owned = owned.take(in_newest_generation(group, owned_generation)[owned.member])
+    is_overlapping = np.isin(owned.topic, find_overlapping_topics(owned))
+    if not is_overlapping.any():
+        return ResolvedOwnership(owned, no_keys)
+    rows = owned.take(is_overlapping).expand()
+    rows = rows.take(np.lexsort((hash_order[rows.member], rows.partition_keys)))
     keys = rows.partition_keys
     starts = starts_new_key(keys)
-    alone = starts & np.append(starts[1:], True)
+    is_undisputed = starts & np.append(starts[1:], True)
     if rules.only_newest_generation:
-        twice = np.unique(keys[~alone])
+        disputed = np.unique(keys[~is_undisputed])
         if rules.conflicts_keep_both:
-            return ResolvedOwnership(claims.take(~crossing).concat(rows), none, twice)
-        return ResolvedOwnership(claims.take(~crossing).concat(rows.take(alone)), twice)
+            return ResolvedOwnership(owned.take(~is_overlapping).concat(rows), no_keys, disputed)
+        return ResolvedOwnership(owned.take(~is_overlapping).concat(rows.take(is_undisputed)), disputed)
     winners: list[int] = []
-    contested: list[int] = []
-    shared: list[int] = []
+    disputed_keys: list[int] = []
+    shared_keys: list[int] = []
     ends = np.flatnonzero(np.append(starts[1:], True)) + 1
-    for begin, end in zip(np.flatnonzero(starts), ends, strict=True):
-        if end - begin == 1:
+    for start, end in zip(np.flatnonzero(starts), ends, strict=True):
+        if end - start == 1:
             continue
-        owner, holders = int(begin), {int(begin)}
-        for claimer in range(int(begin) + 1, int(end)):
-            later, earlier = claimed_in[rows.member[claimer]], generation[rows.member[owner]]
-            if later >= earlier:
-                holders.discard(owner)
-            if later == earlier:
-                contested.append(int(keys[claimer]))
-            elif later > earlier:
-                holders.add(claimer)
-            if later >= earlier or rules.rejected_owner_counts:
-                owner = claimer
-        winners += holders
-        shared += [int(keys[begin])] * (len(holders) > 1)
-    settled = rows.take(np.sort(np.append(np.flatnonzero(alone), np.array(winners, np.int64))))
-    claims = claims.take(~crossing).concat(settled)
-    return ResolvedOwnership(claims, np.unique(np.array(contested, np.int64)), np.array(shared, np.int64))
+        owner, winners_of_partition = int(start), {int(start)}
+        for row in range(int(start) + 1, int(end)):
+            later_generation, earlier_generation = owned_generation[rows.member[row]], generation[rows.member[owner]]
+            if later_generation >= earlier_generation:
+                winners_of_partition.discard(owner)
+            if later_generation == earlier_generation:
+                disputed_keys.append(int(keys[row]))
+            elif later_generation > earlier_generation:
+                winners_of_partition.add(row)
+            if later_generation >= earlier_generation or rules.rejected_owner_counts:
+                owner = row
+        winners += winners_of_partition
+        shared_keys += [int(keys[start])] * (len(winners_of_partition) > 1)
+    resolved = rows.take(np.sort(np.append(np.flatnonzero(is_undisputed), np.array(winners, np.int64))))
+    owned = owned.take(~is_overlapping).concat(resolved)
+    return ResolvedOwnership(owned, np.unique(np.array(disputed_keys, np.int64)), np.array(shared_keys, np.int64))
 
 
-def in_newest_generation(group: IntArray, claimed_in: IntArray) -> BoolArray:
-    """Of each member whether its claims are of the newest generation in its group."""
+def in_newest_generation(group: IntArray, owned_generation: IntArray) -> BoolArray:
+    """Returns a mask of the members that owned their partitions in the newest generation of the group."""
     newest = np.full(int(group.max(initial=-1)) + 1, -1, np.int64)
-    np.maximum.at(newest, group, claimed_in)
-    newer: BoolArray = claimed_in == newest[group]
+    np.maximum.at(newest, group, owned_generation)
+    newer: BoolArray = owned_generation == newest[group]
     return newer
 
 
-def find_overlapping_topics(claims: PartitionSlices) -> IntArray:
-    """The topics in which claims may meet.
+def find_overlapping_topics(slices: PartitionSlices) -> IntArray:
+    """Returns the topics in which slices might overlap.
 
-    Claims do not meet if each begins after all before it have ended, or if all have one step and differ modulo it.
+    Slices don't overlap if each starts after all preceding ones have ended, or if all have one step and differ modulo
+    it.
     """
-    order = np.argsort(claims.partition_keys, kind="stable")
-    sorted_claims = claims.take(order)
-    begins = sorted_claims.partition_keys
-    ends = (sorted_claims.topic << PARTITION_BITS) | sorted_claims.last
+    order = np.argsort(slices.partition_keys, kind="stable")
+    sorted_slices = slices.take(order)
+    starts = sorted_slices.partition_keys
+    ends = (sorted_slices.topic << PARTITION_BITS) | sorted_slices.last
     reached = np.maximum.accumulate(ends)
-    meets = np.flatnonzero(reached[:-1] >= begins[1:]) + 1
-    topics = sorted_claims.topic[meets]
+    overlap = np.flatnonzero(reached[:-1] >= starts[1:]) + 1
+    topics = sorted_slices.topic[overlap]
     topics = topics[starts_new_key(topics)]
     if not len(topics):
         return topics
-    some = sorted_claims.take(np.isin(sorted_claims.topic, topics))
-    new = starts_new_key(some.topic)
-    begin = np.flatnonzero(new)
-    one_step = np.minimum.reduceat(some.step, begin) == np.maximum.reduceat(some.step, begin)
-    residues = np.sort((some.topic << PARTITION_BITS) | (some.first % some.step))
+    candidates = sorted_slices.take(np.isin(sorted_slices.topic, topics))
+    is_start = starts_new_key(candidates.topic)
+    first_rows = np.flatnonzero(is_start)
+    has_one_step = np.minimum.reduceat(candidates.step, first_rows) == np.maximum.reduceat(candidates.step, first_rows)
+    residues = np.sort((candidates.topic << PARTITION_BITS) | (candidates.first % candidates.step))
     residues = residues[starts_new_key(residues)] >> PARTITION_BITS
     distinct = np.searchsorted(residues, topics, "right") - np.searchsorted(residues, topics, "left")
-    apart: BoolArray = one_step & (distinct == np.diff(np.append(begin, len(some))))
-    return topics[~apart]
+    is_disjoint: BoolArray = has_one_step & (distinct == np.diff(np.append(first_rows, len(candidates))))
+    return topics[~is_disjoint]

@@ -1,14 +1,26 @@
-"""Racks in the sticky assignors (`AbstractStickyAssignor.RackInfo`), and the constrained case with them.
+"""Assigns homogeneous groups with racks (`AbstractStickyAssignor.RackInfo`, KIP-881).
 
-Steps, where racks matter
-    1. Everybody gives up what has no replica in its rack, and keeps of the rest what the quota allows.
-    2. Near: what is left goes, those near to the fewest members first, to a member in whose rack it has a replica:
-       round the members below the quota, by id, then to those that may have one more.
-    3. Rest: what is left of that goes as if there were no racks.
+Principles, in order of priority
+    1. Balance: the numbers of partitions of two members differ by at most one.
+    2. Racks: a member gets partitions with a replica in its rack.
+    3. Stickiness: each member keeps its partitions.
 
-Up to 3.7.0 (before KAFKA-15170) nobody counts in step 2 how many members have one more than the quota; where too many
-have, others lack the quota in the end, and Kafka's class throws. Cooperative-sticky does not withhold there what was
-given up for its rack.
+Steps
+    1. Keep: each member gives up the partitions without a replica in its rack, and keeps as many others as its quota
+       allows.
+    2. Match racks: the unassigned partitions, those with the fewest members in their racks first, go to a member in
+       whose rack they have a replica: round robin, by id, to the members below the quota, then to those that can exceed
+       the quota.
+    3. Rest: the remaining partitions are assigned without racks.
+
+Example: t0 and t1 have replicas in rack x only, t2 and t3 in y only. C0 (rack x) owns t0 and t2; C1 (rack y) joins.
+
+    keep           C0: [t0]        C1: []
+    match racks    C0: [t0, t1]    C1: [t2, t3]
+
+Up to 3.7.0 (before KAFKA-15170), step 2 doesn't count the members that exceed the quota. If there are too many, other
+members stay below the quota, and Kafka's class throws. Cooperative-sticky doesn't withhold there what was given up for
+its rack.
 """
 
 from __future__ import annotations
@@ -46,12 +58,12 @@ from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_lengt
 
 @dataclass(frozen=True)
 class Racks:
-    """Where members and replicas of one group are.
+    """Racks of the members and replicas of one group.
 
     Attributes:
-        member_rack: of each member the number of its rack; -1 for none.
-        rack_sets: the sets of racks that partitions have replicas in.
-        partition_rack_set: of each topic, per partition, the number of its set.
+        member_rack: rack of each member; -1 if unknown.
+        rack_sets: sets of racks in which a partition has replicas.
+        partition_rack_set: topic to the index into `rack_sets` of each partition.
     """
 
     member_rack: IntArray
@@ -60,120 +72,132 @@ class Racks:
 
     @property
     def matter(self) -> bool:
-        """Whether racks are looked at (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
-        used = {self.rack_sets[number] for numbers in self.partition_rack_set.values() for number in np.unique(numbers)}
+        """Returns whether racks affect the assignment (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
+        used = {self.rack_sets[index] for indexes in self.partition_rack_set.values() for index in np.unique(indexes)}
         everywhere = frozenset[int]().union(*used)
         return not everywhere.isdisjoint(self.member_rack[self.member_rack >= 0].tolist()) and used != {everywhere}
 
     def rack_set_of(self, topic: IntArray, partition: IntArray) -> IntArray:
-        """The number of each partition's set; -1 for partitions that do not exist."""
-        found = np.full(len(topic), -1, np.int64)
-        for each, numbers in self.partition_rack_set.items():
-            here = np.flatnonzero((topic == each) & (partition < len(numbers)))
-            found[here] = numbers[partition[here]]
-        return found
+        """Returns the rack set of each partition; -1 for partitions that don't exist."""
+        rack_set = np.full(len(topic), -1, np.int64)
+        for row_topic, indexes in self.partition_rack_set.items():
+            rows = np.flatnonzero((topic == row_topic) & (partition < len(indexes)))
+            rack_set[rows] = indexes[partition[rows]]
+        return rack_set
 
     def rack_matched(self) -> BoolArray:
-        """near[set, member]: whether the member has no rack, or one of the set; the last row is the empty set."""
-        most = max(self.member_rack.max(initial=0), *(max(racks, default=0) for racks in self.rack_sets))
-        holds = np.zeros(
-            (len(self.rack_sets) + 1, int(most) + 2), bool
-        )  # the last column is that of members without a rack
-        for number, racks in enumerate(self.rack_sets):
-            holds[number, list(racks)] = True
-        holds[:, -1] = True
-        return holds[:, self.member_rack]
+        """Returns a mask, by rack set and member: whether the member has no rack, or one of the set. The last row is
+        the empty set."""
+        max_rack = max(self.member_rack.max(initial=0), *(max(racks, default=0) for racks in self.rack_sets))
+        is_matched = np.zeros(
+            (len(self.rack_sets) + 1, int(max_rack) + 2), bool
+        )  # the last column is for members without a rack
+        for index, racks in enumerate(self.rack_sets):
+            is_matched[index, list(racks)] = True
+        is_matched[:, -1] = True
+        return is_matched[:, self.member_rack]
 
 
 def plan_with_racks(
     groups: StickyGroups,
-    claims: ResolvedOwnership,
+    resolved: ResolvedOwnership,
     racks: Racks,
-    told: PartitionSlices | TopicOrder,
+    owned_order: PartitionSlices | TopicOrder,
     rules: ReleaseRules = LATEST_RULES,
 ) -> StickyAssignment:
-    """Plan one group whose members all subscribe to the same topics and in which racks matter.
+    """Returns the assignment of one homogeneous group in which racks matter.
 
     Args:
         groups: the one group.
-        claims: who owns what.
-        racks: of members and replicas.
-        told, rules: as `constrained.plan_constrained` has them.
+        resolved: its owned partitions, after conflicts are resolved.
+        racks: racks of members and replicas.
+        owned_order: see `keep_owned`.
+        rules: rules of a release.
     """
     size = len(groups.member_group)
-    rows = drop_contested(claims).expand()
-    far = ~racks.rack_matched()[racks.rack_set_of(rows.topic, rows.first), rows.member]
-    owned = rows.take(~far)
+    rows = drop_contested(resolved).expand()
+    is_mismatched = ~racks.rack_matched()[racks.rack_set_of(rows.topic, rows.first), rows.member]
+    owned = rows.take(~is_mismatched)
     quota = compute_quotas(groups, np.bincount(owned.member, minlength=size))
-    kept, given_up = keep_owned(owned, quota.num_owned, quota.num_kept, told, rules)
-    surplus = given_up.concat(rows.take(far))
-    owner_of = dict(zip(surplus.partition_keys.tolist(), surplus.member.tolist(), strict=True))
-    far_keys = np.sort(rows.partition_keys[far])
+    kept, over_quota = keep_owned(owned, quota.num_owned, quota.num_kept, owned_order, rules)
+    released = over_quota.concat(rows.take(is_mismatched))
+    owner_of = dict(zip(released.partition_keys.tolist(), released.member.tolist(), strict=True))
+    mismatched_keys = np.sort(rows.partition_keys[is_mismatched])
 
-    left = _find_unassigned(groups, kept)
-    sets = racks.rack_set_of(left >> PARTITION_BITS, left & ((1 << PARTITION_BITS) - 1))
-    members_near = (racks.rack_matched() & (racks.member_rack >= 0)).sum(axis=1)
-    left, sets = (column[np.argsort(members_near[sets], kind="stable")] for column in (left, sets))
-    hand_out = _RackMatcher(racks, quota, groups, counts=not rules.racks_exceed_quota)
-    next_member = np.array([hand_out.next_member(number) for number in sets.tolist()], np.int64)
-    rest = np.flatnonzero(next_member < 0)
-    to_members, refused = assign_unmatched(hand_out, len(rest))
-    if refused:
-        nothing = rows.take(np.empty(0, np.int64))
-        return StickyAssignment(
-            nothing, nothing.member, nothing.member.astype(bool), *_rejection(refused, hand_out, len(rest))
-        )
-    next_member[rest] = to_members
-
-    owner = np.array([owner_of.get(key, -1) for key in left.tolist()], np.int64)
-    changes = (owner >= 0) & (owner != next_member)
-    reason = np.where(changes, np.where(np.isin(left, far_keys), RACK_MISMATCH, OVER_QUOTA), KEPT)
-    withheld = np.zeros(len(left), bool)
-    if groups.cooperative:
-        taken_away = np.isin(left, given_up.partition_keys) if rules.withholds_over_quota else changes
-        withheld = taken_away | np.isin(left, claims.multiple_owners)
-    stays = np.zeros(len(kept), np.int64)
-    runs, reason, withheld = to_slices(
-        np.append(kept.member, next_member),
-        np.append(kept.topic, left >> PARTITION_BITS),
-        np.append(kept.first, left & ((1 << PARTITION_BITS) - 1)),
-        np.append(stays, reason),
-        np.append(stays.astype(bool), withheld),
+    unassigned = _find_unassigned(groups, kept)
+    rack_set = racks.rack_set_of(unassigned >> PARTITION_BITS, unassigned & ((1 << PARTITION_BITS) - 1))
+    num_matched = (racks.rack_matched() & (racks.member_rack >= 0)).sum(axis=1)
+    unassigned, rack_set = (
+        column[np.argsort(num_matched[rack_set], kind="stable")] for column in (unassigned, rack_set)
     )
-    return StickyAssignment(runs, reason, withheld, {})
+    matcher = _RackMatcher(racks, quota, groups, counts=not rules.racks_exceed_quota)
+    next_member = np.array([matcher.next_member(index) for index in rack_set.tolist()], np.int64)
+    unmatched = np.flatnonzero(next_member < 0)
+    to_members, rejected = assign_unmatched(matcher, len(unmatched))
+    if rejected:
+        no_rows = rows.take(np.empty(0, np.int64))
+        return StickyAssignment(
+            no_rows, no_rows.member, no_rows.member.astype(bool), *_rejection(rejected, matcher, len(unmatched))
+        )
+    next_member[unmatched] = to_members
+
+    owner = np.array([owner_of.get(key, -1) for key in unassigned.tolist()], np.int64)
+    is_moved = (owner >= 0) & (owner != next_member)
+    reason = np.where(is_moved, np.where(np.isin(unassigned, mismatched_keys), RACK_MISMATCH, OVER_QUOTA), KEPT)
+    withheld = np.zeros(len(unassigned), bool)
+    if groups.cooperative:
+        is_released = np.isin(unassigned, over_quota.partition_keys) if rules.withholds_over_quota else is_moved
+        withheld = is_released | np.isin(unassigned, resolved.multiple_owners)
+    no_reason = np.zeros(len(kept), np.int64)
+    slices, reason, withheld = to_slices(
+        np.append(kept.member, next_member),
+        np.append(kept.topic, unassigned >> PARTITION_BITS),
+        np.append(kept.first, unassigned & ((1 << PARTITION_BITS) - 1)),
+        np.append(no_reason, reason),
+        np.append(no_reason.astype(bool), withheld),
+    )
+    return StickyAssignment(slices, reason, withheld, {})
 
 
-def _rejection(refused: dict[int, str], near: _RackMatcher, dealt: int) -> tuple[dict[int, str], dict[int, int]]:
-    """The refusal of the group, and the member that is named in it."""
-    if near.counts or near.room or refused[0] != TOO_FEW_PARTITIONS:
-        return refused, {}
-    lacking = np.maximum(near.least - near.has, 0)
-    turns = np.lexsort((np.repeat(np.arange(len(lacking)), lacking), ranges_by_length(lacking)))[:dealt]
-    lacking -= np.bincount(np.repeat(np.arange(len(lacking)), lacking)[turns], minlength=len(lacking))
-    return {0: BELOW_MIN_QUOTA}, {0: int(np.argmax(lacking > 0))}
+def _rejection(
+    rejected: dict[int, str], matcher: _RackMatcher, num_unmatched: int
+) -> tuple[dict[int, str], dict[int, int]]:
+    """Returns group to the exception, and group to the member that is named in it."""
+    if matcher.counts or matcher.room or rejected[0] != TOO_FEW_PARTITIONS:
+        return rejected, {}
+    num_missing = np.maximum(matcher.least - matcher.has, 0)
+    turns = np.lexsort((np.repeat(np.arange(len(num_missing)), num_missing), ranges_by_length(num_missing)))[
+        :num_unmatched
+    ]
+    num_missing -= np.bincount(np.repeat(np.arange(len(num_missing)), num_missing)[turns], minlength=len(num_missing))
+    return {0: BELOW_MIN_QUOTA}, {0: int(np.argmax(num_missing > 0))}
 
 
 def _find_unassigned(groups: StickyGroups, kept: PartitionSlices) -> IntArray:
-    """Keys of the partitions that nobody keeps; behind a kept one that does not exist all count as such.
+    """Returns the keys of the unassigned partitions.
 
-    So do all behind one that is kept twice.
+    All partitions after a kept one that doesn't exist, or that two members keep, count as unassigned.
     """
-    one = np.ones(len(groups.partitions), np.int64)
-    row, partition = expand_slices(one * 0, one, groups.partitions)
-    every = (row << PARTITION_BITS) | partition
+    step = np.ones(len(groups.partitions), np.int64)
+    row, partition = expand_slices(step * 0, step, groups.partitions)
+    all_keys = (row << PARTITION_BITS) | partition
     kept = kept.take(np.argsort(kept.partition_keys))
     keys = kept.partition_keys
     stops = np.flatnonzero((kept.first >= groups.partitions[kept.topic]) | ~starts_new_key(keys))
     if len(stops):
         keys = keys[: stops[0]]
-    return every[~np.isin(every, keys)]
+    return all_keys[~np.isin(all_keys, keys)]
 
 
 class _RackMatcher:
-    """Step 2: members below the quota stand on a ring by id, those that may have one more in a queue, rack by rack."""
+    """Assigns partitions to members in a matching rack (step 2).
+
+    Members below the quota are on a ring by id; members that can exceed the quota are in a queue; both are kept by
+    rack.
+    """
 
     def __init__(self, racks: Racks, quota: MemberQuota, groups: StickyGroups, *, counts: bool) -> None:
-        """`counts`: whether anybody counts how many have one more than the quota."""
+        """Initializes the ring and the queue. `counts`: whether members that exceed the quota are counted."""
         self.racks = racks
         self.counts = counts
         self.has = has = quota.num_kept.copy()
@@ -185,28 +209,28 @@ class _RackMatcher:
         self.below: dict[int, list[int]] = {}
         self.exactly: dict[int, deque[tuple[int, int]]] = {}
         self.order: list[int] = []
-        """Members with exactly the quota that may have one more, in the order in which they came to it."""
+        """Members with exactly the quota that can get one more, in the order in which they reached it."""
         self.full: set[int] = set()
         for member in np.flatnonzero(has < self.least).tolist():
             self.below.setdefault(int(racks.member_rack[member]), []).append(member)
         for member in np.flatnonzero(quota.can_exceed_min_quota).tolist():
             self._queue(member)
 
-    def next_member(self, number: int) -> int:
-        """Who takes a partition of this set of racks; -1 for nobody near that has room."""
-        near = self.racks.rack_sets[number] if number >= 0 else frozenset()
-        member = self._next_below(near)
+    def next_member(self, rack_set: int) -> int:
+        """Returns the member that gets a partition with this rack set; -1 if no member in these racks has room."""
+        racks = self.racks.rack_sets[rack_set] if rack_set >= 0 else frozenset()
+        member = self._next_below(racks)
         if member >= 0:
             self.has[member] += 1
             self.pointer = member + 1
             if self.has[member] >= self.least:
-                line = self.below[int(self.racks.member_rack[member])]
-                del line[bisect_left(line, member)]
-                if self.has[member] < self.most and self.some_room:
+                ring = self.below[int(self.racks.member_rack[member])]
+                del ring[bisect_left(ring, member)]
+                if self.has[member] < self.most and self.can_exceed:
                     self._queue(member)
             return member
-        waiting = [self.exactly[rack][0] for rack in near if self.exactly.get(rack)]
-        if not waiting or not self.some_room:
+        waiting = [self.exactly[rack][0] for rack in racks if self.exactly.get(rack)]
+        if not waiting or not self.can_exceed:
             return -1
         _, member = min(waiting)
         self.exactly[int(self.racks.member_rack[member])].popleft()
@@ -216,19 +240,19 @@ class _RackMatcher:
         return member
 
     @property
-    def some_room(self) -> bool:
-        """Whether a member may have one more than the quota."""
+    def can_exceed(self) -> bool:
+        """Returns whether a member can get one more than the quota."""
         return self.room > 0 or not self.counts
 
-    def _next_below(self, near: frozenset[int]) -> int:
-        """The first member of these racks at or behind the pointer, round the ring."""
+    def _next_below(self, racks: frozenset[int]) -> int:
+        """Returns the first member in these racks at or after the pointer, wrapping around."""
         ahead: list[int] = []
         behind: list[int] = []
-        for rack in near:
-            line = self.below.get(rack)
-            if line:
-                at = bisect_left(line, self.pointer)
-                (ahead if at < len(line) else behind).append(line[at % len(line)])
+        for rack in racks:
+            ring = self.below.get(rack)
+            if ring:
+                position = bisect_left(ring, self.pointer)
+                (ahead if position < len(ring) else behind).append(ring[position % len(ring)])
         return min(ahead) if ahead else min(behind, default=-1)
 
     def _queue(self, member: int) -> None:
@@ -236,14 +260,17 @@ class _RackMatcher:
         self.order.append(member)
 
 
-def assign_unmatched(near: _RackMatcher, number: int) -> tuple[IntArray, dict[int, str]]:
-    """Step 3: who takes the next `number` partitions; and the refusal of the group, if it does not come out even."""
-    lacking = np.maximum(near.least - near.has, 0)
-    queue = [member for member in near.order if member not in near.full] if near.some_room else []
-    # Members in the queue's order come before all others, so that `deal` serves them so.
-    others = np.setdiff1d(np.arange(len(lacking)), queue)
-    line = np.append(np.array(queue, np.int64), others)
-    may_have_more = np.arange(len(line)) < len(queue)
-    zero = np.zeros(len(line), np.int64)
-    to_members, refused = assign_round_robin(zero, np.zeros(number, np.int64), lacking[line], may_have_more, 1)
-    return (to_members if refused else line[to_members]), refused
+def assign_unmatched(matcher: _RackMatcher, num_partitions: int) -> tuple[IntArray, dict[int, str]]:
+    """Returns the members that get the next `num_partitions` partitions (step 3), and group to exception if it is
+    rejected."""
+    num_missing = np.maximum(matcher.least - matcher.has, 0)
+    queue = [member for member in matcher.order if member not in matcher.full] if matcher.can_exceed else []
+    # Members come in the order of the queue, then the others, so `assign_round_robin` processes them in this order.
+    others = np.setdiff1d(np.arange(len(num_missing)), queue)
+    ordered = np.append(np.array(queue, np.int64), others)
+    can_exceed = np.arange(len(ordered)) < len(queue)
+    zero = np.zeros(len(ordered), np.int64)
+    to_members, rejected = assign_round_robin(
+        zero, np.zeros(num_partitions, np.int64), num_missing[ordered], can_exceed, 1
+    )
+    return (to_members if rejected else ordered[to_members]), rejected

@@ -1,8 +1,8 @@
-"""What members keep of what they own, where it is too much: the first partitions by (partition, topic).
+"""Selects the partitions that members keep if they own too many: the first ones by (partition, topic).
 
-Up to 3.7.0 they keep the first ones in the order in which they tell them (before KAFKA-16277). Cooperative-sticky tells
-what it owns by (topic, partition), up to 2.8.0 with the topics as a `HashMap` has them; sticky as its user data has it:
-topic after topic, the partitions of one in the order in which they were assigned.
+Up to 3.7.0 (before KAFKA-16277), members keep the first partitions in the order in which they report them.
+Cooperative-sticky reports owned partitions by (topic, partition), up to 2.8.0 with the topics in hash order. Sticky
+reports them as in its user data: topic after topic, the partitions of a topic in the order of their assignment.
 """
 
 from __future__ import annotations
@@ -20,195 +20,219 @@ from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, st
 
 @dataclass(frozen=True)
 class TopicOrder:
-    """Pairs of member and topic in the order in which members tell them; of one topic partitions are told ascending.
+    """(member, topic) pairs in the order in which members report their topics, each with ascending partitions.
 
-    Members that are not among them tell their topics by name.
+    Members without a pair report their topics by name.
     """
 
     member: IntArray
     topic: IntArray
 
-    def take(self, chosen: BoolArray | IntArray) -> TopicOrder:
-        """Some of the pairs."""
-        return TopicOrder(self.member[chosen], self.topic[chosen])
+    def take(self, rows: BoolArray | IntArray) -> TopicOrder:
+        """Returns the selected pairs."""
+        return TopicOrder(self.member[rows], self.topic[rows])
 
     def sort_keys(self, member: IntArray, topic: IntArray) -> IntArray:
-        """Of each pair of member and topic a number that ascends as the member tells them."""
+        """Returns an integer for each (member, topic) pair that ascends in the order in which the member reports its
+        topics."""
         if not len(self.member):
             return topic
         keys = (self.member << PARTITION_BITS) | self.topic
         order = np.argsort(keys)
         wanted = (member << PARTITION_BITS) | topic
-        at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-        places: IntArray = np.where(keys[order][at] == wanted, order[at], topic)
-        return places
+        position = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+        sort_keys: IntArray = np.where(keys[order][position] == wanted, order[position], topic)
+        return sort_keys
 
 
 def keep_owned(
-    owned: PartitionSlices, number: IntArray, keeps: IntArray, told: PartitionSlices | TopicOrder, rules: ReleaseRules
+    owned: PartitionSlices,
+    num_owned: IntArray,
+    num_kept: IntArray,
+    owned_order: PartitionSlices | TopicOrder,
+    rules: ReleaseRules,
 ) -> tuple[PartitionSlices, PartitionSlices]:
-    """What members keep, and what they give up.
+    """Returns the partitions that members keep, and those that they give up.
 
     Args:
-        owned: runs of all members.
-        number: of each member, how many partitions it owns.
-        keeps: of each member, how many of them it keeps.
-        told: single partitions in the order in which members tell them, or their topics; who tells none here tells
-            all that it owns by (topic, partition).
-        rules: of which release.
+        owned: slices of all members.
+        number: number of partitions that each member owns.
+        keeps: number of partitions that each member keeps.
+        owned_order: single partitions in the order in which members report them, or their topics. A member without an
+            entry reports its partitions by (topic, partition).
+        rules: rules of a release.
     """
     return (
-        keep_in_owned_order(owned, number, keeps, told)
+        keep_in_owned_order(owned, num_owned, num_kept, owned_order)
         if rules.keeps_in_owned_order
-        else keep_by_partition(owned, number, keeps)
+        else keep_by_partition(owned, num_owned, num_kept)
     )
 
 
 def keep_by_partition(
-    owned: PartitionSlices, number: IntArray, keeps: IntArray
+    owned: PartitionSlices, num_owned: IntArray, num_kept: IntArray
 ) -> tuple[PartitionSlices, PartitionSlices]:
-    """Cut each member's runs after the first partitions by (partition, topic).
+    """Splits the slices of each member after its first partitions by (partition, topic).
 
     Args:
-        owned: runs of all members.
-        number: of each member, how many partitions it owns.
-        keeps: of each member, how many of them it keeps.
+        owned: slices of all members.
+        num_owned: number of partitions that each member owns.
+        num_kept: number of partitions that each member keeps.
 
     Returns:
-        what is kept, and what is given up.
+        the partitions that members keep, and those that they give up.
     """
-    too_many = (number > keeps)[owned.member]
-    if not too_many.any():
-        return owned, owned.take(too_many)
-    runs = owned.take(too_many)
-    bound = _last_kept_partition(runs, keeps)[runs.member]
-    below = np.clip((bound - runs.first + runs.step - 1) // runs.step, 0, runs.count)
+    is_over = (num_owned > num_kept)[owned.member]
+    if not is_over.any():
+        return owned, owned.take(is_over)
+    slices = owned.take(is_over)
+    bound = _last_kept_partition(slices, num_kept)[slices.member]
+    below = np.clip((bound - slices.first + slices.step - 1) // slices.step, 0, slices.count)
     # Of the partitions at the bound itself, those of the first topics are kept.
-    at_bound = (bound >= runs.first) & (bound <= runs.last) & ((bound - runs.first) % runs.step == 0)
-    still = keeps - np.bincount(runs.member, below, len(keeps)).astype(np.int64)
+    at_bound = (bound >= slices.first) & (bound <= slices.last) & ((bound - slices.first) % slices.step == 0)
+    num_at_bound = num_kept - np.bincount(slices.member, below, len(num_kept)).astype(np.int64)
     candidates = np.flatnonzero(at_bound)
-    candidates = candidates[np.lexsort((runs.topic[candidates], runs.member[candidates]))]
-    members = runs.member[candidates]
-    below[candidates] += row_numbers(members) < still[members]
-    first_part = PartitionSlices(runs.member, runs.topic, runs.first, runs.step, below)
-    rest = PartitionSlices(runs.member, runs.topic, runs.first + runs.step * below, runs.step, runs.count - below)
-    kept = owned.take(~too_many).concat(first_part.take(below > 0))
-    return kept, rest.take(rest.count > 0)
+    candidates = candidates[np.lexsort((slices.topic[candidates], slices.member[candidates]))]
+    members = slices.member[candidates]
+    below[candidates] += row_numbers(members) < num_at_bound[members]
+    head = PartitionSlices(slices.member, slices.topic, slices.first, slices.step, below)
+    tail = PartitionSlices(
+        slices.member, slices.topic, slices.first + slices.step * below, slices.step, slices.count - below
+    )
+    kept = owned.take(~is_over).concat(head.take(below > 0))
+    return kept, tail.take(tail.count > 0)
 
 
-def _last_kept_partition(runs: PartitionSlices, keeps: IntArray) -> IntArray:
-    """Of each member the least partition up to which it owns as many partitions as it keeps; -1 where it keeps none."""
-    low = np.full(len(keeps), -1, np.int64)
-    high = np.zeros(len(keeps), np.int64)
-    np.maximum.at(high, runs.member, runs.last)
-    high[keeps == 0] = -1
+def _last_kept_partition(slices: PartitionSlices, num_kept: IntArray) -> IntArray:
+    """Returns, for each member, the lowest partition up to which it owns as many partitions as it keeps; -1 for
+    none."""
+    low = np.full(len(num_kept), -1, np.int64)
+    high = np.zeros(len(num_kept), np.int64)
+    np.maximum.at(high, slices.member, slices.last)
+    high[num_kept == 0] = -1
     while (low < high).any():
         middle = (low + high) >> 1
-        reached = np.clip((middle[runs.member] - runs.first) // runs.step + 1, 0, runs.count)
-        enough = np.bincount(runs.member, reached, len(keeps)) >= keeps
+        reached = np.clip((middle[slices.member] - slices.first) // slices.step + 1, 0, slices.count)
+        enough = np.bincount(slices.member, reached, len(num_kept)) >= num_kept
         high = np.where(enough, middle, high)
         low = np.where(enough | (low >= high), low, middle + 1)
         low = np.minimum(low, high)
     return high
 
 
-# --- as told ------------------------------------------------------------------------------------------------
+# --- In the order in which members report what they own -----------------------------------------------------
 
 
 def keep_in_owned_order(
-    owned: PartitionSlices, number: IntArray, keeps: IntArray, told: PartitionSlices | TopicOrder
+    owned: PartitionSlices, num_owned: IntArray, num_kept: IntArray, owned_order: PartitionSlices | TopicOrder
 ) -> tuple[PartitionSlices, PartitionSlices]:
-    """Cut each member's partitions after the first in the order in which it tells them; arguments: `keep_owned`."""
-    too_many = (number > keeps)[owned.member]
-    if not too_many.any():
-        return owned, owned.take(too_many)
-    listed = _has_partition_order(owned, told)
-    first, rest = _keep_by_topic(owned.take(too_many & ~listed), keeps, told)
-    kept, given_up = owned.take(~too_many).concat(first), rest
-    if isinstance(told, PartitionSlices) and listed.any():
-        first, rest = _keep_by_partition_order(owned.take(too_many & listed), keeps, told)
-        kept, given_up = kept.concat(first), given_up.concat(rest)
-    return kept, given_up
+    """Splits each member's partitions after the first ones in the order in which it reports them (see `keep_owned`)."""
+    is_over = (num_owned > num_kept)[owned.member]
+    if not is_over.any():
+        return owned, owned.take(is_over)
+    is_listed = _has_partition_order(owned, owned_order)
+    head, tail = _keep_by_topic(owned.take(is_over & ~is_listed), num_kept, owned_order)
+    kept, released = owned.take(~is_over).concat(head), tail
+    if isinstance(owned_order, PartitionSlices) and is_listed.any():
+        head, tail = _keep_by_partition_order(owned.take(is_over & is_listed), num_kept, owned_order)
+        kept, released = kept.concat(head), released.concat(tail)
+    return kept, released
 
 
-def _has_partition_order(owned: PartitionSlices, told: PartitionSlices | TopicOrder) -> BoolArray:
-    """Of which runs it is told in which order single partitions are."""
-    return np.isin(owned.member, told.member) if isinstance(told, PartitionSlices) else np.zeros(len(owned), bool)
+def _has_partition_order(owned: PartitionSlices, owned_order: PartitionSlices | TopicOrder) -> BoolArray:
+    """Returns a mask of the slices whose member reports the order of single partitions."""
+    return (
+        np.isin(owned.member, owned_order.member)
+        if isinstance(owned_order, PartitionSlices)
+        else np.zeros(len(owned), bool)
+    )
 
 
 def _keep_by_topic(
-    runs: PartitionSlices, keeps: IntArray, told: PartitionSlices | TopicOrder
+    slices: PartitionSlices, num_kept: IntArray, owned_order: PartitionSlices | TopicOrder
 ) -> tuple[PartitionSlices, PartitionSlices]:
-    """After the first by (topic, partition): of each topic it is known how many partitions are kept."""
-    pairs, pair = np.unique((runs.member << PARTITION_BITS) | runs.topic, return_inverse=True)
+    """Splits slices by (topic, partition), which fixes the number of partitions that a member keeps of each topic."""
+    pairs, pair = np.unique((slices.member << PARTITION_BITS) | slices.topic, return_inverse=True)
     member = pairs >> PARTITION_BITS
-    number = np.bincount(pair, runs.count, len(pairs)).astype(np.int64)
+    num_owned = np.bincount(pair, slices.count, len(pairs)).astype(np.int64)
     order = np.arange(len(pairs))
-    if isinstance(told, TopicOrder):
-        order = np.lexsort((told.sort_keys(member, pairs & ((1 << PARTITION_BITS) - 1)), member))
-    before = np.empty_like(number)
-    before[order] = exclusive_sum(number[order], np.searchsorted(member, member))
-    of_pair = np.clip(keeps[member] - before, 0, number)
-    parts = keep_by_partition(PartitionSlices(pair, *runs.columns[1:]), number, of_pair)
-    kept, rest = (PartitionSlices(member[part.member], *part.columns[1:]) for part in parts)
-    return kept, rest
+    if isinstance(owned_order, TopicOrder):
+        order = np.lexsort((owned_order.sort_keys(member, pairs & ((1 << PARTITION_BITS) - 1)), member))
+    num_before = np.empty_like(num_owned)
+    num_before[order] = exclusive_sum(num_owned[order], np.searchsorted(member, member))
+    pair_kept = np.clip(num_kept[member] - num_before, 0, num_owned)
+    split = keep_by_partition(PartitionSlices(pair, *slices.columns[1:]), num_owned, pair_kept)
+    kept, released = (PartitionSlices(member[slices.member], *slices.columns[1:]) for slices in split)
+    return kept, released
 
 
 def _keep_by_partition_order(
-    runs: PartitionSlices, keeps: IntArray, told: PartitionSlices
+    slices: PartitionSlices, num_kept: IntArray, owned_order: PartitionSlices
 ) -> tuple[PartitionSlices, PartitionSlices]:
-    rows = sort_by_owned_order(runs.expand(), told)
-    first: BoolArray = row_numbers(rows.member) < keeps[rows.member]
-    return rows.take(first), rows.take(~first)
+    """Splits slices in the reported order of single partitions."""
+    rows = sort_by_owned_order(slices.expand(), owned_order)
+    is_kept: BoolArray = row_numbers(rows.member) < num_kept[rows.member]
+    return rows.take(is_kept), rows.take(~is_kept)
 
 
-def sort_by_owned_order(rows: PartitionSlices, told: PartitionSlices | TopicOrder) -> PartitionSlices:
-    """Single partitions by member, and of each member in the order in which it tells them."""
-    if isinstance(told, TopicOrder):
-        return rows.take(np.lexsort((rows.first, told.sort_keys(rows.member, rows.topic), rows.member)))
-    both = told.concat(rows)
+def sort_by_owned_order(rows: PartitionSlices, owned_order: PartitionSlices | TopicOrder) -> PartitionSlices:
+    """Sorts single partitions by member and by the order in which the member reports them."""
+    if isinstance(owned_order, TopicOrder):
+        return rows.take(np.lexsort((rows.first, owned_order.sort_keys(rows.member, rows.topic), rows.member)))
+    both = owned_order.concat(rows)
     _, key = np.unique(both.partition_keys, return_inverse=True)
     code = both.member * (len(both) + 1) + key
-    sorter = np.argsort(code[: len(told)], kind="stable")
-    at = np.searchsorted(code[: len(told)][sorter], code[len(told) :])
-    place = np.append(sorter, len(told))[at]
-    place[np.append(code[: len(told)][sorter], -1)[at] != code[len(told) :]] = len(told)
-    return rows.take(np.lexsort((rows.partition_keys, place, rows.member)))
+    sorter = np.argsort(code[: len(owned_order)], kind="stable")
+    at = np.searchsorted(code[: len(owned_order)][sorter], code[len(owned_order) :])
+    position = np.append(sorter, len(owned_order))[at]
+    position[np.append(code[: len(owned_order)][sorter], -1)[at] != code[len(owned_order) :]] = len(owned_order)
+    return rows.take(np.lexsort((rows.partition_keys, position, rows.member)))
 
 
-def first_in_owned_order(kept: PartitionSlices, told: PartitionSlices | TopicOrder) -> PartitionSlices:
-    """Of each member the first of the partitions that it keeps, in the order in which it tells them."""
-    listed = _has_partition_order(kept, told)
-    begins = kept.take(~listed)
-    one = np.ones(len(begins), np.int64)
-    rows = sort_by_owned_order(PartitionSlices(*begins.columns[:3], one, one).concat(kept.take(listed).expand()), told)
+def first_in_owned_order(kept: PartitionSlices, owned_order: PartitionSlices | TopicOrder) -> PartitionSlices:
+    """Returns the first of the partitions that each member keeps, in the order in which it reports them."""
+    is_listed = _has_partition_order(kept, owned_order)
+    heads = kept.take(~is_listed)
+    one = np.ones(len(heads), np.int64)
+    rows = sort_by_owned_order(
+        PartitionSlices(*heads.columns[:3], one, one).concat(kept.take(is_listed).expand()), owned_order
+    )
     return rows.take(starts_new_key(rows.member))
 
 
-def hash_owned_order(claims: PartitionSlices, gone: PartitionSlices, topic_hash: IntArray, members: int) -> TopicOrder:
-    """What members tell that own several topics, these as a `HashMap` has them (`groupPartitionsByTopic`).
+def hash_owned_order(
+    owned: PartitionSlices, owned_without_metadata: PartitionSlices, topic_hash: IntArray, num_members: int
+) -> TopicOrder:
+    """Returns the topic order of members that own several topics and report them in hash order
+    (`groupPartitionsByTopic`).
 
-    It is filled by `computeIfAbsent`, which puts a key before those that its bucket has, and lets the table grow only
-    when it is called again.
+    The map is filled by `computeIfAbsent`, which inserts a key before those of its bucket, and resizes the table only
+    in the next call.
 
     Args:
-        claims: what members own.
-        gone: the same of topics that are not among these; their hash codes do not matter, only that they are there.
-        topic_hash: of each topic its `String.hashCode`.
-        members: how many.
+        owned: owned partitions of topics with metadata.
+        owned_without_metadata: owned partitions of other topics. Only their number matters.
+        topic_hash: `String.hashCode` of each topic's name.
+        num_members: number of members.
     """
-    runs = claims.concat(PartitionSlices(gone.member, gone.topic + len(topic_hash), *gone.columns[2:]))
-    pairs, pair = np.unique((runs.member << PARTITION_BITS) | runs.topic, return_inverse=True)
+    slices = owned.concat(
+        PartitionSlices(
+            owned_without_metadata.member,
+            owned_without_metadata.topic + len(topic_hash),
+            *owned_without_metadata.columns[2:],
+        )
+    )
+    pairs, pair = np.unique((slices.member << PARTITION_BITS) | slices.topic, return_inverse=True)
     member, topic = pairs >> PARTITION_BITS, pairs & ((1 << PARTITION_BITS) - 1)
-    number = np.bincount(pair, runs.count, len(pairs)).astype(np.int64)
-    several = np.bincount(member, minlength=members)[member]
-    last = np.append(starts_new_key(member)[1:], True)[: len(member)]
-    filled = np.zeros(members, np.int64)
-    filled[member[last]] = several[last] - (number[last] == 1)
-    capacity = np.full(members, 16, np.int64)
-    while (tight := filled * 4 > capacity * 3).any():
-        capacity[tight] *= 2
+    num_partitions = np.bincount(pair, slices.count, len(pairs)).astype(np.int64)
+    num_topics = np.bincount(member, minlength=num_members)[member]
+    is_last = np.append(starts_new_key(member)[1:], True)[: len(member)]
+    size = np.zeros(num_members, np.int64)
+    size[member[is_last]] = num_topics[is_last] - (num_partitions[is_last] == 1)
+    capacity = np.full(num_members, 16, np.int64)
+    while (is_full := size * 4 > capacity * 3).any():
+        capacity[is_full] *= 2
     hashes = spread_hashes(np.append(topic_hash, 0)[np.minimum(topic, len(topic_hash))])
     order = np.lexsort((-row_numbers(member), hashes & (capacity[member] - 1), member))
-    order = order[(several[order] > 1) & (topic[order] < len(topic_hash))]
+    order = order[(num_topics[order] > 1) & (topic[order] < len(topic_hash))]
     return TopicOrder(member[order], topic[order])

@@ -1,18 +1,17 @@
-"""Groups as the sticky kernels see them: numbers in place of names, many groups side by side.
+"""The input and output of the sticky kernels, and the hash orders of a group's members.
 
-The hash maps of members that the sticky assignors fill, and in which order each is walked.
+The sticky assignors fill these hash maps with the members of a group:
 
-    subscriptions             filled as the leader lists the members: equal subscriptions, claims in conflict, claims of
-                              older generations, and the subscribers of a topic
-    what members own          filled in the walk of the first: who keeps one partition more (constrained)
-    the same while balanced   (general) without the members that take no part; they come back in the end
-    a copy of that            what is gone back to where balancing has not helped
+    subscriptions             filled in the order of the member list. Its order decides about equal subscriptions,
+                              conflicts, previous owners, and the subscribers of a topic
+    currentAssignment         filled in the order of the first. Its order decides which members keep one more partition
+                              (constrained)
+    ... while balancing       (general) without the fixed members, which are added again at the end
+    ... a copy                restored if balancing didn't improve the balance
 
-All are walked alike, but where more than eight members share a bucket (`java_hash`). Only there is each of them filled,
-emptied and walked as Java does it.
-
-
-What has moved while a group was balanced (Kafka's `PartitionMovements`)."""
+All have the same iteration order unless a bucket is treeified, that is, holds more than eight members
+(`java.hash_map`). Only in this case, each map is filled, emptied, and iterated as in Java.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +24,24 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
 KEPT, OVER_QUOTA, RACK_MISMATCH, BALANCING = range(4)
-"""Why a partition is taken from the member that could have kept it."""
+"""Reasons why a partition moves from a member that could have kept it."""
 
 
 @dataclass(frozen=True)
 class TreeifiedMembers:
-    """What has to be known of members where so many share a bucket that each hash map has an order of its own.
+    """Members of groups in which a bucket is treeified, so that each hash map has its own iteration order.
 
     Attributes:
-        owned_hash_order: of each member its place in the map of what members own, which is filled in the walk of the
-            first.
-        hash: of each member its `String.hashCode`.
+        owned_hash_order: position of each member in the map of current assignments, which is filled in the order of the
+            map of subscriptions.
+        hash: `String.hashCode` of each member id.
     """
 
     owned_hash_order: IntArray
     hash: IntArray
 
     def select(self, members: IntArray) -> TreeifiedMembers:
-        """Of some of the members."""
+        """Returns the selected members."""
         return TreeifiedMembers(self.owned_hash_order[members], self.hash[members])
 
 
@@ -51,12 +50,12 @@ class StickyGroups:
     """Groups 0, 1, … with their members and topics.
 
     Attributes:
-        member_group: of each member its group; members are sorted by group and by `String.compareTo` of their ids.
-        hash_order: of each member its place in the hash map of its group's subscriptions; places are distinct over all.
-        topic_group: of each topic with metadata its group; topics are sorted by group and name.
-        partitions: of each topic its number of partitions.
-        cooperative: whether partitions that change hands are withheld until their owner has given them up.
-        treeified: null where all hash maps of a group's members are walked alike.
+        member_group: group of each member. Members are sorted by group and by `String.compareTo` of their ids.
+        hash_order: position of each member in the hash map of subscriptions; distinct over all groups.
+        topic_group: group of each topic with metadata. Topics are sorted by group and name.
+        partitions: number of partitions of each topic.
+        cooperative: whether a partition that moves is withheld until its owner has revoked it.
+        treeified: None if all hash maps of a group's members have the same iteration order.
     """
 
     member_group: IntArray
@@ -68,25 +67,40 @@ class StickyGroups:
 
     @property
     def num_groups(self) -> int:
-        """How many groups."""
+        """Returns the number of groups."""
         return int(self.member_group[-1]) + 1 if len(self.member_group) else 0
 
     @property
     def owned_hash_order(self) -> IntArray:
-        """Of each member its place in the hash map of what members own."""
+        """Returns the position of each member in the hash map of current assignments."""
         return self.hash_order if self.treeified is None else self.treeified.owned_hash_order
 
 
 @dataclass(frozen=True)
-class StickyAssignment:
-    """Who gets what.
+class Subscribers:
+    """Which members can get which partitions of one group.
 
     Attributes:
-        slices: the assignment, partitions that are withheld included.
-        reason: of each run, why it was taken from the member that could have kept it (`KEPT` where it was not).
-        withheld: whether each run has to be given up by another member first.
-        rejected: group to the exception with which Kafka's class would stop; such a group has no runs.
-        error_member: of refused groups the member whose id stands in that exception, in the place of `{}`.
+        is_subscribed: for topics with metadata. Shape: (num_topics, num_members).
+        topic_hash: `String.hashCode` of each topic's name.
+        previous_owner: partition key to the owner in the newest of the earlier generations.
+    """
+
+    is_subscribed: BoolArray
+    topic_hash: IntArray
+    previous_owner: dict[int, int]
+
+
+@dataclass(frozen=True)
+class StickyAssignment:
+    """Which member gets which partitions.
+
+    Attributes:
+        slices: the assignment, including withheld partitions.
+        reason: why the partitions of each slice moved from a member that could have kept them; `KEPT` if they didn't.
+        withheld: whether another member must revoke the partitions of each slice first.
+        rejected: group to the exception that Kafka's class throws; such a group has no slices.
+        error_member: rejected group to the member whose id replaces `{}` in the exception.
     """
 
     slices: PartitionSlices
@@ -117,56 +131,63 @@ class AssignorError(Exception):
 def member_hash_orders(
     hashes: IntArray, ids: IntArray, group: IntArray, listed: IntArray
 ) -> tuple[IntArray, TreeifiedMembers | None]:
-    """`StickyGroups.walk` and `StickyGroups.treeified`.
+    """Returns `StickyGroups.hash_order` and `StickyGroups.treeified`.
 
     Args:
-        hashes: of each member the `String.hashCode` of its id.
-        ids: of each member a number that sorts as its id does.
-        group: of each member, ascending.
-        listed: the members as leaders list them, group after group.
+        hashes: `String.hashCode` of each member id.
+        ids: integer for each member that sorts like its id.
+        group: group of each member, ascending.
+        listed: members in the order of the leader's member list, group after group.
     """
     sorted_group = group[listed]
-    order, again = table_orders(hashes[listed], ids[listed], sorted_group)
-    walk = _positions(listed[order])
-    return walk, None if again is order else TreeifiedMembers(_positions(listed[again]), hashes)
+    order, owned_order = table_orders(hashes[listed], ids[listed], sorted_group)
+    hash_order = _positions(listed[order])
+    return hash_order, None if owned_order is order else TreeifiedMembers(_positions(listed[owned_order]), hashes)
 
 
-def hash_order_while_balancing(groups: StickyGroups, takes_part: BoolArray) -> IntArray:
-    """Of each member of one group its place in the map of what members own, while the group is balanced."""
+def hash_order_while_balancing(groups: StickyGroups, participates: BoolArray) -> IntArray:
+    """Returns the position of each member of one group in the map of current assignments while the group is
+    balanced."""
     if groups.treeified is None:
         return groups.hash_order
-    return _positions(_set_aside(groups, takes_part)[0].iteration_order() + np.flatnonzero(~takes_part).tolist())
+    return _positions(_set_aside(groups, participates)[0].iteration_order() + np.flatnonzero(~participates).tolist())
 
 
-def hash_order_after_balancing(groups: StickyGroups, takes_part: BoolArray, *, reverted: bool) -> IntArray:
-    """The same at the end; `reverted` where balancing has not helped."""
+def hash_order_after_balancing(groups: StickyGroups, participates: BoolArray, *, reverted: bool) -> IntArray:
+    """Returns the position of each member of one group in the map of current assignments after balancing.
+
+    Args:
+        groups: the one group.
+        participates: mask of the members that aren't fixed.
+        reverted: whether balancing was undone.
+    """
     if groups.treeified is None:
         return groups.hash_order
-    owned, aside = _set_aside(groups, takes_part)
+    owned, fixed = _set_aside(groups, participates)
     if reverted:
         copy: HashTable[int] = HashTable(rank=_identity)
         _fill(copy, owned.iteration_order(), groups.treeified)
         owned.clear()
         _fill(owned, copy.iteration_order(), groups.treeified)
-    _fill(owned, aside.iteration_order(), groups.treeified)
+    _fill(owned, fixed.iteration_order(), groups.treeified)
     return _positions(owned.iteration_order())
 
 
-def _set_aside(groups: StickyGroups, takes_part: BoolArray) -> tuple[HashTable[int], HashTable[int]]:
-    """What members own, without those that take no part, and these (`GeneralAssignmentBuilder.balance`)."""
+def _set_aside(groups: StickyGroups, participates: BoolArray) -> tuple[HashTable[int], HashTable[int]]:
+    """Returns the map of current assignments and the map of fixed members (`GeneralAssignmentBuilder.balance`)."""
     assert groups.treeified is not None
     listed = np.argsort(groups.hash_order).tolist()
     size = len(listed)
     owned: HashTable[int] = HashTable(rank=_identity)
     potential: HashTable[int] = HashTable(1 << (size - 1).bit_length(), _identity)
-    aside: HashTable[int] = HashTable(rank=_identity)
+    fixed: HashTable[int] = HashTable(rank=_identity)
     _fill(owned, listed, groups.treeified)
     _fill(potential, listed, groups.treeified)
     for member in potential.iteration_order():
-        if not takes_part[member]:
+        if not participates[member]:
             owned.remove(member)
-            _fill(aside, [member], groups.treeified)
-    return owned, aside
+            _fill(fixed, [member], groups.treeified)
+    return owned, fixed
 
 
 def _fill(table: HashTable[int], members: list[int], treeified: TreeifiedMembers) -> None:
@@ -175,48 +196,52 @@ def _fill(table: HashTable[int], members: list[int], treeified: TreeifiedMembers
 
 
 def _identity(member: int) -> int:
-    """Members are numbered as their ids sort."""
+    """Returns the rank of a member: its index, because members are sorted by id."""
     return member
 
 
 def _positions(order: IntArray | list[int]) -> IntArray:
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    return position
 
 
 class PartitionMovements:
-    """Which partition has moved from whom to whom."""
+    """The moves of partitions while a group is balanced (Kafka's `PartitionMovements`).
+
+    A partition is identified by `number`, its position in the order in which Kafka iterates over all partitions.
+    """
 
     def __init__(self, topic_hash: IntArray) -> None:
         self.topic_hash = topic_hash
         self.moved: dict[int, tuple[int, int]] = {}
         self.between: dict[tuple[int, int, int], HashTable[int]] = {}
 
-    def partition_to_move(self, number: int, topic: int, from_member: int, receiver: int) -> int:
-        """The partition to move in place of this one: one of its topic that has moved the opposite way."""
+    def partition_to_move(self, number: int, topic: int, from_member: int, to_member: int) -> int:
+        """Returns the partition to move instead: one of the same topic that moved the opposite way, or else this
+        one."""
         if number in self.moved:
             from_member = self.moved[number][0]
-        opposite = self.between.get((topic, receiver, from_member))
+        opposite = self.between.get((topic, to_member, from_member))
         return opposite.first() if opposite else number
 
-    def record_move(self, number: int, topic: int, partition: int, from_member: int, receiver: int) -> None:
-        """Note a move; a partition that moves on counts as moved from where it was first."""
+    def record_move(self, number: int, topic: int, partition: int, from_member: int, to_member: int) -> None:
+        """Records a move. A partition that moves again counts as moved from its first owner."""
         if number in self.moved:
             first, last = self.moved.pop(number)
             table = self.between[topic, first, last]
             table.remove(number)
             if not table:
                 del self.between[topic, first, last]
-            if first == receiver:
+            if first == to_member:
                 return
             from_member = first
-        self.moved[number] = (from_member, receiver)
-        table = self.between.setdefault((topic, from_member, receiver), HashTable())
+        self.moved[number] = (from_member, to_member)
+        table = self.between.setdefault((topic, from_member, to_member), HashTable())
         table.add(number, partition_hash(int(self.topic_hash[topic]), partition))
 
     def state(self) -> object:
-        """What the answers to come hang on; with trees, which say less of themselves, like no other state."""
+        """Returns a value that determines later results; with treeified tables, one that equals no other state."""
         if any(table.treeified for table in self.between.values()):
             return object()
         return dict(self.moved), {key: (table.capacity, list(table.spread)) for key, table in self.between.items()}
