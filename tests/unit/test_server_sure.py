@@ -125,7 +125,7 @@ class Group:
         topic_group, sizes = np.zeros(len(self.sizes), np.int64), np.array(self.sizes)
         had = np.bincount(previous.member, minlength=self.members)
         shares = MemberQuotas(group, had, compute_quotas(group, topic_group, sizes, had), np.array(self.member_tie))
-        loses = (had > shares.least)[previous.member]
+        loses = (had > shares.min_quota)[previous.member]
         known = UnknownOrder(np.array(self.topic_tie), (of_topic[loses], of_partition[loses]))
         found = order_dependent_partitions(
             shares, topic_group, find_unassigned(previous, sizes), previous.take(loses), known

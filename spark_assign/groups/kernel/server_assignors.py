@@ -167,7 +167,7 @@ def _assign_homogeneous(
     partitions = specs.topics.partitions[topic_order.index]
     num_owned = np.bincount(current.member, current.count, len(members.index)).astype(np.int64)
     shares = MemberQuotas(group, num_owned, compute_quotas(group, of_topic, partitions, num_owned), members.tie)
-    loses = (num_owned > shares.least)[current.member]
+    loses = (num_owned > shares.min_quota)[current.member]
     kept_slices, losing = current.take(~loses), current.take(loses)
     losing, by_topic, by_partition = coordinator_previous_order(
         losing, ids.topic_ids.hash[topic_order.index], ids.topic_ids.rank[topic_order.index]
@@ -192,7 +192,7 @@ def _assign_homogeneous(
     )
     # Partitions of a member that loses nothing do not depend on an order.
     unstable_slices = runs.take(
-        np.append(num_owned > shares.least, True)[np.where(targets.is_new, -1, targets.slices.member)]
+        np.append(num_owned > shares.min_quota, True)[np.where(targets.is_new, -1, targets.slices.member)]
     )
     return TargetAssignments(runs, targets.reason), _intersect(
         unstable_slices, topic_order.index[open_partitions.topic], open_partitions.first

@@ -1,33 +1,36 @@
-"""Uniform and server-range: the assignors of the broker (KIP-848), for groups with `group.protocol=consumer`.
+"""The assignors of the broker (KIP-848), for groups with `group.protocol=consumer`: uniform and server-range.
 
-Principle: the coordinator keeps a target for each group, and each of its assignors starts from the target so far. Here
-that is what members own now.
+The group coordinator keeps a target assignment for each group, and each assignor starts from the previous target. Here,
+the previous target is what members own.
 
-Uniform (`UniformAssignor`, what a broker takes if no member asks for another) is sticky: everybody keeps what it has as
-far as balance allows. Server-range (`RangeAssignor`; its name in the broker is range, as that of the clients' assignor)
-lays topics out in consecutive ranges and looks at nothing that was before. Neither knows racks.
+    uniform         Kafka's `UniformAssignor`, the default. Sticky: members keep their partitions as far as balance
+                    allows.
+    server-range    Kafka's `RangeAssignor` (in the broker, its name is range). Assigns consecutive ranges and ignores
+                    the previous target.
 
-They differ from the clients' assignors in what happens on the way, too: members go on with what they keep, each at its
-own pace, and get what another one still owns as soon as that one has given it up. It is withheld until then.
+Both ignore racks. They also differ from the client-side assignors during a rebalance: each member continues with the
+partitions that it keeps, and gets others as soon as their owners have revoked them. Until then they are withheld.
 
-Example: a owns t-0 t-1 t-2 t-3 and b joins. Uniform leaves t-0 t-1 with a; b gets t-2 t-3 when a has given them up.
+Example: topic t has four partitions. C0 owns all of them, and C1 joins.
 
-Rack-uniform and rack-server-range are not Kafka's but ours: they say what the two would save if they knew racks.
-Everybody gets as many partitions, nobody gives up more, and as many as possible are read from the member's own rack.
-(A broker takes assignors of one's own, too, by `group.consumer.assignors`.)
+    uniform    C0: [t0, t1]    C1: [t2, t3]    (after C0 has revoked t2 and t3)
 
-Uniform hangs on orders (`groups.assignors.server.coordinator_hash_order`): of members, by their ids and places in the
-coordinator's table (`members.position`), and of topics, by their ids (`topics.topic_id`).
+rack-uniform and rack-server-range aren't Kafka's. They show what the two assignors would save if they used racks: the
+number of partitions of each member stays the same, no member gives up more, and as many partitions as possible are read
+in the member's own rack. (A broker accepts custom assignors, see `group.consumer.assignors`.)
+
+Uniform depends on two orders (`coordinator_hash_order`): of members, by their ids and positions in the coordinator's
+table (`members.position`), and of topics, by their ids (`topics.topic_id`).
 """
 
 UNIFORM, SERVER_RANGE = KAFKA_SERVER_ASSIGNORS = ("uniform", "server-range")
-"""Their names here: range is the clients' assignor, too. `partition.assignment.strategy` is not read for them."""
+"""Their names here, because range is also a client-side assignor. They ignore `partition.assignment.strategy`."""
 
 RACK_UNIFORM, RACK_SERVER_RANGE = RACK_SERVER_ASSIGNORS = ("rack-uniform", "rack-server-range")
-"""Ours, by the name of the one that they better."""
+"""Rack-aware variants, not part of Kafka."""
 
 SERVER_ASSIGNORS = (*KAFKA_SERVER_ASSIGNORS, *RACK_SERVER_ASSIGNORS)
-"""All that decide in the broker: a group goes to their target as KIP-848 has it."""
+"""All broker-side assignors. A group converges to their target as described in KIP-848."""
 
 TOPIC_ID_ASSIGNORS = (UNIFORM, RACK_UNIFORM)
-"""Those that look at the ids of topics."""
+"""Assignors that depend on topic ids."""

@@ -1,16 +1,14 @@
-"""In which order the coordinator hands members, topics and partitions to its assignors.
+"""The order in which the group coordinator passes members, topics, and partitions to its assignors.
 
-    members       the coordinator's table (a `TimelineHashMap`), copied into a `HashMap` by member id
-    topics        names in the `HashSet` of a subscription, their ids put into another one in that walk
-    previous      a `HashMap` of topic ids; of each topic a `HashSet` of its partitions
+    members             the coordinator's table (a `TimelineHashMap`), copied to a `HashMap` by member id
+    topics              the names in the `HashSet` of a subscription; their ids are added to another set in this order
+    previous target     a `HashMap` of topic ids; for each topic, a `HashSet` of partitions
 
-A target assignment is written as a record and read back, so that maps and sets are new ones, filled in the order of the
-record. All orders are functions of ids, but for keys of one bucket: there it matters which came first.
+A target assignment is written as a record and read again, so its maps and sets are new and are filled in the order of
+the record. All orders are functions of ids, except within a bucket, where the insertion order counts: a `HashMap` or
+`HashSet` is iterated bucket by bucket, and a bucket in insertion order.
 
-
-Walks of single tables of the coordinator, one at a time; `coordinator_hash_order` has the same for columns of them.
-
-A `HashMap` or `HashSet` is walked bucket by bucket, and in a bucket as its keys were put in.
+The first half of this module computes the orders of many tables as columns, the second half that of a single table.
 """
 
 from __future__ import annotations
@@ -28,29 +26,30 @@ from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, capacities, spr
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges, row_numbers, starts_new_key
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_GOLDEN_RATIO = 0x9E3779B97F4A7C15
 _SMALLEST_TABLE = 2
 _SMALLEST_SET = 16
 _BUCKET_BITS = 32
 _MASK = 0xFFFFFFFF
+_MASK_64 = 0xFFFFFFFFFFFFFFFF
 
 
 def table_slots(hashes: IntArray, group: IntArray) -> IntArray:
-    """Of each member its slot in the coordinator's table (`BaseHashTable`), which is walked slot by slot.
+    """Returns the slot of each member in the coordinator's table (`BaseHashTable`), which is iterated slot by slot.
 
-    The table doubles before a member is written, one that is there already, too, if one more would make it fuller than
-    four thirds; it never shrinks. Every member is written twice when it joins.
+    Before a member is written, the table doubles if one more entry would exceed a load factor of 4/3, even if the
+    member is in the table already. It never shrinks. Each member is written twice when it joins.
 
     Args:
         hashes: `String.hashCode` of member ids, unsigned.
-        group: of each member, ascending.
+        group: group of each member, ascending.
     """
     sizes = np.bincount(group)
     bits = np.ones(len(sizes), np.int64)
-    while (tight := (sizes + 1) * 3 > (_SMALLEST_TABLE << (bits + 1))).any():
-        bits[tight] += 1
+    while (is_full := (sizes + 1) * 3 > (_SMALLEST_TABLE << (bits + 1))).any():
+        bits[is_full] += 1
     signed = np.where(hashes >> 31, hashes - (1 << 32), hashes).astype(np.int64).astype(np.uint64)
-    return ((signed * _GOLDEN) >> (64 - bits[group]).astype(np.uint64)).astype(np.int64)
+    return ((signed * np.uint64(_GOLDEN_RATIO)) >> (64 - bits[group]).astype(np.uint64)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class TopicIds:
 
     Attributes:
         hash: `Uuid.hashCode`, unsigned.
-        rank: of each id its place among all by `Uuid.compareTo`, which takes its halves as signed numbers.
-        is_valid: whether it is one; of others hash and rank say nothing.
+        rank: position of each id by `Uuid.compareTo`, which compares the two halves as signed integers.
+        is_valid: whether the text is a valid id. Otherwise, hash and rank are undefined.
     """
 
     hash: IntArray
@@ -69,21 +68,22 @@ class TopicIds:
 
 
 def read_topic_ids(texts: Sequence[str | None]) -> TopicIds:
-    """Topic ids as Kafka prints them: 22 characters of base64."""
+    """Parses topic ids as Kafka prints them: 22 characters of base64."""
     halves = np.zeros((len(texts), 2), ">u8")
-    fine = np.zeros(len(texts), bool)
-    for at, text in enumerate(texts):
+    is_valid = np.zeros(len(texts), bool)
+    for index, text in enumerate(texts):
         if text is not None and (raw := _raw(text)) is not None:
-            halves[at], fine[at] = np.frombuffer(raw, ">u8"), True
+            halves[index], is_valid[index] = np.frombuffer(raw, ">u8"), True
     high, low = halves.astype(np.uint64).T
-    both = high ^ low
+    mixed = high ^ low
     order = np.lexsort((low.astype(np.int64), high.astype(np.int64)))
     rank = np.empty(len(texts), np.int64)
     rank[order] = np.arange(len(texts))
-    return TopicIds(((both >> np.uint64(32)) ^ (both & np.uint64(_MASK))).astype(np.int64), rank, fine)
+    return TopicIds(((mixed >> np.uint64(32)) ^ (mixed & np.uint64(_MASK))).astype(np.int64), rank, is_valid)
 
 
 def _raw(text: str) -> bytes | None:
+    """Returns the 16 bytes of a topic id; None if it isn't valid."""
     try:
         raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
@@ -91,92 +91,86 @@ def _raw(text: str) -> bytes | None:
     return raw if len(raw) == 16 else None
 
 
-def set_order(hashes: IntArray, of: IntArray, sizes: IntArray | None = None) -> IntArray:
-    """The order in which hash sets are walked that are made of a collection (`new HashSet<>(collection)`, Java 17).
+def set_order(hashes: IntArray, set_index: IntArray, sizes: IntArray | None = None) -> IntArray:
+    """Returns the indexes of keys in the iteration order of their hash sets, set after set.
+
+    Each set is created from a collection (`new HashSet<>(collection)`, Java 17).
 
     Args:
-        hashes: of the keys, unsigned, in the order in which they are put in.
-        of: of each key, ascending, the number of its set.
-        sizes: of each set the size of the collection, if it is not the number of keys.
-
-    Returns:
-        the indexes of the keys in the order of the walk, set after set.
+        hashes: hash codes of the keys, unsigned, in insertion order.
+        set_index: index of each key's set, ascending.
+        sizes: size of each collection, if it isn't the number of keys.
     """
-    if not len(of):
+    if not len(set_index):
         return np.empty(0, np.int64)
-    buckets = _set_capacities(of, sizes)
+    buckets = _set_capacities(set_index, sizes)
     spread = spread_hashes(hashes)
-    bucket = spread & (buckets[of] - 1)
-    order = np.lexsort((bucket, of))
-    long = _treeified((of << _BUCKET_BITS | bucket)[order])
-    if len(long):
-        bounds = key_ranges(of)
-        starts = np.flatnonzero(starts_new_key(of))
-        for each in long.tolist():
-            begin, end = bounds[int(np.searchsorted(of[starts], each))]
-            table: HashTable[int] = HashTable(int(buckets[each]), hashes.__getitem__)
-            for at in range(begin, end):
-                table.put(at, int(spread[at]))
-            order[begin:end] = table.iteration_order()
+    bucket = spread & (buckets[set_index] - 1)
+    order = np.lexsort((bucket, set_index))
+    treeified = _treeified((set_index << _BUCKET_BITS | bucket)[order])
+    if len(treeified):
+        bounds = key_ranges(set_index)
+        starts = np.flatnonzero(starts_new_key(set_index))
+        for tree_set in treeified.tolist():
+            start, end = bounds[int(np.searchsorted(set_index[starts], tree_set))]
+            table: HashTable[int] = HashTable(int(buckets[tree_set]), hashes.__getitem__)
+            for key in range(start, end):
+                table.put(key, int(spread[key]))
+            order[start:end] = table.iteration_order()
     return order
 
 
-def set_buckets(hashes: IntArray, of: IntArray, sizes: IntArray | None = None) -> IntArray:
-    """Of each key of such a set its bucket; keys of one bucket are walked in the order in which they were put in.
+def set_buckets(hashes: IntArray, set_index: IntArray, sizes: IntArray | None = None) -> IntArray:
+    """Returns the bucket of each key in such a set. Keys of a bucket are iterated in insertion order.
 
-    Arguments as for `set_order`, in any order. Where a bucket has so many keys that Java rebuilds something, the whole
-    set counts as one bucket.
+    The arguments are those of `set_order`, in any order. If a bucket has so many keys that Java makes it a tree, the
+    whole set counts as one bucket.
     """
-    return _buckets(hashes, of, _set_capacities(of, sizes))
+    return _buckets(hashes, set_index, _set_capacities(set_index, sizes))
 
 
-def map_buckets(hashes: IntArray, of: IntArray) -> IntArray:
-    """The same of hash maps that grew key by key."""
-    return _buckets(hashes, of, capacities(np.bincount(of)))
+def map_buckets(hashes: IntArray, set_index: IntArray) -> IntArray:
+    """Returns the bucket of each key in a hash map that is filled key by key."""
+    return _buckets(hashes, set_index, capacities(np.bincount(set_index)))
 
 
-def _buckets(hashes: IntArray, of: IntArray, sizes: IntArray) -> IntArray:
-    bucket = spread_hashes(hashes) & (sizes[of] - 1)
-    bucket[np.isin(of, _treeified(np.sort(of << _BUCKET_BITS | bucket)))] = 0
+def _buckets(hashes: IntArray, set_index: IntArray, num_buckets: IntArray) -> IntArray:
+    bucket = spread_hashes(hashes) & (num_buckets[set_index] - 1)
+    bucket[np.isin(set_index, _treeified(np.sort(set_index << _BUCKET_BITS | bucket)))] = 0
     return bucket
 
 
 def _treeified(keys: IntArray) -> IntArray:
-    """The sets in which a bucket has more keys than a chain may be long; of each key set and bucket, ascending."""
+    """Returns the sets in which a bucket becomes a tree, given the set and bucket of each key, ascending."""
     return np.unique(keys[row_numbers(keys) >= LONGEST_CHAIN] >> _BUCKET_BITS)
 
 
-def _set_capacities(of: IntArray, sizes: IntArray | None) -> IntArray:
-    sizes = np.bincount(of) if sizes is None else sizes
-    found = np.full(len(sizes), _SMALLEST_SET, np.int64)
-    while (tight := found < sizes * 4 // 3 + 1).any():
-        found[tight] *= 2
-    return found
+def _set_capacities(set_index: IntArray, sizes: IntArray | None) -> IntArray:
+    sizes = np.bincount(set_index) if sizes is None else sizes
+    num_buckets = np.full(len(sizes), _SMALLEST_SET, np.int64)
+    while (is_full := num_buckets < sizes * 4 // 3 + 1).any():
+        num_buckets[is_full] *= 2
+    return num_buckets
 
-
-_GOLDEN_RATIO = 0x9E3779B97F4A7C15
-_MASK = 0xFFFFFFFF
-_MASK_64 = 0xFFFFFFFFFFFFFFFF
-_SMALLEST_SET = 16
 
 Key = TypeVar("Key")
 
 
 def set_capacity(size: int) -> int:
-    """Buckets of `new HashSet<>(collection)`, of a collection of this size."""
+    """Returns the number of buckets of `new HashSet<>(collection)` for a collection of this size."""
     return power_of_two(max(size * 4 // 3 + 1, _SMALLEST_SET))
 
 
-def map_capacity(size: int, begins: int = _SMALLEST_SET) -> int:
-    """Buckets of a map that began with so many, once it has this size."""
-    while size * 4 > begins * 3:
-        begins *= 2
-    return begins
+def map_capacity(size: int, initial_capacity: int = _SMALLEST_SET) -> int:
+    """Returns the number of buckets of a map of this size with this initial capacity."""
+    while size * 4 > initial_capacity * 3:
+        initial_capacity *= 2
+    return initial_capacity
 
 
-def power_of_two(least: int) -> int:
-    """The smallest power of two that is not below this (`HashMap.tableSizeFor`)."""
-    return 1 << max(least - 1, 0).bit_length()
+def power_of_two(minimum: int) -> int:
+    """Returns the smallest power of two that isn't below `minimum` (`HashMap.tableSizeFor`)."""
+    return 1 << max(minimum - 1, 0).bit_length()
 
 
 def iteration_order(
@@ -184,34 +178,34 @@ def iteration_order(
     hashes: Sequence[int],
     capacity: int,
     rank: Callable[[Key], Any] | None = None,
-    begins: int | None = None,
+    initial_capacity: int | None = None,
 ) -> list[Key]:
-    """The keys of a table in the order of its iterator.
+    """Returns the keys of a table in the order of its iterator.
 
     Args:
-        keys: in the order in which they were put in.
-        hashes: `hashCode` of each, unsigned.
-        capacity: buckets that the table has in the end.
-        rank: of a key, what compares as `compareTo` of the keys does; it decides among keys of one hash in a bucket of
-            more than eight. Null: no two hashes are alike.
-        begins: buckets that the table had when it was empty; null: as many as in the end.
+        keys: in insertion order.
+        hashes: `hashCode` of each key, unsigned.
+        capacity: final number of buckets.
+        rank: returns a value that compares as `compareTo` of the keys does. It decides between keys with the same hash
+            code in a bucket of more than eight keys. None if all hash codes differ.
+        initial_capacity: number of buckets of the empty table; None if it is the final number.
     """
-    spread = [each ^ each >> 16 for each in hashes]
-    begins = capacity if begins is None else begins
-    if len(keys) > LONGEST_CHAIN and _is_treeified(spread, begins):
-        table: HashTable[int] = HashTable(begins, None if rank is None else lambda at: rank(keys[at]))
-        for at, code in enumerate(hashes):
-            table.add(at, code)
-        return [keys[at] for at in table.iteration_order()]
-    buckets = [each & capacity - 1 for each in spread]
-    return [keys[at] for at in sorted(range(len(keys)), key=buckets.__getitem__)]
+    spread = [code ^ code >> 16 for code in hashes]
+    initial_capacity = capacity if initial_capacity is None else initial_capacity
+    if len(keys) > LONGEST_CHAIN and _is_treeified(spread, initial_capacity):
+        table: HashTable[int] = HashTable(initial_capacity, None if rank is None else lambda index: rank(keys[index]))
+        for index, code in enumerate(hashes):
+            table.add(index, code)
+        return [keys[index] for index in table.iteration_order()]
+    buckets = [code & capacity - 1 for code in spread]
+    return [keys[index] for index in sorted(range(len(keys)), key=buckets.__getitem__)]
 
 
 def _is_treeified(spread: Sequence[int], capacity: int) -> bool:
-    """Whether a bucket gets more than eight keys at some time while the table grows from this capacity."""
+    """Checks whether a bucket ever has more than eight keys while the table grows from this capacity."""
     while True:
         early = spread[: capacity * 3 // 4 + 1]
-        if max(Counter(each & capacity - 1 for each in early).values()) > LONGEST_CHAIN:
+        if max(Counter(code & capacity - 1 for code in early).values()) > LONGEST_CHAIN:
             return True
         if len(early) == len(spread):
             return False
@@ -219,42 +213,42 @@ def _is_treeified(spread: Sequence[int], capacity: int) -> bool:
 
 
 class CoordinatorTable:
-    """The keys of one of the coordinator's own tables (`BaseHashTable` of a `TimelineHashMap`).
+    """The keys of one of the coordinator's tables (`BaseHashTable` of a `TimelineHashMap`).
 
-    It is walked by slot, the upper bits of a product, and in a slot from the key that came last to the first one. It
-    doubles before a key is put in, also one that is there already, if one more would fill more than four thirds of it;
-    it never shrinks.
+    It is iterated by slot (the upper bits of a product), and within a slot from the last key to the first. Before a key
+    is put, the table doubles if one more entry would exceed a load factor of 4/3, even if the key is in the table
+    already. It never shrinks.
     """
 
     def __init__(self) -> None:
         self._bits = 1
         self._products: dict[str, int] = {}
-        self._walk: list[str] | None = []
+        self._order: list[str] | None = []
 
     def __len__(self) -> int:
         return len(self._products)
 
     def put(self, key: str, hash_code: int) -> None:
-        """Put a key in, or its value anew; `hash_code` is `String.hashCode`, unsigned."""
+        """Adds a key, or replaces its value. `hash_code` is `String.hashCode`, unsigned."""
         if (len(self._products) + 1) * 3 > 4 << self._bits:
             shift = 64 - self._bits
-            self._products = dict(sorted(self._products.items(), key=lambda each: each[1] >> shift))
+            self._products = dict(sorted(self._products.items(), key=lambda item: item[1] >> shift))
             self._bits += 1
-            self._walk = None
+            self._order = None
         if key not in self._products:
             signed = hash_code - (hash_code >> 31 << 32)
             self._products[key] = signed * _GOLDEN_RATIO & _MASK_64
-            self._walk = None
+            self._order = None
 
     def remove(self, key: str) -> None:
-        """Take a key out, if it is there."""
+        """Removes a key if it is in the table."""
         if self._products.pop(key, None) is not None:
-            self._walk = None
+            self._order = None
 
     def iteration_order(self) -> list[str]:
-        """The keys in the order of an iterator."""
-        if self._walk is None:
+        """Returns the keys in the order of an iterator."""
+        if self._order is None:
             shift = 64 - self._bits
-            self._walk = list(reversed(self._products))
-            self._walk.sort(key=lambda key: self._products[key] >> shift)
-        return self._walk
+            self._order = list(reversed(self._products))
+            self._order.sort(key=lambda key: self._products[key] >> shift)
+        return self._order

@@ -1,26 +1,27 @@
-"""Uniform, where members of a group subscribe to different topics (Kafka's `UniformHeterogeneousAssignmentBuilder`).
+"""Uniform for heterogeneous groups (Kafka's `UniformHeterogeneousAssignmentBuilder`).
 
-Principles, in this priority
-    1. Balance as good as subscriptions allow: nobody could give a partition to a subscriber of its topic that has two
-       less. Reached topic by topic, in at most 16 passes.
-    2. Stickiness: everybody keeps what it has of topics that it still subscribes to, until balance takes it away.
-Racks play no part. A member's load is the number of partitions that it has, of all topics.
+Principles, in order of priority
+    1. Balance as far as subscriptions allow: no member could give a partition to a subscriber of its topic that has two
+       less. This is approached topic by topic, in at most 16 passes.
+    2. Stickiness: members keep partitions of topics that they still subscribe to, unless balance moves them.
+Racks are ignored. The load of a member is the number of its partitions, of all topics.
 
-Example: C0 and C1 subscribe to t0 (3 partitions), C1 alone to t1 (2).
-    after step 2, t1 first (2 per subscriber)    C0: []                  C1: [t1p0 t1p1]
-    then t0, to the least loaded                 C0: [t0p0 t0p1 t0p2]    C1: [t1p0 t1p1]
-    step 3: nothing, for the loads are 3 and 2
+Example: C0 and C1 subscribe to t0 (three partitions), and only C1 to t1 (two).
+
+    step 2, t1 first (two per subscriber)    C0: []                    C1: [t1p0, t1p1]
+    step 2, then t0, to the least loaded     C0: [t0p0, t0p1, t0p2]    C1: [t1p0, t1p1]
+    step 3, nothing (loads are 3 and 2)      C0: [t0p0, t0p1, t0p2]    C1: [t1p0, t1p1]
 
 Steps
-    1. Keep what members had of topics that they subscribe to.
-    2. Deal what nobody has: topics with most partitions per subscriber first, then those with fewer subscribers, then
-       by id; partitions ascending, each to the next of the least loaded subscribers.
-    3. Balance: over the topics with two subscribers or more, in that order, until a whole pass has moved nothing. Of a
-       topic the most loaded subscribers give, their highest partition first, and the least loaded take, until what the
-       two ranges have is at most one apart.
+    1. Keep the partitions that members had of topics that they subscribe to.
+    2. Assign the unowned partitions: topics with the most partitions per subscriber first, then those with fewer
+       subscribers, then by id; partitions in ascending order, each to the next of the least loaded subscribers.
+    3. Balance: iterate in that order over the topics with two or more subscribers until a pass moves nothing. In a
+       topic, the most loaded subscribers give, their highest partition first, and the least loaded ones take, until the
+       loads of the two ranges differ by at most one.
 
-The order of members decides who of equally loaded ones comes first: in step 2 and for taking the earlier, for giving
-the later.
+The order of members breaks ties between loads: the earlier member comes first in step 2 and for taking, the later one
+for giving.
 """
 
 from __future__ import annotations
@@ -36,35 +37,35 @@ from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_sli
 
 _MAX_PASSES = 16
 NO_MEMBER = -1
-"""Who has what nobody has."""
+"""The owner of a partition without an owner."""
 
 
 def assign_heterogeneous(
-    members: int,
+    num_members: int,
     subscribers: Sequence[Sequence[int]],
     partitions: Sequence[int],
     ranks: Sequence[int],
     previous: PartitionSlices,
 ) -> TargetAssignments:
-    """The target assignment of one group.
+    """Returns the target assignment of one group.
 
     Args:
-        members: how many; they are numbers in the order in which the assignor sees them.
-        subscribers: of each topic, ascending, at least one.
-        partitions: of each topic.
-        ranks: of each topic its place among all by `Uuid.compareTo`.
-        previous: the members' target so far, in any order, of topics that they subscribe to. No partition twice, none
-            beyond its topic's count.
+        num_members: number of members; their indexes are in the order in which the assignor processes them.
+        subscribers: subscribers of each topic, ascending; at least one.
+        partitions: number of partitions of each topic.
+        ranks: position of each topic by `Uuid.compareTo`.
+        previous: previous target, in any order, of topics to which the members subscribe. No partition occurs twice or
+            doesn't exist.
     """
     kept = [np.full(count, NO_MEMBER, np.int64) for count in partitions]
     rows = previous.expand()
-    loads = np.bincount(rows.member, minlength=members).tolist()
+    loads = np.bincount(rows.member, minlength=num_members).tolist()
     order = np.argsort(rows.topic, kind="stable")
     ends = np.cumsum(np.bincount(rows.topic, minlength=len(partitions))).tolist()
-    for topic, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        some = order[begin:end]
-        kept[topic][rows.first[some]] = rows.member[some]
-    owners = [each.tolist() for each in kept]
+    for topic, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        rows_of_topic = order[start:end]
+        kept[topic][rows.first[rows_of_topic]] = rows.member[rows_of_topic]
+    owners = [owner.tolist() for owner in kept]
     rebalance(owners, loads, subscribers, ranks)
     return _to_target_assignments(owners, kept)
 
@@ -72,39 +73,39 @@ def assign_heterogeneous(
 def rebalance(
     owners: list[list[int]], loads: list[int], subscribers: Sequence[Sequence[int]], ranks: Sequence[int]
 ) -> list[tuple[int, int, int, int]]:
-    """Steps 2 and 3.
+    """Assigns the unowned partitions and balances the group (steps 2 and 3).
 
     Args:
-        owners: of each partition of each topic who has it after step 1, or `NO_MEMBER`; changed in place.
-        loads: of each member how many partitions it has; changed in place.
-        subscribers, ranks: as above.
+        owners: owner of each partition of each topic after step 1, or `NO_MEMBER`; changed in place.
+        loads: number of partitions of each member; changed in place.
+        subscribers, ranks: as in `assign_heterogeneous`.
 
     Returns:
-        topic, partition, from_member (or `NO_MEMBER`) and to_member of all that changed hands, in order.
+        (topic, partition, from_member or `NO_MEMBER`, to_member) of each move, in order.
     """
     partitions = list(map(len, owners))
-    served = sorted(
+    ordered_topics = sorted(
         range(len(partitions)),
         key=lambda topic: (-partitions[topic] / len(subscribers[topic]), len(subscribers[topic]), ranks[topic]),
     )
-    traded: list[tuple[int, int, int, int]] = []
-    for topic in served:
-        traded += [(topic, *each) for each in _assign_unassigned(owners[topic], subscribers[topic], loads)]
-    _balance([topic for topic in served if len(subscribers[topic]) > 1], owners, subscribers, loads, traded)
-    return traded
+    moves: list[tuple[int, int, int, int]] = []
+    for topic in ordered_topics:
+        moves += [(topic, *move) for move in _assign_unassigned(owners[topic], subscribers[topic], loads)]
+    _balance([topic for topic in ordered_topics if len(subscribers[topic]) > 1], owners, subscribers, loads, moves)
+    return moves
 
 
 def _assign_unassigned(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
-    """Step 2, of one topic: partition, from_member and to_member of what was dealt."""
-    free = [partition for partition, member in enumerate(owner) if member == NO_MEMBER]
-    if not free:
+    """Runs step 2 for one topic; returns (partition, from_member, to_member) of each assigned partition."""
+    unassigned = [partition for partition, member in enumerate(owner) if member == NO_MEMBER]
+    if not unassigned:
         return []
-    least = LeastLoadedMembers(sort_by_load(subscribers, loads), loads)
-    for partition in free:
-        member = least.next_member()
+    least_loaded = LeastLoadedMembers(sort_by_load(subscribers, loads), loads)
+    for partition in unassigned:
+        member = least_loaded.next_member()
         owner[partition] = member
         loads[member] += 1
-    return [(partition, NO_MEMBER, owner[partition]) for partition in free]
+    return [(partition, NO_MEMBER, owner[partition]) for partition in unassigned]
 
 
 def _balance(
@@ -112,42 +113,42 @@ def _balance(
     owners: list[list[int]],
     subscribers: Sequence[Sequence[int]],
     loads: list[int],
-    traded: list[tuple[int, int, int, int]],
+    moves: list[tuple[int, int, int, int]],
 ) -> None:
-    """Step 3. The first topic counts as one that moved something, as Kafka has it."""
+    """Runs step 3. As in Kafka, the first topic counts as one that moved something."""
     last = None
     for _ in range(_MAX_PASSES):
         for topic in topics:
             if topic == last:
                 return
             moved = _balance_topic(owners[topic], subscribers[topic], loads)
-            traded += [(topic, *each) for each in moved]
+            moves += [(topic, *move) for move in moved]
             if moved or last is None:
                 last = topic
 
 
 def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
-    """Step 3, of one topic: partition, from_member and to_member of what moved."""
+    """Runs step 3 for one topic; returns (partition, from_member, to_member) of each move."""
     order = sort_by_load(subscribers, loads)
     if loads[order[-1]] - loads[order[0]] <= 1:
         return []
-    # What members had when the topic's turn came: what they are given now they cannot give.
-    givable: dict[int, list[int]] = {}
+    # What members had before: they can't give the partitions that they take now.
+    movable: dict[int, list[int]] = {}
     for partition, member in enumerate(owner):
-        givable.setdefault(member, []).append(partition)
-    # Both look at one list: those that give nothing change places in it.
-    least, most = LeastLoadedMembers(order, loads), MostLoadedMembers(order, loads)
+        movable.setdefault(member, []).append(partition)
+    # Both ranges use one list: members that can't give change their position in it.
+    least_loaded, most_loaded = LeastLoadedMembers(order, loads), MostLoadedMembers(order, loads)
     moved: list[tuple[int, int, int]] = []
-    while most.level - least.level > 1:
-        from_member = most.next_member()
-        while from_member is not None and not givable.get(from_member):
-            most.exclude()
-            from_member = most.next_member()
+    while most_loaded.level - least_loaded.level > 1:
+        from_member = most_loaded.next_member()
+        while from_member is not None and not movable.get(from_member):
+            most_loaded.exclude()
+            from_member = most_loaded.next_member()
         if from_member is None:
             break
-        partition = givable[from_member].pop()
-        to_member = least.next_member()
-        if most.level - least.level <= 1:
+        partition = movable[from_member].pop()
+        to_member = least_loaded.next_member()
+        if most_loaded.level - least_loaded.level <= 1:
             break
         owner[partition] = to_member
         loads[from_member] -= 1
@@ -157,25 +158,26 @@ def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int
 
 
 def sort_by_load(members: Sequence[int], loads: Sequence[int]) -> list[int]:
-    """Members by load, equally loaded ones in their order."""
+    """Sorts members by load, then by index."""
     return sorted(members, key=lambda member: (loads[member], member))
 
 
 class LeastLoadedMembers:
-    """The least loaded members, over and over: a range at the front of the order, which grows as it fills up.
+    """Iterates over the least loaded members, again and again: a range at the start of the order, which grows as it
+    fills up.
 
     Attributes:
-        level: what the members of the range had before they were handed out this time.
+        level: load of the members in the range before this iteration over it.
     """
 
     def __init__(self, order: list[int], loads: list[int]) -> None:
-        """Of members sorted by load; `loads` is what they have at any time."""
+        """Starts with members sorted by load; `loads` are their current loads."""
         self._order, self._loads = order, loads
         self._end = self._next = 0
         self.level = loads[order[0]] - 1
 
     def next_member(self) -> int:
-        """The next one to get a partition."""
+        """Returns the next member to get a partition."""
         if self._next >= self._end:
             self.level += 1
             while self._end < len(self._order) and self._loads[self._order[self._end]] == self.level:
@@ -186,26 +188,26 @@ class LeastLoadedMembers:
 
 
 class MostLoadedMembers:
-    """The most loaded members, over and over: a range at the end of the order, handed out from its end.
+    """Iterates over the most loaded members, again and again: a range at the end of the order, from its end.
 
     Attributes:
-        level: what the members of the range had before they were handed out this time.
+        level: load of the members in the range before this iteration over it.
     """
 
     def __init__(self, order: list[int], loads: list[int]) -> None:
-        """Of members sorted by load; `loads` is what they have at any time."""
+        """Starts with members sorted by load; `loads` are their current loads."""
         self._order, self._loads = order, loads
-        self._begin = self._end = len(order)
+        self._start = self._end = len(order)
         self._next = len(order) - 1
         self.level = loads[order[-1]] + 1
 
     def next_member(self) -> int | None:
-        """The next one to give a partition; null where nobody is left."""
-        if self._next < self._begin:
-            emptied = self._end <= self._begin and self._begin > 0
-            self.level = self._loads[self._order[self._begin - 1]] if emptied else self.level - 1
-            while self._begin > 0 and self._loads[self._order[self._begin - 1]] == self.level:
-                self._begin -= 1
+        """Returns the next member to give a partition; None if there is none."""
+        if self._next < self._start:
+            emptied = self._end <= self._start and self._start > 0
+            self.level = self._loads[self._order[self._start - 1]] if emptied else self.level - 1
+            while self._start > 0 and self._loads[self._order[self._start - 1]] == self.level:
+                self._start -= 1
             self._next = self._end - 1
         if self._next < 0:
             return None
@@ -213,22 +215,24 @@ class MostLoadedMembers:
         return self._order[self._next + 1]
 
     def exclude(self) -> None:
-        """Take the last one out of the range: it has nothing to give."""
-        at, end = self._next + 1, self._end - 1
-        self._order[at], self._order[end] = self._order[end], self._order[at]
+        """Removes the last returned member from the range: it can't give a partition."""
+        last, end = self._next + 1, self._end - 1
+        self._order[last], self._order[end] = self._order[end], self._order[last]
         self._end = end
 
 
 def _to_target_assignments(owners: list[list[int]], kept: list[IntArray]) -> TargetAssignments:
-    """The answer as runs, those apart that balance took away."""
-    parts: list[PartitionSlices] = []
+    """Returns the owners as slices, those of moved partitions separately."""
+    slices: list[PartitionSlices] = []
     reasons: list[IntArray] = []
-    for topic, (had, owner) in enumerate(zip(kept, (np.array(each, np.int64) for each in owners), strict=True)):
-        moved = (had >= 0) & (had != owner)
-        for some, reason in ((~moved, KEPT), (moved, BALANCING)):
-            member, *run = owners_to_slices(np.where(some, owner, NO_MEMBER))
-            parts.append(PartitionSlices(member, np.full(len(member), topic), *run))
+    for topic, (previous_owner, owner) in enumerate(
+        zip(kept, (np.array(topic_owners, np.int64) for topic_owners in owners), strict=True)
+    ):
+        moved = (previous_owner >= 0) & (previous_owner != owner)
+        for is_selected, reason in ((~moved, KEPT), (moved, BALANCING)):
+            member, *columns_of_slice = owners_to_slices(np.where(is_selected, owner, NO_MEMBER))
+            slices.append(PartitionSlices(member, np.full(len(member), topic), *columns_of_slice))
             reasons.append(np.full(len(member), reason))
-    nothing = np.empty(0, np.int64)
-    columns = [np.concatenate([nothing, *(part.columns[at] for part in parts)]) for at in range(5)]
-    return TargetAssignments(PartitionSlices(*columns), np.concatenate([nothing, *reasons]))
+    empty = np.empty(0, np.int64)
+    columns = [np.concatenate([empty, *(batch.columns[column] for batch in slices)]) for column in range(5)]
+    return TargetAssignments(PartitionSlices(*columns), np.concatenate([empty, *reasons]))

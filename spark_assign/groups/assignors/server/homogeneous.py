@@ -1,27 +1,27 @@
-"""Uniform, where all members of a group subscribe to the same topics (Kafka's `UniformHomogeneousAssignmentBuilder`).
+"""Uniform for homogeneous groups (Kafka's `UniformHomogeneousAssignmentBuilder`).
 
-Principles, in this priority
-    1. Balance: p partitions over n members give each p / n, and p % n of them one more (`extra`).
-    2. Stickiness: everybody keeps what it has as far as its quota allows. An extra goes to members that have it
-       already; what is left of them goes to the last members of the group's order.
-Racks play no part.
+Principles, in order of priority
+    1. Balance: with p partitions and n members, each member gets p // n partitions, and p % n of them get one more (an
+       extra).
+    2. Stickiness: members keep their partitions as far as their quota allows. Extras go to members that exceed the
+       quota already; the remaining ones go to the last members in assignment order.
+Racks are ignored.
 
-Example: three members, t0 with 4 partitions. C0 had all of it, C1 and C2 are new; quota 1, extra 1.
-    before                       after
-    C0: [t0p0 t0p1 t0p2 t0p3]    C0: [t0p0 t0p1]   keeps its quota and the extra
-    C1: []                       C1: [t0p2]
-    C2: []                       C2: [t0p3]
+Example: topic t0 has four partitions, C1 and C2 join. The quota is 1, with one extra.
+
+    before    C0: [t0p0, t0p1, t0p2, t0p3]    C1: []        C2: []
+    after     C0: [t0p0, t0p1]                C1: [t0p2]    C2: [t0p3]    (C0 keeps its quota and the extra)
 
 Steps
-    1. Targets: who has more than the quota holds an extra, in order, as long as there are extras. Kafka goes from
-       member to member, and from the moment when only as many members come as there are extras everybody holds one.
-       That moment is when so many members without it have passed as shall have none in the end.
-    2. Keep: of what a member had, in the order of its map and sets, as much as its target says.
-    3. Free list: what nobody had, topic by topic; after it what step 2 took away, member by member.
-    4. Deal: members below their target, in order, take what they lack from the front of that list.
+    1. Quotas: in assignment order, members that exceed the quota get an extra while there are any. Kafka iterates over
+       members, and when only as many members remain as there are extras, each of them gets one. This is the case after
+       n - p % n members without an extra.
+    2. Keep: each member keeps its first partitions, in the order of its map and sets, up to its quota.
+    3. Unassigned: partitions without an owner, topic by topic, then those revoked in step 2, member by member.
+    4. Fill: members below their quota, in assignment order, take partitions from the front of this list.
 
-Kafka walks over single partitions; here steps 1 and 2 are sums over runs, many groups side by side. 4.1 to 4.4 decide
-so; before, the extras went to the first members.
+Kafka iterates over partitions. Here, steps 1 and 2 are sums over slices, for many groups at once. This is the algorithm
+of Kafka 4.1 to 4.4; before, the first members got the extras.
 """
 
 from __future__ import annotations
@@ -39,55 +39,66 @@ from spark_assign.numeric.segmented_arrays import exclusive_sum
 def assign_homogeneous(
     group: IntArray, topic_group: IntArray, partitions: IntArray, previous: PartitionSlices
 ) -> TargetAssignments:
-    """The target assignment of groups in each of which everybody subscribes to all topics.
+    """Returns the target assignment of groups in which each member subscribes to all topics.
 
     Args:
-        group: of each member, ascending; the members of a group in the order in which the assignor sees them.
-        topic_group: of each topic, ascending; the topics of a group in the walk of the hash set of their ids.
-        partitions: of each topic.
-        previous: the members' target so far, ascending by member; of a member in the order of its map of topics, and
-            within a topic in the order of its set of partitions. No partition twice, none beyond its topic's count.
+        group: group of each member, ascending. Members of a group are in assignment order.
+        topic_group: group of each topic, ascending. Topics of a group are in the order of the hash set of their ids.
+        partitions: number of partitions of each topic.
+        previous: previous target, ascending by member; topics in the order of the member's map, partitions in the order
+            of its sets. No partition occurs twice or doesn't exist.
     """
-    target = compute_quotas(group, topic_group, partitions, np.bincount(previous.member, previous.count, len(group)))
-    first_run = np.searchsorted(previous.member, previous.member)
-    before = exclusive_sum(previous.count, first_run)
-    kept, taken = split_slices(previous, np.clip(target[previous.member] - before, 0, previous.count))
-    free = find_unassigned(previous, partitions)
-    listed = free.concat(taken)
-    order = np.argsort(topic_group[listed.topic], kind="stable")
-    lacking = target - np.bincount(kept.member, kept.count, len(group)).astype(np.int64)
-    dealt, run = _assign_unassigned(listed.take(order), lacking)
-    reason = np.where(order[run] < len(free), KEPT, OVER_QUOTA)
-    one = dealt.count == 1
-    some = dealt.take(one)
-    singles, why, _ = to_slices(some.member, some.topic, some.first, reason[one], np.zeros(len(some), bool))
-    runs = kept.concat(dealt.take(~one)).concat(singles)
-    return TargetAssignments(runs, np.concatenate([np.full(len(kept), KEPT), reason[~one], why]), len(kept), free)
+    quota = compute_quotas(group, topic_group, partitions, np.bincount(previous.member, previous.count, len(group)))
+    first_slice = np.searchsorted(previous.member, previous.member)
+    num_before = exclusive_sum(previous.count, first_slice)
+    kept, revoked = split_slices(previous, np.clip(quota[previous.member] - num_before, 0, previous.count))
+    unowned = find_unassigned(previous, partitions)
+    unassigned = unowned.concat(revoked)
+    order = np.argsort(topic_group[unassigned.topic], kind="stable")
+    num_missing = quota - np.bincount(kept.member, kept.count, len(group)).astype(np.int64)
+    assigned, slice_index = _assign_unassigned(unassigned.take(order), num_missing)
+    reason = np.where(order[slice_index] < len(unowned), KEPT, OVER_QUOTA)
+    is_single = assigned.count == 1
+    single = assigned.take(is_single)
+    singles, single_reason, _ = to_slices(
+        single.member, single.topic, single.first, reason[is_single], np.zeros(len(single), bool)
+    )
+    slices = kept.concat(assigned.take(~is_single)).concat(singles)
+    return TargetAssignments(
+        slices, np.concatenate([np.full(len(kept), KEPT), reason[~is_single], single_reason]), len(kept), unowned
+    )
 
 
-def compute_quotas(group: IntArray, topic_group: IntArray, partitions: IntArray, had: IntArray) -> IntArray:
-    """Step 1: how many partitions each member shall have."""
-    number = int(group[-1]) + 1 if len(group) else 0
-    size = np.bincount(group, minlength=number)
-    total = np.bincount(topic_group, partitions, number).astype(np.int64)
+def compute_quotas(group: IntArray, topic_group: IntArray, partitions: IntArray, num_owned: IntArray) -> IntArray:
+    """Returns the number of partitions that each member gets, given the number that it had (step 1)."""
+    num_groups = int(group[-1]) + 1 if len(group) else 0
+    size = np.bincount(group, minlength=num_groups)
+    total = np.bincount(topic_group, partitions, num_groups).astype(np.int64)
     quota, extra = np.divmod(total, np.maximum(size, 1))
-    more: BoolArray = had > quota[group]
+    is_above: BoolArray = num_owned > quota[group]
     first = np.searchsorted(group, group)
-    holds = more & (exclusive_sum(more.astype(np.int64), first) < extra[group])
-    holds |= exclusive_sum((~more).astype(np.int64), first) >= (size - extra)[group]
-    return quota[group] + holds
+    has_extra = is_above & (exclusive_sum(is_above.astype(np.int64), first) < extra[group])
+    has_extra |= exclusive_sum((~is_above).astype(np.int64), first) >= (size - extra)[group]
+    return quota[group] + has_extra
 
 
-def _assign_unassigned(listed: PartitionSlices, lacking: IntArray) -> tuple[PartitionSlices, IntArray]:
-    """Step 4: the free list, cut where a run of it ends or a member has what it lacks.
+def _assign_unassigned(unassigned: PartitionSlices, num_missing: IntArray) -> tuple[PartitionSlices, IntArray]:
+    """Splits the unassigned slices at their ends, and where a member reaches its quota (step 4).
 
     Returns:
-        what members get, and of each piece the run that it is cut from.
+        what members get, and for each slice the index of the input slice that it is a part of.
     """
-    to_members = np.flatnonzero(lacking)
-    ends, full = np.cumsum(listed.count), np.cumsum(lacking[to_members])
-    end = np.union1d(ends, full)
-    begin = np.append(0, end)[:-1]
-    run, to_member = np.searchsorted(ends, begin, "right"), to_members[np.searchsorted(full, begin, "right")]
-    first = listed.first[run] + (begin - (ends - listed.count)[run]) * listed.step[run]
-    return PartitionSlices(to_member, listed.topic[run], first, listed.step[run], end - begin), run
+    to_members = np.flatnonzero(num_missing)
+    ends, filled_at = np.cumsum(unassigned.count), np.cumsum(num_missing[to_members])
+    end = np.union1d(ends, filled_at)
+    start = np.append(0, end)[:-1]
+    slice_index, to_member = (
+        np.searchsorted(ends, start, "right"),
+        to_members[np.searchsorted(filled_at, start, "right")],
+    )
+    first = (
+        unassigned.first[slice_index] + (start - (ends - unassigned.count)[slice_index]) * unassigned.step[slice_index]
+    )
+    return PartitionSlices(
+        to_member, unassigned.topic[slice_index], first, unassigned.step[slice_index], end - start
+    ), slice_index

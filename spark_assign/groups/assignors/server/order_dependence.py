@@ -1,23 +1,20 @@
-"""What of uniform's answer is sure where an order is not known (all members of a group subscribe to the same topics).
+"""Finds the partitions whose owner under uniform depends on an order that isn't known.
 
-Three orders may have ties, stretches whose inner order nobody can tell: that of the members, that of the topics of the
-free list, and that in which a member's partitions are walked. Whatever comes out of a tie, the stretch begins and ends
-at the same place. So each thing has a first and a last place that it may have, and
-    - a partition is kept for sure if its last place in its member's walk is below what that member surely keeps;
-    - it changes hands for sure if its first place is not below what the member may keep at most (or nobody had it);
-    - it goes to a member for sure if all the places that it may have in the free list are surely that member's.
-Everything else hangs on an order. That says too much now and then (places are looked at one by one, though they depend
-on each other), and never too little.
+Homogeneous groups. Three orders can have ties, that is, consecutive items in an unknown order: that of the members,
+that of the topics in the list of unassigned partitions, and that of a member's partitions. However a tie is resolved,
+its items occupy the same positions together. So each item has a lowest and a highest possible position, and
+    - a partition is kept if its highest position among its member's partitions is below the member's minimum quota;
+    - a partition moves if its lowest position isn't below the member's maximum quota, or if it had no owner;
+    - a partition goes to a member if all its possible positions in the list of unassigned partitions are that member's.
+All other partitions are order-dependent. This never misses one, but can report too many, because positions are examined
+one by one although they depend on each other.
 
-Nor do ties of members change how many extras a stretch of them gets, or what it gives and takes all in all: extras go
-to those of the stretch that have more than the quota, before any other one, and who has more never takes.
+Ties of members don't change the number of extras that their members get, or what they give and take together: extras go
+first to members of the tie that exceed the quota, and these never take.
 
-
-What of uniform's answer is sure where an order is not known and members subscribe to different topics.
-
-Each partition that is dealt or moved changes loads, on which everything after it hangs. So the answer is asked for in
-all orders that there may be, and what comes out alike is sure. Where there are more than a few orders, nothing is but
-what has one subscriber only.
+Heterogeneous groups. Each partition that is assigned or moved changes loads, on which all later steps depend. So the
+assignment is computed for all possible orders, and partitions with different owners are order-dependent. If there are
+too many orders, this is assumed for all partitions of topics with several subscribers.
 """
 
 from __future__ import annotations
@@ -38,11 +35,11 @@ from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, st
 
 @dataclass(frozen=True)
 class UnknownOrder:
-    """Of each thing a number; neighbours that share one come in an unknown order.
+    """Ties of items: consecutive items with the same number are in an unknown order.
 
     Attributes:
-        topic: of topics, in their order.
-        revocable: of what may be lost the tie of its topic among its member's, and its own among those of its topic.
+        topic: tie of each topic.
+        revocable: for each revocable partition, the tie of its topic within its member, and its own within its topic.
     """
 
     topic: IntArray
@@ -50,174 +47,187 @@ class UnknownOrder:
 
 
 def order_dependent_partitions(
-    members: MemberQuotas, topic_group: IntArray, unowned: PartitionSlices, losing: PartitionSlices, ties: UnknownOrder
+    quotas: MemberQuotas,
+    topic_group: IntArray,
+    unowned: PartitionSlices,
+    revocable: PartitionSlices,
+    ties: UnknownOrder,
 ) -> PartitionSlices:
-    """The partitions that may have another owner in another order, one by one; `member` says nothing.
+    """Returns the partitions that might have another owner in another order, one by one; `member` is undefined.
 
     Args:
-        members: what they had, and shall have.
-        topic_group: of each topic, ascending.
-        unowned: what nobody had, topics in their order, partitions ascending.
-        losing: what those members had that may lose something, a run for each partition, in the same order.
-        ties: of the other orders.
+        quotas: previous and new numbers of partitions of the members.
+        topic_group: group of each topic, ascending.
+        unowned: partitions without a previous owner, sorted by topic and partition.
+        revocable: previous partitions of the members that might lose some, one slice per partition, in the same order.
+        ties: ties of the other orders.
     """
-    group, had, target = members.group, members.had, members.target
-    number = len(np.bincount(group))
-    free = np.bincount(unowned.topic, unowned.count, len(topic_group)).astype(np.int64)
-    dealt = np.bincount(group, np.maximum(target - had, 0), number).astype(np.int64)
-    some = (dealt > 0) & _find_tied_groups(members, topic_group, free, losing, ties, number)
-    if not some.any():
+    group, num_owned, quota = quotas.group, quotas.num_owned, quotas.quota
+    num_groups = len(np.bincount(group))
+    num_unowned = np.bincount(unowned.topic, unowned.count, len(topic_group)).astype(np.int64)
+    num_assigned = np.bincount(group, np.maximum(quota - num_owned, 0), num_groups).astype(np.int64)
+    is_tied = (num_assigned > 0) & _find_tied_groups(quotas, topic_group, num_unowned, revocable, ties, num_groups)
+    if not is_tied.any():
         return EMPTY_SLICES
-    groups_free = np.bincount(topic_group, free, number).astype(np.int64)
-    begin = np.cumsum(dealt) - dealt
-    slots = members.fixed_slots(begin)
-    # What nobody had.
-    rows = unowned.take(some[topic_group[unowned.topic]]).expand()
+    group_unowned = np.bincount(topic_group, num_unowned, num_groups).astype(np.int64)
+    start = np.cumsum(num_assigned) - num_assigned
+    slots = quotas.fixed_slots(start)
+    # Partitions without a previous owner.
+    rows = unowned.take(is_tied[topic_group[unowned.topic]]).expand()
     topic, partition = rows.topic, rows.first
-    low, high = _start_positions(free, ties.topic, np.searchsorted(topic_group, topic_group))
-    at = begin[topic_group[topic]] + row_numbers(topic)
-    open_free = ~slots.has_single_owner(at + low[topic], at + high[topic])
-    # What members give up.
-    lost = losing.take(some[group[losing.member]])
-    low, high = _positions_in_members(lost, *(tie[some[group[losing.member]]] for tie in ties.revocable))
-    kept = high < members.least[lost.member]
-    taken = low >= members.most[lost.member]
-    at = (begin + groups_free)[group[lost.member]]
-    first, last = members.revoked_positions(lost.member, low, high)
-    open_lost = ~kept & ~(taken & slots.has_single_owner(at + first, at + last))
-    topic = np.append(topic[open_free], lost.topic[open_lost])
-    partition = np.append(partition[open_free], lost.first[open_lost])
-    one = np.ones(len(topic), np.int64)
-    return PartitionSlices(np.zeros(len(topic), np.int64), topic, partition, one, one)
+    low, high = _start_positions(num_unowned, ties.topic, np.searchsorted(topic_group, topic_group))
+    position = start[topic_group[topic]] + row_numbers(topic)
+    is_open_unowned = ~slots.has_single_owner(position + low[topic], position + high[topic])
+    # Partitions that members give up.
+    revocable_rows = revocable.take(is_tied[group[revocable.member]])
+    low, high = _positions_in_members(
+        revocable_rows, *(tie[is_tied[group[revocable.member]]] for tie in ties.revocable)
+    )
+    is_kept = high < quotas.min_quota[revocable_rows.member]
+    is_revoked = low >= quotas.max_quota[revocable_rows.member]
+    position = (start + group_unowned)[group[revocable_rows.member]]
+    first, last = quotas.revoked_positions(revocable_rows.member, low, high)
+    is_open_revocable = ~is_kept & ~(is_revoked & slots.has_single_owner(position + first, position + last))
+    topic = np.append(topic[is_open_unowned], revocable_rows.topic[is_open_revocable])
+    partition = np.append(partition[is_open_unowned], revocable_rows.first[is_open_revocable])
+    ones = np.ones(len(topic), np.int64)
+    return PartitionSlices(np.zeros(len(topic), np.int64), topic, partition, ones, ones)
 
 
 def _find_tied_groups(
-    members: MemberQuotas,
+    quotas: MemberQuotas,
     topic_group: IntArray,
-    free: IntArray,
-    losing: PartitionSlices,
+    num_unowned: IntArray,
+    revocable: PartitionSlices,
     ties: UnknownOrder,
-    number: int,
+    num_groups: int,
 ) -> BoolArray:
-    """Groups in which a tie may matter."""
-    found, group = np.zeros(number, bool), members.group
-    found[group[np.bincount(members.tie)[members.tie] > 1]] = True
-    shared = np.flatnonzero(free > 0)
-    found[topic_group[shared[np.bincount(ties.topic[shared])[ties.topic[shared]] > 1]]] = True
-    of_topic, of_partition = ties.revocable
-    new_member, new_topic = starts_new_key(losing.member), starts_new_key(losing.topic)
-    loose = ~new_member & np.where(new_topic, ~starts_new_key(of_topic), ~starts_new_key(of_partition))
-    found[group[losing.member[loose]]] = True
-    return found
+    """Returns a mask of the groups in which a tie might matter."""
+    is_tied, group = np.zeros(num_groups, bool), quotas.group
+    is_tied[group[np.bincount(quotas.tie)[quotas.tie] > 1]] = True
+    unowned_topics = np.flatnonzero(num_unowned > 0)
+    is_tied[topic_group[unowned_topics[np.bincount(ties.topic[unowned_topics])[ties.topic[unowned_topics]] > 1]]] = True
+    topic_tie, partition_tie = ties.revocable
+    new_member, new_topic = starts_new_key(revocable.member), starts_new_key(revocable.topic)
+    is_tied_row = ~new_member & np.where(new_topic, ~starts_new_key(topic_tie), ~starts_new_key(partition_tie))
+    is_tied[group[revocable.member[is_tied_row]]] = True
+    return is_tied
 
 
 class MemberQuotas:
-    """What members had and shall have, give and take.
+    """Numbers of partitions that members had and get.
 
     Attributes:
-        group, had, target, tie: of each, as given.
-        least, most: what each shall have, in whatever order.
+        group, num_owned, quota, tie: of each member, as passed.
+        min_quota, max_quota: minimum and maximum quota of each member, over all orders.
     """
 
-    def __init__(self, group: IntArray, had: IntArray, target: IntArray, tie: IntArray) -> None:
-        """Of members in their order.
+    def __init__(self, group: IntArray, num_owned: IntArray, quota: IntArray, tie: IntArray) -> None:
+        """Computes the minimum and maximum quotas.
 
         Args:
-            group: of each, ascending.
-            had: of each, how much.
-            target: what it shall have in this order.
-            tie: of each a number, ascending; neighbours that share one come in an unknown order.
+            group: group of each member, ascending.
+            num_owned: number of partitions that each member had.
+            quota: number of partitions that it gets in this order.
+            tie: ascending; consecutive members with the same number are in an unknown order.
         """
-        number = len(np.bincount(group))
-        size = np.bincount(group, minlength=number)
-        quota = (np.bincount(group, target, number).astype(np.int64) // np.maximum(size, 1))[group]
-        more = had > quota
-        extras = np.bincount(tie, target - quota).astype(np.int64)[tie]
-        with_more = np.bincount(tie, more).astype(np.int64)[tie]
-        others = np.bincount(tie)[tie] - with_more
-        open_ = np.where(
-            more, (extras > 0) & (extras < with_more), (extras > with_more) & (extras - with_more < others)
+        num_groups = len(np.bincount(group))
+        size = np.bincount(group, minlength=num_groups)
+        base_quota = (np.bincount(group, quota, num_groups).astype(np.int64) // np.maximum(size, 1))[group]
+        is_above = num_owned > base_quota
+        num_extras = np.bincount(tie, quota - base_quota).astype(np.int64)[tie]
+        num_above = np.bincount(tie, is_above).astype(np.int64)[tie]
+        num_not_above = np.bincount(tie)[tie] - num_above
+        is_open = np.where(
+            is_above,
+            (num_extras > 0) & (num_extras < num_above),
+            (num_extras > num_above) & (num_extras - num_above < num_not_above),
         )
-        self.least, self.most = np.where(open_, quota, target), np.where(open_, quota + 1, target)
-        self.group, self.had, self.target, self.tie = group, had, target, tie
-        self._gives, self._takes = np.maximum(had - target, 0), np.maximum(target - had, 0)
+        self.min_quota, self.max_quota = np.where(is_open, base_quota, quota), np.where(is_open, base_quota + 1, quota)
+        self.group, self.num_owned, self.quota, self.tie = group, num_owned, quota, tie
+        self._num_revoked, self._num_taken = np.maximum(num_owned - quota, 0), np.maximum(quota - num_owned, 0)
 
     def revoked_positions(self, member: IntArray, low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:
-        """First and last place, after what nobody had, of what members give up from these places of their walks."""
-        before, all_of_them = self._of_ties(self._gives)
-        begin, length = before[member], all_of_them[member]
-        gives_least = np.maximum(self.had - self.most, 0)[member]
-        first = begin + np.maximum(low - self.most[member], 0)
-        last = begin + length - gives_least + high - self.least[member]
-        return first, np.minimum(last, begin + length - 1)
+        """Returns the lowest and highest positions of revoked partitions, given their positions within their member.
 
-    def fixed_slots(self, begin: IntArray) -> _FixedSlots:
-        """Which stretches of the free list are surely whose; `begin` is where that of each group begins."""
-        before, length = self._of_ties(self._takes)
-        takes_least = np.maximum(self.least - self.had, 0)
-        first = begin[self.group] + before
-        sure = length < 2 * takes_least
-        return _FixedSlots((first + length - takes_least)[sure], (first + takes_least)[sure])
+        Position 0 is the first partition after those without a previous owner.
+        """
+        num_before, num_in_tie = self._of_ties(self._num_revoked)
+        start, num_revoked = num_before[member], num_in_tie[member]
+        min_revoked = np.maximum(self.num_owned - self.max_quota, 0)[member]
+        first = start + np.maximum(low - self.max_quota[member], 0)
+        last = start + num_revoked - min_revoked + high - self.min_quota[member]
+        return first, np.minimum(last, start + num_revoked - 1)
 
-    def _of_ties(self, each: IntArray) -> tuple[IntArray, IntArray]:
-        """Of each member what the members before its tie have in its group, and what those of its tie have."""
-        of_tie = np.bincount(self.tie, each).astype(np.int64)
+    def fixed_slots(self, start: IntArray) -> _FixedSlots:
+        """Returns the ranges of unassigned positions with a known new owner; `start` is the first position of each
+        group."""
+        num_before, length = self._of_ties(self._num_taken)
+        min_taken = np.maximum(self.min_quota - self.num_owned, 0)
+        first = start[self.group] + num_before
+        is_fixed = length < 2 * min_taken
+        return _FixedSlots((first + length - min_taken)[is_fixed], (first + min_taken)[is_fixed])
+
+    def _of_ties(self, values: IntArray) -> tuple[IntArray, IntArray]:
+        """Returns, for each member, the sum of `values` over the members before its tie in its group, and over its
+        tie."""
+        tie_sum = np.bincount(self.tie, values).astype(np.int64)
         first_member = np.searchsorted(self.tie, self.tie)
         first_of_group = np.searchsorted(self.group, self.group)
-        return exclusive_sum(each, first_of_group)[first_member], of_tie[self.tie]
+        return exclusive_sum(values, first_of_group)[first_member], tie_sum[self.tie]
 
 
 class _FixedSlots:
-    """Stretches of the free list that are surely one member's each, ascending."""
+    """Ranges of positions in the list of unassigned partitions that one member gets in any order, ascending."""
 
-    def __init__(self, begin: IntArray, end: IntArray) -> None:
-        self._begin, self._end = begin, end
+    def __init__(self, start: IntArray, end: IntArray) -> None:
+        self._start, self._end = start, end
 
     def has_single_owner(self, first: IntArray, last: IntArray) -> BoolArray:
-        """Whether all places from first to last are in one stretch."""
-        at = np.searchsorted(self._begin, first, "right") - 1
-        end = np.append(self._end, -1)[at]
-        found: BoolArray = last < end
-        return found
+        """Checks whether all positions from `first` to `last` are in one range."""
+        index = np.searchsorted(self._start, first, "right") - 1
+        end = np.append(self._end, -1)[index]
+        is_single: BoolArray = last < end
+        return is_single
 
 
-def _start_positions(length: IntArray, tie: IntArray, begin: IntArray) -> tuple[IntArray, IntArray]:
-    """Of stretches of these lengths the first and the last place at which each may begin.
+def _start_positions(length: IntArray, tie: IntArray, first: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the lowest and highest possible start of each item.
 
     Args:
-        length: of each.
-        tie: of each, ascending.
-        begin: of each the number of the first one that counts.
+        length: length of each item.
+        tie: tie of each item, ascending.
+        first: index of the item that is at position 0, for each item.
     """
-    before = exclusive_sum(length, begin)
-    first = before[np.searchsorted(tie, tie)]
-    return first, first + np.bincount(tie, length).astype(np.int64)[tie] - length
+    preceding = exclusive_sum(length, first)
+    lowest = preceding[np.searchsorted(tie, tie)]
+    return lowest, lowest + np.bincount(tie, length).astype(np.int64)[tie] - length
 
 
 def _positions_in_members(rows: PartitionSlices, topic_tie: IntArray, tie: IntArray) -> tuple[IntArray, IntArray]:
-    """Of each partition of a member the first and the last place that it may have in the walk over what that had."""
+    """Returns the lowest and highest possible position of each partition within its member's partitions."""
     if not len(rows):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     new_member = starts_new_key(rows.member)
     new_topic = new_member | starts_new_key(rows.topic)
-    new_stretch = new_topic | starts_new_key(tie)
-    of_topic = np.cumsum(new_topic) - 1
-    length = np.bincount(of_topic)
+    new_tie = new_topic | starts_new_key(tie)
+    topic_index = np.cumsum(new_topic) - 1
+    length = np.bincount(topic_index)
     member = (np.cumsum(new_member) - 1)[new_topic]
-    same = np.cumsum(starts_new_key(member) | starts_new_key(topic_tie[new_topic])) - 1
-    low, high = _start_positions(length, same, np.searchsorted(member, member))
-    stretch = np.cumsum(new_stretch) - 1
-    first = np.flatnonzero(new_stretch)[stretch] - np.flatnonzero(new_topic)[of_topic]
-    return low[of_topic] + first, high[of_topic] + first + np.bincount(stretch)[stretch] - 1
+    topic_tie_index = np.cumsum(starts_new_key(member) | starts_new_key(topic_tie[new_topic])) - 1
+    low, high = _start_positions(length, topic_tie_index, np.searchsorted(member, member))
+    tie_index = np.cumsum(new_tie) - 1
+    first = np.flatnonzero(new_tie)[tie_index] - np.flatnonzero(new_topic)[topic_index]
+    return low[topic_index] + first, high[topic_index] + first + np.bincount(tie_index)[tie_index] - 1
 
 
 MAX_ORDERS = 24
-"""So many orders are tried."""
+"""Maximum number of orders that are tried."""
 
 
 @dataclass(frozen=True)
 class HeterogeneousTies:
-    """What `assign_heterogeneous` takes."""
+    """The arguments of `assign_heterogeneous`."""
 
     members: int
     subscribers: Sequence[Sequence[int]]
@@ -226,73 +236,83 @@ class HeterogeneousTies:
     previous: PartitionSlices
 
     def assign(self) -> TargetAssignments:
-        """Its answer, in these orders."""
+        """Returns the assignment in these orders."""
         return assign_heterogeneous(self.members, self.subscribers, self.partitions, self.ranks, self.previous)
 
     def order_dependent_partitions(self, member_tie: Sequence[int], *, ranks_known: bool) -> tuple[IntArray, IntArray]:
-        """Topic and number of the partitions that may have another owner in another order.
+        """Returns the topics and numbers of the partitions that might have another owner in another order.
 
         Args:
-            member_tie: of each member a number, ascending; neighbours that share one come in an unknown order.
-            ranks_known: whether the order of the topics' ids is known.
+            member_tie: ascending; consecutive members with the same number are in an unknown order.
+            ranks_known: whether the order of the topic ids is known.
         """
-        of_members = _tied_spans(list(range(self.members)), member_tie)
-        of_topics = [] if ranks_known else self._like_topics()
-        number = prod(factorial(len(each)) for each in (*of_members, *of_topics))
-        if number == 1 or self._at_rest():
+        member_spans = _tied_spans(list(range(self.members)), member_tie)
+        topic_spans = [] if ranks_known else self._tied_topics()
+        num_orders = prod(factorial(len(span)) for span in (*member_spans, *topic_spans))
+        if num_orders == 1 or self._is_balanced():
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        loose = [np.full(count, len(who) > 1) for count, who in zip(self.partitions, self.subscribers, strict=True)]
-        if number <= MAX_ORDERS:
-            answers = list(self._answers(of_members, of_topics))
-            loose = [np.any([each[at] != answers[0][at] for each in answers], axis=0) for at in range(len(loose))]
-        at = [np.flatnonzero(each) for each in loose]
-        nothing = np.empty(0, np.int64)
-        topic = np.repeat(np.arange(len(at)), [len(each) for each in at])
-        return topic, np.concatenate([nothing, *at])
+        is_open = [
+            np.full(count, len(topic_subscribers) > 1)
+            for count, topic_subscribers in zip(self.partitions, self.subscribers, strict=True)
+        ]
+        if num_orders <= MAX_ORDERS:
+            assignments = list(self._assignments(member_spans, topic_spans))
+            is_open = [
+                np.any([owners[topic] != assignments[0][topic] for owners in assignments], axis=0)
+                for topic in range(len(is_open))
+            ]
+        partitions = [np.flatnonzero(mask) for mask in is_open]
+        topic = np.repeat(np.arange(len(partitions)), [len(numbers) for numbers in partitions])
+        return topic, np.concatenate([np.empty(0, np.int64), *partitions])
 
-    def _like_topics(self) -> list[list[int]]:
-        """Topics between which their ids decide."""
+    def _tied_topics(self) -> list[list[int]]:
+        """Returns the topics whose ids break ties."""
 
-        def first(topic: int) -> tuple[float, int]:
+        def sort_key(topic: int) -> tuple[float, int]:
             return -self.partitions[topic] / len(self.subscribers[topic]), len(self.subscribers[topic])
 
-        order = sorted(range(len(self.partitions)), key=first)
-        return _tied_spans(order, [first(topic) for topic in order])
+        order = sorted(range(len(self.partitions)), key=sort_key)
+        return _tied_spans(order, [sort_key(topic) for topic in order])
 
-    def _at_rest(self) -> bool:
-        """Whether nothing is to be dealt and no topic to be balanced, in whatever order."""
+    def _is_balanced(self) -> bool:
+        """Checks whether there is nothing to assign or to balance, in any order."""
         loads = np.bincount(self.previous.member, self.previous.count, self.members)
         if loads.sum() < sum(self.partitions):
             return False
-        return all(max(loads[each] for each in who) - min(loads[each] for each in who) <= 1 for who in self.subscribers)
+        return all(
+            max(loads[member] for member in topic_subscribers) - min(loads[member] for member in topic_subscribers) <= 1
+            for topic_subscribers in self.subscribers
+        )
 
-    def _answers(self, of_members: list[list[int]], of_topics: list[list[int]]) -> Iterator[list[IntArray]]:
-        """Of each order the owners of each topic's partitions."""
-        for members in _orders(list(range(self.members)), of_members):
-            place = np.argsort(members)
-            asking = [sorted(int(place[each]) for each in who) for who in self.subscribers]
-            previous = PartitionSlices(place[self.previous.member], *self.previous.columns[1:])
-            for ranks in _orders(list(self.ranks), of_topics):
-                rows = assign_heterogeneous(self.members, asking, self.partitions, ranks, previous).slices.expand()
+    def _assignments(self, member_spans: list[list[int]], topic_spans: list[list[int]]) -> Iterator[list[IntArray]]:
+        """Yields the owners of each topic's partitions, for each order."""
+        for members in _orders(list(range(self.members)), member_spans):
+            position = np.argsort(members)
+            subscribers = [
+                sorted(int(position[member]) for member in topic_subscribers) for topic_subscribers in self.subscribers
+            ]
+            previous = PartitionSlices(position[self.previous.member], *self.previous.columns[1:])
+            for ranks in _orders(list(self.ranks), topic_spans):
+                rows = assign_heterogeneous(self.members, subscribers, self.partitions, ranks, previous).slices.expand()
                 owners = [np.full(count, -1, np.int64) for count in self.partitions]
                 for topic, owner in enumerate(owners):
-                    mine = rows.take(rows.topic == topic)
-                    owner[mine.first] = np.array(members, np.int64)[mine.member]
+                    topic_rows = rows.take(rows.topic == topic)
+                    owner[topic_rows.first] = np.array(members, np.int64)[topic_rows.member]
                 yield owners
 
 
-def _tied_spans(things: list[int], ties: Sequence[object]) -> list[list[int]]:
-    """Neighbours that share a tie, where there are two or more."""
-    told = groupby(zip(things, ties, strict=True), key=lambda pair: pair[1])
-    found = [[thing for thing, _ in pairs] for _, pairs in told]
-    return [each for each in found if len(each) > 1]
+def _tied_spans(items: list[int], ties: Sequence[object]) -> list[list[int]]:
+    """Returns the runs of two or more consecutive items with the same tie."""
+    groups = groupby(zip(items, ties, strict=True), key=lambda pair: pair[1])
+    spans = [[item for item, _ in pairs] for _, pairs in groups]
+    return [span for span in spans if len(span) > 1]
 
 
 def _orders(values: list[int], ties: list[list[int]]) -> Iterator[list[int]]:
-    """The values with those at the places of each stretch in every order."""
-    for chosen in product(*(permutations(each) for each in ties)):
+    """Yields the values with the items of each tie in every order."""
+    for permuted in product(*(permutations(positions) for positions in ties)):
         order = values.copy()
-        for places, taken in zip(ties, chosen, strict=True):
-            for place, other in zip(places, taken, strict=True):
-                order[place] = values[other]
+        for positions, sources in zip(ties, permuted, strict=True):
+            for position, source in zip(positions, sources, strict=True):
+                order[position] = values[source]
         yield order

@@ -1,28 +1,26 @@
-"""Uniform with racks: an assignor of ours, which Kafka does not have. It says what uniform leaves on the table.
+"""Uniform with racks, an assignor that isn't part of Kafka. It shows how much cross-rack traffic uniform could avoid.
 
-Principles, in this priority
-    1. Balance: everybody has as many partitions as from uniform (of each topic, where subscriptions differ).
-    2. Stickiness: nobody gives up more than uniform takes from it. Where that takes nothing, nothing moves, however far
-       away members read.
-    3. Racks: under these two, as many partitions as possible go to a member that has a replica of them in its rack.
-Where uniform's own answer has as many of those, it stands.
+Principles, in order of priority
+    1. Balance: each member has as many partitions as from uniform (of each topic, if subscriptions differ).
+    2. Stickiness: no member gives up more partitions than under uniform. If uniform revokes nothing, nothing moves,
+       even if members read across racks.
+    3. Racks: as many partitions as possible go to a member that has a replica of them in its rack.
+If uniform matches as many racks, its assignment is used.
 
-Example: t has 4 partitions, p0 and p1 with replicas in rack y, p2 and p3 in rack x. C0 (rack x) had all of it, C1
-(rack y) is new.
-    uniform         C0: [p0 p1]    C1: [p2 p3]    all four are read across racks
-    rack-uniform    C0: [p2 p3]    C1: [p0 p1]    none is
+Example: t has four partitions, p0 and p1 with replicas in rack y, p2 and p3 in rack x. C0 (rack x) owns all of them,
+and C1 (rack y) joins.
+
+    uniform         C0: [p0, p1]    C1: [p2, p3]    (all four are read across racks)
+    rack-uniform    C0: [p2, p3]    C1: [p0, p1]    (none is)
 
 Steps
-    1. Who has more than it shall have keeps partitions that are near to it before others. That never costs a match: to
-       give up a near one and to keep another instead loses here what it may win elsewhere. Which of several that are
-       equally near (or far) it gives up is open.
-    2. A maximum flow settles that: from each such member as many of those as it must give up, by the set of racks that
-       their replicas are in, to the racks of members that lack partitions, as many as these lack. What must be given up
-       in any case and what nobody had flows along.
-    3. Deal: what has flown to a rack goes to its members in order, the rest to whoever still lacks something.
-
-
-As much as fits through a network of pipes (Dinic's algorithm); the same network, the same flow."""
+    1. Release: a member above its quota keeps matched partitions before others. This never costs a match: a matched
+       partition that it gave up to keep another one would be lost here, and gained at most once elsewhere. Which of
+       several equally matched partitions it gives up is open.
+    2. Flow: a maximum flow decides that. It goes from these members, by the rack sets of their open partitions, to the
+       racks of members below their quota. Partitions that are released in any case or unowned flow along.
+    3. Fill: partitions that flowed to a rack go to its members in order, the others to any member below its quota.
+"""
 
 from __future__ import annotations
 
@@ -36,185 +34,210 @@ from spark_assign.numeric.segmented_arrays import row_numbers
 _NO_MEMBER = -1
 
 
-def assign_by_rack(had: IntArray, kind: IntArray, target: IntArray, rack: IntArray, near: BoolArray) -> IntArray:
-    """Who gets each partition of a group, or of a topic of it.
+def assign_by_rack(
+    previous_owner: IntArray, rack_set: IntArray, quota: IntArray, rack: IntArray, in_set: BoolArray
+) -> IntArray:
+    """Returns the new owner of each partition of a group, or of one of its topics.
 
     Args:
-        had: of each partition, by topic and number, the member that had it, -1 for nobody.
-        kind: of each partition the number of the set of racks that it has replicas in.
-        target: of each member, in the order in which the assignor sees them, how many it shall have; all in all as many
-            as there are partitions.
-        rack: of each member, -1 for none.
-        near: `near[kind, rack]`, whether the rack is in the set.
+        previous_owner: previous owner of each partition, sorted by topic and partition; -1 for none.
+        rack_set: rack set of each partition.
+        quota: number of partitions that each member gets, in the order in which the assignor processes them. The sum is
+            the number of partitions.
+        rack: rack of each member; -1 if unknown.
+        in_set: whether the rack is in the set, by rack set and rack.
     """
-    size = np.bincount(had[had >= 0], minlength=len(target))
-    here = had != _NO_MEMBER
-    matched = np.zeros(len(had), bool)
-    matched[here] = is_rack_matched(rack[had[here]], kind[here], near)
-    loses = np.zeros(len(had), bool)
-    loses[here] = (size > target)[had[here]]
-    plenty = np.bincount(had[matched], minlength=len(target)) >= target
-    lacking = np.maximum(target - size, 0)
-    # Step 1: those that are open, and what is given away in any case.
-    open_ = loses.copy()
-    open_[loses] = matched[loses] == plenty[had[loses]]
-    given = ~here | (loses & ~matched & ~open_)
-    must = np.maximum(size - target, 0) - np.bincount(had[given & here], minlength=len(target))
-    racks = np.bincount(rack[rack >= 0], lacking[rack >= 0], near.shape[1]).astype(np.int64)
-    flown = _max_rack_matches(had, kind, open_, given, must, racks, near)
-    given |= _select_released(had, kind, open_, must, flown.of_member)
-    to_member = np.where(given, _NO_MEMBER, had)
-    _assign_unassigned(to_member, kind, lacking, rack, flown.to_rack)
+    size = np.bincount(previous_owner[previous_owner >= 0], minlength=len(quota))
+    is_owned = previous_owner != _NO_MEMBER
+    matched = np.zeros(len(previous_owner), bool)
+    matched[is_owned] = is_rack_matched(rack[previous_owner[is_owned]], rack_set[is_owned], in_set)
+    is_losing = np.zeros(len(previous_owner), bool)
+    is_losing[is_owned] = (size > quota)[previous_owner[is_owned]]
+    is_matched_enough = np.bincount(previous_owner[matched], minlength=len(quota)) >= quota
+    num_missing = np.maximum(quota - size, 0)
+    # Step 1: open partitions, and those that are released in any case.
+    is_open = is_losing.copy()
+    is_open[is_losing] = matched[is_losing] == is_matched_enough[previous_owner[is_losing]]
+    is_released = ~is_owned | (is_losing & ~matched & ~is_open)
+    num_required = np.maximum(size - quota, 0) - np.bincount(
+        previous_owner[is_released & is_owned], minlength=len(quota)
+    )
+    rack_demand = np.bincount(rack[rack >= 0], num_missing[rack >= 0], in_set.shape[1]).astype(np.int64)
+    flow = _max_rack_matches(previous_owner, rack_set, is_open, is_released, num_required, rack_demand, in_set)
+    is_released |= _select_released(previous_owner, rack_set, is_open, num_required, flow.by_member)
+    to_member = np.where(is_released, _NO_MEMBER, previous_owner)
+    _assign_unassigned(to_member, rack_set, num_missing, rack, flow.by_rack)
     return to_member
 
 
-def is_rack_matched(rack: IntArray, kind: IntArray, near: BoolArray) -> BoolArray:
-    """Whether replicas of each partition (of this kind) are in a member's rack; -1 is no rack."""
-    found: BoolArray = (rack >= 0) & near[kind, rack]
-    return found
+def is_rack_matched(rack: IntArray, rack_set: IntArray, in_set: BoolArray) -> BoolArray:
+    """Returns a mask of the partitions with a replica in the rack of their member; rack -1 is unknown."""
+    is_matched: BoolArray = (rack >= 0) & in_set[rack_set, rack]
+    return is_matched
 
 
 class _FlowResult:
-    """What has flown: by member and kind, and by kind and rack."""
+    """The flow by member and rack set, and by rack set and rack."""
 
-    def __init__(self, of_member: dict[tuple[int, int], int], to_rack: dict[tuple[int, int], int]) -> None:
-        self.of_member, self.to_rack = of_member, to_rack
+    def __init__(self, by_member: dict[tuple[int, int], int], by_rack: dict[tuple[int, int], int]) -> None:
+        self.by_member, self.by_rack = by_member, by_rack
 
 
 def _max_rack_matches(
-    had: IntArray, kind: IntArray, open_: BoolArray, given: BoolArray, must: IntArray, racks: IntArray, near: BoolArray
+    previous_owner: IntArray,
+    rack_set: IntArray,
+    is_open: BoolArray,
+    is_released: BoolArray,
+    num_required: IntArray,
+    rack_demand: IntArray,
+    in_set: BoolArray,
 ) -> _FlowResult:
-    """Step 2."""
-    kinds, wanting = np.unique(kind[open_ | given]), np.flatnonzero(racks)
-    of_kind = np.full(len(near), -1, np.int64)
-    of_kind[kinds] = np.arange(len(kinds))
-    from_members = np.flatnonzero(must)
-    place = np.full(len(must), -1, np.int64)
-    place[from_members] = np.arange(len(from_members))
+    """Computes the maximum flow (step 2)."""
+    rack_sets, demand_racks = np.unique(rack_set[is_open | is_released]), np.flatnonzero(rack_demand)
+    set_index = np.full(len(in_set), -1, np.int64)
+    set_index[rack_sets] = np.arange(len(rack_sets))
+    from_members = np.flatnonzero(num_required)
+    member_index = np.full(len(num_required), -1, np.int64)
+    member_index[from_members] = np.arange(len(from_members))
     source, sink = 0, 1
-    from_member, set_of, to = 2, 2 + len(from_members), 2 + len(from_members) + len(kinds)
-    network = FlowNetwork(to + len(wanting))
-    for number, member in enumerate(from_members.tolist()):
-        network.add_edge(source, from_member + number, int(must[member]))
-    some = open_.copy()
-    some[open_] = must[had[open_]] > 0
-    pairs, much = np.unique(place[had[some]] * len(near) + kind[some], return_counts=True)
-    pipes = {}
-    for pair, capacity in zip(pairs.tolist(), much.tolist(), strict=True):
-        number, each = divmod(pair, len(near))
-        pipe = network.add_edge(from_member + number, set_of + int(of_kind[each]), capacity)
-        pipes[int(from_members[number]), each] = pipe
-    for number, capacity in enumerate(np.bincount(of_kind[kind[given]], minlength=len(kinds)).tolist()):
-        network.add_edge(source, set_of + number, capacity)
-    endless, ends = len(had), {}
-    for number, rack in enumerate(wanting.tolist()):
-        network.add_edge(to + number, sink, int(racks[rack]))
-        for each in np.flatnonzero(near[kinds, rack]).tolist():
-            ends[int(kinds[each]), rack] = network.add_edge(set_of + each, to + number, endless)
+    member_node, set_node, rack_node = 2, 2 + len(from_members), 2 + len(from_members) + len(rack_sets)
+    network = FlowNetwork(rack_node + len(demand_racks))
+    for index, member in enumerate(from_members.tolist()):
+        network.add_edge(source, member_node + index, int(num_required[member]))
+    is_choice = is_open.copy()
+    is_choice[is_open] = num_required[previous_owner[is_open]] > 0
+    pairs, num_partitions = np.unique(
+        member_index[previous_owner[is_choice]] * len(in_set) + rack_set[is_choice], return_counts=True
+    )
+    member_edges = {}
+    for pair, capacity in zip(pairs.tolist(), num_partitions.tolist(), strict=True):
+        index, replica_set = divmod(pair, len(in_set))
+        edge = network.add_edge(member_node + index, set_node + int(set_index[replica_set]), capacity)
+        member_edges[int(from_members[index]), replica_set] = edge
+    for index, capacity in enumerate(np.bincount(set_index[rack_set[is_released]], minlength=len(rack_sets)).tolist()):
+        network.add_edge(source, set_node + index, capacity)
+    unlimited, rack_edges = len(previous_owner), {}
+    for index, rack in enumerate(demand_racks.tolist()):
+        network.add_edge(rack_node + index, sink, int(rack_demand[rack]))
+        for replica_set in np.flatnonzero(in_set[rack_sets, rack]).tolist():
+            rack_edges[int(rack_sets[replica_set]), rack] = network.add_edge(
+                set_node + replica_set, rack_node + index, unlimited
+            )
     network.max_flow(source, sink)
-    of_member = {key: network.flow(pipe) for key, pipe in pipes.items()}
-    return _FlowResult(of_member, {key: network.flow(pipe) for key, pipe in ends.items()})
+    by_member = {key: network.flow(edge) for key, edge in member_edges.items()}
+    return _FlowResult(by_member, {key: network.flow(edge) for key, edge in rack_edges.items()})
 
 
 def _select_released(
-    had: IntArray, kind: IntArray, open_: BoolArray, must: IntArray, flown: dict[tuple[int, int], int]
+    previous_owner: IntArray,
+    rack_set: IntArray,
+    is_open: BoolArray,
+    num_required: IntArray,
+    flow: dict[tuple[int, int], int],
 ) -> BoolArray:
-    """Which of the open ones are given up: as many of a kind as have flown, and others as far as that is not enough.
+    """Returns a mask of the open partitions that are released: per rack set as many as the flow, then others as
+    required.
 
-    The last ones go.
+    The last partitions are released first.
     """
-    at = np.flatnonzero(open_)[::-1]
-    order = np.lexsort((np.arange(len(at)), kind[at], had[at]))
-    at = at[order]
-    pairs = had[at] * (int(kind.max(initial=0)) + 1) + kind[at]
-    much = np.array([flown.get(key, 0) for key in zip(had[at].tolist(), kind[at].tolist(), strict=True)], np.int64)
-    goes = np.zeros(len(had), bool)
-    goes[at] = row_numbers(pairs) < much
-    still = must - np.bincount(had[goes], minlength=len(must))
-    rest = np.flatnonzero(open_ & ~goes)[::-1]
-    rest = rest[np.argsort(had[rest], kind="stable")]
-    goes[rest] = row_numbers(had[rest]) < still[had[rest]]
-    return goes
+    partitions = np.flatnonzero(is_open)[::-1]
+    order = np.lexsort((np.arange(len(partitions)), rack_set[partitions], previous_owner[partitions]))
+    partitions = partitions[order]
+    pairs = previous_owner[partitions] * (int(rack_set.max(initial=0)) + 1) + rack_set[partitions]
+    amount = np.array(
+        [
+            flow.get(key, 0)
+            for key in zip(previous_owner[partitions].tolist(), rack_set[partitions].tolist(), strict=True)
+        ],
+        np.int64,
+    )
+    is_released = np.zeros(len(previous_owner), bool)
+    is_released[partitions] = row_numbers(pairs) < amount
+    num_remaining = num_required - np.bincount(previous_owner[is_released], minlength=len(num_required))
+    others = np.flatnonzero(is_open & ~is_released)[::-1]
+    others = others[np.argsort(previous_owner[others], kind="stable")]
+    is_released[others] = row_numbers(previous_owner[others]) < num_remaining[previous_owner[others]]
+    return is_released
 
 
 def _assign_unassigned(
-    to_member: IntArray, kind: IntArray, lacking: IntArray, rack: IntArray, flown: dict[tuple[int, int], int]
+    to_member: IntArray, rack_set: IntArray, num_missing: IntArray, rack: IntArray, flow: dict[tuple[int, int], int]
 ) -> None:
-    """Step 3: give what is free in `to_member`."""
-    free = np.flatnonzero(to_member == _NO_MEMBER)
-    of_kind = free[np.argsort(kind[free], kind="stable")]
-    begin = np.searchsorted(kind[of_kind], np.arange(int(kind.max(initial=0)) + 1)).tolist()
+    """Assigns the partitions without an owner in `to_member`, in place (step 3)."""
+    unassigned = np.flatnonzero(to_member == _NO_MEMBER)
+    by_rack_set = unassigned[np.argsort(rack_set[unassigned], kind="stable")]
+    start = np.searchsorted(rack_set[by_rack_set], np.arange(int(rack_set.max(initial=0)) + 1)).tolist()
     to_rack: dict[int, list[IntArray]] = {}
-    for (each, where), much in sorted(flown.items()):
-        to_rack.setdefault(where, []).append(of_kind[begin[each] : begin[each] + much])
-        begin[each] += much
-    left = lacking.copy()
-    for where, parts in to_rack.items():
-        some = np.sort(np.concatenate(parts))
-        members = np.flatnonzero(rack == where)
-        to_member[some] = np.repeat(members, lacking[members])[: len(some)]
-        left -= np.bincount(to_member[some], minlength=len(left))
-    to_member[to_member == _NO_MEMBER] = np.repeat(np.arange(len(left)), left)
+    for (set_, to_rack_), amount in sorted(flow.items()):
+        to_rack.setdefault(to_rack_, []).append(by_rack_set[start[set_] : start[set_] + amount])
+        start[set_] += amount
+    num_remaining = num_missing.copy()
+    for to_rack_, batches in to_rack.items():
+        rack_partitions = np.sort(np.concatenate(batches))
+        members = np.flatnonzero(rack == to_rack_)
+        to_member[rack_partitions] = np.repeat(members, num_missing[members])[: len(rack_partitions)]
+        num_remaining -= np.bincount(to_member[rack_partitions], minlength=len(num_remaining))
+    to_member[to_member == _NO_MEMBER] = np.repeat(np.arange(len(num_remaining)), num_remaining)
 
 
 class FlowNetwork:
-    """Nodes 0, 1, …, and pipes between them."""
+    """A flow network with nodes 0, 1, … (Dinic's algorithm, deterministic: the same network has the same flow)."""
 
-    def __init__(self, nodes: int) -> None:
-        """No pipe yet."""
-        self._pipes: list[list[int]] = [[] for _ in range(nodes)]
+    def __init__(self, num_nodes: int) -> None:
+        """Creates a network without edges."""
+        self._edges: list[list[int]] = [[] for _ in range(num_nodes)]
         self._end: list[int] = []
-        self._room: list[int] = []
+        self._residual: list[int] = []
         self._level: list[int] = []
         self._next: list[int] = []
 
-    def add_edge(self, begin: int, end: int, capacity: int) -> int:
-        """Lay a pipe; its number."""
-        number = len(self._end)
-        self._end += [end, begin]
-        self._room += [capacity, 0]
-        self._pipes[begin].append(number)
-        self._pipes[end].append(number + 1)
-        return number
+    def add_edge(self, start: int, end: int, capacity: int) -> int:
+        """Adds an edge and returns its index."""
+        edge = len(self._end)
+        self._end += [end, start]
+        self._residual += [capacity, 0]
+        self._edges[start].append(edge)
+        self._edges[end].append(edge + 1)
+        return edge
 
     def max_flow(self, source: int, sink: int) -> None:
-        """Send as much as possible, along shortest ways first."""
+        """Sends as much as possible from source to sink, along the shortest paths first."""
         while self._find_levels(source, sink):
-            self._next = [0] * len(self._pipes)
-            while self._send(source, sink, sum(self._room[pipe] for pipe in self._pipes[source])):
+            self._next = [0] * len(self._edges)
+            while self._send(source, sink, sum(self._residual[edge] for edge in self._edges[source])):
                 pass
 
-    def flow(self, pipe: int) -> int:
-        """What flows through a pipe."""
-        return self._room[pipe + 1]
+    def flow(self, edge: int) -> int:
+        """Returns the flow through an edge."""
+        return self._residual[edge + 1]
 
     def _find_levels(self, source: int, sink: int) -> bool:
-        """How far each node is from the source; whether the sink can be reached."""
-        self._level = [-1] * len(self._pipes)
+        """Computes the distance of each node from the source; returns whether the sink is reachable."""
+        self._level = [-1] * len(self._edges)
         self._level[source] = 0
         waiting = deque([source])
         while waiting:
             node = waiting.popleft()
-            for pipe in self._pipes[node]:
-                end = self._end[pipe]
-                if self._room[pipe] and self._level[end] < 0:
+            for edge in self._edges[node]:
+                end = self._end[edge]
+                if self._residual[edge] and self._level[end] < 0:
                     self._level[end] = self._level[node] + 1
                     waiting.append(end)
         return self._level[sink] >= 0
 
-    def _send(self, node: int, sink: int, much: int) -> int:
-        """Send up to so much from a node to the sink, every step one level on."""
-        if node == sink or not much:
-            return much
-        pipes, sent = self._pipes[node], 0
-        while self._next[node] < len(pipes):
-            pipe = pipes[self._next[node]]
-            if self._room[pipe] and self._level[self._end[pipe]] == self._level[node] + 1:
-                got = self._send(self._end[pipe], sink, min(much - sent, self._room[pipe]))
-                self._room[pipe] -= got
-                self._room[pipe ^ 1] += got
-                sent += got
-                if sent == much:
+    def _send(self, node: int, sink: int, amount: int) -> int:
+        """Sends up to `amount` from a node to the sink, one level per step; returns the amount sent."""
+        if node == sink or not amount:
+            return amount
+        edges, sent = self._edges[node], 0
+        while self._next[node] < len(edges):
+            edge = edges[self._next[node]]
+            if self._residual[edge] and self._level[self._end[edge]] == self._level[node] + 1:
+                pushed = self._send(self._end[edge], sink, min(amount - sent, self._residual[edge]))
+                self._residual[edge] -= pushed
+                self._residual[edge ^ 1] += pushed
+                sent += pushed
+                if sent == amount:
                     return sent
             self._next[node] += 1
         return sent

@@ -1,40 +1,36 @@
-"""Range of the broker (`org.apache.kafka.coordinator.group.assignor.RangeAssignor`); here it is called server-range.
+"""The broker's range assignor (`org.apache.kafka.coordinator.group.assignor.RangeAssignor`), here called server-range.
 
-Principles, in this priority
-    1. Balance within the topic: p partitions over n subscribers give each p / n, and the first p % n one more.
-    2. Co-partitioning: topics with the same subscribers and as many partitions are laid out alike.
-What members had before and racks play no part: the range of the clients knows racks since KIP-881, this one does not.
+Principles, in order of priority
+    1. Balance within a topic: with p partitions and n subscribers, each gets p // n, and the first p % n get one more.
+    2. Co-partitioning: topics with the same subscribers and the same number of partitions are assigned the same way.
+The previous target and racks are ignored. (The client-side range assignor uses racks since KIP-881.)
 
 Example: C0 and C1 subscribe to t0 and t1, three partitions each.
-    C0: [t0p0, t0p1, t1p0, t1p1]
-    C1: [t0p2, t1p2]
+
+    C0: [t0p0, t0p1, t1p0, t1p1]    C1: [t0p2, t1p2]
 
 Steps
-    1. Members in order: static ones by instance id, then the others by member id.
-    2. Of each topic the subscriber of rank k begins at k * (p / n) + min(k, p % n) and gets p / n partitions, the first
-       p % n one more.
+    1. Sort the members: static members by instance id, then the others by member id.
+    2. In each topic, the subscriber at position k starts at k * (p // n) + min(k, p % n), and gets p // n partitions;
+       the first p % n subscribers get one more.
 
+rack-server-range, which isn't part of Kafka, shows what racks would save. Its principles, in order of priority
+    1. Balance within a topic: each subscriber has as many partitions as from server-range.
+    2. Co-partitioning: as above.
+    3. Racks: as many partitions as possible go to a member that has a replica of them in its rack.
+If server-range matches as many racks, its assignment is used. The previous target is ignored.
 
-Server-range with racks: an assignor of ours, which Kafka does not have. It says what racks would save there.
+Example: t has four partitions with replicas in racks y, x, y, x. C0 is in rack x, C1 in rack y.
 
-(Range of the clients knows racks since KIP-881, the broker's does not.)
+    server-range         C0: [p0, p1]    C1: [p2, p3]    (two of four are read across racks)
+    rack-server-range    C0: [p1, p3]    C1: [p0, p2]    (none is)
 
-Principles, in this priority
-    1. Balance within the topic: every subscriber has as many partitions of it as from server-range.
-    2. Co-partitioning: topics with the same subscribers and as many partitions are laid out alike.
-    3. Racks: under these two, as many partitions as possible go to a member that has a replica of them in its rack.
-Where server-range's own layout has as many of those, it stands. What members had before plays no part.
-
-Example: t has 4 partitions with replicas in rack y, x, y, x. C0 is in rack x, C1 in rack y.
-    server-range         C0: [p0 p1]    C1: [p2 p3]    two of four are read across racks
-    rack-server-range    C0: [p1 p3]    C1: [p0 p2]    none is
-
-Steps, for topics that are laid out alike
-    1. Worth: of each partition number and rack, how many of the topics have a replica of it there.
-    2. Spread the numbers over the racks, to each as many as its members are due (members without a rack share a place
-       where nothing is worth anything): the most valuable pairs first. As long as a ring of racks is better off if
-       each hands a number to the next, it does; where there is none, no spread is worth more.
-    3. The numbers of a rack go to its members in order, in one piece each.
+Steps, for topics with the same subscribers and the same number of partitions
+    1. Value: count, for each partition number and rack, the topics that have a replica there.
+    2. Distribute the partition numbers over the racks, to each as many as its members get. Members without a rack share
+       a rack in which nothing has a value. Start with the most valuable pairs; then improve the result along cycles of
+       racks in which each passes a number on to the next. If there is no such cycle, the total value is maximal.
+    3. The numbers of a rack go to its members in order, in consecutive pieces.
 """
 
 from __future__ import annotations
@@ -46,97 +42,102 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers
 
 
-def assign_server_ranges(member: IntArray, topic: IntArray, served: IntArray, partitions: IntArray) -> PartitionSlices:
-    """Step 2.
+def assign_server_ranges(
+    member: IntArray, topic: IntArray, assignment_order: IntArray, partitions: IntArray
+) -> PartitionSlices:
+    """Returns the assignment of server-range (step 2).
 
     Args:
-        member, topic: of each subscription, each once.
-        served: of each member its place in the order of step 1, distinct within its group.
-        partitions: of each topic.
+        member, topic: the subscriptions, each once.
+        assignment_order: position of each member in the order of step 1, distinct within its group.
+        partitions: number of partitions of each topic.
     """
-    order = np.lexsort((served[member], topic))
+    order = np.lexsort((assignment_order[member], topic))
     member, topic = member[order], topic[order]
-    rank, subscribers = row_numbers(topic), np.bincount(topic, minlength=len(partitions))[topic]
-    quota, longer = np.divmod(partitions[topic], np.maximum(subscribers, 1))
-    first, count = rank * quota + np.minimum(rank, longer), quota + (rank < longer)
-    runs = PartitionSlices(member, topic, first, np.ones(len(member), np.int64), count)
-    return runs.take(count > 0)
+    rank, num_subscribers = row_numbers(topic), np.bincount(topic, minlength=len(partitions))[topic]
+    quota, remainder = np.divmod(partitions[topic], np.maximum(num_subscribers, 1))
+    first, count = rank * quota + np.minimum(rank, remainder), quota + (rank < remainder)
+    slices = PartitionSlices(member, topic, first, np.ones(len(member), np.int64), count)
+    return slices.take(count > 0)
 
 
-def assign_ranges_by_rack(due: IntArray, rack: IntArray, worth: IntArray) -> IntArray:
-    """Which member gets each partition number.
+def assign_ranges_by_rack(num_assigned: IntArray, rack: IntArray, value: IntArray) -> IntArray:
+    """Returns the member that gets each partition number.
 
     Args:
-        due: of each member, in the order of server-range, how many numbers it gets; all in all as many as there are.
-        rack: of each member, -1 for none.
-        worth: `worth[number, rack]`, of how many topics that is near.
+        due: number of partitions that each member gets, in the order of server-range. The sum is that of all
+        partitions.
+        rack: rack of each member; -1 if unknown.
+        value: number of topics with a replica, by partition number and rack.
     """
-    racks = worth.shape[1]
-    place = np.where(rack < 0, racks, rack)
-    capacity = np.bincount(place, due, racks + 1).astype(np.int64)
-    classes, of_class, supply = np.unique(
-        np.append(worth, np.zeros((len(worth), 1), np.int64), axis=1), axis=0, return_inverse=True, return_counts=True
+    num_racks = value.shape[1]
+    member_rack = np.where(rack < 0, num_racks, rack)
+    capacity = np.bincount(member_rack, num_assigned, num_racks + 1).astype(np.int64)
+    classes, partition_class, supply = np.unique(
+        np.append(value, np.zeros((len(value), 1), np.int64), axis=1), axis=0, return_inverse=True, return_counts=True
     )
     flow = maximize_value(classes, supply, capacity)
-    order = np.argsort(of_class.ravel(), kind="stable")
-    where = np.empty(len(worth), np.int64)
-    where[order] = np.repeat(np.tile(np.arange(racks + 1), len(classes)), flow.ravel())
-    owner = np.empty(len(worth), np.int64)
-    owner[np.argsort(where, kind="stable")] = np.repeat(np.arange(len(due)), due)[
-        np.argsort(np.repeat(place, due), kind="stable")
+    order = np.argsort(partition_class.ravel(), kind="stable")
+    partition_rack = np.empty(len(value), np.int64)
+    partition_rack[order] = np.repeat(np.tile(np.arange(num_racks + 1), len(classes)), flow.ravel())
+    owner = np.empty(len(value), np.int64)
+    owner[np.argsort(partition_rack, kind="stable")] = np.repeat(np.arange(len(num_assigned)), num_assigned)[
+        np.argsort(np.repeat(member_rack, num_assigned), kind="stable")
     ]
     return owner
 
 
-def maximize_value(worth: IntArray, supply: IntArray, capacity: IntArray) -> IntArray:
-    """Step 2: how many of each class go to each place, so that all in all they are worth most.
+def maximize_value(value: IntArray, supply: IntArray, capacity: IntArray) -> IntArray:
+    """Returns how many partition numbers of each class go to each rack, so that the total value is maximal (step 2).
 
     Args:
-        worth: `worth[class, place]`.
-        supply: of each class.
-        capacity: of each place; as much as the supply, all in all.
+        value: value by class and rack.
+        supply: number of partition numbers of each class.
+        capacity: number of partition numbers that each rack takes. Its sum is that of the supply.
     """
-    flow, left, room = np.zeros_like(worth), supply.copy(), capacity.copy()
-    for each, place in zip(*np.unravel_index(np.argsort(-worth, axis=None, kind="stable"), worth.shape), strict=True):
-        much = min(left[each], room[place])
-        flow[each, place] = much
-        left[each] -= much
-        room[place] -= much
-    while ring := _find_improving_cycle(worth, flow):
-        much = min(flow[each, place] for each, place, _ in ring)
-        for each, place, following in ring:
-            flow[each, place] -= much
-            flow[each, following] += much
+    flow, num_remaining, num_free = np.zeros_like(value), supply.copy(), capacity.copy()
+    for class_index, rack in zip(
+        *np.unravel_index(np.argsort(-value, axis=None, kind="stable"), value.shape), strict=True
+    ):
+        amount = min(num_remaining[class_index], num_free[rack])
+        flow[class_index, rack] = amount
+        num_remaining[class_index] -= amount
+        num_free[rack] -= amount
+    while cycle := _find_improving_cycle(value, flow):
+        amount = min(flow[class_index, rack] for class_index, rack, _ in cycle)
+        for class_index, rack, next_rack in cycle:
+            flow[class_index, rack] -= amount
+            flow[class_index, next_rack] += amount
     return flow
 
 
-def _find_improving_cycle(worth: IntArray, flow: IntArray) -> list[tuple[int, int, int]]:
-    """Places each of which hands a class to the next, so that all are worth more then: class, place, next place."""
-    places = worth.shape[1]
-    gain = np.full((places, places), -np.inf)
-    hands = np.zeros((places, places), np.int64)
-    for place in range(places):
-        there = np.flatnonzero(flow[:, place])
-        if len(there):
-            differs = worth[there] - worth[there, place][:, None]
-            hands[place], gain[place] = there[differs.argmax(axis=0)], differs.max(axis=0)
-    # Bellman and Ford: a way that still gets better after as many steps as there are places has a ring in it.
-    best, before = np.zeros(places), np.full(places, -1)
-    better = np.zeros(places, bool)
-    for _ in range(places):
+def _find_improving_cycle(value: IntArray, flow: IntArray) -> list[tuple[int, int, int]]:
+    """Returns (class, rack, next rack) along a cycle that increases the total value; empty if there is none."""
+    num_racks = value.shape[1]
+    gain = np.full((num_racks, num_racks), -np.inf)
+    passed_class = np.zeros((num_racks, num_racks), np.int64)
+    for rack in range(num_racks):
+        classes = np.flatnonzero(flow[:, rack])
+        if len(classes):
+            difference = value[classes] - value[classes, rack][:, None]
+            passed_class[rack], gain[rack] = classes[difference.argmax(axis=0)], difference.max(axis=0)
+    # Bellman-Ford: a path that still improves after as many steps as there are racks contains a cycle.
+    best, preceding = np.zeros(num_racks), np.full(num_racks, -1)
+    is_better = np.zeros(num_racks, bool)
+    for _ in range(num_racks):
         through = best[:, None] + gain
-        better = through.max(axis=0) > best
-        before[better] = through.argmax(axis=0)[better]
+        is_better = through.max(axis=0) > best
+        preceding[is_better] = through.argmax(axis=0)[is_better]
         best = np.maximum(best, through.max(axis=0))
-    if not better.any():
+    if not is_better.any():
         return []
-    place = int(np.flatnonzero(better)[0])
-    for _ in range(places):
-        place = int(before[place])
-    ring: list[tuple[int, int, int]] = []
-    begin = place
-    while not ring or place != begin:
-        earlier = int(before[place])
-        ring.append((int(hands[earlier, place]), earlier, place))
-        place = earlier
-    return ring
+    rack = int(np.flatnonzero(is_better)[0])
+    for _ in range(num_racks):
+        rack = int(preceding[rack])
+    cycle: list[tuple[int, int, int]] = []
+    start = rack
+    while not cycle or rack != start:
+        previous_rack = int(preceding[rack])
+        cycle.append((int(passed_class[previous_rack, rack]), previous_rack, rack))
+        rack = previous_rack
+    return cycle

@@ -1,4 +1,4 @@
-"""What members had before, as the broker's assignors walk it, and what they have after."""
+"""The previous and the new target assignment of the broker's assignors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ class TargetAssignments:
     """The target assignment.
 
     Attributes:
-        slices: who gets what.
-        reason: of each run why it was taken from the member that could have kept it
-            (`groups.assignors.sticky.sticky_groups`).
-        first_new_slice: the number of the first run that was dealt; those before it their members had.
-        unassigned: what nobody had, as `find_unassigned` lists it.
+        slices: which member gets which partitions.
+        reason: why the partitions of each slice moved from a member that could have kept them (see `sticky_groups`).
+        first_new_slice: index of the first newly assigned slice; earlier ones were kept.
+        unassigned: partitions without a previous owner, as returned by `find_unassigned`.
     """
 
     slices: PartitionSlices
@@ -30,31 +29,33 @@ class TargetAssignments:
 
     @property
     def is_new(self) -> BoolArray:
-        """Whether each run was dealt."""
+        """Returns a mask of the newly assigned slices."""
         return np.arange(len(self.slices)) >= self.first_new_slice
 
 
-def split_slices(runs: PartitionSlices, kept: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
-    """Of each run its first partitions, so many as `kept` says, and its others; no run is empty."""
-    head = PartitionSlices(runs.member, runs.topic, runs.first, runs.step, kept)
-    tail = PartitionSlices(runs.member, runs.topic, runs.first + runs.step * kept, runs.step, runs.count - kept)
-    return head.take(kept > 0), tail.take(tail.count > 0)
+def split_slices(slices: PartitionSlices, num_kept: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
+    """Splits each slice after its first `num_kept` partitions. Returns the heads and the tails that aren't empty."""
+    head = PartitionSlices(slices.member, slices.topic, slices.first, slices.step, num_kept)
+    tail = PartitionSlices(
+        slices.member, slices.topic, slices.first + slices.step * num_kept, slices.step, slices.count - num_kept
+    )
+    return head.take(num_kept > 0), tail.take(tail.count > 0)
 
 
 def find_unassigned(previous: PartitionSlices, partitions: IntArray) -> PartitionSlices:
-    """The partitions that nobody had: topics in their order, partitions ascending; `member` says nothing.
+    """Returns the partitions without a previous owner, sorted by topic and partition. `member` is -1.
 
     Args:
-        previous: what members had; no partition twice, none beyond its topic's count.
-        partitions: of each topic.
+        previous: previous target. No partition occurs twice or doesn't exist.
+        partitions: number of partitions of each topic.
     """
-    whole = (np.bincount(previous.topic, minlength=len(partitions)) == 0) & (partitions > 0)
-    rows = find_unowned(previous, np.where(whole, 0, partitions))
+    is_unowned = (np.bincount(previous.topic, minlength=len(partitions)) == 0) & (partitions > 0)
+    rows = find_unowned(previous, np.where(is_unowned, 0, partitions))
     key = np.sort(rows[0] << PARTITION_BITS | rows[1], kind="stable")
     columns = compress_sorted(key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1))
-    topic = np.flatnonzero(whole)
+    topic = np.flatnonzero(is_unowned)
     zero = np.zeros(len(topic), np.int64)
-    parts = zip(columns, (topic, zero, zero + 1, partitions[topic]), strict=True)
-    topic, *run = (np.append(one, other) for one, other in parts)
-    runs = PartitionSlices(np.full(len(topic), -1), topic, *run)
-    return runs.take(np.argsort(topic, kind="stable"))
+    column_pairs = zip(columns, (topic, zero, zero + 1, partitions[topic]), strict=True)
+    topic, *bounds = (np.append(first, second) for first, second in column_pairs)
+    slices = PartitionSlices(np.full(len(topic), -1), topic, *bounds)
+    return slices.take(np.argsort(topic, kind="stable"))
