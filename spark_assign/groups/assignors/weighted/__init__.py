@@ -1,32 +1,32 @@
-"""Weighted-sticky: an assignor of ours, which balances by load and not by count.
+"""Weighted-sticky, an assignor that balances by load instead of by count. It isn't part of Kafka.
 
-The load of a partition is its `in_rate`, the messages a second that are written to it. A member's load is that of its
+The load of a partition is its `in_rate`, the messages per second that are written to it. A member's load is that of its
 partitions.
 
-Principles, in this priority
-    1. The bound: nobody has more load than the group's bound, wherever an assignment can hold that.
-    2. Stickiness: as little load as possible changes its owner; nothing does where the bound is held.
-    3. Balance: what has no owner, or has lost it, goes to whoever has most room.
+Principles, in order of priority
+    1. Bound: no member has more load than the group's bound, if an assignment can hold it.
+    2. Stickiness: as little load as possible moves; nothing moves if the bound is held.
+    3. Balance: partitions without an owner go to the member with the most room.
 
-What it does to a group
-    1. The bound (`bounds`): so many times the mean load of a member (`load_bound`), or what a member can handle
-       (`capacity`), or the lesser of both.
-    2. Give up (`min_cover`): who has more gives up as little load as will do.
-    3. Place, make room, return (`pack`): the largest first.
-    4. Few partitions (`branch_and_bound`): where that moved more than must move, or did not hold the bound, every
-    assignment is
-       looked at that could be better.
-    5. Where no assignment was found that holds the bound, the least one that can be held takes its place
-    (`relax_bound`), and
-       the answer says so. One partition that is more than the bound has a member for itself.
-    6. Partitions without load (`zero_load`) are balanced by their number.
+Steps
+    1. Bound (`weighted_groups.compute_bounds`): a multiple of the mean load of a member (`load_bound`), or the load
+       that a member can handle (`capacity`), or the lower of both.
+    2. Release (`pack.min_cover`): an overloaded member gives up the least load that is enough.
+    3. Place, make room, return (`pack.Bins`), the largest partitions first.
+    4. Search (`branch_and_bound`): for few partitions, if that moved more load than the minimum or didn't hold the
+       bound, try all assignments that could be better.
+    5. Relax the bound (`plan.relax_bound`): if no assignment holds it, use the lowest bound that can be held, and
+       report it. A single partition above the bound has a member to itself.
+    6. Partitions without load (`plan.assign_zero_load`) are balanced by count.
 
-Example: the bound is 11. a has t-0 t-1 t-2 with loads 9 5 4, b has t-3 with load 2. a has 7 too much; 9 is the least
-that will do (4 is too little, and 5 and 4 are 9 as well, but two partitions). b has t-3 and t-0 then, 11.
+Example: the bound is 11. C0 owns t0, t1, t2 with loads 9, 5, 4; C1 owns t3 with load 2. C0 has 7 too much. The least
+load that is enough is 9 (4 is too little; 5 and 4 are also 9, but two partitions).
 
-The assignor is cooperative (KIP-429): members keep what they own, and what changes hands is withheld until its owner
-has given it up. Kafka has no such assignor, so the plan goes to the members as an explicit assignment
-(docs/weighted.md).
+    owned     C0: [t0, t1, t2]    C1: [t3]
+    target    C0: [t1, t2]        C1: [t0, t3]    (loads 9 and 11)
+
+The assignor is cooperative (KIP-429): members keep what they own, and a partition that moves is withheld until its
+owner has revoked it. The plan reaches the members as an explicit assignment (docs/weighted.md).
 """
 
 from __future__ import annotations

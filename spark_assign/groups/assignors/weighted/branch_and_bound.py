@@ -1,11 +1,11 @@
-"""The best answer there is, for few partitions: every assignment is looked at that could be better.
+"""Finds the best assignment of few partitions by branch and bound.
 
-The largest partitions first; each at home first, then with who has most room. Two members are as good as one where they
-have as much room, may have the same, and what is still to come belongs to neither. What already moves more than the
-best answer so far is not looked at any further.
+The largest partitions come first; each is tried with its owner, then with the members with the most room. Two members
+are equivalent if they have the same load and bound, are eligible for the same partitions, and no later partition
+belongs to either. A branch that moves more load than the best assignment so far is cut.
 
-Two questions: the least bound that an assignment can hold (`min_bound`), and of those that hold the bounds the one
-that moves least load (`min_moved`).
+`min_bound` finds the lowest bound that an assignment can hold, `min_moved` the assignment within the bounds that moves
+the least load.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from spark_assign.groups.assignors.weighted.weighted_groups import Packing
 from spark_assign.numeric.array_types import IntArray
 
 MAX_EXACT = 14
-"""So many partitions are looked at in this way; up to 40 where no answer was found that holds all bounds."""
+"""Maximum number of partitions; `MAX_SEARCHED` if no assignment was found that holds all bounds."""
 
 MAX_SEARCHED = 40
 
 _MAX_STEPS = 20_000
-"""After so many steps the search is given up."""
+"""Maximum number of steps of a search."""
 
 
 class _OutOfStepsError(Exception):
-    pass
+    """The search took too many steps."""
 
 
 def min_moved(packing: Packing) -> IntArray | None:
-    """Of each partition its member, all bounds held and as little load moved as was found; null: there is no answer, or
-    none was found in time."""
+    """Returns the member of each partition, with the least load moved within all bounds; None if none was found in
+    time."""
     search = _Search(packing)
     with suppress(_OutOfStepsError):
         search.move(0, 0.0)
@@ -40,95 +40,101 @@ def min_moved(packing: Packing) -> IntArray | None:
 
 
 def min_bound(packing: Packing, known: float = float("inf")) -> float | None:
-    """The least number that, as a bound of those whose own one is less, can be held; null: not found in time.
+    """Returns the lowest load that can replace the bounds below it; None if it wasn't found in time.
 
     Args:
-        packing: of which nobody has anything.
-        known: a number that can be held.
+        packing: a packing without owners.
+        known: a load that can be held.
     """
     search = _Search(packing)
-    search.most = known
+    search.highest = known
     try:
         search.fill(0, 0.0)
     except _OutOfStepsError:
         return None
-    return search.most
+    return search.highest
 
 
 class _Search:
+    """The state of a search. Partitions are sorted by load, descending; `position` refers to this order."""
+
     def __init__(self, packing: Packing) -> None:
         self.order = np.lexsort((np.arange(len(packing.load)), -packing.load)).tolist()
         self.size = packing.load[self.order].tolist()
         self.home = packing.home[self.order].tolist()
-        self.may = [packing.eligible_sets[kind].tolist() for kind in packing.eligible_set[self.order].tolist()]
+        self.eligible = [
+            packing.eligible_sets[set_index].tolist() for set_index in packing.eligible_set[self.order].tolist()
+        ]
         self.limit = packing.limit.tolist()
-        self.alike = [tuple(each) for each in packing.is_eligible.T.tolist()]
-        # After which partition, in order, nothing more of what a member owns comes.
+        self.eligibility = [tuple(row) for row in packing.is_eligible.T.tolist()]
+        # Position of the last partition that each member owns.
         self.last = [-1] * packing.num_members
-        for place, member in enumerate(self.home):
+        for position, member in enumerate(self.home):
             if member >= 0:
-                self.last[member] = place
-        self.load, self.number = [0.0] * packing.num_members, [0] * packing.num_members
-        self.at = [0] * len(self.order)
+                self.last[member] = position
+        self.load, self.num_assigned = [0.0] * packing.num_members, [0] * packing.num_members
+        self.assigned = [0] * len(self.order)
         self.best: IntArray | None = None
-        self.moved = self.most = float("inf")
+        self.moved = self.highest = float("inf")
         self.steps = _MAX_STEPS
 
-    def choices(self, place: int) -> list[int]:
-        """The members to try, in order."""
+    def choices(self, position: int) -> list[int]:
+        """Returns the members to try, in order."""
         self.steps -= 1
         if self.steps < 0:
             raise _OutOfStepsError
-        home, found, seen = self.home[place], [], set()
+        home, members, seen = self.home[position], [], set()
         over = [load - limit for load, limit in zip(self.load, self.limit, strict=True)]
-        for member in sorted(self.may[place], key=lambda each: (each != home, over[each], each)):
-            key = (self.load[member], self.limit[member], self.alike[member])
-            if self.last[member] < place:
+        for member in sorted(
+            self.eligible[position], key=lambda candidate: (candidate != home, over[candidate], candidate)
+        ):
+            key = (self.load[member], self.limit[member], self.eligibility[member])
+            if self.last[member] < position:
                 if key in seen:
                     continue
                 seen.add(key)
-            found.append(member)
-        return found
+            members.append(member)
+        return members
 
-    def put(self, place: int, member: int, sign: int) -> None:
-        """There, or away from there."""
-        self.load[member] = self.load[member] + sign * self.size[place] if self.number[member] + sign else 0.0
-        self.number[member] += sign
-        self.at[place] = member
+    def put(self, position: int, member: int, sign: int) -> None:
+        """Adds a partition to a member (sign 1), or removes it (sign -1)."""
+        self.load[member] = self.load[member] + sign * self.size[position] if self.num_assigned[member] + sign else 0.0
+        self.num_assigned[member] += sign
+        self.assigned[position] = member
 
-    def move(self, place: int, moved: float) -> None:
-        """The rest from this partition on; so much has moved."""
+    def move(self, position: int, moved: float) -> None:
+        """Assigns the partitions from this position on; `moved` is the load moved so far."""
         if moved >= self.moved * (1 - 1e-12):
             return
-        if place == len(self.order):
+        if position == len(self.order):
             self.moved = moved
-            self.best = np.empty(place, np.int64)
-            self.best[self.order] = self.at
+            self.best = np.empty(position, np.int64)
+            self.best[self.order] = self.assigned
             return
-        size, home = self.size[place], self.home[place]
-        for member in self.choices(place):
+        size, home = self.size[position], self.home[position]
+        for member in self.choices(position):
             before = self.load[member]
-            if self.number[member] and before + size > self.limit[member]:
+            if self.num_assigned[member] and before + size > self.limit[member]:
                 continue
-            self.put(place, member, 1)
-            self.move(place + 1, moved + (size if 0 <= home != member else 0.0))
-            self.put(place, member, -1)
+            self.put(position, member, 1)
+            self.move(position + 1, moved + (size if 0 <= home != member else 0.0))
+            self.put(position, member, -1)
             self.load[member] = before
 
-    def fill(self, place: int, most: float) -> None:
-        """The rest from this partition on; nobody with two partitions or more has more than that, where it may not."""
-        if most >= self.most * (1 - 1e-12):
+    def fill(self, position: int, highest: float) -> None:
+        """Assigns the partitions from this position on; `highest` is the highest load above a bound so far."""
+        if highest >= self.highest * (1 - 1e-12):
             return
-        if place == len(self.order):
-            self.most = most
+        if position == len(self.order):
+            self.highest = highest
             return
-        size = self.size[place]
-        for member in self.choices(place):
+        size = self.size[position]
+        for member in self.choices(position):
             before = self.load[member]
-            over = before + size if self.number[member] and before + size > self.limit[member] else 0.0
-            self.put(place, member, 1)
-            self.fill(place + 1, max(most, over))
-            self.put(place, member, -1)
+            over = before + size if self.num_assigned[member] and before + size > self.limit[member] else 0.0
+            self.put(position, member, 1)
+            self.fill(position + 1, max(highest, over))
+            self.put(position, member, -1)
             self.load[member] = before
-            if self.most <= 0.0:
+            if self.highest <= 0.0:
                 return

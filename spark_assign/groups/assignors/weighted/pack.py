@@ -1,27 +1,27 @@
-"""Everybody below its bound, with as little load moved as possible: the steps of weighted-sticky for one packing.
+"""Packs partitions so that no member exceeds its bound and as little load as possible moves (steps 2 and 3).
 
 Steps
-    1. Give up: who has too much gives up the least load that is at least its excess (`give_up`). A partition that is
-       more than the bound by itself stays, and all others of its member go.
-    2. Place: what nobody has, the largest first, goes to the member with most room.
-    3. Make room: what fits nowhere takes the place of a smaller one that fits somewhere else. Where no single one does,
-       the cheapest set of smaller ones goes, and looks for a place in its turn.
-    4. Return: what has left its owner, and would fit there in the end, goes back, in the place of one that came if need
-       be.
+    1. Release: an overloaded member gives up the least load that is at least its excess (`min_cover`). A partition
+       above the bound by itself stays, and all others of its member go.
+    2. Place: unassigned partitions, the largest first, go to the member with the most room.
+    3. Make room: a partition that fits nowhere replaces a smaller one that fits elsewhere. If there is none, the
+       cheapest set of smaller ones goes, and is placed in turn.
+    4. Return: partitions that left their owner, and would fit there in the end, go back, if necessary in exchange for
+       one that came.
 
-Example: bound 10. a has 6 5, b has 5 3, c has 9. a has 1 too much and gives up 5, which fits nowhere; with b it takes
-the place of 3, for which there is room with a.
+Example: the bound is 10. Partitions are named by their load. C0 has 1 too much and releases 5, which fits nowhere; at
+C1 it replaces 3, for which C0 has room.
 
-Ties: the first partition, the first member. What is looked at again and again is bounded (`_MAX_EXAMINED`).
+    owned     C0: [6, 5]    C1: [5, 3]    C2: [9]
+    target    C0: [6, 3]    C1: [5, 5]    C2: [9]
 
+Ties: the first partition, the first member. Repeated searches are bounded (`_MAX_EXAMINED`).
 
-What a member gives up that has too much: as little load as possible, of that as few partitions as possible.
-
-Principle: the least sum of loads that is at least the excess. Of few partitions every choice is looked at; of many, the
-largest ones that are not more than what is left of the excess, and one at the end that covers the rest: of many
-partitions there is always one of about the right size.
-
-Example: loads 9 5 4 2, and 6 too much: 4 and 2 go, for 9 would be more, and 5 is too little.
+`min_cover` finds the least sum of loads that is at least the excess, with as few partitions as possible. For few
+partitions it tries all subsets; for many, it takes the largest ones that don't exceed the remaining excess, and one
+that
+covers the rest: among many partitions, there is always one of about the right size. Example: with loads 9, 5, 4, 2 and
+an excess of 6, it selects 4 and 2; 9 would be more, and 5 is too little.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ from spark_assign.groups.assignors.weighted.weighted_groups import NO_MEMBER, Pa
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 _MAX_EXAMINED = 20_000_000
-"""So many partitions may be looked at to make room for others, at 64 at least."""
+"""Maximum number of partitions to examine in order to make room for others, but at least 64 searches."""
 
 _EMPTY = np.finfo(np.float64).max
-"""The room of a member that has nothing, which takes any partition."""
+"""The room of a member without partitions, which can take any partition."""
 
 _MAX_CANDIDATES = 12
-"""So many members are asked what it would cost them to make room."""
+"""Maximum number of members for which the cost of making room is computed."""
 
 
 def pack(packing: Packing, *, tight: bool = False) -> IntArray:
-    """Of each partition the member that gets it; whether that holds all bounds, `packing.holds` says.
+    """Returns the member of each partition. To check whether this holds all bounds, see `Packing.holds_bounds`.
 
-    Where it is `tight`, partitions go where they fit best and not where most room is: that leaves room for large ones.
+    If `tight`, a partition goes where it fits best instead of where most room is, which leaves room for large
+    partitions.
     """
     bins = Bins(packing)
     bins.release()
@@ -56,259 +57,285 @@ def pack(packing: Packing, *, tight: bool = False) -> IntArray:
     return bins.assigned_member
 
 
-def return_home(packing: Packing, at: IntArray) -> IntArray:
-    """From an assignment that holds all bounds, whoever had what: as much as possible returns to its owner."""
-    bins = Bins(packing, at)
+def return_home(packing: Packing, assigned: IntArray) -> IntArray:
+    """Returns an assignment in which as much load as possible is back at its owner, given one that holds all bounds."""
+    bins = Bins(packing, assigned)
     bins.return_home()
     return bins.assigned_member
 
 
 class Bins:
-    """Members as they are filled: who has what (`assigned_member`), and of each member the load and the number of
-    partitions."""
+    """The members while they are filled.
 
-    def __init__(self, packing: Packing, at: IntArray | None = None) -> None:
-        """Everything at home, or where it is."""
+    Attributes:
+        assigned_member: member of each partition, or `NO_MEMBER`.
+        load: load of each member.
+        num_assigned: number of partitions of each member.
+    """
+
+    def __init__(self, packing: Packing, assigned: IntArray | None = None) -> None:
+        """Starts with the owners, or with `assigned`."""
         self.packing = packing
-        self.assigned_member: IntArray = (packing.home if at is None else at).copy()
+        self.assigned_member: IntArray = (packing.home if assigned is None else assigned).copy()
         self.load: FloatArray = packing.loads(self.assigned_member)
         self.num_assigned: IntArray = np.bincount(
             self.assigned_member[self.assigned_member >= 0], minlength=packing.num_members
         )
         self._waiting: list[int] = []
-        self._looks = max(_MAX_EXAMINED // max(len(self.assigned_member), 1), 64)
+        self._searches_left = max(_MAX_EXAMINED // max(len(self.assigned_member), 1), 64)
 
-    # --- give up ------------------------------------------------------------------------------------------------------
+    # --- Step 1: release ----------------------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Members that have too much."""
+        """Removes partitions from overloaded members."""
         packing = self.packing
-        much = packing.is_overloaded(self.assigned_member)
-        if not much.any():
+        is_overloaded = packing.is_overloaded(self.assigned_member)
+        if not is_overloaded.any():
             return
-        mine = np.flatnonzero(much[self.assigned_member] & (self.assigned_member >= 0))
-        mine = mine[np.argsort(self.assigned_member[mine], kind="stable")]
-        for some in np.split(mine, np.flatnonzero(np.diff(self.assigned_member[mine])) + 1):
-            member = int(self.assigned_member[some[0]])
-            self._take(some[self._least(some, member, float(self.load[member] - packing.limit[member]))])
+        rows = np.flatnonzero(is_overloaded[self.assigned_member] & (self.assigned_member >= 0))
+        rows = rows[np.argsort(self.assigned_member[rows], kind="stable")]
+        for member_rows in np.split(rows, np.flatnonzero(np.diff(self.assigned_member[rows])) + 1):
+            member = int(self.assigned_member[member_rows[0]])
+            self._remove(
+                member_rows[self._least(member_rows, member, float(self.load[member] - packing.limit[member]))]
+            )
 
-    def _least(self, some: IntArray, member: int, excess: float) -> IntArray:
-        load = self.packing.load[some]
+    def _least(self, rows: IntArray, member: int, excess: float) -> IntArray:
+        """Returns the positions of the partitions that an overloaded member releases."""
+        load = self.packing.load[rows]
         largest = int(load.argmax())
         if load[largest] > self.packing.limit[member]:
-            return np.delete(np.arange(len(some)), largest)
+            return np.delete(np.arange(len(rows)), largest)
         return min_cover(load, excess)
 
-    # --- place --------------------------------------------------------------------------------------------------------
+    # --- Step 2: place ------------------------------------------------------------------------------------------------
 
     def place(self, *, tight: bool = False) -> None:
-        """What nobody has, with whom most room is; what fits nowhere waits, or, where it is tight, all."""
+        """Assigns unassigned partitions to the members with the most room. Those that don't fit wait; if `tight`, all
+        wait."""
         packing = self.packing
         self._empty_for_hot()
-        free = np.flatnonzero(self.assigned_member < 0)
-        free = free[np.lexsort((free, -packing.load[free]))]
+        unassigned = np.flatnonzero(self.assigned_member < 0)
+        unassigned = unassigned[np.lexsort((unassigned, -packing.load[unassigned]))]
         if tight:
-            self._waiting = free.tolist()
+            self._waiting = unassigned.tolist()
             return
-        taken, number, limit = self.load.tolist(), self.num_assigned.tolist(), packing.limit.tolist()
+        loads, num_assigned, limit = self.load.tolist(), self.num_assigned.tolist(), packing.limit.tolist()
         heaps: dict[int, list[tuple[float, int]]] = {}
-        put: list[int] = []
-        for load, kind in zip(packing.load[free].tolist(), packing.eligible_set[free].tolist(), strict=True):
-            heap = heaps.get(kind)
+        placed: list[int] = []
+        for load, set_index in zip(
+            packing.load[unassigned].tolist(), packing.eligible_set[unassigned].tolist(), strict=True
+        ):
+            heap = heaps.get(set_index)
             if heap is None:
-                heap = heaps[kind] = [
-                    (taken[member] - limit[member], member) for member in packing.eligible_sets[kind].tolist()
+                heap = heaps[set_index] = [
+                    (loads[member] - limit[member], member) for member in packing.eligible_sets[set_index].tolist()
                 ]
                 heapify(heap)
-            over, member = heap[0]
-            # Members are in the heaps of several kinds: what they got by another one is seen here.
-            while over != taken[member] - limit[member]:
-                heapreplace(heap, (taken[member] - limit[member], member))
-                over, member = heap[0]
-            if over + load <= 0 or not number[member]:
-                taken[member] += load
-                number[member] += 1
-                heapreplace(heap, (taken[member] - limit[member], member))
-                put.append(member)
+            excess, member = heap[0]
+            # A member can be in the heaps of several eligible sets, so its entry can be outdated.
+            while excess != loads[member] - limit[member]:
+                heapreplace(heap, (loads[member] - limit[member], member))
+                excess, member = heap[0]
+            if excess + load <= 0 or not num_assigned[member]:
+                loads[member] += load
+                num_assigned[member] += 1
+                heapreplace(heap, (loads[member] - limit[member], member))
+                placed.append(member)
             else:
-                put.append(NO_MEMBER)
-        self.assigned_member[free] = put
-        self.load, self.num_assigned = np.array(taken), np.array(number)
-        self._waiting = free[self.assigned_member[free] < 0].tolist()
+                placed.append(NO_MEMBER)
+        self.assigned_member[unassigned] = placed
+        self.load, self.num_assigned = np.array(loads), np.array(num_assigned)
+        self._waiting = unassigned[self.assigned_member[unassigned] < 0].tolist()
 
     def _empty_for_hot(self) -> None:
-        """A partition that is more than any bound needs a member that has nothing else: that with the least to lose."""
+        """Clears a member, that with the least load to lose, for each unassigned partition above any bound."""
         packing = self.packing
-        hot = packing.load > packing.limit.max(initial=0)
-        for partition in np.flatnonzero(hot & (self.assigned_member < 0)).tolist():
-            may = packing.eligible_sets[packing.eligible_set[partition]]
-            taken = np.bincount(self.assigned_member[hot & (self.assigned_member >= 0)], minlength=packing.num_members)
-            may = may[taken[may] == 0]
-            if len(may):
-                member = int(may[np.argmin(self.load[may])])
-                self._take(np.flatnonzero(self.assigned_member == member))
+        is_hot = packing.load > packing.limit.max(initial=0)
+        for partition in np.flatnonzero(is_hot & (self.assigned_member < 0)).tolist():
+            eligible = packing.eligible_sets[packing.eligible_set[partition]]
+            num_hot = np.bincount(
+                self.assigned_member[is_hot & (self.assigned_member >= 0)], minlength=packing.num_members
+            )
+            eligible = eligible[num_hot[eligible] == 0]
+            if len(eligible):
+                member = int(eligible[np.argmin(self.load[eligible])])
+                self._remove(np.flatnonzero(self.assigned_member == member))
                 self._put(partition, member)
 
-    # --- make room ----------------------------------------------------------------------------------------------------
+    # --- Step 3: make room --------------------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """What waits, the largest first."""
-        # Whom few may have is not easily served later.
-        choices = [len(some) for some in self.packing.eligible_sets]
-        order = [choices[kind] for kind in self.packing.eligible_set.tolist()]
+        """Places the waiting partitions, the largest first."""
+        # Partitions with few eligible members come first, because they are harder to place later.
+        choices = [len(members) for members in self.packing.eligible_sets]
+        order = [choices[set_index] for set_index in self.packing.eligible_set.tolist()]
         waiting = [(order[partition], -float(self.packing.load[partition]), partition) for partition in self._waiting]
         heapify(waiting)
         while waiting:
             partition = heappop(waiting)[2]
             member = self._with_room(partition)
-            if member == NO_MEMBER and self._looks > 0:
-                self._looks -= 1
+            if member == NO_MEMBER and self._searches_left > 0:
+                self._searches_left -= 1
                 member = self._by_exchange(partition)
                 if member == NO_MEMBER:
-                    member, leave = self._cheapest_to_clear(partition)
-                    self._take(leave)
-                    for each in leave.tolist():
-                        heappush(waiting, (order[each], -float(self.packing.load[each]), each))
+                    member, leaving = self._cheapest_to_clear(partition)
+                    self._remove(leaving)
+                    for released in leaving.tolist():
+                        heappush(waiting, (order[released], -float(self.packing.load[released]), released))
             if member == NO_MEMBER:
-                may = self.packing.eligible_sets[self.packing.eligible_set[partition]]
-                member = int(may[np.argmin(self.load[may] - self.packing.limit[may])])
+                eligible = self.packing.eligible_sets[self.packing.eligible_set[partition]]
+                member = int(eligible[np.argmin(self.load[eligible] - self.packing.limit[eligible])])
             self._put(partition, member)
         self._waiting = []
 
     def _with_room(self, partition: int) -> int:
-        """Where a partition fits: at home, or where it fits best."""
+        """Returns the member where a partition fits: its owner, or where it fits best; `NO_MEMBER` if there is none."""
         packing, load = self.packing, float(self.packing.load[partition])
         home = int(packing.home[partition])
-        may = packing.eligible_sets[packing.eligible_set[partition]]
-        room = np.where(self.num_assigned[may] == 0, _EMPTY, packing.limit[may] - self.load[may] - load)
+        eligible = packing.eligible_sets[packing.eligible_set[partition]]
+        room = np.where(self.num_assigned[eligible] == 0, _EMPTY, packing.limit[eligible] - self.load[eligible] - load)
         if home >= 0 and (self.num_assigned[home] == 0 or self.load[home] + load <= packing.limit[home]):
             return home
         fits = room >= 0
-        return int(may[np.argmin(np.where(fits, room, np.inf))]) if fits.any() else NO_MEMBER
+        return int(eligible[np.argmin(np.where(fits, room, np.inf))]) if fits.any() else NO_MEMBER
 
     def _by_exchange(self, partition: int) -> int:
-        """Where it fits once a smaller one has gone to a third member, which is done here; the cheapest such place."""
+        """Returns the member where a partition fits after moving a smaller one to a third member, at the least cost.
+
+        Moves the smaller one. Returns `NO_MEMBER` if there is none.
+        """
         packing, load = self.packing, float(self.packing.load[partition])
         home = int(packing.home[partition])
-        after = self.load[self.assigned_member] - packing.load + load
-        fits = (self.assigned_member >= 0) & (after <= packing.limit[self.assigned_member])
+        load_after = self.load[self.assigned_member] - packing.load + load
+        fits = (self.assigned_member >= 0) & (load_after <= packing.limit[self.assigned_member])
         fits &= packing.is_eligible[packing.eligible_set[partition]][self.assigned_member]
-        some = np.flatnonzero(fits)
-        some = some[packing.load[some] <= self._room_elsewhere(some)]
-        if not len(some):
+        candidates = np.flatnonzero(fits)
+        candidates = candidates[packing.load[candidates] <= self._room_elsewhere(candidates)]
+        if not len(candidates):
             return NO_MEMBER
-        cost = np.where(self.assigned_member[some] == packing.home[some], packing.load[some], 0.0)
-        cost += np.where(self.assigned_member[some] == home, 0.0, load if home >= 0 else 0.0)
-        leaves = int(some[np.argmin(cost)])
-        member = int(self.assigned_member[leaves])
-        self._take(np.array([leaves]))
+        cost = np.where(self.assigned_member[candidates] == packing.home[candidates], packing.load[candidates], 0.0)
+        cost += np.where(self.assigned_member[candidates] == home, 0.0, load if home >= 0 else 0.0)
+        leaving = int(candidates[np.argmin(cost)])
+        member = int(self.assigned_member[leaving])
+        self._remove(np.array([leaving]))
         self.load[member] += load
         self.num_assigned[member] += 1
-        self._put(leaves, self._with_room(leaves))
+        self._put(leaving, self._with_room(leaving))
         self.load[member] -= load
         self.num_assigned[member] -= 1
         return member
 
-    def _room_elsewhere(self, some: IntArray) -> FloatArray:
-        """Of each of these partitions the most room that another member has for it."""
+    def _room_elsewhere(self, partitions: IntArray) -> FloatArray:
+        """Returns the most room that another member has, for each of these partitions."""
         packing, room = self.packing, np.where(self.num_assigned == 0, np.inf, self.packing.limit - self.load)
-        most = np.full(len(some), -np.inf)
-        for kind in np.unique(packing.eligible_set[some]).tolist():
-            may, mine = packing.eligible_sets[kind], packing.eligible_set[some] == kind
-            first = int(may[np.argmax(room[may])])
-            others = room[may[may != first]]
-            most[mine] = np.where(self.assigned_member[some[mine]] == first, others.max(initial=-np.inf), room[first])
+        most = np.full(len(partitions), -np.inf)
+        for set_index in np.unique(packing.eligible_set[partitions]).tolist():
+            eligible, is_in_set = packing.eligible_sets[set_index], packing.eligible_set[partitions] == set_index
+            first = int(eligible[np.argmax(room[eligible])])
+            other_room = room[eligible[eligible != first]]
+            most[is_in_set] = np.where(
+                self.assigned_member[partitions[is_in_set]] == first, other_room.max(initial=-np.inf), room[first]
+            )
         return most
 
     def _cheapest_to_clear(self, partition: int) -> tuple[int, IntArray]:
-        """The member that can make room at the least cost, and the smaller partitions that have to leave it."""
+        """Returns the member that can make room at the least cost, and the smaller partitions that must leave it."""
         packing, load = self.packing, float(self.packing.load[partition])
-        home, may = int(packing.home[partition]), packing.eligible_sets[packing.eligible_set[partition]]
-        asked = may[np.lexsort((may, self.load[may] - packing.limit[may]))][:_MAX_CANDIDATES].tolist()
+        home, eligible = int(packing.home[partition]), packing.eligible_sets[packing.eligible_set[partition]]
+        candidates = eligible[np.lexsort((eligible, self.load[eligible] - packing.limit[eligible]))][
+            :_MAX_CANDIDATES
+        ].tolist()
         best: tuple[float, int, IntArray] = (np.inf, NO_MEMBER, np.empty(0, np.int64))
-        for member in ([home] if home >= 0 and home not in asked else []) + asked:
-            mine = np.flatnonzero((self.assigned_member == member) & (packing.load < load))
+        for member in ([home] if home >= 0 and home not in candidates else []) + candidates:
+            smaller = np.flatnonzero((self.assigned_member == member) & (packing.load < load))
             excess = float(self.load[member] + load - packing.limit[member])
-            if packing.load[mine].sum() < excess:
+            if packing.load[smaller].sum() < excess:
                 continue
-            leave = mine[min_cover(packing.load[mine], excess)]
-            cost = float(packing.load[leave][packing.home[leave] == member].sum())
+            leaving = smaller[min_cover(packing.load[smaller], excess)]
+            cost = float(packing.load[leaving][packing.home[leaving] == member].sum())
             cost += load if home >= 0 and member != home else 0.0
             if cost < best[0]:
-                best = cost, member, leave
+                best = cost, member, leaving
         return best[1], best[2]
 
-    # --- return -------------------------------------------------------------------------------------------------------
+    # --- Step 4: return -----------------------------------------------------------------------------------------------
 
     def return_home(self) -> None:
-        """What is away goes back where that is possible; the largest first, until nothing more does."""
+        """Moves partitions back to their owners, the largest first, until nothing more fits."""
         packing = self.packing
-        again = True
-        while again and self._looks > 0:
-            again = False
+        has_moved = True
+        while has_moved and self._searches_left > 0:
+            has_moved = False
             away = np.flatnonzero((packing.home >= 0) & (self.assigned_member != packing.home))
             room = packing.limit - self.load
-            away = away[packing.load[away] <= self._could_be(room, away)[packing.home[away]]]
+            away = away[packing.load[away] <= self._room_without_arrivals(room, away)[packing.home[away]]]
             for partition in away[np.lexsort((away, -packing.load[away]))].tolist():
-                self._looks -= 1
-                if self._looks > 0 and self.assigned_member[partition] != packing.home[partition]:
-                    again |= self._comes_home(partition)
+                self._searches_left -= 1
+                if self._searches_left > 0 and self.assigned_member[partition] != packing.home[partition]:
+                    has_moved |= self._try_return(partition)
 
-    def _could_be(self, room: FloatArray, away: IntArray) -> FloatArray:
-        """The room that members would have without those that came to them."""
-        came = self.assigned_member != self.packing.home
-        return room + np.bincount(self.assigned_member[came], self.packing.load[came], self.packing.num_members)
+    def _room_without_arrivals(self, room: FloatArray, away: IntArray) -> FloatArray:
+        """Returns the room that each member would have without the partitions that it doesn't own."""
+        is_arrival = self.assigned_member != self.packing.home
+        return room + np.bincount(
+            self.assigned_member[is_arrival], self.packing.load[is_arrival], self.packing.num_members
+        )
 
-    def _comes_home(self, partition: int) -> bool:
+    def _try_return(self, partition: int) -> bool:
+        """Moves a partition back to its owner, if necessary in exchange; returns whether that was possible."""
         packing, load = self.packing, float(self.packing.load[partition])
-        home, now = int(packing.home[partition]), int(self.assigned_member[partition])
+        home, current = int(packing.home[partition]), int(self.assigned_member[partition])
         if self.load[home] + load <= packing.limit[home]:
-            self._take(np.array([partition]))
+            self._remove(np.array([partition]))
             self._put(partition, home)
             return True
-        came = np.flatnonzero((self.assigned_member == home) & (packing.home != home))
-        for other in came[np.lexsort((came, packing.load[came]))].tolist():
-            size = float(packing.load[other])
+        arrivals = np.flatnonzero((self.assigned_member == home) & (packing.home != home))
+        for arrival in arrivals[np.lexsort((arrivals, packing.load[arrivals]))].tolist():
+            size = float(packing.load[arrival])
             if self.load[home] - size + load > packing.limit[home]:
                 continue
-            self._take(np.array([partition, other]))
+            self._remove(np.array([partition, arrival]))
             self._put(partition, home)
-            elsewhere = self._with_room(other)
-            if elsewhere != NO_MEMBER:
-                self._put(other, elsewhere)
+            new_member = self._with_room(arrival)
+            if new_member != NO_MEMBER:
+                self._put(arrival, new_member)
                 return True
-            self._take(np.array([partition]))
-            self._put(partition, now)
-            self._put(other, home)
+            self._remove(np.array([partition]))
+            self._put(partition, current)
+            self._put(arrival, home)
         return False
 
-    # --- one by one ---------------------------------------------------------------------------------------------------
+    # --- Single partitions --------------------------------------------------------------------------------------------
 
-    def _take(self, some: IntArray) -> None:
+    def _remove(self, partitions: IntArray) -> None:
+        """Removes partitions from their members."""
         packing = self.packing
-        self.load -= np.bincount(self.assigned_member[some], packing.load[some], packing.num_members)
-        self.num_assigned -= np.bincount(self.assigned_member[some], minlength=packing.num_members)
+        self.load -= np.bincount(self.assigned_member[partitions], packing.load[partitions], packing.num_members)
+        self.num_assigned -= np.bincount(self.assigned_member[partitions], minlength=packing.num_members)
         self.load[self.num_assigned == 0] = 0.0
-        self.assigned_member[some] = NO_MEMBER
+        self.assigned_member[partitions] = NO_MEMBER
 
     def _put(self, partition: int, member: int) -> None:
+        """Adds a partition to a member."""
         self.assigned_member[partition] = member
         self.load[member] += self.packing.load[partition]
         self.num_assigned[member] += 1
 
 
 def find_hot_partitions(packing: Packing) -> BoolArray:
-    """Partitions that are more than the bound of everybody who may have them."""
-    most = np.array([packing.limit[may].max() for may in packing.eligible_sets])
+    """Returns a mask of the partitions above the bound of every eligible member."""
+    most = np.array([packing.limit[eligible].max() for eligible in packing.eligible_sets])
     return np.asarray(packing.load > most[packing.eligible_set])
 
 
 _MAX_EXHAUSTIVE = 12
-"""Of so many partitions, 2 ** 12 sums."""
+"""Maximum number of partitions for which all 2 ** n sums are computed."""
 
 
 def min_cover(load: FloatArray, excess: float) -> IntArray:
-    """Places of the partitions to give up, with loads of at least the excess; all, where that is too little."""
+    """Returns the positions of the partitions to release, with loads of at least the excess; all if that is too
+    little."""
     if float(load.sum()) <= excess:
         return np.arange(len(load))
     if len(load) <= _MAX_EXHAUSTIVE:
@@ -317,46 +344,48 @@ def min_cover(load: FloatArray, excess: float) -> IntArray:
 
 
 def _min_cover_exact(load: FloatArray, excess: float) -> IntArray:
-    sums, number = np.zeros(1), np.zeros(1, np.int64)
-    for each in load:
-        sums, number = np.append(sums, sums + each), np.append(number, number + 1)
-    enough = np.flatnonzero(sums >= excess)
-    best = int(enough[np.lexsort((enough, number[enough], sums[enough]))[0]])
+    """Tries all subsets."""
+    sums, counts = np.zeros(1), np.zeros(1, np.int64)
+    for size in load:
+        sums, counts = np.append(sums, sums + size), np.append(counts, counts + 1)
+    is_enough = np.flatnonzero(sums >= excess)
+    best = int(is_enough[np.lexsort((is_enough, counts[is_enough], sums[is_enough]))[0]])
     return np.flatnonzero((best >> np.arange(len(load))) & 1)
 
 
 def _min_cover_greedy(load: FloatArray, excess: float) -> IntArray:
+    """Takes the largest partitions that don't exceed the remaining excess, and one that covers the rest."""
     order = np.lexsort((-np.arange(len(load)), load))
-    up = load[order]
-    below = np.append(0.0, np.cumsum(up))
-    given = np.zeros(len(up), bool)
-    rest, end = excess, len(up)
-    while rest > 0:
-        end = min(end, int(np.searchsorted(up, rest, "right")))
+    ascending = load[order]
+    below = np.append(0.0, np.cumsum(ascending))
+    is_selected = np.zeros(len(ascending), bool)
+    remaining, end = excess, len(ascending)
+    while remaining > 0:
+        end = min(end, int(np.searchsorted(ascending, remaining, "right")))
         if not end:
             break
-        # As many as there is excess for, from the largest that is not too large.
-        begin = max(int(np.searchsorted(below, below[end] - rest, "left")), 0)
-        begin = min(begin, end - 1)
-        given[begin:end] = True
-        rest -= float(up[begin:end].sum())
-        end = begin
-    if rest > 0:
-        open_ = np.flatnonzero(~given & (up >= rest))
-        given[open_[0] if len(open_) else np.flatnonzero(~given)[-1]] = True
-    alone = int(np.searchsorted(up, excess, "left"))
-    if alone < len(up) and up[alone] < up[given].sum():
-        given = np.arange(len(up)) == alone
-    return np.sort(order[_drop_unneeded(given, up, excess)])
+        # As many as the excess allows, from the largest one that isn't too large.
+        start = max(int(np.searchsorted(below, below[end] - remaining, "left")), 0)
+        start = min(start, end - 1)
+        is_selected[start:end] = True
+        remaining -= float(ascending[start:end].sum())
+        end = start
+    if remaining > 0:
+        candidates = np.flatnonzero(~is_selected & (ascending >= remaining))
+        is_selected[candidates[0] if len(candidates) else np.flatnonzero(~is_selected)[-1]] = True
+    single = int(np.searchsorted(ascending, excess, "left"))
+    if single < len(ascending) and ascending[single] < ascending[is_selected].sum():
+        is_selected = np.arange(len(ascending)) == single
+    return np.sort(order[_drop_unneeded(is_selected, ascending, excess)])
 
 
-def _drop_unneeded(given: BoolArray, up: FloatArray, excess: float) -> BoolArray:
-    """Without those, the largest first, that were not needed in the end."""
-    spare = float(up[given].sum()) - excess
-    for place in np.flatnonzero(given)[::-1].tolist():
-        if up[place] <= spare:
-            given[place] = False
-            spare -= float(up[place])
-        elif spare < up[0]:
+def _drop_unneeded(is_selected: BoolArray, ascending: FloatArray, excess: float) -> BoolArray:
+    """Removes partitions, the largest first, that weren't needed in the end."""
+    surplus = float(ascending[is_selected].sum()) - excess
+    for position in np.flatnonzero(is_selected)[::-1].tolist():
+        if ascending[position] <= surplus:
+            is_selected[position] = False
+            surplus -= float(ascending[position])
+        elif surplus < ascending[0]:
             break
-    return given
+    return is_selected

@@ -1,20 +1,22 @@
-"""Groups planned by weighted-sticky: those of which nothing has to change are seen at once, the others one by one.
+"""Plans groups with weighted-sticky.
 
-The least bound that can be held where the one asked for cannot: it hangs on loads and subscriptions, not on owners.
+Groups in which nothing must change are found at once; the others are planned one by one (`pack_within_bounds`).
 
-So that it is the same the next time, and what holds it stays where it is. Few partitions are looked at exactly
-(`exact`); of many, the largest first each go to the member with least (LPT, which is never more than 4/3 - 1/(3n) of
-the least possible where all may have all); where that is more than the bound, a bound between is tried ten times, each
-partition to the fullest member that still takes it (MULTIFIT).
+If the bound can't be held, the lowest feasible one replaces it (`relax_bound`). It depends only on loads and
+subscriptions, not on owners, so the next plan finds the same bound and nothing moves again. For few partitions it is
+exact (`branch_and_bound`). Otherwise, the largest partitions first go to the member with the least load (LPT, at most
+4/3 - 1/(3n) of the minimum if all members are eligible); then ten bounds between are tried, each partition going to the
+fullest member that has room (MULTIFIT).
 
+Partitions without load are balanced by count (`assign_zero_load`): with the same eligible members, each member gets its
+share, rounded up, and gives up its last partitions above that. A member with fewer partitions with load can keep more,
+up to the share of all partitions. Unassigned partitions go to the member with the fewest of them, then with the fewest
+partitions.
 
-Partitions without load: as many for everybody, whoever has more than its share of them gives up the last ones.
+Example: t0 … t4 have no load. C0 owns all of them, and C1 joins. The share is 3.
 
-The share is the number of such partitions that the same members may have, over these members, rounded up. Who has fewer
-partitions with load may keep more, as long as it has no more in all than the same share of all. What nobody has, or
-keeps, goes to whoever has fewest of them, of these to the one with fewest partitions in all.
-
-Example: nothing is written to t-0 … t-4. a has all of them, b joins: the share is 3, b gets t-3 and t-4.
+    owned     C0: [t0, t1, t2, t3, t4]    C1: []
+    target    C0: [t0, t1, t2]            C1: [t3, t4]
 """
 
 from __future__ import annotations
@@ -43,200 +45,216 @@ from spark_assign.numeric.segmented_arrays import key_ranges, row_numbers
 
 _ROUNDING = 1e-9
 _MAX_SECOND_TRY = 5_000
-"""Of more partitions, what is given up is as good as exact: there is nothing to be won by another try."""
+"""Maximum number of partitions for a second attempt. With more, the released load is practically minimal."""
 
 
 def plan_weighted(groups: WeightedGroups) -> WeightedAssignment:
-    """Who gets what, why what moves does, and how it went with each group's bound."""
+    """Returns the new owners, why partitions moved, and the status of each group's bound."""
     owner, reason = groups.owner.copy(), np.full(len(groups.owner), KEPT)
-    busy = (groups.load > 0) & (
-        np.array([len(some) for some in groups.eligible_sets], np.int64)[groups.eligible_set] > 0
+    has_load = (groups.load > 0) & (
+        np.array([len(members) for members in groups.eligible_sets], np.int64)[groups.eligible_set] > 0
     )
-    idle = (groups.load <= 0) & (
-        np.array([len(some) for some in groups.eligible_sets], np.int64)[groups.eligible_set] > 0
+    is_idle = (groups.load <= 0) & (
+        np.array([len(members) for members in groups.eligible_sets], np.int64)[groups.eligible_set] > 0
     )
-    before = _loads(groups, owner, busy)
-    begins = np.searchsorted(groups.member_group, np.arange(len(groups.bound) + 1))
-    for begin, end in key_ranges(groups.partition_group):
-        if _needs_change(groups, owner, before, busy, slice(begin, end)):
-            rows = begin + np.flatnonzero(busy[begin:end])
-            _plan_group(groups, rows, owner, int(begins[groups.partition_group[begin]]))
-    with_load = np.bincount(owner[busy & (owner >= 0)], minlength=len(groups.member_group))
-    _assign_zero_load_partitions(groups, np.flatnonzero(idle), owner, with_load)
-    had = groups.owner >= 0
-    moves = had & (owner != groups.owner)
-    much = np.zeros(len(owner), bool)
-    much[had] = (before > groups.bound[groups.member_group] * (1 + _ROUNDING))[groups.owner[had]]
-    reason[moves] = np.where(idle, OVER_QUOTA, np.where(much, OVER_LOAD, MAKES_ROOM))[moves]
-    return WeightedAssignment(owner, reason, _bound_status(groups, owner, busy))
+    before = _loads(groups, owner, has_load)
+    first_member = np.searchsorted(groups.member_group, np.arange(len(groups.bound) + 1))
+    for start, end in key_ranges(groups.partition_group):
+        if _needs_change(groups, owner, before, has_load, slice(start, end)):
+            rows = start + np.flatnonzero(has_load[start:end])
+            _plan_group(groups, rows, owner, int(first_member[groups.partition_group[start]]))
+    num_with_load = np.bincount(owner[has_load & (owner >= 0)], minlength=len(groups.member_group))
+    _assign_zero_load_partitions(groups, np.flatnonzero(is_idle), owner, num_with_load)
+    is_owned = groups.owner >= 0
+    is_moved = is_owned & (owner != groups.owner)
+    is_overloaded = np.zeros(len(owner), bool)
+    is_overloaded[is_owned] = (before > groups.bound[groups.member_group] * (1 + _ROUNDING))[groups.owner[is_owned]]
+    reason[is_moved] = np.where(is_idle, OVER_QUOTA, np.where(is_overloaded, OVER_LOAD, MAKES_ROOM))[is_moved]
+    return WeightedAssignment(owner, reason, _bound_status(groups, owner, has_load))
 
 
-def _loads(groups: WeightedGroups, owner: IntArray, busy: BoolArray) -> FloatArray:
-    some = busy & (owner >= 0)
-    return np.bincount(owner[some], groups.load[some], len(groups.member_group)).astype(np.float64)
+def _loads(groups: WeightedGroups, owner: IntArray, has_load: BoolArray) -> FloatArray:
+    """Returns the load of each member."""
+    rows = has_load & (owner >= 0)
+    return np.bincount(owner[rows], groups.load[rows], len(groups.member_group)).astype(np.float64)
 
 
-def _needs_change(groups: WeightedGroups, owner: IntArray, load: FloatArray, busy: BoolArray, rows: slice) -> bool:
-    """Whether something has to be done in a group: a partition is with nobody, or somebody has too much."""
-    mine = owner[rows][busy[rows]]
-    if not len(mine):
+def _needs_change(groups: WeightedGroups, owner: IntArray, load: FloatArray, has_load: BoolArray, rows: slice) -> bool:
+    """Checks whether a partition of a group has no owner, or a member is overloaded."""
+    owners = owner[rows][has_load[rows]]
+    if not len(owners):
         return False
     return bool(
-        (mine < 0).any() or load[mine].max() > groups.bound[groups.partition_group[rows.start]] * (1 + _ROUNDING)
+        (owners < 0).any() or load[owners].max() > groups.bound[groups.partition_group[rows.start]] * (1 + _ROUNDING)
     )
 
 
-# --- one group ----------------------------------------------------------------------------------------------------
+# --- Steps 1 to 5: one group --------------------------------------------------------------------------------------
 
 
 def _plan_group(groups: WeightedGroups, rows: IntArray, owner: IntArray, first: int) -> None:
-    """Each part of a group that has members of its own."""
-    kinds, kind = np.unique(groups.eligible_set[rows], return_inverse=True)
-    may = [groups.eligible_sets[number] for number in kinds.tolist()]
+    """Plans each part of a group with members of its own."""
+    set_ids, partition_set = np.unique(groups.eligible_set[rows], return_inverse=True)
+    eligible = [groups.eligible_sets[member_index] for member_index in set_ids.tolist()]
     bound = float(groups.bound[groups.partition_group[rows[0]]])
-    for some in _connected_sets(may):
-        part = np.flatnonzero(np.isin(kind, some))
-        members = np.unique(np.concatenate([may[number] for number in some]))
-        number = np.full(int(members.max()) - first + 1, NO_MEMBER)
-        number[members - first] = np.arange(len(members))
-        of_kind = np.full(len(may), -1)
-        of_kind[some] = np.arange(len(some))
-        home = groups.owner[rows[part]]
+    for sets in _connected_sets(eligible):
+        part_rows = np.flatnonzero(np.isin(partition_set, sets))
+        members = np.unique(np.concatenate([eligible[member_index] for member_index in sets]))
+        member_index = np.full(int(members.max()) - first + 1, NO_MEMBER)
+        member_index[members - first] = np.arange(len(members))
+        set_index = np.full(len(eligible), -1)
+        set_index[sets] = np.arange(len(sets))
+        home = groups.owner[rows[part_rows]]
         packing = Packing(
-            groups.load[rows[part]],
-            np.where(home >= 0, number[np.maximum(home - first, 0)], NO_MEMBER),
-            of_kind[kind[part]],
-            [number[may[each] - first] for each in some],
+            groups.load[rows[part_rows]],
+            np.where(home >= 0, member_index[np.maximum(home - first, 0)], NO_MEMBER),
+            set_index[partition_set[part_rows]],
+            [member_index[eligible[set_number] - first] for set_number in sets],
             np.full(len(members), bound),
         )
-        owner[rows[part]] = members[pack_within_bounds(packing)]
+        owner[rows[part_rows]] = members[pack_within_bounds(packing)]
 
 
-def _connected_sets(may: list[IntArray]) -> list[list[int]]:
-    """Sets of members, those together that share some."""
-    parts: list[tuple[set[int], list[int]]] = []
-    for number, members in enumerate(may):
-        mine, numbers = set(members.tolist()), [number]
-        for part in [part for part in parts if part[0] & mine]:
-            parts.remove(part)
-            mine, numbers = mine | part[0], part[1] + numbers
-        parts.append((mine, numbers))
-    return [sorted(numbers) for _, numbers in parts]
+def _connected_sets(eligible: list[IntArray]) -> list[list[int]]:
+    """Returns the connected components of sets that share members."""
+    components: list[tuple[set[int], list[int]]] = []
+    for index, members in enumerate(eligible):
+        component, indexes = set(members.tolist()), [index]
+        for merged in [merged for merged in components if merged[0] & component]:
+            components.remove(merged)
+            component, indexes = component | merged[0], merged[1] + indexes
+        components.append((component, indexes))
+    return [sorted(indexes) for _, indexes in components]
 
 
 def pack_within_bounds(packing: Packing) -> IntArray:
-    """Of each partition its next owner; all bounds are held where an assignment was found that does."""
+    """Returns the next owner of each partition. All bounds are held if an assignment was found that holds them."""
     packing = packing.with_bound(np.maximum(packing.bound, _exclusive_load(packing)))
-    at = _find_min_moved(packing)
-    if packing.holds_bounds(at):
-        return at
-    packing, found = relax_bound(packing)
-    at = _find_min_moved(packing)
-    return at if packing.holds_bounds(at) else return_home(packing, relabel_members(packing, found))
+    assigned = _find_min_moved(packing)
+    if packing.holds_bounds(assigned):
+        return assigned
+    packing, relaxed = relax_bound(packing)
+    assigned = _find_min_moved(packing)
+    return assigned if packing.holds_bounds(assigned) else return_home(packing, relabel_members(packing, relaxed))
 
 
 def _exclusive_load(packing: Packing) -> FloatArray:
-    """Of each member the load that nobody else may have."""
-    alone = np.array([some[0] if len(some) == 1 else NO_MEMBER for some in packing.eligible_sets], np.int64)[
-        packing.eligible_set
-    ]
-    return packing.loads(alone)
+    """Returns, for each member, the load for which no other member is eligible."""
+    only_member = np.array(
+        [members[0] if len(members) == 1 else NO_MEMBER for members in packing.eligible_sets], np.int64
+    )[packing.eligible_set]
+    return packing.loads(only_member)
 
 
 def _find_min_moved(packing: Packing) -> IntArray:
-    at = pack(packing)
-    if len(packing.load) > _MAX_SECOND_TRY or _is_optimal(packing, at) or packing.is_infeasible():
-        return at
-    other = pack(packing, tight=True)
-    at = min(at, other, key=lambda each: (not packing.holds_bounds(each), packing.moved_load(each)))
-    if len(packing.load) > (MAX_EXACT if packing.holds_bounds(at) else MAX_SEARCHED) or _is_optimal(packing, at):
-        return at
+    """Returns the best assignment found: one that holds the bounds, then one that moves the least load."""
+    assigned = pack(packing)
+    if len(packing.load) > _MAX_SECOND_TRY or _is_optimal(packing, assigned) or packing.is_infeasible():
+        return assigned
+    tight = pack(packing, tight=True)
+    assigned = min(
+        assigned, tight, key=lambda candidate: (not packing.holds_bounds(candidate), packing.moved_load(candidate))
+    )
+    if len(packing.load) > (MAX_EXACT if packing.holds_bounds(assigned) else MAX_SEARCHED) or _is_optimal(
+        packing, assigned
+    ):
+        return assigned
     best = min_moved(packing)
     return (
-        at
+        assigned
         if best is None
-        else min(at, best, key=lambda each: (not packing.holds_bounds(each), packing.moved_load(each)))
+        else min(
+            assigned, best, key=lambda candidate: (not packing.holds_bounds(candidate), packing.moved_load(candidate))
+        )
     )
 
 
-def _is_optimal(packing: Packing, at: IntArray) -> bool:
-    """Whether this holds all bounds, and no more moves than has to leave members that have too much."""
-    return packing.holds_bounds(at) and packing.moved_load(at) <= _must_move(packing) * (1 + _ROUNDING)
+def _is_optimal(packing: Packing, assigned: IntArray) -> bool:
+    """Checks whether an assignment holds all bounds and moves only what must leave overloaded members."""
+    return packing.holds_bounds(assigned) and packing.moved_load(assigned) <= _must_move(packing) * (1 + _ROUNDING)
 
 
 def _must_move(packing: Packing) -> float:
-    """What has to leave members that have too much, wherever it goes: no answer moves less."""
-    much, least = packing.is_overloaded(packing.home), 0.0
-    for member in np.flatnonzero(much).tolist():
-        mine = packing.load[packing.home == member]
-        if mine.max() > packing.limit[member]:
-            least += float(np.sort(mine)[:-1].sum())
+    """Returns the load that must leave overloaded members. No assignment moves less."""
+    is_overloaded, total = packing.is_overloaded(packing.home), 0.0
+    for member in np.flatnonzero(is_overloaded).tolist():
+        loads = packing.load[packing.home == member]
+        if loads.max() > packing.limit[member]:
+            total += float(np.sort(loads)[:-1].sum())
         else:
-            least += float(mine[min_cover(mine, float(mine.sum() - packing.limit[member]))].sum())
-    return least
+            total += float(loads[min_cover(loads, float(loads.sum() - packing.limit[member]))].sum())
+    return total
 
 
-def relabel_members(packing: Packing, found: IntArray) -> IntArray:
-    """The same assignment with members named so that much load stays where it is, where all may have all."""
+def relabel_members(packing: Packing, assigned: IntArray) -> IntArray:
+    """Renames the members of an assignment so that more load stays where it is, if all members are eligible for
+    everything."""
     if (
         len(packing.eligible_sets) > 1
         or len(packing.eligible_sets[0]) < packing.num_members
         or (packing.bound != packing.bound[0]).any()
     ):
-        return found
-    had = packing.home >= 0
-    pairs, pair = np.unique(packing.home[had] * packing.num_members + found[had], return_inverse=True)
-    common = np.bincount(pair, packing.load[had], len(pairs))
-    name = np.full(packing.num_members, NO_MEMBER)
-    free = np.ones(packing.num_members, bool)
-    for each in np.lexsort((pairs, -common)).tolist():
-        member, place = divmod(int(pairs[each]), packing.num_members)
-        if free[member] and name[place] == NO_MEMBER:
-            name[place], free[member] = member, False
-    name[name == NO_MEMBER] = np.flatnonzero(free)
-    return name[found]
+        return assigned
+    is_owned = packing.home >= 0
+    pairs, pair = np.unique(packing.home[is_owned] * packing.num_members + assigned[is_owned], return_inverse=True)
+    common = np.bincount(pair, packing.load[is_owned], len(pairs))
+    new_member = np.full(packing.num_members, NO_MEMBER)
+    is_free = np.ones(packing.num_members, bool)
+    for row in np.lexsort((pairs, -common)).tolist():
+        member, old_member = divmod(int(pairs[row]), packing.num_members)
+        if is_free[member] and new_member[old_member] == NO_MEMBER:
+            new_member[old_member], is_free[member] = member, False
+    new_member[new_member == NO_MEMBER] = np.flatnonzero(is_free)
+    return new_member[assigned]
 
 
-# --- the rest -----------------------------------------------------------------------------------------------------
+# --- Step 6: partitions without load ------------------------------------------------------------------------------
 
 
-def _assign_zero_load_partitions(groups: WeightedGroups, rows: IntArray, owner: IntArray, number: IntArray) -> None:
-    """Partitions without load, those together that the same members may have."""
+def _assign_zero_load_partitions(
+    groups: WeightedGroups, rows: IntArray, owner: IntArray, num_assigned: IntArray
+) -> None:
+    """Assigns partitions without load, those with the same eligible members together."""
     rows = rows[np.argsort(groups.eligible_set[rows], kind="stable")]
-    for begin, end in key_ranges(groups.eligible_set[rows]):
-        some = rows[begin:end]
-        may = groups.eligible_sets[int(groups.eligible_set[some[0]])]
-        first = int(may[0])
-        window = number[first : int(may[-1]) + 1]
-        owner[some] = first + assign_zero_load(np.where(owner[some] >= 0, owner[some] - first, -1), may - first, window)
+    for start, end in key_ranges(groups.eligible_set[rows]):
+        set_rows = rows[start:end]
+        eligible = groups.eligible_sets[int(groups.eligible_set[set_rows[0]])]
+        first = int(eligible[0])
+        window = num_assigned[first : int(eligible[-1]) + 1]
+        owner[set_rows] = first + assign_zero_load(
+            np.where(owner[set_rows] >= 0, owner[set_rows] - first, -1), eligible - first, window
+        )
 
 
-def _bound_status(groups: WeightedGroups, owner: IntArray, busy: BoolArray) -> IntArray:
-    some = busy & (owner >= 0)
-    members = len(groups.member_group)
-    load = np.bincount(owner[some], groups.load[some], members)
-    number = np.bincount(owner[some], minlength=members)
-    much = load > groups.bound[groups.member_group] * (1 + _ROUNDING)
-    size = len(groups.bound)
-    beyond = np.bincount(groups.member_group[much & (number > 1)], minlength=size) > 0
-    hot = np.bincount(groups.member_group[much], minlength=size) > 0
-    all_of_them = np.bincount(groups.member_group, minlength=size) * groups.capacity
-    full = np.bincount(groups.partition_group[busy], groups.load[busy], size) > all_of_them * (1 + _ROUNDING)
-    return np.select([full, beyond, hot], [OVER_CAPACITY, RELAXED, HOT_PARTITION], HELD)
+def _bound_status(groups: WeightedGroups, owner: IntArray, has_load: BoolArray) -> IntArray:
+    """Returns the status of each group's bound."""
+    rows = has_load & (owner >= 0)
+    num_members = len(groups.member_group)
+    load = np.bincount(owner[rows], groups.load[rows], num_members)
+    num_partitions = np.bincount(owner[rows], minlength=num_members)
+    is_above = load > groups.bound[groups.member_group] * (1 + _ROUNDING)
+    num_groups = len(groups.bound)
+    is_exceeded = np.bincount(groups.member_group[is_above & (num_partitions > 1)], minlength=num_groups) > 0
+    is_hot = np.bincount(groups.member_group[is_above], minlength=num_groups) > 0
+    capacity = np.bincount(groups.member_group, minlength=num_groups) * groups.capacity
+    is_full = np.bincount(groups.partition_group[has_load], groups.load[has_load], num_groups) > capacity * (
+        1 + _ROUNDING
+    )
+    return np.select([is_full, is_exceeded, is_hot], [OVER_CAPACITY, RELAXED, HOT_PARTITION], HELD)
 
 
 _TRIES = 10
 _MAX_TRIED = 5_000
-"""More partitions than that are not tried once more."""
+"""Maximum number of partitions for which further bounds are tried."""
 
 
 def relax_bound(packing: Packing) -> tuple[Packing, IntArray]:
-    """The packing with the least bounds found that can be held, and an assignment that does."""
+    """Returns the packing with the lowest bounds found that can be held, and an assignment that holds them."""
     scratch = Packing(
         packing.load, np.full(len(packing.load), NO_MEMBER), packing.eligible_set, packing.eligible_sets, packing.bound
     )
-    found = _largest_first(scratch)
-    least = _max_excess_load(packing, found)
+    assigned = _largest_first(scratch)
+    least = _max_excess_load(packing, assigned)
     if len(packing.load) <= MAX_EXACT:
         exact = min_bound(scratch, least)
         least = least if exact is None else exact
@@ -248,60 +266,65 @@ def relax_bound(packing: Packing) -> tuple[Packing, IntArray]:
             if tried is None:
                 low = between
             else:
-                least, found = min(least, _max_excess_load(packing, tried)), tried
-    return packing.with_bound(np.maximum(packing.bound, least)), found
+                least, assigned = min(least, _max_excess_load(packing, tried)), tried
+    return packing.with_bound(np.maximum(packing.bound, least)), assigned
 
 
-def _max_excess_load(packing: Packing, at: IntArray) -> float:
-    """The most that a member has that is not to have so much."""
-    return float(packing.loads(at)[packing.is_overloaded(at)].max(initial=0.0))
+def _max_excess_load(packing: Packing, assigned: IntArray) -> float:
+    """Returns the maximum load of the overloaded members."""
+    return float(packing.loads(assigned)[packing.is_overloaded(assigned)].max(initial=0.0))
 
 
 def _largest_first(packing: Packing) -> IntArray:
+    """Assigns the largest partitions first, each to the member with the least load (LPT)."""
     bins = Bins(packing.with_bound(np.full(packing.num_members, 1 + 2 * packing.load.sum())))
     bins.place()
     return bins.assigned_member
 
 
 def _fullest_first(packing: Packing) -> IntArray | None:
-    load, number = np.zeros(packing.num_members), np.zeros(packing.num_members, np.int64)
-    at = np.full(len(packing.load), NO_MEMBER)
-    for partition in np.lexsort((np.arange(len(at)), -packing.load)).tolist():
-        size, may = float(packing.load[partition]), packing.eligible_sets[packing.eligible_set[partition]]
-        room: FloatArray = np.where(number[may] == 0, packing.bound.max(), packing.limit[may] - load[may] - size)
+    """Assigns the largest partitions first, each to the fullest member with room (MULTIFIT); None if one doesn't
+    fit."""
+    load, num_assigned = np.zeros(packing.num_members), np.zeros(packing.num_members, np.int64)
+    assigned = np.full(len(packing.load), NO_MEMBER)
+    for partition in np.lexsort((np.arange(len(assigned)), -packing.load)).tolist():
+        size, eligible = float(packing.load[partition]), packing.eligible_sets[packing.eligible_set[partition]]
+        room: FloatArray = np.where(
+            num_assigned[eligible] == 0, packing.bound.max(), packing.limit[eligible] - load[eligible] - size
+        )
         if room.max() < 0:
             return None
-        member = int(may[np.argmin(np.where(room >= 0, room, np.inf))])
-        at[partition] = member
+        member = int(eligible[np.argmin(np.where(room >= 0, room, np.inf))])
+        assigned[partition] = member
         load[member] += size
-        number[member] += 1
-    return at
+        num_assigned[member] += 1
+    return assigned
 
 
-def assign_zero_load(owner: IntArray, may: IntArray, number: IntArray) -> IntArray:
-    """Of each partition without load its next owner.
+def assign_zero_load(owner: IntArray, eligible: IntArray, num_assigned: IntArray) -> IntArray:
+    """Returns the next owner of each partition without load.
 
     Args:
-        owner: of each who has it; -1: nobody. Owners are in `may`.
-        may: the members that may have them, ascending.
-        number: of each member how many partitions with load it has; what it gets here is added.
+        owner: owner of each partition, which must be eligible; -1 for none.
+        eligible: eligible members, ascending.
+        num_assigned: number of partitions of each member; updated in place.
     """
-    share = -(-len(owner) // len(may))
-    of_all = -(-(len(owner) + int(number[may].sum())) // len(may))
-    keeps = np.maximum(share, of_all - number)
+    share = -(-len(owner) // len(eligible))
+    total_share = -(-(len(owner) + int(num_assigned[eligible].sum())) // len(eligible))
+    num_kept = np.maximum(share, total_share - num_assigned)
     order = np.argsort(owner, kind="stable")
-    place = np.empty(len(owner), np.int64)
-    place[order] = row_numbers(owner[order])
-    at = np.where((owner >= 0) & (place < keeps[owner]), owner, -1)
-    had = np.bincount(at[at >= 0], minlength=len(number))
-    free = np.flatnonzero(at < 0)
-    heap = [(int(had[member]), int(number[member]), member) for member in may.tolist()]
+    position = np.empty(len(owner), np.int64)
+    position[order] = row_numbers(owner[order])
+    assigned = np.where((owner >= 0) & (position < num_kept[owner]), owner, -1)
+    num_idle = np.bincount(assigned[assigned >= 0], minlength=len(num_assigned))
+    unassigned = np.flatnonzero(assigned < 0)
+    heap = [(int(num_idle[member]), int(num_assigned[member]), member) for member in eligible.tolist()]
     heapify(heap)
     to_member = []
-    for _ in range(len(free)):
-        mine, all_in_all, member = heap[0]
-        heapreplace(heap, (mine + 1, all_in_all, member))
+    for _ in range(len(unassigned)):
+        count, total, member = heap[0]
+        heapreplace(heap, (count + 1, total, member))
         to_member.append(member)
-    at[free] = to_member
-    number += np.bincount(at, minlength=len(number))
-    return at
+    assigned[unassigned] = to_member
+    num_assigned += np.bincount(assigned, minlength=len(num_assigned))
+    return assigned

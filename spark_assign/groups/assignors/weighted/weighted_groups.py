@@ -1,15 +1,12 @@
-"""Groups as weighted-sticky sees them, many side by side, and what it answers.
+"""The input and output of weighted-sticky, and the bounds of groups.
 
-Partitions with a load, and members with room for it: one group, or the part of it that shares members.
+The bound of a group is `load_bound` times the mean load of its members; or the load that a member can handle
+(`capacity`), if only that is set; or the lower of both. By default, it is 1.1 times the mean. The loads of a quiet
+topic
+vary by about that much between two readings: a bound closer to the mean would be exceeded again after a minute, and
+load would move for nothing; a higher one leaves the busiest member with load that another consumer could take.
 
-How much load a member of a group may have.
-
-`load_bound` times the mean load of a member; what a member can handle, its `capacity`, where only that is said; the
-lesser of both, where both are. Neither is said: 1.1 times the mean. So much the loads of partitions change between two
-readings of a quiet topic: a bound much closer to the mean would be passed again the next minute, and load would move
-for nothing; one much farther away leaves the busiest member with what one more consumer would have taken off it.
-
-Where all members together can handle less than is written, no assignment helps, and the mean decides again.
+If all members together can handle less than is written, no assignment helps, and the mean decides.
 """
 
 from __future__ import annotations
@@ -24,12 +21,12 @@ from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 HELD, HOT_PARTITION, OVER_CAPACITY, RELAXED = range(4)
 BOUND_STATUSES = ("held", "hot-partition", "over-capacity", "relaxed")
-"""How it went with a group's bound: nobody has more; nobody but members of one partition that is more by itself; all
+"""Statuses of a group's bound: no member exceeds it; only members with a single partition above it exceed it; all
 members together can handle less than is written; no assignment was found that holds it."""
 
 OVER_LOAD, MAKES_ROOM = BALANCING + 1, BALANCING + 2
-"""Why a partition was taken from its owner, beside what the sticky assignors have: that has more load than its bound;
-it made room for another one, that fitted nowhere else."""
+"""Further reasons why a partition moved: its owner exceeds the bound; it made room for a partition that fits nowhere
+else."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +34,14 @@ class WeightedGroups:
     """Groups 0, 1, … with members and partitions.
 
     Attributes:
-        member_group: of each member its group, ascending.
-        partition_group: of each partition its group, ascending; within a group they are in the order that breaks ties.
-        load: of each partition, zero or more.
-        owner: of each partition the member that has it, and may have it; -1: nobody.
-        eligible_set: of each partition the set of members that may have it, a number of `eligible_sets`.
-        eligible_sets: members of one group, ascending. An empty one: nobody may.
-        bound: of each group the load that a member may have.
-        capacity: of each group what a member can handle; infinite: not known.
+        member_group: group of each member, ascending.
+        partition_group: group of each partition, ascending. Within a group, the order of partitions breaks ties.
+        load: load of each partition, in messages per second; zero or more.
+        owner: owner of each partition, which must be eligible; -1 for none.
+        eligible_set: index into `eligible_sets` of each partition.
+        eligible_sets: members of one group that can get a partition, ascending; may be empty.
+        bound: load that a member can have, for each group.
+        capacity: load that a member can handle, for each group; infinite if unknown.
     """
 
     member_group: IntArray
@@ -59,13 +56,13 @@ class WeightedGroups:
 
 @dataclass(frozen=True)
 class WeightedAssignment:
-    """Who gets what.
+    """Which member gets which partitions.
 
     Attributes:
-        owner: of each partition its next owner; -1 where nobody may have it.
-        reason: of each partition why it was taken from its owner: `OVER_LOAD`, `MAKES_ROOM`, or, of one without load,
-            `OVER_QUOTA`; `STAYS` where it was not.
-        status: of each group a place in `BOUND_STATUSES`.
+        owner: next owner of each partition; -1 if no member is eligible.
+        reason: why each partition moved: `OVER_LOAD`, `MAKES_ROOM`, or, without load, `OVER_QUOTA`; `KEPT` if it
+        didn't.
+        status: index into `BOUND_STATUSES`, for each group.
     """
 
     owner: IntArray
@@ -76,19 +73,19 @@ class WeightedAssignment:
 NO_MEMBER = -1
 
 _ROUNDING = 1e-9
-"""Sums of loads are floats: so much more than the bound, as a share of it, is not more."""
+"""Relative tolerance of bounds, because sums of loads are floats."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """Who has what, and how much a member may have.
+    """Partitions with a load, and members with a bound: one group, or a part of it with members of its own.
 
     Attributes:
-        load: of each partition, above zero.
-        home: of each partition the member that owns it, which may have it; `NO_MEMBER`.
-        eligible_set: of each partition the set of members that may have it, a number of `eligible_sets`.
-        eligible_sets: members, ascending; no set is empty.
-        bound: of each member the load that it may have. One partition alone may be more.
+        load: load of each partition, above zero.
+        home: owner of each partition, which must be eligible, or `NO_MEMBER`.
+        eligible_set: index into `eligible_sets` of each partition.
+        eligible_sets: members that can get a partition, ascending; never empty.
+        bound: load that each member can have. A single partition can exceed it.
     """
 
     load: FloatArray
@@ -99,86 +96,90 @@ class Packing:
 
     @property
     def num_members(self) -> int:
-        """How many."""
+        """Returns the number of members."""
         return len(self.bound)
 
     @cached_property
     def limit(self) -> FloatArray:
-        """Of each member its bound, with what rounding may add to a sum."""
+        """Returns the bound of each member, plus the tolerance."""
         return np.asarray(self.bound * (1 + _ROUNDING), np.float64)
 
     @cached_property
     def is_eligible(self) -> BoolArray:
-        """Of each set of members whether a member is in it."""
-        allows = np.zeros((len(self.eligible_sets), self.num_members), bool)
-        for number, members in enumerate(self.eligible_sets):
-            allows[number, members] = True
-        return allows
+        """Returns a mask by eligible set and member."""
+        is_eligible = np.zeros((len(self.eligible_sets), self.num_members), bool)
+        for index, members in enumerate(self.eligible_sets):
+            is_eligible[index, members] = True
+        return is_eligible
 
     def with_bound(self, bound: FloatArray) -> Packing:
-        """The same with other bounds."""
+        """Returns this packing with other bounds."""
         return replace(self, bound=bound)
 
-    def loads(self, at: IntArray) -> FloatArray:
-        """Of each member what it has to do."""
-        some = at >= 0
-        return np.bincount(at[some], self.load[some], self.num_members).astype(np.float64)
+    def loads(self, assigned: IntArray) -> FloatArray:
+        """Returns the load of each member."""
+        is_assigned = assigned >= 0
+        return np.bincount(assigned[is_assigned], self.load[is_assigned], self.num_members).astype(np.float64)
 
-    def is_overloaded(self, at: IntArray) -> BoolArray:
-        """Members that have more than their bound, and more than one partition."""
-        number = np.bincount(at[at >= 0], minlength=self.num_members)
-        return np.asarray((self.loads(at) > self.limit) & (number > 1))
+    def is_overloaded(self, assigned: IntArray) -> BoolArray:
+        """Returns a mask of the members above their bound with more than one partition."""
+        num_partitions = np.bincount(assigned[assigned >= 0], minlength=self.num_members)
+        return np.asarray((self.loads(assigned) > self.limit) & (num_partitions > 1))
 
-    def holds_bounds(self, at: IntArray) -> bool:
-        """Whether everything is with somebody, and nobody has too much."""
-        return bool((at >= 0).all()) and not self.is_overloaded(at).any()
+    def holds_bounds(self, assigned: IntArray) -> bool:
+        """Checks whether every partition is assigned and no member is overloaded."""
+        return bool((assigned >= 0).all()) and not self.is_overloaded(assigned).any()
 
     def is_infeasible(self) -> bool:
-        """Whether it is plain that no assignment holds the bounds: no two share a member that are more than half of the
-        largest bound, and what is not more than a bound by itself is more than all of them."""
-        largest = float(self.limit.max())
-        hot = self.load > largest
-        room = largest * max(self.num_members - int(hot.sum()), 0)
-        return int((self.load > largest / 2).sum()) > self.num_members or float(self.load[~hot].sum()) > room
+        """Checks two simple conditions under which no assignment holds the bounds.
 
-    def moved_load(self, at: IntArray) -> float:
-        """How much load changes its owner."""
-        return float(self.load[(self.home >= 0) & (at != self.home)].sum())
+        There are more partitions above half of the highest bound than members, or the partitions that don't exceed a
+        bound by themselves exceed the room of all other members.
+        """
+        largest = float(self.limit.max())
+        is_hot = self.load > largest
+        room = largest * max(self.num_members - int(is_hot.sum()), 0)
+        return int((self.load > largest / 2).sum()) > self.num_members or float(self.load[~is_hot].sum()) > room
+
+    def moved_load(self, assigned: IntArray) -> float:
+        """Returns the load that changes its owner."""
+        return float(self.load[(self.home >= 0) & (assigned != self.home)].sum())
 
 
 LOAD_BOUND = 1.1
-"""Max over mean, where a group says nothing."""
+"""Default bound, as a multiple of the mean load of a member."""
 
 
-def compute_bounds(total: FloatArray, members: IntArray, load_bound: FloatArray, capacity: FloatArray) -> FloatArray:
-    """Of each group the load that a member may have.
+def compute_bounds(
+    total: FloatArray, num_members: IntArray, load_bound: FloatArray, capacity: FloatArray
+) -> FloatArray:
+    """Returns the load that a member can have, for each group.
 
     Args:
-        total: the load of all of its partitions.
-        members: how many may have partitions.
-        load_bound, capacity: NaN where the group does not say it.
+        total: load of all partitions.
+        num_members: number of eligible members.
+        load_bound, capacity: NaN if not set.
     """
-    mean = total / np.maximum(members, 1)
-    times = np.where(np.isnan(load_bound), LOAD_BOUND, load_bound)
-    by_mean = times * mean
-    said = np.where(np.isnan(capacity), np.inf, capacity)
-    both = np.where(np.isnan(load_bound), said, np.minimum(by_mean, said))
-    enough = ~np.isnan(capacity) & (said >= mean)
-    return np.where(enough, both, by_mean)
+    mean = total / np.maximum(num_members, 1)
+    factor = np.where(np.isnan(load_bound), LOAD_BOUND, load_bound)
+    by_mean = factor * mean
+    known_capacity = np.where(np.isnan(capacity), np.inf, capacity)
+    lower = np.where(np.isnan(load_bound), known_capacity, np.minimum(by_mean, known_capacity))
+    is_feasible = ~np.isnan(capacity) & (known_capacity >= mean)
+    return np.where(is_feasible, lower, by_mean)
 
 
-def fill_loads(rate: FloatArray, topic: IntArray, group: IntArray, groups: int) -> tuple[FloatArray, IntArray]:
-    """Of each partition its load: where no rate is known the mean of its topic's known ones, or else of its group's.
+def fill_loads(rate: FloatArray, topic: IntArray, group: IntArray, num_groups: int) -> tuple[FloatArray, IntArray]:
+    """Returns the load of each partition, and the number of partitions without a rate in each group.
 
-    Returns:
-        loads, NaN in groups without any rate; and of each group how many of its partitions had no rate.
+    A partition without a rate gets the mean of its topic, or else of its group; NaN if the group has no rates.
     """
     known = ~np.isnan(rate)
     topics = int(topic.max(initial=-1)) + 1
     load = rate.copy()
-    for place, number in ((topic, topics), (group, groups)):
-        sums = np.bincount(place[known], rate[known], number)
-        counts = np.bincount(place[known], minlength=number)
-        mean = np.divide(sums, counts, out=np.full(number, np.nan), where=counts > 0)
-        load = np.where(np.isnan(load), mean[place], load)
-    return load, np.bincount(group[~known], minlength=groups)
+    for row_key, num_keys in ((topic, topics), (group, num_groups)):
+        sums = np.bincount(row_key[known], rate[known], num_keys)
+        counts = np.bincount(row_key[known], minlength=num_keys)
+        mean = np.divide(sums, counts, out=np.full(num_keys, np.nan), where=counts > 0)
+        load = np.where(np.isnan(load), mean[row_key], load)
+    return load, np.bincount(group[~known], minlength=num_groups)
