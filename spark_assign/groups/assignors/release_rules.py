@@ -1,27 +1,26 @@
-"""The assignors of client libraries other than Kafka's own: `cooperative-sticky@librdkafka`, by library and assignor.
+"""Differences between releases of Kafka's client-side assignors, and the assignors of other client libraries.
 
-Which kernel plans by each stands in `groups.kernel.assign`.
+An assignor name with a release (`sticky@2.8`) stands for its behavior in that release. A release with two numbers is
+its
+latest patch: 3.4 is 3.4.1. Releases with the same behavior form a line:
 
-
-What the clients' assignors of older releases do otherwise than those of today.
-
-An assignor's name with a release (`sticky@2.8`) is its profile as of that release. A release of two numbers is the
-newest of its patches: 3.4 is 3.4.1. Releases that answer alike are a line:
-
-    2.4      2.4.0 to 2.5.0    everything is balanced partition by partition
-    2.5.1    2.5.1 to 2.8.0    equal subscriptions have an algorithm of their own, the first one (KAFKA-9987)
-    2.8      2.8.1, 2.8.2      a partition that two members claim is taken from both, and cooperative-sticky knows
-                               generations (KAFKA-12984, here as KAFKA-13081)
-    3.2      3.0.0 to 3.3.2    both algorithms anew (KAFKA-12464, KAFKA-12675)
-    3.4.0    3.4.0             the generation is in the subscription (KAFKA-13715)
-    3.4      3.4.1             what is owned in an older generation is kept, unless claimed in a newer (KAFKA-14639)
+    2.4      2.4.0 to 2.5.0    all groups are balanced partition by partition
+    2.5.1    2.5.1 to 2.8.0    first algorithm for equal subscriptions (KAFKA-9987)
+    2.8      2.8.1, 2.8.2      a partition with two owners is revoked from both, and cooperative-sticky has generations
+                               (KAFKA-12984, here as KAFKA-13081)
+    3.2      3.0.0 to 3.3.2    both algorithms rewritten (KAFKA-12464, KAFKA-12675)
+    3.4.0    3.4.0             the generation is part of the subscription (KAFKA-13715)
+    3.4      3.4.1             partitions of an older generation are kept unless owned in a newer one (KAFKA-14639)
     3.5.1    3.5.0, 3.5.1      racks (KIP-881)
-    3.5      3.5.2 to 3.7.0    of a partition claimed in vain the owner stays the owner (KAFKA-15106)
-    3.9      3.7.1 to 4.4      who gives up keeps its first partitions, not its first topics (KAFKA-16277); racks never
-                               exceed the quota (KAFKA-15170)
+    3.5      3.5.2 to 3.7.0    a member that loses a conflict doesn't count as the owner (KAFKA-15106)
+    3.9      3.7.1 to 4.4      members above their quota keep their first partitions, not their first topics
+                               (KAFKA-16277); racks never exceed the quota (KAFKA-15170)
 
 Range has two lines, without racks before 3.5.0 and with them; round robin has one. The lines were read from Kafka's
-classes of every release, and are held against them.
+classes of every release, and are compared with recorded results of these classes.
+
+A name with a library (`cooperative-sticky@librdkafka`) stands for the assignor of that library. For the kernels, see
+`groups.kernel.assign`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ LIBRARY_ASSIGNORS: dict[str, tuple[str, ...]] = {
     "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
 }
-"""By the name of a library, its assignors."""
+"""Library to its assignors."""
 
 KAFKA_EQUIVALENTS = {
     ("range", "franz-go"): "range@3.4",
@@ -43,16 +42,16 @@ KAFKA_EQUIVALENTS = {
     ("range", "Sarama"): "range@3.4",
     ("roundrobin", "aiokafka"): "roundrobin",
 }
-"""By assignor and library the profile of Kafka's own clients that answers alike. Their range knows no racks.
-docs/libraries.md has what was measured."""
+"""(assignor, library) to the assignor of Kafka's clients with the same behavior. Range in these libraries ignores
+racks. For the measurements, see docs/libraries.md."""
 
 LIBRARIES_WITHOUT_STATIC_ORDER = frozenset({"aiokafka", "kafka-python", "Sarama"})
-"""Libraries that do not line up static members first, by their instance ids, as Java does: they answer alike as long as
-no member is static."""
+"""Libraries that don't sort static members first, by instance id, as Java does. The results are equal only if no member
+is static."""
 
 
 def parse_library_assignor(name: str) -> tuple[str, str] | None:
-    """Assignor and library of a name with a library behind the `@`; null for every other name.
+    """Returns (assignor, library) for a name with a library after the `@`; None for any other name.
 
     Examples:
         >>> parse_library_assignor("range@librdkafka"), parse_library_assignor("range@2.8")
@@ -63,41 +62,40 @@ def parse_library_assignor(name: str) -> tuple[str, str] | None:
 
 
 CLIENT_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""The assignors that come with Kafka's clients, and so in as many lines as clients do."""
+"""The assignors of Kafka's clients, whose behavior depends on the client release."""
 
 Version = tuple[int, int, int]
 _NEWEST = 1_000_000
-"""Behind every patch that there is."""
+"""A patch number above all existing ones."""
 _MINORS = {2: range(4, 9), 3: range(10), 4: range(5)}
-"""The releases that are known."""
+"""Known releases: major version to minor versions."""
 
 
 @dataclass(frozen=True)
 class ReleaseRules:
-    """What an assignor of one line of releases does; by default as of today.
+    """Behavior of an assignor in one line of releases. The defaults are the latest behavior.
 
     Attributes:
-        release_line: its name.
-        uses_racks: members look for replicas in their own rack (KIP-881).
-        keeps_in_owned_order: of what is too much a member keeps the first partitions in the order in which it tells
-            what it owns, by default by (topic, partition); else by (partition, topic) (before KAFKA-16277).
-        racks_exceed_quota: while partitions are handed out near to members, nobody counts how many have one more than
-            the quota, so that later some lack the quota (before KAFKA-15170).
-        withholds_over_quota: cooperative-sticky withholds all that was over somebody's quota, even if it comes back to
-            that one, and nothing that was given up for its rack (before KAFKA-15170).
-        rejected_owner_counts: who claims a partition in vain counts as its owner from there on (before KAFKA-15106).
-        balances_to_one: a group counts as balanced only if nobody could take a partition from one that has one more; by
-            default, two more.
-        only_newest_generation: only claims of the newest generation count (before KAFKA-14639).
-        generation_in_user_data: cooperative-sticky tells its generation there only (before KAFKA-13715).
-        uses_constrained_2_8: equal subscriptions are planned by the first algorithm for them (`constrained_2_8`),
-            others from the claims of each partition by generation (before KAFKA-12464 and KAFKA-12675).
-        conflicts_keep_both: with equal subscriptions a partition that two members claim stays with both (before
-            KAFKA-12984).
-        ignores_generations: cooperative-sticky knows no generation at all (before KAFKA-12984).
-        reports_in_hash_order: cooperative-sticky tells the topics of what is owned as a `HashMap` has them (before
-            2.8.1).
-        only_general: equal subscriptions have no algorithm of their own (before KAFKA-9987).
+        release_line: name of the line.
+        uses_racks: members prefer partitions with a replica in their rack (KIP-881).
+        keeps_in_owned_order: a member above its quota keeps the first partitions in the order in which it reports them,
+            by default by (topic, partition); otherwise by (partition, topic) (before KAFKA-16277).
+        racks_exceed_quota: while partitions are matched by rack, members that exceed the quota aren't counted, so
+            others can end up below the quota (before KAFKA-15170).
+        withholds_over_quota: cooperative-sticky withholds all partitions above a member's quota, even if they go back
+            to that member, and none that was given up for its rack (before KAFKA-15170).
+        rejected_owner_counts: a member that loses a conflict counts as the owner in later comparisons (before
+        KAFKA-15106).
+        balances_to_one: a group is balanced only if no member could take a partition from one with one more; otherwise,
+            two more.
+        only_newest_generation: only ownership in the newest generation counts (before KAFKA-14639).
+        generation_in_user_data: cooperative-sticky reports its generation only in the user data (before KAFKA-13715).
+        uses_constrained_2_8: equal subscriptions use the first constrained algorithm (`constrained_2_8`), others the
+            generations of each partition (before KAFKA-12464 and KAFKA-12675).
+        conflicts_keep_both: with equal subscriptions, both owners keep a partition (before KAFKA-12984).
+        ignores_generations: cooperative-sticky has no generations (before KAFKA-12984).
+        reports_in_hash_order: cooperative-sticky reports owned topics in the order of a `HashMap` (before 2.8.1).
+        only_general: there is no algorithm for equal subscriptions (before KAFKA-9987).
     """
 
     release_line: str = "3.9"
@@ -141,11 +139,11 @@ RELEASE_LINES: dict[str, tuple[str, ReleaseRules]] = {
     "3.5.2": ("3.7.0", _3_5),
     "3.7.1": ("4.4", LATEST_RULES),
 }
-"""By the first release of each line its last one, and its rules."""
+"""First release of each line to its last release and its rules."""
 
 
 def parse_release_assignor(name: str) -> tuple[str, ReleaseRules] | None:
-    """An assignor of Kafka's clients as of a release; null where the name is none, or none of a release that is known.
+    """Returns the assignor and the rules of a name like `sticky@2.8`; None for other assignors and unknown releases.
 
     Examples:
         >>> parse_release_assignor("sticky@3.3")[1].release_line
@@ -155,10 +153,10 @@ def parse_release_assignor(name: str) -> tuple[str, ReleaseRules] | None:
         >>> parse_release_assignor("sticky@0.9") is None
         True
     """
-    assignor, at, release = name.partition("@")
+    assignor, separator, release = name.partition("@")
     if assignor not in CLIENT_ASSIGNORS:
         return None
-    if not at:
+    if not separator:
         return assignor, LATEST_RULES
     numbers = re.fullmatch(r"([1-9]\d*)\.(0|[1-9]\d*)(?:\.(0|[1-9]\d*))?", release, re.ASCII)
     if numbers is None or int(numbers[2]) not in _MINORS.get(int(numbers[1]), ()):
@@ -168,7 +166,7 @@ def parse_release_assignor(name: str) -> tuple[str, ReleaseRules] | None:
 
 
 def is_emulated(assignor: str, library: str) -> bool:
-    """Whether it is known here how this library's assignor decides; else a plan follows that of Java's clients."""
+    """Checks whether this library's assignor is implemented; otherwise, a plan uses that of Java's clients."""
     return (
         library == "Java"
         or (assignor, library) in KAFKA_EQUIVALENTS
@@ -177,14 +175,14 @@ def is_emulated(assignor: str, library: str) -> bool:
 
 
 def assignor_of_leader(assignor: str | None, library: str | None, releases: str | None) -> str | None:
-    """What a group is assigned by: by a Java client as of the newest of these releases, by another library as it does.
+    """Returns the name of the assignor that plans a group, given its leader's library and releases.
 
     Args:
-        assignor: that the group runs with.
-        library: of its leader; null: not known. Others than Java's clients have no releases here, and what is not
-            known of them is as with today's Java clients.
-        releases: of the leader: one (`2.8`), from one to another (`2.8-3.3`), `<=2.7`, `<2.4`, or `3.4+`. What is not
-            known as a release is as of today.
+        assignor: assignor of the group.
+        library: library of the leader; None if unknown. Only Java has releases. Unknown behavior of other libraries is
+            replaced by that of the latest Java clients.
+        releases: possible releases of the leader, of which the latest counts: `2.8`, `2.8-3.3`, `<=2.7`, `<2.4`, or
+            `3.4+`. An unknown release stands for the latest behavior.
 
     Examples:
         >>> assignor_of_leader("sticky", "Java", "2.8-3.3"), assignor_of_leader("sticky", "Java", "3.4+")
@@ -194,29 +192,30 @@ def assignor_of_leader(assignor: str | None, library: str | None, releases: str 
     """
     if assignor is None or library is None:
         return assignor
-    own = (assignor, library)
+    key = (assignor, library)
     if parse_library_assignor(f"{assignor}@{library}") is not None:
-        return assignor if KAFKA_EQUIVALENTS.get(own) == assignor else f"{assignor}@{library}"
-    if own in KAFKA_EQUIVALENTS:
-        return KAFKA_EQUIVALENTS[own]
+        return assignor if KAFKA_EQUIVALENTS.get(key) == assignor else f"{assignor}@{library}"
+    if key in KAFKA_EQUIVALENTS:
+        return KAFKA_EQUIVALENTS[key]
     if assignor not in ("range", "sticky", "cooperative-sticky") or library != "Java" or releases is None:
         return assignor
     newest = releases.rpartition("-")[2].lstrip("<=")
-    found = parse_release_assignor(f"{assignor}@{newest}")
-    if found is None:
+    parsed = parse_release_assignor(f"{assignor}@{newest}")
+    if parsed is None:
         return assignor
-    rules = found[1]
-    same = rules.uses_racks == LATEST_RULES.uses_racks if assignor == "range" else rules == LATEST_RULES
-    return assignor if same else f"{assignor}@{newest}"
+    rules = parsed[1]
+    is_latest = rules.uses_racks == LATEST_RULES.uses_racks if assignor == "range" else rules == LATEST_RULES
+    return assignor if is_latest else f"{assignor}@{newest}"
 
 
 def _version(release: str) -> Version:
+    """Parses a release of three numbers."""
     major, minor, patch = release.split(".")
     return int(major), int(minor), int(patch)
 
 
 def format_release_lines() -> str:
-    """Which releases answer alike, in words.
+    """Formats the lines of releases as text.
 
     Examples:
         >>> format_release_lines()[:35]
@@ -230,17 +229,17 @@ def format_release_lines() -> str:
 
 
 def is_release_assignor(name: str) -> bool:
-    """Whether the name is that of an assignor as of a release, or as another library has it."""
+    """Checks whether a name stands for the assignor of a release or of another library."""
     return "@" in name and (parse_release_assignor(name) is not None or parse_library_assignor(name) is not None)
 
 
 def uses_owned_order(name: str) -> bool:
-    """Whether it matters in which order members tell what they own."""
-    found = parse_release_assignor(name)
-    return found is not None and found[0] == "sticky" and found[1].keeps_in_owned_order
+    """Checks whether an assignor depends on the order in which members report owned partitions."""
+    parsed = parse_release_assignor(name)
+    return parsed is not None and parsed[0] == "sticky" and parsed[1].keeps_in_owned_order
 
 
 def client_assignor(name: str) -> str:
-    """The assignor that a profile is of; any other name is itself."""
-    found = parse_release_assignor(name) or parse_library_assignor(name)
-    return name if found is None else found[0]
+    """Returns the assignor without release or library; any other name unchanged."""
+    parsed = parse_release_assignor(name) or parse_library_assignor(name)
+    return name if parsed is None else parsed[0]
