@@ -1,7 +1,7 @@
-"""librdkafka's assignors (confluent-kafka, node-rdkafka, rust-rdkafka, …), one group at a time, in plain Python.
+"""The assignors of librdkafka (confluent-kafka, node-rdkafka, rust-rdkafka, …), one group at a time, in plain Python.
 
-They were read from librdkafka 2.15.1 and are held against it, called in C (`tests/kafka/c`), and live against 2.16.1.
-From 2.6.1 on they are one line. Releases before answer otherwise in these cases, which are not modelled: until 2.5.3
-cooperative-sticky takes some groups with differing subscriptions for balanced, or never ends; before 2.2 there are no
-racks, and claims of two members count otherwise.
+They follow librdkafka 2.15.1, and are compared with recorded results of its C code (`tests/kafka/c`) and with live
+clients of 2.16.1. All releases from 2.6.1 on behave the same. Earlier releases differ in cases that aren't modeled:
+up to 2.5.3, cooperative-sticky considers some heterogeneous groups balanced, or never ends; before 2.2 there are no
+racks, and conflicts between owners are resolved differently.
 """

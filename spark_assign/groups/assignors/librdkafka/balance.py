@@ -1,16 +1,16 @@
-"""What has moved in a round of balancing, so that no topic's partitions are merely swapped between two members.
+"""Balances a group by single moves, as librdkafka's `balance()` and `performReassignments()` do.
 
-librdkafka keeps these records by reference, and goes on reading one after it is freed or has slipped into its place:
+librdkafka records moves (Kafka's `PartitionMovements`) so that the partitions of a topic aren't merely swapped between
+two members. It keeps these records by reference, and continues to read one after it is freed or replaced:
 
-- A partition that is to move in place of another is an element of a list from which its record is removed first. So the
-  next of that list moves; if there is none, what is read is freed memory.
-- A pair is freed once the first partition that moved so moves on, and still is the key of those that moved so after it.
+- A partition that moves instead of another is an element of a list from which its record is removed first. So the next
+  one in the list moves; if there is none, freed memory is read.
+- A pair of members is freed when the first partition that moved between them moves again, but remains the key of those
+  that moved later.
 
-The first is modelled where there is a next one. Where freed memory decides nobody can say what a process does; mostly
-it ends with a signal. There `UndefinedBehaviorError` is raised.
-
-
-Balancing by single moves, as librdkafka's `balance()` and `performReassignments()` do it."""
+The first case is modeled if there is a next element. If freed memory decides, the behavior is undefined (mostly, the
+process is killed by a signal), and `UndefinedBehaviorError` is raised.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spark_assign.groups.assignors.librdkafka.balancer_input import Assignment, 
 
 
 class UndefinedBehaviorError(Exception):
-    """librdkafka ends, or goes on with memory it has freed; the text says why."""
+    """librdkafka crashes, or continues with freed memory; the text gives the reason."""
 
 
 FREED = "it reads memory that it has freed, for a partition that would move back"
@@ -33,7 +33,7 @@ NO_OWNER = "a partition that two members claim counts as that of the one who los
 
 @dataclass(eq=False)
 class _MemberPair:
-    """From whom, to whom."""
+    """The two members of a move."""
 
     from_member: str
     to_member: str
@@ -42,50 +42,50 @@ class _MemberPair:
 
 @dataclass
 class _PairMoves:
-    """The partitions of a topic that have moved from one member to another; the key is the pair of the first."""
+    """The partitions of a topic that moved between two members; the key is the pair of the first move."""
 
     key: _MemberPair
     partitions: list[TopicPartition] = field(default_factory=list)
 
 
 class LibrdkafkaMovements:
-    """By partition how it has moved, and by topic and pair which have."""
+    """The moves of partitions, by partition, and by topic and pair."""
 
     def __init__(self) -> None:
-        self._of: dict[TopicPartition, _MemberPair] = {}
+        self._pair: dict[TopicPartition, _MemberPair] = {}
         self._by_topic: dict[str, dict[tuple[str, str], _PairMoves]] = {}
 
     def partition_to_move(self, partition: TopicPartition, owner: str, to_member: str) -> TopicPartition | None:
-        """Returns what moves in place of a partition: one of its topic, or itself, that `owner` got from
-        `to_member`."""
+        """Returns the partition to move instead: one of the same topic that `owner` got from `to_member`; None if there
+        is none."""
         if partition[0] not in self._by_topic:
             return None
-        moved = self._of.get(partition)
+        moved = self._pair.get(partition)
         if moved is not None and moved.to_member != owner:
             raise UndefinedBehaviorError(NO_RECORD)
-        back = self._alike(partition[0], to_member, owner)
-        return None if back is None else back.partitions[0]
+        opposite = self._find_moves(partition[0], to_member, owner)
+        return None if opposite is None else opposite.partitions[0]
 
     def move(self, partition: TopicPartition, owner: str, to_member: str, *, instead: bool) -> TopicPartition:
-        """Note that a partition moves; the one that moves in fact.
+        """Records a move and returns the partition that actually moves.
 
         Args:
             partition: the partition.
-            owner, to_member: from whom to whom.
-            instead: whether `instead` has said so.
+            owner, to_member: the two members.
+            instead: whether `partition_to_move` returned this partition.
         """
-        moved = self._of.get(partition)
+        moved = self._pair.get(partition)
         if moved is None:
-            self._note(partition, _MemberPair(owner, to_member))
+            self._record(partition, _MemberPair(owner, to_member))
             return partition
-        alike = self._alike(partition[0], moved.from_member, moved.to_member)
-        if alike is None:
+        moves = self._find_moves(partition[0], moved.from_member, moved.to_member)
+        if moves is None:
             raise UndefinedBehaviorError(NO_RECORD)
-        if partition in alike.partitions:
-            alike.partitions.remove(partition)
+        if partition in moves.partitions:
+            moves.partitions.remove(partition)
         if moved.to_member != owner:
             raise UndefinedBehaviorError(NO_RECORD)
-        if not alike.partitions:
+        if not moves.partitions:
             pairs = self._by_topic[partition[0]]
             del pairs[moved.from_member, moved.to_member]
             if not pairs:
@@ -93,188 +93,205 @@ class LibrdkafkaMovements:
             if instead:
                 raise UndefinedBehaviorError(FREED)
         if moved.from_member != to_member:
-            self._note(partition, _MemberPair(moved.from_member, to_member))
-        return alike.partitions[0] if instead else partition
+            self._record(partition, _MemberPair(moved.from_member, to_member))
+        return moves.partitions[0] if instead else partition
 
-    def _note(self, partition: TopicPartition, pair: _MemberPair) -> None:
-        if partition in self._of:
-            self._of[partition].freed = True
-        self._of[partition] = pair
+    def _record(self, partition: TopicPartition, pair: _MemberPair) -> None:
+        """Adds the record of a move."""
+        if partition in self._pair:
+            self._pair[partition].freed = True
+        self._pair[partition] = pair
         self._by_topic.setdefault(partition[0], {})
-        alike = self._alike(partition[0], pair.from_member, pair.to_member)
-        if alike is None:
-            alike = self._by_topic[partition[0]][pair.from_member, pair.to_member] = _PairMoves(pair)
-        alike.partitions.append(partition)
+        moves = self._find_moves(partition[0], pair.from_member, pair.to_member)
+        if moves is None:
+            moves = self._by_topic[partition[0]][pair.from_member, pair.to_member] = _PairMoves(pair)
+        moves.partitions.append(partition)
 
-    def _alike(self, topic: str, from_member: str, to_member: str) -> _PairMoves | None:
-        alike = self._by_topic.get(topic, {}).get((from_member, to_member))
-        if alike is not None and alike.key.freed:
+    def _find_moves(self, topic: str, from_member: str, to_member: str) -> _PairMoves | None:
+        """Returns the moves between two members."""
+        moves = self._by_topic.get(topic, {}).get((from_member, to_member))
+        if moves is not None and moves.key.freed:
             raise UndefinedBehaviorError(FREED)
-        return alike
+        return moves
 
 
 class LibrdkafkaBalancer:
-    """Who has what at this moment, and who could have it.
+    """The state of a group while it is balanced.
 
     Args:
-        given: by member id, what it has so far.
-        owner: of each partition whom it counts as owned by, which may be somebody who claims it in vain.
-        before: of some partitions the member that had it before.
-        subscribers: of each topic with subscribers, their member ids.
-        partitions: of each topic its count.
+        assigned: member id to its partitions.
+        owner: member that counts as the owner of each partition, possibly one that lost a conflict.
+        previous_owner: owner in an earlier generation, for some partitions.
+        subscribers: member ids of the subscribers of each topic that has any.
+        partitions: number of partitions of each topic.
     """
 
     def __init__(
         self,
-        given: Assignment,
+        assigned: Assignment,
         owner: dict[TopicPartition, str],
-        before: dict[TopicPartition, str],
+        previous_owner: dict[TopicPartition, str],
         subscribers: dict[str, list[str]],
         partitions: dict[str, int],
     ) -> None:
-        self.given: dict[str, dict[TopicPartition, None]] = {who: dict.fromkeys(what) for who, what in given.items()}
-        self._owner, self._before = owner, before
-        self._subscribers = {topic: set(who) for topic, who in subscribers.items()}
-        self._most: Counter[str] = Counter()
-        self._topics: dict[str, list[str]] = {who: [] for who in given}
+        self.assigned: dict[str, dict[TopicPartition, None]] = {
+            member_id: dict.fromkeys(assigned_partitions) for member_id, assigned_partitions in assigned.items()
+        }
+        self._owner, self._previous_owner = owner, previous_owner
+        self._subscribers = {topic: set(members) for topic, members in subscribers.items()}
+        self._max_size: Counter[str] = Counter()
+        self._topics: dict[str, list[str]] = {member_id: [] for member_id in assigned}
         for topic, members in subscribers.items():
             for member in members:
-                self._most[member] += partitions[topic]
+                self._max_size[member] += partitions[topic]
                 self._topics[member].append(topic)
-        self._of_topic: dict[str, Counter[str]] = {topic: Counter() for topic in subscribers}
-        for who, what in self.given.items():
-            for topic, _ in what:
-                self._of_topic[topic][who] += 1
-        self._line = sorted((len(what), who) for who, what in self.given.items())
+        self._topic_sizes: dict[str, Counter[str]] = {topic: Counter() for topic in subscribers}
+        for member_id, assigned_partitions in self.assigned.items():
+            for topic, _ in assigned_partitions:
+                self._topic_sizes[topic][member_id] += 1
+        self._by_size = sorted(
+            (len(assigned_partitions), member_id) for member_id, assigned_partitions in self.assigned.items()
+        )
         self._partitions = partitions
-        self._twice: set[TopicPartition] = set()
+        self._shared: set[TopicPartition] = set()
 
     def assign(self, partition: TopicPartition, fits: Callable[[str, TopicPartition], bool] | None = None) -> bool:
-        """Give a partition to whoever has least of those who may have it; false where nobody may."""
+        """Assigns a partition to the fitting subscriber with the fewest partitions; returns False if there is none."""
         subscribers = self._subscribers[partition[0]]
-        for _, who in self._line:
-            if who in subscribers and (fits is None or fits(who, partition)):
-                self._add(who, partition)
-                self._owner[partition] = who
+        for _, member_id in self._by_size:
+            if member_id in subscribers and (fits is None or fits(member_id, partition)):
+                self._add(member_id, partition)
+                self._owner[partition] = member_id
                 return True
         return False
 
     def run(
-        self, ordered: list[TopicPartition], left: list[TopicPartition], *, fresh: bool, given_up: bool
+        self, ordered: list[TopicPartition], unowned: list[TopicPartition], *, is_initial: bool, has_revoked: bool
     ) -> Assignment:
-        """Balance; first what was left over, where nobody had to give up anything.
+        """Balances the group: first the partitions that were just assigned, if nothing was revoked, then all.
 
         Args:
             ordered: all partitions.
-            left: those of them that nobody owned.
-            fresh: whether nobody owned anything.
-            given_up: whether somebody had to give up what it owns.
+            unowned: those that nobody owned.
+            is_initial: whether nothing was owned.
+            has_revoked: whether a member gave up owned partitions.
         """
         movable = [partition for partition in ordered if len(self._subscribers[partition[0]]) > 1]
-        fixed = {who: list(what) for who, what in self.given.items() if not self._takes_part(who)}
-        for who in fixed:
-            self._line.remove((len(self.given[who]), who))
-            del self.given[who]
-        before = {who: dict(what) for who, what in self.given.items()}
+        fixed = {
+            member_id: list(assigned)
+            for member_id, assigned in self.assigned.items()
+            if not self._participates(member_id)
+        }
+        for member_id in fixed:
+            self._by_size.remove((len(self.assigned[member_id]), member_id))
+            del self.assigned[member_id]
+        before = {member_id: dict(assigned) for member_id, assigned in self.assigned.items()}
         movements = LibrdkafkaMovements()
-        if not given_up:
-            self._reassign(movements, [partition for partition in left if len(self._subscribers[partition[0]]) > 1])
+        if not has_revoked:
+            self._reassign(movements, [partition for partition in unowned if len(self._subscribers[partition[0]]) > 1])
         moved = self._reassign(movements, movable)
-        if not fresh and moved and _imbalance(self.given) >= _imbalance(before):
-            self.given = before
-        return {who: list(what) for who, what in self.given.items()} | fixed
+        if not is_initial and moved and _imbalance(self.assigned) >= _imbalance(before):
+            self.assigned = before
+        return {member_id: list(assigned) for member_id, assigned in self.assigned.items()} | fixed
 
-    def _takes_part(self, who: str) -> bool:
-        """Whether a member could get more, or has something that another may have."""
-        if len(self.given[who]) < self._most[who]:
+    def _participates(self, member_id: str) -> bool:
+        """Checks whether a member could get more, or has a partition that another could get. Others are fixed."""
+        if len(self.assigned[member_id]) < self._max_size[member_id]:
             return True
-        return any(len(self._subscribers[topic]) > 1 for topic, _ in self.given[who])
+        return any(len(self._subscribers[topic]) > 1 for topic, _ in self.assigned[member_id])
 
     def _reassign(self, movements: LibrdkafkaMovements, partitions: list[TopicPartition]) -> bool:
-        any_moved = again = False
+        """Iterates over partitions until nothing moves; returns whether anything moved."""
+        any_moved = has_moved = False
         while True:
-            again = False
+            has_moved = False
             for partition in partitions:
                 if self._is_balanced():
                     break
-                to = self._better(partition)
-                if to is not None:
-                    self._move(movements, partition, to)
-                    any_moved = again = True
-            if not again:
+                to_member = self._better_owner(partition)
+                if to_member is not None:
+                    self._move(movements, partition, to_member)
+                    any_moved = has_moved = True
+            if not has_moved:
                 return any_moved
 
-    def _better(self, partition: TopicPartition) -> str | None:
-        """Who should have a partition in place of its owner."""
-        owner, before = self._owner[partition], self._before.get(partition)
-        if owner not in self.given or (before is not None and before not in self.given):
+    def _better_owner(self, partition: TopicPartition) -> str | None:
+        """Returns the member that should get a partition; None if it stays."""
+        owner, previous_owner = self._owner[partition], self._previous_owner.get(partition)
+        if owner not in self.assigned or (previous_owner is not None and previous_owner not in self.assigned):
             raise UndefinedBehaviorError(NO_OWNER)
-        has = len(self.given[owner])
-        if before is not None and has > len(self.given[before]) + 1:
-            return before
+        size = len(self.assigned[owner])
+        if previous_owner is not None and size > len(self.assigned[previous_owner]) + 1:
+            return previous_owner
         subscribers = self._subscribers[partition[0]]
-        least = next((count, who) for count, who in self._line if who in subscribers)
-        return least[1] if has > least[0] + 1 else None
+        least = next((count, member_id) for count, member_id in self._by_size if member_id in subscribers)
+        return least[1] if size > least[0] + 1 else None
 
     def _move(self, movements: LibrdkafkaMovements, partition: TopicPartition, to_member: str) -> None:
-        other = movements.partition_to_move(partition, self._owner[partition], to_member)
-        owner = self._owner[partition if other is None else other]
-        partition = movements.move(partition if other is None else other, owner, to_member, instead=other is not None)
-        if partition in self.given[to_member]:
+        """Moves a partition, or another one of its topic that moved the opposite way."""
+        opposite = movements.partition_to_move(partition, self._owner[partition], to_member)
+        owner = self._owner[partition if opposite is None else opposite]
+        partition = movements.move(
+            partition if opposite is None else opposite, owner, to_member, instead=opposite is not None
+        )
+        if partition in self.assigned[to_member]:
             raise UndefinedBehaviorError(NO_OWNER)
         self._add(to_member, partition)
-        if partition in self.given[owner]:
-            self._line.remove((len(self.given[owner]), owner))
-            del self.given[owner][partition]
-            self._of_topic[partition[0]][owner] -= 1
-            insort(self._line, (len(self.given[owner]), owner))
+        if partition in self.assigned[owner]:
+            self._by_size.remove((len(self.assigned[owner]), owner))
+            del self.assigned[owner][partition]
+            self._topic_sizes[partition[0]][owner] -= 1
+            insort(self._by_size, (len(self.assigned[owner]), owner))
         else:
-            self._twice.add(partition)
+            self._shared.add(partition)
         self._owner[partition] = to_member
 
-    def _add(self, who: str, partition: TopicPartition) -> None:
-        has = len(self.given[who])
-        del self._line[bisect_left(self._line, (has, who))]
-        insort(self._line, (has + 1, who))
-        self.given[who][partition] = None
-        self._of_topic[partition[0]][who] += 1
+    def _add(self, member_id: str, partition: TopicPartition) -> None:
+        """Adds a partition to a member."""
+        size = len(self.assigned[member_id])
+        del self._by_size[bisect_left(self._by_size, (size, member_id))]
+        insort(self._by_size, (size + 1, member_id))
+        self.assigned[member_id][partition] = None
+        self._topic_sizes[partition[0]][member_id] += 1
 
     def _is_balanced(self) -> bool:
-        """Whether nobody could take a partition from one who has more."""
-        if self._line[0][0] >= self._line[-1][0] - 1:
+        """Checks whether no member could take a partition from one that has more."""
+        if self._by_size[0][0] >= self._by_size[-1][0] - 1:
             return True
-        if self._twice:
-            return self._is_balanced_one_by_one()
-        most: dict[str, int] = {}
-        for has, who in self._line:
-            if has == self._most[who]:
+        if self._shared:
+            return self._is_balanced_by_partition()
+        max_size: dict[str, int] = {}
+        for size, member_id in self._by_size:
+            if size == self._max_size[member_id]:
                 continue
-            for topic in self._topics[who]:
-                if topic not in most:
-                    owners = self._of_topic[topic]
-                    most[topic] = max((len(self.given[each]) for each, n in owners.items() if n), default=0)
-                if most[topic] > has:
+            for topic in self._topics[member_id]:
+                if topic not in max_size:
+                    owners = self._topic_sizes[topic]
+                    max_size[topic] = max((len(self.assigned[owner]) for owner, n in owners.items() if n), default=0)
+                if max_size[topic] > size:
                     return False
         return True
 
-    def _is_balanced_one_by_one(self) -> bool:
-        """The same where partitions are two members' by mistake: they count as that of who is listed first."""
-        owner = {partition: who for who, what in reversed(self.given.items()) for partition in what}
-        for has, who in self._line:
-            if has == self._most[who]:
+    def _is_balanced_by_partition(self) -> bool:
+        """Does the same if a partition erroneously has two members; the first one in the member list counts."""
+        owner = {
+            partition: member_id for member_id, assigned in reversed(self.assigned.items()) for partition in assigned
+        }
+        for size, member_id in self._by_size:
+            if size == self._max_size[member_id]:
                 continue
-            for topic in self._topics[who]:
+            for topic in self._topics[member_id]:
                 for partition in range(self._partitions[topic]):
-                    if (topic, partition) in self.given[who]:
+                    if (topic, partition) in self.assigned[member_id]:
                         continue
                     if (topic, partition) not in owner:
                         raise UndefinedBehaviorError(NO_OWNER)
-                    if has < len(self.given[owner[topic, partition]]):
+                    if size < len(self.assigned[owner[topic, partition]]):
                         return False
         return True
 
 
-def _imbalance(given: dict[str, dict[TopicPartition, None]]) -> int:
-    """The differences between any two members, added up."""
-    sizes = sorted(len(what) for what in given.values())
-    return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))
+def _imbalance(assigned: dict[str, dict[TopicPartition, None]]) -> int:
+    """Returns the sum of the differences of all pairs of members."""
+    sizes = sorted(len(member_partitions) for member_partitions in assigned.values())
+    return sum(size * (2 * index - len(sizes) + 1) for index, size in enumerate(sizes))

@@ -1,11 +1,10 @@
-"""A group as librdkafka's leader has it before it, and the order in which its members are served.
+"""A group as librdkafka's leader sees it: members, their assignment order, and the topic order of the Metadata
+response.
 
-In which order a broker answers for the topics that a librdkafka leader asks it for.
-
-The leader asks for the topics of its members, members as they are listed, each with its topics by name. A broker makes
-an immutable `Set` of Scala 2.13 of them (held live against 4.4; those of Scala 2.12 were not looked at), which keeps
-up to four in their order. More are in a trie: by five bits of the hash a level, at each node first the topics that are
-alone there.
+The leader requests the metadata of its members' topics: members in the order of the member list, the topics of each by
+name. The broker converts them to an immutable `Set` of Scala 2.13 (verified with Kafka 4.4; Scala 2.12 wasn't checked),
+which keeps up to four topics in insertion order. More topics are in a trie with five bits of the hash code per level;
+each node has its single topics first.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from spark_assign.numeric.array_types import IntArray
 
 TopicPartition = tuple[str, int]
 Assignment = dict[str, list[TopicPartition]]
-"""By member id, what it gets."""
+"""Member id to the partitions that it gets."""
 
 
 @dataclass(frozen=True)
 class LibrdkafkaMember:
-    """A member that subscribes to something; the leader leaves out all others.
+    """A member with a subscription. The leader ignores all others.
 
     Attributes:
-        member_id, instance: its id and its group.instance.id, null for none.
-        rack: its client.rack. A librdkafka client without one writes an empty rack, which is none to range, and a rack
-            without any replica to cooperative-sticky.
-        generation: of its subscription, -1 for none.
-        topics: that it subscribes to.
-        owned: what it says it owns, in that order.
+        member_id, instance: its id, and its group.instance.id, None if it isn't static.
+        rack: its client.rack. A librdkafka client without one sends an empty rack, which range treats as unknown, and
+            cooperative-sticky as a rack without replicas.
+        generation: generation of its subscription; -1 if unknown.
+        topics: topics that it subscribes to.
+        owned: partitions that it owns, in the reported order.
     """
 
     member_id: str
@@ -47,12 +46,13 @@ class LibrdkafkaMember:
 
 @dataclass(frozen=True)
 class LibrdkafkaGroup:
-    """Members as the coordinator lists them, and their topics as the broker answers for them.
+    """The members in the order of the coordinator's member list, and their topics in the order of the Metadata
+    response.
 
     Attributes:
-        members: those that subscribe to something.
-        partitions: of each topic with metadata its count, in the order of the broker's answer.
-        racks: of topics with known racks, of each partition those that have a replica.
+        members: members with a subscription.
+        partitions: number of partitions of each topic with metadata, in the order of the Metadata response.
+        racks: racks with a replica of each partition, for topics with known racks.
     """
 
     members: tuple[LibrdkafkaMember, ...]
@@ -60,43 +60,44 @@ class LibrdkafkaGroup:
     racks: dict[str, list[frozenset[str]]]
 
     def racks_of(self, partition: TopicPartition) -> frozenset[str]:
-        """The racks that have a replica."""
+        """Returns the racks with a replica of a partition."""
         known = self.racks.get(partition[0], ())
         return known[partition[1]] if partition[1] < len(known) else frozenset()
 
 
 def assignment_order(members: list[LibrdkafkaMember]) -> list[LibrdkafkaMember]:
-    """In which order range and roundrobin serve members.
+    """Sorts members into the order in which range and roundrobin assign to them.
 
-    Two static members go by instance id, any other two by member id. Where a group has both kinds that is no order:
-    what comes out hangs on the order that goes in, and on how the C library sorts. This is glibc's merge sort; musl's
-    and those of macOS and Windows may end otherwise.
+    Two static members are compared by instance id, any other two by member id. If a group has both kinds, this isn't a
+    total order, and the result depends on the input order and on the sort of the C library. This is glibc's merge sort;
+    those of musl, macOS, and Windows might differ.
     """
     if len(members) < 2:
         return members
     half = len(members) // 2
-    one, other = assignment_order(members[:half]), assignment_order(members[half:])
-    merged, at, to = [], 0, 0
-    while at < len(one) and to < len(other):
-        if _sorts_after(one[at], other[to]):
-            merged.append(other[to])
-            to += 1
+    left, right = assignment_order(members[:half]), assignment_order(members[half:])
+    merged, left_index, right_index = [], 0, 0
+    while left_index < len(left) and right_index < len(right):
+        if _sorts_after(left[left_index], right[right_index]):
+            merged.append(right[right_index])
+            right_index += 1
         else:
-            merged.append(one[at])
-            at += 1
-    return merged + one[at:] + other[to:]
+            merged.append(left[left_index])
+            left_index += 1
+    return merged + left[left_index:] + right[right_index:]
 
 
-def _sorts_after(one: LibrdkafkaMember, other: LibrdkafkaMember) -> bool:
-    if one.instance is not None and other.instance is not None:
-        return one.instance > other.instance
-    return one.member_id > other.member_id
+def _sorts_after(left: LibrdkafkaMember, right: LibrdkafkaMember) -> bool:
+    """Compares two members."""
+    if left.instance is not None and right.instance is not None:
+        return left.instance > right.instance
+    return left.member_id > right.member_id
 
 
 def needs_racks(group: LibrdkafkaGroup, topics: list[str], members: list[LibrdkafkaMember]) -> bool:
-    """Whether racks matter to these topics and their subscribers (KIP-881).
+    """Checks whether racks affect the assignment of these topics (KIP-881).
 
-    Some member's rack has a replica, and some partition has none in one of the racks that have any.
+    This is the case if some member's rack has a replica, and some partition has no replica in one of the racks in use.
     """
     per_partition = [
         group.racks_of((topic, partition)) for topic in topics for partition in range(group.partitions[topic])
@@ -108,13 +109,13 @@ def needs_racks(group: LibrdkafkaGroup, topics: list[str], members: list[Librdka
 
 
 _MAX_SMALL_SET = 4
-_BITS, _WORD = 5, 32
+_DIGIT_BITS, _HASH_BITS = 5, 32
 _MASK = 0xFFFFFFFF
 HashCode = TypeVar("HashCode", int, IntArray)
 
 
 def metadata_response_order(members: Iterable[LibrdkafkaMember]) -> list[str]:
-    """The topics of these members, in the order of the broker's answer.
+    """Returns the topics of these members in the order of the Metadata response.
 
     Examples:
         >>> metadata_response_order([Member("m", None, "", -1, frozenset("cab"), ())])
@@ -129,46 +130,47 @@ def metadata_response_order(members: Iterable[LibrdkafkaMember]) -> list[str]:
 
 
 def _trie_order(topics: list[tuple[int, str]], shift: int) -> list[str]:
-    if shift >= _WORD:
+    """Returns the topics below one node of the trie in iteration order."""
+    if shift >= _HASH_BITS:
         return [topic for _, topic in topics]
     nodes: dict[int, list[tuple[int, str]]] = {}
-    for each in topics:
-        nodes.setdefault(each[0] >> shift & (1 << _BITS) - 1, []).append(each)
-    ordered = [nodes[at] for at in sorted(nodes)]
-    alone = [node[0][1] for node in ordered if len(node) == 1]
-    return alone + [topic for node in ordered if len(node) > 1 for topic in _trie_order(node, shift + _BITS)]
+    for item in topics:
+        nodes.setdefault(item[0] >> shift & (1 << _DIGIT_BITS) - 1, []).append(item)
+    ordered = [nodes[digit] for digit in sorted(nodes)]
+    single = [node[0][1] for node in ordered if len(node) == 1]
+    return single + [topic for node in ordered if len(node) > 1 for topic in _trie_order(node, shift + _DIGIT_BITS)]
 
 
 def metadata_positions(group: IntArray, name: IntArray, hashes: IntArray) -> IntArray:
-    """Of the topics of many groups, all members of which ask for the same, the places in which they are answered.
+    """Returns the position of each topic in the Metadata response, for many homogeneous groups.
 
     Args:
-        group: of each topic.
-        name: of each topic its place by name.
-        hashes: of each topic its `String.hashCode`.
+        group: group of each topic.
+        name: integer for each topic that sorts like its name.
+        hashes: `String.hashCode` of each topic's name.
 
     Returns:
-        numbers that ascend in a group as its topics are answered.
+        integers that ascend within a group in the order of the response.
     """
     codes = _improve_hash(hashes)
     keys: list[IntArray] = []
     node = group
-    deeper = np.bincount(group)[group] > _MAX_SMALL_SET
-    for shift in range(0, _WORD, _BITS):
-        if not deeper.any():
+    is_deeper = np.bincount(group)[group] > _MAX_SMALL_SET
+    for shift in range(0, _HASH_BITS, _DIGIT_BITS):
+        if not is_deeper.any():
             break
-        bits = codes >> shift & (1 << _BITS) - 1
-        _, node, sizes = np.unique(node << _BITS | bits, return_inverse=True, return_counts=True)
-        treeified = deeper & (sizes[node] > 1)
-        keys += [treeified, np.where(deeper, bits, 0)]
-        deeper = treeified
-    places = np.empty(len(group), np.int64)
-    places[np.lexsort((name, *reversed(keys), group))] = np.arange(len(group))
-    return places
+        bits = codes >> shift & (1 << _DIGIT_BITS) - 1
+        _, node, sizes = np.unique(node << _DIGIT_BITS | bits, return_inverse=True, return_counts=True)
+        is_split = is_deeper & (sizes[node] > 1)
+        keys += [is_split, np.where(is_deeper, bits, 0)]
+        is_deeper = is_split
+    position = np.empty(len(group), np.int64)
+    position[np.lexsort((name, *reversed(keys), group))] = np.arange(len(group))
+    return position
 
 
 def _improve_hash(code: HashCode) -> HashCode:
-    """`scala.collection.Hashing.improve`."""
+    """Mixes a hash code (`scala.collection.Hashing.improve`)."""
     code = code + (~(code << 9) & _MASK) & _MASK
     code = code ^ code >> 14
     code = code + (code << 4) & _MASK

@@ -1,7 +1,17 @@
-"""Range: each topic by itself, in ranges; near to members where racks are known (KIP-881).
+"""Range: assigns each topic in consecutive ranges, by rack if racks are known (KIP-881).
 
-Unlike Kafka's, two topics with the same subscribers and as many partitions go the way of co-partitioned topics even if
-no rack tells anything, and for one topic a member without a rack is near to everything.
+Example: C0 and C1 subscribe to t0 and t1, three partitions each.
+
+    C0: [t0p0, t0p1, t1p0, t1p1]    C1: [t0p2, t1p2]
+
+Steps
+    1. Co-partitioned topics (same subscribers, same number of partitions): the same partition of all topics goes to the
+       first member in whose rack all have a replica, if it has room.
+    2. Other topics with racks: each member in turn takes the first partitions that match its rack, up to its quota.
+    3. Each member in turn takes the first unassigned partitions, up to its quota.
+
+Unlike in Kafka, step 1 doesn't require that racks differ between partitions, and in step 2 a member without a rack
+matches all partitions.
 """
 
 from __future__ import annotations
@@ -21,13 +31,13 @@ from spark_assign.groups.assignors.librdkafka.balancer_input import (
 
 @dataclass
 class _Topic:
-    """A topic that is being dealt out.
+    """A topic while it is assigned.
 
     Attributes:
-        name, members: the topic and its subscribers, in the order in which they are served.
-        quota, extra: what each of them gets at least, and how many may still get one more.
-        unassigned: the partitions that nobody has yet, ascending.
-        assigned: by member id, what it has.
+        name, members: the topic and its subscribers, in assignment order.
+        quota, extra: minimum number of partitions of each member, and number of members that can still get one more.
+        unassigned: unassigned partitions, ascending.
+        assigned: member id to its partitions.
     """
 
     name: str
@@ -38,37 +48,39 @@ class _Topic:
     assigned: dict[str, list[int]] = field(default_factory=dict)
 
     def max_assignable(self, member: LibrdkafkaMember) -> int:
-        """How many more the member may get."""
+        """Returns the number of partitions that the member can still get."""
         return self.quota + (self.extra > 0) - len(self.assigned[member.member_id])
 
     def assign(self, member: LibrdkafkaMember, partition: int) -> None:
+        """Assigns a partition."""
         self.assigned[member.member_id].append(partition)
         if len(self.assigned[member.member_id]) > self.quota:
             self.extra -= 1
 
 
 def assign_ranges(group: LibrdkafkaGroup) -> Assignment:
-    """Who gets what."""
+    """Returns the partitions of each member."""
     topics = [_read(group, topic) for topic in group.partitions]
-    together: dict[tuple[tuple[str, ...], int], list[_Topic]] = {}
+    by_key: dict[tuple[tuple[str, ...], int], list[_Topic]] = {}
     for topic in topics:
         if topic.members:
             key = tuple(member.member_id for member in topic.members), len(topic.unassigned)
-            together.setdefault(key, []).append(topic)
-    for alike in together.values():
-        if len(alike) > 1:
-            _assign_co_partitioned(group, alike)
-        elif needs_racks(group, [alike[0].name], alike[0].members):
-            _assign_topic(alike[0], partial(_is_rack_matched, group, alike[0].name))
-    given: Assignment = {member.member_id: [] for member in group.members}
+            by_key.setdefault(key, []).append(topic)
+    for topics_of_key in by_key.values():
+        if len(topics_of_key) > 1:
+            _assign_co_partitioned(group, topics_of_key)
+        elif needs_racks(group, [topics_of_key[0].name], topics_of_key[0].members):
+            _assign_topic(topics_of_key[0], partial(_is_rack_matched, group, topics_of_key[0].name))
+    assignment: Assignment = {member.member_id: [] for member in group.members}
     for topic in topics:
         _assign_topic(topic, None)
         for member_id, partitions in topic.assigned.items():
-            given[member_id] += [(topic.name, partition) for partition in partitions]
-    return given
+            assignment[member_id] += [(topic.name, partition) for partition in partitions]
+    return assignment
 
 
 def _read(group: LibrdkafkaGroup, topic: str) -> _Topic:
+    """Returns a topic before its assignment."""
     members = assignment_order([member for member in group.members if topic in member.topics])
     count = group.partitions[topic]
     quota, extra = divmod(count, len(members)) if members else (0, 0)
@@ -76,29 +88,37 @@ def _read(group: LibrdkafkaGroup, topic: str) -> _Topic:
 
 
 def _is_rack_matched(group: LibrdkafkaGroup, topic: str, member: LibrdkafkaMember, partition: int) -> bool:
+    """Checks whether the member has no rack, or a replica is in its rack."""
     return not member.rack or member.rack in group.racks_of((topic, partition))
 
 
 def _assign_topic(topic: _Topic, fits: Callable[[LibrdkafkaMember, int], bool] | None) -> None:
-    """Give each member in turn the first partitions that fit, as many as it may have."""
+    """Assigns the first partitions that fit to each member in turn, up to its quota (steps 2 and 3)."""
     for member in topic.members:
-        room = topic.max_assignable(member)
-        if room <= 0:
+        num_free = topic.max_assignable(member)
+        if num_free <= 0:
             continue
-        taken = (topic.unassigned if fits is None else [at for at in topic.unassigned if fits(member, at)])[:room]
-        gone = set(taken)
+        fitting = (
+            topic.unassigned
+            if fits is None
+            else [partition for partition in topic.unassigned if fits(member, partition)]
+        )[:num_free]
+        assigned = set(fitting)
         topic.unassigned = (
-            [at for at in topic.unassigned if at not in gone] if fits is not None else topic.unassigned[len(taken) :]
+            [partition for partition in topic.unassigned if partition not in assigned]
+            if fits is not None
+            else topic.unassigned[len(fitting) :]
         )
-        for partition in taken:
+        for partition in fitting:
             topic.assign(member, partition)
 
 
 def _assign_co_partitioned(group: LibrdkafkaGroup, topics: list[_Topic]) -> None:
-    """Give the same partition of all topics to the first member that is near to all of them and has room."""
-    racked = [member for member in topics[0].members if member.rack]
-    for partition in list(topics[0].unassigned) if racked else ():
-        for member in racked:
+    """Assigns the same partition of all topics to the first member with room in whose rack all have a replica (step
+    1)."""
+    members = [member for member in topics[0].members if member.rack]
+    for partition in list(topics[0].unassigned) if members else ():
+        for member in members:
             if all(
                 member.rack in group.racks_of((topic.name, partition)) and topic.max_assignable(member) > 0
                 for topic in topics

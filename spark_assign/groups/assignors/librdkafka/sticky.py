@@ -1,18 +1,30 @@
-"""Cooperative-sticky: what members own stays where it may, the rest goes to whoever has least, then it is balanced.
+"""Cooperative-sticky of librdkafka.
 
-It follows the sticky assignor of Kafka's clients before 2.5.1, with racks, and differs from it in places:
+Principles: members keep what they own, the rest goes to the member with the fewest partitions, then the group is
+balanced (`balance`). In a cooperative rebalance, a partition that moves is withheld until its owner has revoked it.
 
-- A partition that two members claim in one generation is taken from both, even if a third claims it in a newer one.
-- Otherwise the newest claim counts, but the one who is listed last goes on as its owner in the balancing.
-- No assignment counts as fresh. What nobody owns comes last topic first, last partition first, unless nobody owns
-  anything.
-- A group with racks has a member without one near to nothing: it gives up all it owns, to get what is left.
+Example: topic t has four partitions. C0 owns all of them, and C1 joins.
 
+    target      C0: [t0, t1]    C1: [t2, t3]
+    assigned    C0: [t0, t1]    C1: []          (t2 and t3 are withheld)
 
-What of cooperative-sticky's answer is given at once: what changes hands waits until its owner has given it up.
+Steps
+    1. Resolve conflicts between owners.
+    2. Keep what members own of topics that they subscribe to and, if racks are used, in their rack.
+    3. Assign the other partitions, and balance.
+    4. Withhold partitions that another member still owns.
 
-Whoever is listed last of those who claim a partition counts as its owner here, even against a newer generation. What
-is owned but assigned to nobody (its topic is gone) is given back to that one.
+It follows the sticky assignor of Kafka's clients before 2.5.1, plus racks, with these differences:
+
+- If two members own a partition in the same generation, it is revoked from both, even if a third owns it in a newer
+one.
+- Otherwise the newest generation counts, but the last owner in the member list counts as the owner while balancing.
+- An assignment never counts as initial. Unowned partitions come last topic first, last partition first, unless nothing
+  is owned.
+- In a group with racks, a member without a rack matches none: it gives up all that it owns, and gets what is left.
+
+In step 4, the last owner in the member list counts, even against a newer generation. An owned partition without a new
+owner (its topic was deleted) is returned to this member.
 """
 
 from __future__ import annotations
@@ -32,12 +44,12 @@ from spark_assign.groups.assignors.librdkafka.balancer_input import (
 
 @dataclass
 class OwnedPartitions:
-    """What members own, and what is known of it.
+    """Partitions that members own.
 
     Attributes:
-        owned: by member id, of it what is the member's; a claim in a newer generation wins.
-        owner: of each partition that is claimed the member that it counts as owned by.
-        previous_owner: of each partition that was claimed in several generations, the member of the last but one.
+        owned: member id to its partitions; the newest generation wins.
+        owner: member that counts as the owner of each partition.
+        previous_owner: member of the second newest generation, for partitions owned in several generations.
     """
 
     owned: Assignment
@@ -46,65 +58,69 @@ class OwnedPartitions:
 
 
 def resolve_owned(group: LibrdkafkaGroup) -> OwnedPartitions:
-    """What members own."""
-    claims = OwnedPartitions({member.member_id: [] for member in group.members})
-    claimed: dict[TopicPartition, list[LibrdkafkaMember]] = {}
+    """Resolves conflicts between owners (step 1)."""
+    resolved = OwnedPartitions({member.member_id: [] for member in group.members})
+    owners: dict[TopicPartition, list[LibrdkafkaMember]] = {}
     for member in group.members:
         for partition in member.owned:
-            claimed.setdefault(partition, []).append(member)
-            claims.owner[partition] = member.member_id
-    for partition, members in claimed.items():
+            owners.setdefault(partition, []).append(member)
+            resolved.owner[partition] = member.member_id
+    for partition, members in owners.items():
         members.sort(key=lambda member: member.generation)
         if len({member.generation for member in members}) < len(members):
-            del claims.owner[partition]
+            del resolved.owner[partition]
             continue
-        claims.owned[members[-1].member_id].append(partition)
+        resolved.owned[members[-1].member_id].append(partition)
         if len(members) > 1:
-            claims.previous_owner[partition] = members[-2].member_id
-    return claims
+            resolved.previous_owner[partition] = members[-2].member_id
+    return resolved
 
 
 def assign_sticky(group: LibrdkafkaGroup) -> Assignment:
-    """Who gets what in the end, before anything is withheld."""
-    claims = resolve_owned(group)
+    """Returns the target assignment, before anything is withheld."""
+    resolved = resolve_owned(group)
     subscribers = {
         topic: [member.member_id for member in group.members if topic in member.topics]
         for topic, count in group.partitions.items()
         if count > 0
     }
     subscribers = {topic: members for topic, members in subscribers.items() if members}
-    ordered = _sort_partitions(group, claims, subscribers)
+    ordered = _sort_partitions(group, resolved, subscribers)
     racks = find_member_racks(group)
     kept: set[TopicPartition] = set()
-    given_up = False
+    has_revoked = False
     topics = {member.member_id: member.topics for member in group.members}
-    for member_id, owned in claims.owned.items():
-        stays = []
+    for member_id, owned in resolved.owned.items():
+        still_owned = []
         for partition in owned:
             if not _exists(group, subscribers, partition):
-                claims.owner.pop(partition, None)
+                resolved.owner.pop(partition, None)
             elif partition[0] not in topics[member_id] or not is_rack_matched(group, racks, member_id, partition):
-                given_up = True
+                has_revoked = True
             else:
-                stays.append(partition)
-        kept.update(stays)
-        claims.owned[member_id] = stays
-    balance = LibrdkafkaBalancer(claims.owned, claims.owner, claims.previous_owner, subscribers, group.partitions)
-    left = [partition for partition in ordered if partition not in kept]
-    unassigned = left
+                still_owned.append(partition)
+        kept.update(still_owned)
+        resolved.owned[member_id] = still_owned
+    balancer = LibrdkafkaBalancer(
+        resolved.owned, resolved.owner, resolved.previous_owner, subscribers, group.partitions
+    )
+    unowned = [partition for partition in ordered if partition not in kept]
+    unassigned = unowned
     if racks is not None:
         unassigned = [
             partition
-            for partition in left
-            if not balance.assign(partition, lambda who, what: is_rack_matched(group, racks, who, what))
+            for partition in unowned
+            if not balancer.assign(
+                partition, lambda member_id, candidate: is_rack_matched(group, racks, member_id, candidate)
+            )
         ]
     for partition in unassigned:
-        balance.assign(partition)
-    return balance.run(ordered, left, fresh=not kept, given_up=given_up)
+        balancer.assign(partition)
+    return balancer.run(ordered, unowned, is_initial=not kept, has_revoked=has_revoked)
 
 
 def find_member_racks(group: LibrdkafkaGroup) -> dict[str, str] | None:
-    """Of each member its rack; null where racks decide nothing."""
+    """Returns the rack of each member; None if racks aren't used."""
     members = list(group.members)
     if not needs_racks(group, list(group.partitions), members):
         return None
@@ -114,62 +130,66 @@ def find_member_racks(group: LibrdkafkaGroup) -> dict[str, str] | None:
 def is_rack_matched(
     group: LibrdkafkaGroup, racks: dict[str, str] | None, member_id: str, partition: TopicPartition
 ) -> bool:
-    """Whether racks do not forbid the member this partition."""
+    """Checks whether racks aren't used, or a replica is in the member's rack."""
     return racks is None or racks[member_id] in group.racks_of(partition)
 
 
 def _exists(group: LibrdkafkaGroup, subscribers: dict[str, list[str]], partition: TopicPartition) -> bool:
+    """Checks whether a partition exists and its topic has subscribers."""
     return partition[0] in subscribers and 0 <= partition[1] < group.partitions[partition[0]]
 
 
 def _sort_partitions(
-    group: LibrdkafkaGroup, claims: OwnedPartitions, subscribers: dict[str, list[str]]
+    group: LibrdkafkaGroup, resolved: OwnedPartitions, subscribers: dict[str, list[str]]
 ) -> list[TopicPartition]:
-    """All partitions in the order in which they are looked at."""
-    backwards = [(topic, at) for topic in reversed(subscribers) for at in reversed(range(group.partitions[topic]))]
-    wanted = {member.topics.intersection(subscribers) for member in group.members}
-    if len(wanted) > 1:
-        return sorted(backwards, key=lambda partition: (len(subscribers[partition[0]]), partition))
-    ordered = _sort_owned(group, claims, subscribers)
+    """Returns all partitions in the order in which they are balanced."""
+    descending = [
+        (topic, index) for topic in reversed(subscribers) for index in reversed(range(group.partitions[topic]))
+    ]
+    subscriptions = {member.topics.intersection(subscribers) for member in group.members}
+    if len(subscriptions) > 1:
+        return sorted(descending, key=lambda partition: (len(subscribers[partition[0]]), partition))
+    ordered = _sort_owned(group, resolved, subscribers)
     if not ordered:
-        return sorted(backwards)
-    there = set(ordered)
-    return ordered + [partition for partition in backwards if partition not in there]
+        return sorted(descending)
+    included = set(ordered)
+    return ordered + [partition for partition in descending if partition not in included]
 
 
 def _sort_owned(
-    group: LibrdkafkaGroup, claims: OwnedPartitions, subscribers: dict[str, list[str]]
+    group: LibrdkafkaGroup, resolved: OwnedPartitions, subscribers: dict[str, list[str]]
 ) -> list[TopicPartition]:
-    """What is owned, each time one of the member that has most left; first what another member has had before."""
-    left: dict[str, list[TopicPartition]] = {}
-    for member_id, owned in claims.owned.items():
-        here = sorted(partition for partition in owned if _exists(group, subscribers, partition))
-        if here:
-            moved = [partition for partition in here if partition in claims.previous_owner]
-            left[member_id] = (moved + [partition for partition in here if partition not in claims.previous_owner])[
-                ::-1
-            ]
-    fullest = sorted((len(owned), member_id) for member_id, owned in left.items())
+    """Returns the owned partitions, each time one of the member with the most left; those with a previous owner
+    first."""
+    remaining: dict[str, list[TopicPartition]] = {}
+    for member_id, owned in resolved.owned.items():
+        existing = sorted(partition for partition in owned if _exists(group, subscribers, partition))
+        if existing:
+            moved = [partition for partition in existing if partition in resolved.previous_owner]
+            remaining[member_id] = (
+                moved + [partition for partition in existing if partition not in resolved.previous_owner]
+            )[::-1]
+    fullest = sorted((len(owned), member_id) for member_id, owned in remaining.items())
     ordered = []
     while fullest:
         count, member_id = fullest.pop()
-        ordered.append(left[member_id].pop())
+        ordered.append(remaining[member_id].pop())
         if count > 1:
             insort(fullest, (count - 1, member_id), bisect_left(fullest, (count - 1, "")))
     return ordered
 
 
 def withhold(group: LibrdkafkaGroup, assigned: Assignment) -> tuple[Assignment, Assignment]:
-    """What members get in this round, and what they are to get after it."""
+    """Returns what members get in this round, and what is withheld (step 4)."""
     owner = {partition: member.member_id for member in group.members for partition in member.owned}
     to_member: dict[TopicPartition, str] = {}
     for member in group.members:
         to_member.update(dict.fromkeys(assigned[member.member_id], member.member_id))
-    now: Assignment = {member.member_id: [] for member in group.members}
-    later: Assignment = {member.member_id: [] for member in group.members}
+    assigned_now: Assignment = {member.member_id: [] for member in group.members}
+    withheld: Assignment = {member.member_id: [] for member in group.members}
     for partition, member_id in to_member.items():
-        (now if owner.get(partition, member_id) == member_id else later)[member_id].append(partition)
+        (assigned_now if owner.get(partition, member_id) == member_id else withheld)[member_id].append(partition)
     for partition, member_id in owner.items():
         if partition not in to_member:
-            now[member_id].append(partition)
-    return now, later
+            assigned_now[member_id].append(partition)
+    return assigned_now, withheld
