@@ -14,8 +14,7 @@ from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import fail_on, milliseconds, reads, together, top, writes
 from spark_assign.connect import ConnectFleet, plan_connect
-from spark_assign.connect.local_simulation import Story, play_story
-from spark_assign.connect.scenarios import SCENARIOS
+from spark_assign.connect.scenarios import SCENARIOS, LocalConnectSimulation, simulate_scenario
 from spark_assign.report.text.connect import (
     draw_protocol_comparison,
     format_protocol_comparison,
@@ -59,7 +58,7 @@ def play(options: Options) -> int:
     """A scenario: a table and a picture."""
     scenario = SCENARIOS[options.scenario]()
     times = {name: getattr(options, name) for name in ("start_ms", "stop_ms", "rebalance_ms")}
-    played = play_story(scenario, **times)
+    played = simulate_scenario(scenario, **times)
     print(f"Scenario {scenario.name}\n" + format_protocol_comparison(scenario, played.rounds, played.costs))
     folder = Path(options.output or ".")
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +71,7 @@ def play(options: Options) -> int:
     return 0
 
 
-def _store(options: Options, played: Story, folder: Path, inputs: Mapping[str, Any]) -> None:
+def _store(options: Options, played: LocalConnectSimulation, folder: Path, inputs: Mapping[str, Any]) -> None:
     """The rows as tables; in any other format than Parquet Spark writes them."""
     tables = {name: getattr(played, name) for name in SIMULATION_TABLES}
     options.output = str(folder)  # a path, not a catalog

@@ -1,4 +1,4 @@
-"""Plan Kafka Connect: who runs which connector and task, eagerly or incrementally, for every Connect cluster."""
+"""Plans and simulates Kafka Connect rebalances: which worker runs which connectors and tasks."""
 
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.plan import ConnectPlan, plan_connect

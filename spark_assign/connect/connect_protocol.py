@@ -1,11 +1,11 @@
-"""ConnectProtocol: what a Connect worker says when it joins its group, and what it is told, in bytes.
+"""Reads the metadata and the assignments of Connect workers (`ConnectProtocol`).
 
-`ConnectProtocol` (version 0, eager) and `IncrementalCooperativeConnectProtocol` (KIP-415; versions 1, compatible, and
-2, sessioned) differ in this: the later ones carry in the worker's metadata what it runs, and in the assignment what it
-has to stop and a delay. One reader is enough for all: fields that are not there have defaults, as in Kafka's schemas.
+`ConnectProtocol` is version 0 (eager), and `IncrementalCooperativeConnectProtocol` (KIP-415) is versions 1 (compatible)
+and 2 (sessioned). Later versions also have the worker's current assignment in the metadata, and revoked items and a
+delay in the assignment. One reader reads all versions; missing fields have defaults, as in Kafka's schemas.
 
-The broker keeps both as opaque bytes and hands them out in DescribeGroups. Together they say what a worker runs
-*and in which order it will say so* when it joins next: `report`.
+The broker keeps both as opaque bytes and returns them in DescribeGroups. They determine what a worker runs, *and in
+which order it reports this* when it joins next (`next_report`).
 """
 
 from __future__ import annotations
@@ -25,105 +25,110 @@ from spark_assign.wire.reader import Reader, WireError
 CONNECTOR_TASK = -1
 """The task number that stands for the connector itself."""
 
-Task = tuple[str, int]
+ConnectorTaskId = tuple[str, int]
 """Connector and task number."""
+
+Report = tuple[tuple[str, ...], tuple[ConnectorTaskId, ...]]
+"""Connectors and tasks."""
 
 
 @dataclass(frozen=True)
-class Assignment:
-    """What the leader gave a worker, or what a worker says that it runs. `error` 1: config offsets do not match."""
+class ConnectAssignment:
+    """An assignment from the leader, or the one that a worker runs. `error` 1: config offsets don't match."""
 
     error: int
     leader: str
     leader_url: str
     config_offset: int
     connectors: tuple[str, ...]
-    tasks: tuple[Task, ...]
+    tasks: tuple[ConnectorTaskId, ...]
     revoked_connectors: tuple[str, ...]
-    revoked_tasks: tuple[Task, ...]
+    revoked_tasks: tuple[ConnectorTaskId, ...]
     delay_ms: int
 
 
 @dataclass(frozen=True)
 class WorkerState:
-    """What a worker sent with its JoinGroup. `running` is None in an eager group and for a newcomer."""
+    """A worker's metadata in JoinGroup. `running` is `None` in an eager group, and for a new worker."""
 
     url: str
     config_offset: int
-    running: Assignment | None
+    running: ConnectAssignment | None
 
 
-def worker_state(data: bytes) -> WorkerState:
-    """IncrementalCooperativeConnectProtocol.deserializeMetadata. Raises WireError."""
+def read_worker_state(data: bytes) -> WorkerState:
+    """Reads a worker's metadata (`IncrementalCooperativeConnectProtocol.deserializeMetadata`). Raises WireError."""
     reader = Reader(data)
     _check_version(reader)
     url, config_offset = reader.string(), reader.int64()
     running = reader.nullable_bytes() if reader.left else None
-    return WorkerState(url, config_offset, None if running is None else assignment(running))
+    return WorkerState(url, config_offset, None if running is None else read_assignment(running))
 
 
-def assignment(data: bytes) -> Assignment:
-    """IncrementalCooperativeConnectProtocol.deserializeAssignment. Raises WireError."""
+def read_assignment(data: bytes) -> ConnectAssignment:
+    """Reads an assignment (`IncrementalCooperativeConnectProtocol.deserializeAssignment`). Raises WireError."""
     reader = Reader(data)
     _check_version(reader)
     error, leader, leader_url, config_offset = reader.int16(), reader.string(), reader.string(), reader.int64()
-    connectors, tasks = _items(reader) if reader.left else ((), ())
-    revoked_connectors, revoked_tasks = _items(reader) if reader.left else ((), ())
+    connectors, tasks = _read_items(reader) if reader.left else ((), ())
+    revoked_connectors, revoked_tasks = _read_items(reader) if reader.left else ((), ())
     delay_ms = reader.int32() if reader.left else 0
-    return Assignment(
+    return ConnectAssignment(
         error, leader, leader_url, config_offset, connectors, tasks, revoked_connectors, revoked_tasks, delay_ms
     )
 
 
-def report(said: WorkerState, told: Assignment | None) -> tuple[tuple[str, ...], tuple[Task, ...]]:
-    """The connectors and tasks that a worker will report when it joins next, in the order of the wire.
+def next_report(state: WorkerState, assignment: ConnectAssignment | None) -> Report:
+    """Returns the connectors and tasks that a worker reports when it joins next, in serialized order.
 
-    WorkerCoordinator.onJoinComplete: what it was told, then what it had and was not told to stop. What it had is in
-    the metadata of its last join. In an eager group a worker runs what it was told and reports nothing at all; here it
-    is what it runs.
+    These are the items of its assignment, then the previous items that the assignment doesn't revoke
+    (`WorkerCoordinator.onJoinComplete`). The previous items are in the metadata of its last join. A worker of an eager
+    group runs its assignment and reports nothing; here, the result is what it runs.
 
-    The order is exact where nothing was revoked. A worker's own list is not yet grouped by connector, and revoking the
-    first task of a connector can move the others behind the next connector; its metadata does not show that.
+    The order is exact if nothing was revoked. A worker's own list isn't grouped by connector yet, and revoking the
+    first task of a connector might move the others behind the next connector, which its metadata doesn't show.
     """
-    had = said.running
-    connectors = list(told.connectors) if told else []
-    tasks = list(told.tasks) if told else []
-    if had is not None:
-        stopped = (set(told.revoked_connectors), set(told.revoked_tasks)) if told else (set(), set())
-        connectors += [name for name in had.connectors if name not in stopped[0]]
-        tasks += [task for task in had.tasks if task not in stopped[1]]
-    return wire_order(connectors, tasks)
+    previous = state.running
+    connectors = list(assignment.connectors) if assignment else []
+    tasks = list(assignment.tasks) if assignment else []
+    if previous is not None:
+        revoked = (set(assignment.revoked_connectors), set(assignment.revoked_tasks)) if assignment else (set(), set())
+        connectors += [name for name in previous.connectors if name not in revoked[0]]
+        tasks += [task for task in previous.tasks if task not in revoked[1]]
+    return arrival_order(connectors, tasks)
 
 
-def wire_order(connectors: Sequence[str], tasks: Sequence[Task]) -> tuple[tuple[str, ...], tuple[Task, ...]]:
-    """ConnectProtocol.Assignment.asMap: how a worker's list comes out at the other end, each item once."""
+def arrival_order(connectors: Sequence[str], tasks: Sequence[ConnectorTaskId]) -> Report:
+    """Returns a worker's list as a receiver reads it, each item once (`ConnectProtocol.Assignment.asMap`)."""
     names = Names([*connectors, *(connector for connector, _ in tasks)])
-    number = names.indexes()
-    arrived = serialized_order(
-        [connector_item(number[connector]) for connector in connectors],
-        [task_item(number[connector], task) for connector, task in tasks],
+    index = names.indexes()
+    ordered = serialized_order(
+        [connector_item(index[connector]) for connector in connectors],
+        [task_item(index[connector], task) for connector, task in tasks],
         names.spread_hash,
     )
-    walked, grouped = ([item_name(item, names.texts) for item in dict.fromkeys(items)] for items in arrived)
-    return tuple(connector for connector, _ in walked), tuple((connector, task or 0) for connector, task in grouped)
+    named_connectors, named_tasks = (
+        [item_name(item, names.texts) for item in dict.fromkeys(items)] for items in ordered
+    )
+    return tuple(name for name, _ in named_connectors), tuple((name, task or 0) for name, task in named_tasks)
 
 
-def _items(reader: Reader) -> tuple[tuple[str, ...], tuple[Task, ...]]:
+def _read_items(reader: Reader) -> Report:
     connectors: list[str] = []
-    tasks: list[Task] = []
-    # -1 is null: nothing.
+    tasks: list[ConnectorTaskId] = []
+    # A length of -1 is null, which is read as empty.
     for _ in range(reader.nullable_array_length(6)):
         connector = reader.string()
-        for number in reader.int32s():
-            if number == CONNECTOR_TASK:
+        for task in reader.int32s():
+            if task == CONNECTOR_TASK:
                 connectors.append(connector)
             else:
-                tasks.append((connector, number))
+                tasks.append((connector, task))
     return tuple(connectors), tuple(tasks)
 
 
 def _check_version(reader: Reader) -> None:
-    """Newer versions are read as far as they are known, as Kafka does."""
+    """Checks the version. Known fields of newer versions are read, as in Kafka."""
     version = reader.int16()
     if version < 0:
         raise WireError(f"version {version}: expected 0 or more")

@@ -1,4 +1,4 @@
-"""The ConnectFleet: what is known of Connect clusters, their workers, connectors and tasks, as DataFrames."""
+"""The input tables of Kafka Connect planning as DataFrames."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from spark_assign.tables.schema_check import conform
 
 @dataclass(frozen=True)
 class ConnectFleet:
-    """Connect clusters, each a DataFrame per subject (columns: `tables.connect.INPUT_TABLES`).
+    """Connect clusters, with their workers, connectors, and tasks (columns: `tables.connect.INPUT_TABLES`).
 
-    Constructing a fleet checks columns and types and reads no row. What is wrong with the values of a Connect cluster
-    is a row of `ConnectPlan.rejected`.
+    The constructor checks columns and types, and reads no rows. Invalid values reject their Connect cluster
+    (`ConnectPlan.rejected`).
 
     Args:
-        clusters: one row per Connect cluster: its protocol, its clock, its generations, its maximal delay.
-        connectors: one row per configured connector.
-        tasks: one row per configured task.
-        workers: one row per worker that takes part in the rebalance.
-        reported: one row per connector or task that a worker runs now.
-        state: one row per Connect cluster whose leader remembers something; null if none does.
+        clusters: One row per Connect cluster: protocol, clock, generations, and maximum delay.
+        connectors: One row per configured connector.
+        tasks: One row per configured task.
+        workers: One row per worker that takes part in the rebalance.
+        reported: One row per connector or task that a worker runs.
+        state: One row per Connect cluster whose leader has a state; `None` if none has.
 
     Raises:
-        FleetError: a missing table or column, or a wrong type; lists everything found.
+        FleetError: A table or column is missing, or has a wrong type; lists all faults.
     """
 
     clusters: DataFrame
@@ -45,8 +45,8 @@ class ConnectFleet:
                 if field.name in REQUIRED_TABLES:
                     faults.append(Fault(field.name, "*", "the table is missing", "Give it as a DataFrame"))
                 continue
-            shaped, found = conform(field.name, table, INPUT_TABLES[field.name])
-            faults += found
-            object.__setattr__(self, field.name, shaped)
+            table, table_faults = conform(field.name, table, INPUT_TABLES[field.name])
+            faults += table_faults
+            object.__setattr__(self, field.name, table)
         if faults:
             raise FleetError(faults)

@@ -1,7 +1,7 @@
-"""Plan one rebalance of every Connect cluster of a fleet, exactly as Kafka Connect's own assignors would.
+"""Plans one rebalance of every Connect cluster of a fleet, exactly as Kafka Connect's own assignors would.
 
-The decision is a kernel over whole clusters (`connect.kernel`). Here its facts are gathered, all of a cluster in one
-task; it answers with one row per cluster, from which the tables of the plan are unfolded.
+Spark gathers the facts of each cluster in one task, the kernel (`connect.kernel`) plans complete clusters and returns
+one nested row per cluster, and the tables of the plan are views of these rows.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from spark_assign.tables.errors import Fault, FleetError
 
 Rows = Sequence[Mapping[str, Any]]
 
-ROWS_PER_TASK = 600_000
-"""About so many rows are handed to the kernel at once, which bounds what a worker holds."""
+ROWS_PER_SPARK_TASK = 600_000
+"""Approximate number of facts per Spark task, which bounds the memory of an executor."""
 
 
 @dataclass(frozen=True)
 class ConnectPlan:
-    """What one rebalance would do, as lazy DataFrames (columns: `tables.connect.PLAN_TABLES`).
+    """The result of one rebalance as lazy DataFrames (columns: `tables.connect.PLAN_TABLES`).
 
-    Every Connect cluster that any table names is in `metrics` or in `rejected`.
+    Every Connect cluster that occurs in any table is in `metrics` or in `rejected`.
 
     Attributes:
-        fleet: what was planned.
-        decided: a row per Connect cluster with everything (`tables.connect.DECIDED`); cached where the session can.
+        fleet: The planned fleet.
+        decided: One row per Connect cluster with all results (`tables.connect.DECIDED`); cached if the session can.
     """
 
     fleet: ConnectFleet
@@ -47,65 +47,66 @@ class ConnectPlan:
 
     @property
     def assigned(self) -> DataFrame:
-        """What each worker starts: connect_cluster, worker_id, kind, connector, task (eager: all that it gets)."""
-        return self._unfolded("assigned")
+        """Items that each worker starts (eager: all of its items): connect_cluster, worker_id, kind, connector,
+        task."""
+        return self._inline_shares("assigned")
 
     @property
     def revoked(self) -> DataFrame:
-        """What each worker has to stop: connect_cluster, worker_id, kind, connector, task.
+        """Items that each worker must stop: connect_cluster, worker_id, kind, connector, task.
 
-        As in Kafka it may name an item that the worker does not run; it then does nothing. Eager revokes nothing: its
-        workers stop everything before they join.
+        As in Kafka, this might include an item that the worker doesn't run, which has no effect. Eager revokes
+        nothing, because its workers stop everything before they join.
         """
-        return self._unfolded("revoked")
+        return self._inline_shares("revoked")
 
     @property
     def delays(self) -> DataFrame:
-        """When the workers join again: connect_cluster, delay_ms, scheduled_rebalance_ms."""
+        """Time until the workers rejoin: connect_cluster, delay_ms, scheduled_rebalance_ms."""
         return self._planned.select("connect_cluster", "delay_ms", "scheduled_rebalance_ms")
 
     @property
     def state(self) -> DataFrame:
-        """What the leader remembers afterwards: the `state` of the fleet of the next round."""
-        remembered = {name: _unfolded_items(f"state.{name}").alias(name) for name in ("assignment", "revocation")}
-        others = (F.col(f"state.{name}") for name in STATE.names[1:] if name not in remembered)
-        return self._planned.select("connect_cluster", *remembered.values(), *others)
+        """State of the leader after the rebalance, which is the `state` of the next fleet."""
+        items = {name: _flatten_items(f"state.{name}").alias(name) for name in ("assignment", "revocation")}
+        fields = (F.col(f"state.{name}") for name in STATE.names[1:] if name not in items)
+        return self._planned.select("connect_cluster", *items.values(), *fields)
 
     @property
     def metrics(self) -> DataFrame:
-        """A row per planned Connect cluster; see `tables.connect.METRICS`."""
+        """One row per planned Connect cluster (`tables.connect.METRICS`)."""
         return self._planned.select("connect_cluster", "metrics.*")
 
     @property
     def rejected(self) -> DataFrame:
-        """Connect clusters that could not be planned: connect_cluster, code, detail."""
+        """Connect clusters that can't be planned: connect_cluster, code, detail."""
         return self.decided.where(F.col("code").isNotNull()).select("connect_cluster", "code", "detail")
 
     def tables(self) -> dict[str, DataFrame]:
-        """All tables of the plan by name."""
+        """Returns all tables of the plan by name."""
         return {name: getattr(self, name) for name in PLAN_TABLES}
 
     def release(self) -> None:
-        """Give back what is cached in the executors (a row per Connect cluster); it is computed anew if needed."""
+        """Frees the cached rows in the executors (one per Connect cluster); Spark recomputes them if needed."""
         uncached(self.decided)
 
     @property
     def _planned(self) -> DataFrame:
         return self.decided.where(F.col("code").isNull())
 
-    def _unfolded(self, name: str) -> DataFrame:
+    def _inline_shares(self, name: str) -> DataFrame:
         shares = self._planned.select("connect_cluster", F.inline(name))
         rows = shares.select("connect_cluster", "worker_id", F.inline("items"))
         return rows.select("connect_cluster", "worker_id", _kind(F.col("task")).alias("kind"), "connector", "task")
 
 
-def _unfolded_items(name: str) -> Column:
-    """Lists of tasks for each connector as one list of items (`tables.connect.ITEM`)."""
+def _flatten_items(name: str) -> Column:
+    """Converts a list of tasks per connector to one list of items (`tables.connect.ITEM`)."""
 
-    def of_connector(listed: Column) -> Column:
+    def connector_items(listed: Column) -> Column:
         return F.transform(listed["tasks"], lambda task: _item(listed["connector"], task))
 
-    return F.flatten(F.transform(name, of_connector))
+    return F.flatten(F.transform(name, connector_items))
 
 
 def _item(connector: Column, task: Column) -> Column:
@@ -117,41 +118,41 @@ def _kind(task: Column) -> Column:
 
 
 def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
-    """Plan the next rebalance of every Connect cluster.
+    """Plans the next rebalance of every Connect cluster.
 
     `eager` is Kafka's `EagerAssignor`; `compatible` and `sessioned` are `IncrementalCooperativeAssignor` (KIP-415) of
-    Kafka 4.x; `compatible-2.6` is the same class as it was from 2.6.2 to 3.2.
+    Kafka 4.x; `compatible-2.6` is the same class of Kafka 2.6.2 to 3.2.
 
     Returns:
-        the plan. Its tables are lazy, and all come from one pass over the fleet; only its rows are counted at once.
+        The plan. Its tables are lazy and come from one pass over the fleet; only the row count is computed at once.
 
     Raises:
-        FleetError: the fleet is empty.
+        FleetError: The fleet is empty.
     """
-    facts = gather_facts(fleet).repartition(tasks_for(fleet), "connect_cluster")
-    return ConnectPlan(fleet, cached(facts.mapInArrow(map_arrow_batches(_decide, 1_000), DECIDED)))
+    facts = gather_facts(fleet).repartition(num_spark_tasks(fleet), "connect_cluster")
+    return ConnectPlan(fleet, cached(facts.mapInArrow(map_arrow_batches(_plan, 1_000), DECIDED)))
 
 
-def tasks_for(fleet: ConnectFleet) -> int:
-    """In how many tasks the kernel does its work; whole Connect clusters are in one.
+def num_spark_tasks(fleet: ConnectFleet) -> int:
+    """Returns the number of Spark tasks for the kernel; each task gets complete Connect clusters.
 
     Raises:
-        FleetError: the fleet is empty.
+        FleetError: The fleet is empty.
     """
     tables = [fleet.clusters, fleet.connectors, fleet.tasks, fleet.workers, fleet.reported]
     rows = reduce(DataFrame.unionByName, [table.select("connect_cluster") for table in tables]).count()
     if not rows:
         problem = "the fleet is empty: there are no Connect clusters"
         raise FleetError([Fault("clusters", "*", problem, "Give at least one Connect cluster")])
-    return max(1, -(-rows // ROWS_PER_TASK))
+    return max(1, -(-rows // ROWS_PER_SPARK_TASK))
 
 
-def _decide(facts: pa.Table) -> list[pa.Table]:
-    """The work of one task."""
+def _plan(facts: pa.Table) -> list[pa.Table]:
+    """Plans the clusters of one Spark task."""
     return [plan_clusters(facts)]
 
 
-# --- the facts; their columns are described in connect.kernel.indexed_facts ---
+# --- the facts (columns: connect.kernel.indexed_facts) ---
 
 _COLUMNS = {
     "name": StringType(),
@@ -165,25 +166,25 @@ _COLUMNS = {
 
 CLUSTER_NUMBERS = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
 EVENT_NUMBERS = ("at_ms", "tasks")
-"""What the facts of clusters and of events list."""
+"""Columns in `numbers` of the facts of clusters and events."""
 
 
 def gather_facts(fleet: ConnectFleet) -> DataFrame:
-    """All that the kernel is told, a row per fact."""
+    """Returns the input of the kernel, one row per fact."""
     facts = [
-        fact(
+        to_facts(
             fleet.clusters,
             kinds.CLUSTER,
             name=F.col("leader"),
             names=F.col("protocol"),
-            numbers=listed(*CLUSTER_NUMBERS),
+            numbers=join_numbers(*CLUSTER_NUMBERS),
         ),
-        fact(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
-        fact(fleet.tasks, kinds.TASK, connector=F.col("connector"), task=F.col("task")),
-        fact(fleet.workers, kinds.WORKER, name=F.col("worker_id"), position=F.col("position")),
-        fact(
+        to_facts(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
+        to_facts(fleet.tasks, kinds.TASK, connector=F.col("connector"), task=F.col("task")),
+        to_facts(fleet.workers, kinds.WORKER, name=F.col("worker_id"), position=F.col("position")),
+        to_facts(
             fleet.reported,
-            F.when(_fits(F.col("kind"), F.col("task")), kinds.REPORTED).otherwise(kinds.FAULTY),
+            F.when(_is_item(F.col("kind"), F.col("task")), kinds.REPORTED).otherwise(kinds.FAULTY),
             name=F.col("worker_id"),
             connector=F.col("connector"),
             task=F.col("task"),
@@ -196,51 +197,51 @@ def gather_facts(fleet: ConnectFleet) -> DataFrame:
 
 
 def facts_of_rows(clusters: Rows, events: Rows) -> pa.Table:
-    """The same of Connect clusters that the driver holds as rows: empty ones, and what happens to them.
+    """Returns the facts of initially empty Connect clusters and their events, from rows in the driver.
 
     Args:
-        clusters: rows of `tables.connect.CLUSTERS`; columns that are left out are null.
-        events: rows of `tables.connect.EVENTS`.
+        clusters: Rows of `tables.connect.CLUSTERS`; missing columns are null.
+        events: Rows of `tables.connect.EVENTS`.
     """
     facts: list[dict[str, Any]] = []
     for row in clusters:
-        told = {"name": row.get("leader"), "names": row["protocol"], "numbers": _list(row, CLUSTER_NUMBERS)}
-        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.CLUSTER, "items": []} | told)
+        values = {"name": row.get("leader"), "names": row["protocol"], "numbers": _number_text(row, CLUSTER_NUMBERS)}
+        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.CLUSTER, "items": []} | values)
     for row in events:
         subject = "name" if row["event"].startswith("worker-") else "connector"
-        told = {subject: row["subject"], "names": row["event"], "numbers": _list(row, EVENT_NUMBERS)}
-        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.EVENT, "items": []} | told)
+        values = {subject: row["subject"], "names": row["event"], "numbers": _number_text(row, EVENT_NUMBERS)}
+        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.EVENT, "items": []} | values)
     columns = [StructField("connect_cluster", StringType()), StructField("kind", ByteType())]
     columns += [StructField(name, type_) for name, type_ in _COLUMNS.items()]
     return pa.Table.from_pylist(facts, to_arrow_schema(StructType(columns)))
 
 
-def _list(row: Mapping[str, Any], columns: Sequence[str]) -> str:
+def _number_text(row: Mapping[str, Any], columns: Sequence[str]) -> str:
     return ",".join("" if row.get(name) is None else str(row[name]) for name in columns)
 
 
-def fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
-    """Rows as facts of a kind, with these columns; the others are null, or an empty list.
+def to_facts(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
+    """Converts rows to facts of a kind, with these columns; missing columns are null, or an empty list.
 
-    On its way into Arrow a list that is null makes Spark go over all null lists before it again; no empty one does.
+    Spark's conversion to Arrow is quadratic in the number of null lists, so they are empty instead.
     """
     kind = F.lit(kind) if isinstance(kind, int) else kind
-    nothing = {name: F.array() if isinstance(type_, ArrayType) else F.lit(None) for name, type_ in _COLUMNS.items()}
-    every = (column.cast(_COLUMNS[name]).alias(name) for name, column in (nothing | columns).items())
-    return rows.select("connect_cluster", kind.cast("byte").alias("kind"), *every)
+    defaults = {name: F.array() if isinstance(type_, ArrayType) else F.lit(None) for name, type_ in _COLUMNS.items()}
+    values = (column.cast(_COLUMNS[name]).alias(name) for name, column in (defaults | columns).items())
+    return rows.select("connect_cluster", kind.cast("byte").alias("kind"), *values)
 
 
-def listed(*columns: str) -> Column:
-    """Numbers (or flags, as 0 and 1) as one text, empty where null."""
+def join_numbers(*columns: str) -> Column:
+    """Joins numbers (or flags, as 0 and 1) to one text; null is empty."""
     return F.concat_ws(",", *(F.coalesce(F.col(name).cast("long").cast("string"), F.lit("")) for name in columns))
 
 
-def _fits(kind: Column, task: Column) -> Column:
-    """Whether an item is a connector without task or a task with its number."""
+def _is_item(kind: Column, task: Column) -> Column:
+    """Checks whether a row is a connector without a task, or a task with a number."""
     return F.coalesce(((kind == "connector") & task.isNull()) | ((kind == "task") & (task >= 0)), F.lit(False))
 
 
-_FIGURES = (
+_STATE_NUMBERS = (
     "revoked_in_previous",
     "can_revoke",
     "scheduled_rebalance_ms",
@@ -251,19 +252,19 @@ _FIGURES = (
 
 
 def _facts_of_state(state: DataFrame) -> list[DataFrame]:
-    facts = [fact(state, kinds.STATE, numbers=listed(*_FIGURES))]
+    facts = [to_facts(state, kinds.STATE, numbers=join_numbers(*_STATE_NUMBERS))]
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        facts.append(fact(state.where(F.size(name) > 0), kind, items=F.col(name)))
+        facts.append(to_facts(state.where(F.size(name) > 0), kind, items=F.col(name)))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
-        workers = state.select("connect_cluster", F.posexplode(name).alias("place", "worker_id"))
-        there = F.col("worker_id").isNotNull()
+        workers = state.select("connect_cluster", F.posexplode(name).alias("position", "worker_id"))
+        is_known = F.col("worker_id").isNotNull()
         facts.append(
-            fact(
+            to_facts(
                 workers,
-                F.when(there, kind).otherwise(kinds.FAULTY),
+                F.when(is_known, kind).otherwise(kinds.FAULTY),
                 name=F.col("worker_id"),
-                position=F.col("place"),
-                names=F.when(~there, name),
+                position=F.col("position"),
+                names=F.when(~is_known, name),
             )
         )
     return facts

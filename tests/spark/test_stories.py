@@ -14,8 +14,8 @@ from jobs import connect
 from spark_assign.connect import plan as connect_plan
 from spark_assign.connect import simulate as connect_simulate
 from spark_assign.connect import simulate_connect
-from spark_assign.connect.local_simulation import play_story as play_connect_story
 from spark_assign.connect.scenarios import ninety_by_ten
+from spark_assign.connect.scenarios import simulate_scenario as play_connect_story
 from spark_assign.report.group_pictures import local_picture_data, read_picture_data
 from spark_assign.report.text.simulation import summarize_local_simulation, summarize_simulation
 from spark_assign.simulation import Settings, facts

@@ -10,7 +10,7 @@ import struct
 import pytest
 
 from spark_assign.connect import connect_protocol
-from spark_assign.connect.connect_protocol import Assignment, WorkerState
+from spark_assign.connect.connect_protocol import ConnectAssignment, WorkerState
 from spark_assign.wire.reader import WireError
 
 Items = list[tuple[str, list[int]]]
@@ -52,8 +52,8 @@ def metadata(url: str, running: bytes | None = None, *, version: int = 2, config
 
 def test_assignment() -> None:
     """-1 is the connector itself, other numbers are its tasks."""
-    got = connect_protocol.assignment(assignment([("x", [-1, 1, 0]), ("y", [2])], [("z", [-1, 3])], delay_ms=3000))
-    assert got == Assignment(
+    got = connect_protocol.read_assignment(assignment([("x", [-1, 1, 0]), ("y", [2])], [("z", [-1, 3])], delay_ms=3000))
+    assert got == ConnectAssignment(
         0, "connect-a", "http://a:8083/", 7, ("x",), (("x", 1), ("x", 0), ("y", 2)), ("z",), (("z", 3),), 3000
     )
 
@@ -62,19 +62,19 @@ def test_assignment() -> None:
 def test_what_an_older_version_leaves_out_has_a_default(missing: int) -> None:
     """The delay, the revoked and the assigned items may be missing at the end; an eager assignment ends before."""
     whole = assignment([], [])
-    got = connect_protocol.assignment(whole[: len(whole) - missing])
+    got = connect_protocol.read_assignment(whole[: len(whole) - missing])
     assert (got.connectors, got.tasks, got.revoked_connectors, got.delay_ms) == ((), (), (), 0)
-    assert connect_protocol.assignment(assignment([("x", [-1])], version=0)).connectors == ("x",)
-    assert connect_protocol.assignment(assignment(None, None)).connectors == ()
+    assert connect_protocol.read_assignment(assignment([("x", [-1])], version=0)).connectors == ("x",)
+    assert connect_protocol.read_assignment(assignment(None, None)).connectors == ()
 
 
 def test_worker_state() -> None:
     """Eager: URL and config offset; later versions carry what the worker runs, or null."""
-    assert connect_protocol.worker_state(metadata("http://a:8083/", version=0)) == WorkerState(
+    assert connect_protocol.read_worker_state(metadata("http://a:8083/", version=0)) == WorkerState(
         "http://a:8083/", 7, None
     )
-    assert connect_protocol.worker_state(metadata("http://a:8083/")).running is None
-    got = connect_protocol.worker_state(metadata("http://a:8083/", assignment([("x", [-1, 0])])))
+    assert connect_protocol.read_worker_state(metadata("http://a:8083/")).running is None
+    got = connect_protocol.read_worker_state(metadata("http://a:8083/", assignment([("x", [-1, 0])])))
     assert got.running is not None
     assert (got.running.connectors, got.running.tasks) == (("x",), (("x", 0),))
 
@@ -83,7 +83,7 @@ def test_versions_to_come_are_read_as_far_as_known() -> None:
     """Bytes at the end are ignored."""
     data = bytearray(metadata("http://a:8083/") + b"more")
     data[1] = 9
-    assert connect_protocol.worker_state(bytes(data)).url == "http://a:8083/"
+    assert connect_protocol.read_worker_state(bytes(data)).url == "http://a:8083/"
 
 
 @pytest.mark.parametrize(
@@ -100,26 +100,26 @@ def test_versions_to_come_are_read_as_far_as_known() -> None:
 def test_damaged_bytes_are_refused(data: bytes) -> None:
     """Never read as something else."""
     with pytest.raises(WireError):
-        connect_protocol.worker_state(data)
+        connect_protocol.read_worker_state(data)
 
 
 def test_more_announced_than_there_is() -> None:
     """A length that cannot be is refused before anything is allocated."""
     data = assignment([])[:-12] + struct.pack(">i", 2_000_000_000) + b"\x00" * 8
     with pytest.raises(WireError, match="announced"):
-        connect_protocol.assignment(data)
+        connect_protocol.read_assignment(data)
 
 
 def test_the_next_report() -> None:
     """What it was told comes first, then what it kept; the way over the wire reorders both."""
-    had = connect_protocol.assignment(assignment([("b", [-1, 0, 1]), ("a", [-1, 0])]))
-    told = connect_protocol.assignment(assignment([("c", [-1, 0]), ("b", [2])], [("b", [-1, 0])]))
-    connectors, tasks = connect_protocol.report(WorkerState("u", 7, had), told)
+    had = connect_protocol.read_assignment(assignment([("b", [-1, 0, 1]), ("a", [-1, 0])]))
+    told = connect_protocol.read_assignment(assignment([("c", [-1, 0]), ("b", [2])], [("b", [-1, 0])]))
+    connectors, tasks = connect_protocol.next_report(WorkerState("u", 7, had), told)
     # Hash order of the connectors: a, c. Tasks: those of a and c first, then b in the order of appearance.
     assert connectors == ("a", "c")
     assert tasks == (("a", 0), ("c", 0), ("b", 2), ("b", 1))
-    assert connect_protocol.report(WorkerState("u", 7, None), told)[0] == ("c",)
-    assert connect_protocol.report(WorkerState("u", 7, had), None)[0] == ("a", "b")
+    assert connect_protocol.next_report(WorkerState("u", 7, None), told)[0] == ("c",)
+    assert connect_protocol.next_report(WorkerState("u", 7, had), None)[0] == ("a", "b")
 
 
 def test_the_order_of_a_copied_set() -> None:
@@ -127,11 +127,11 @@ def test_the_order_of_a_copied_set() -> None:
     names = [f"{letter}" for letter in "prstuvwxyzab"]
     assert len(names) == 12
     by_bucket = sorted(names, key=lambda name: ord(name) & 31)
-    assert connect_protocol.wire_order(names, [])[0] == tuple(by_bucket)
+    assert connect_protocol.arrival_order(names, [])[0] == tuple(by_bucket)
     assert by_bucket != sorted(names, key=lambda name: ord(name) & 15)
 
 
 def test_an_item_is_reported_once() -> None:
     """Even where it was assigned a second time."""
-    assert connect_protocol.wire_order(["a", "a"], [("a", 0), ("a", 0)]) == (("a",), (("a", 0),))
-    assert connect_protocol.wire_order([], []) == ((), ())
+    assert connect_protocol.arrival_order(["a", "a"], [("a", 0), ("a", 0)]) == (("a",), (("a", 0),))
+    assert connect_protocol.arrival_order([], []) == ((), ())

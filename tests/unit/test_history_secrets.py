@@ -145,11 +145,11 @@ def test_connect_workers_are_named_without_hosts() -> None:
         "connect-:8083-uuid",
         "connect-:8083-uuid",
     )
-    expected = connect_protocol.assignment(assignment)
-    found = connect_protocol.assignment(member["assignment"])
+    expected = connect_protocol.read_assignment(assignment)
+    found = connect_protocol.read_assignment(member["assignment"])
     hidden = {"leader": member["leader"], "leader_url": ""}
     assert vars(found) == vars(expected) | hidden
-    state = connect_protocol.worker_state(member["subscription"])
+    state = connect_protocol.read_worker_state(member["subscription"])
     assert (state.url, state.config_offset) == ("", 4)
     assert state.running is not None
     assert vars(state.running) == vars(expected) | hidden

@@ -142,8 +142,8 @@ def _read_consumer_assignment(assignment: bytes) -> RoleAssignment:
 
 def _read_worker_assignment(assignment: bytes, metadata: bytes) -> RoleAssignment:
     """Returns what a Connect worker runs: its assignment, and what it ran when it joined and need not stop."""
-    assigned = connect_protocol.assignment(assignment)
-    running = connect_protocol.worker_state(metadata).running
+    assigned = connect_protocol.read_assignment(assignment)
+    running = connect_protocol.read_worker_state(metadata).running
     connectors, tasks = set(assigned.connectors), set(assigned.tasks)
     if running is not None:
         connectors |= set(running.connectors) - set(assigned.revoked_connectors)

@@ -256,7 +256,7 @@ def _redact_user_data(data: bytes, reader: Reader, protocol: str, read_end: Any)
 def _redact_worker_state(data: bytes) -> bytes:
     if not data:
         return data
-    connect_protocol.worker_state(data)
+    connect_protocol.read_worker_state(data)
     reader = Reader(data)
     version = reader.take(2)
     reader.string()
@@ -273,7 +273,7 @@ def _redact_worker_state(data: bytes) -> bytes:
 def _redact_worker_assignment(data: bytes) -> bytes:
     if not data:
         return data
-    connect_protocol.assignment(data)
+    connect_protocol.read_assignment(data)
     reader = Reader(data)
     header = reader.take(4)
     leader = _redact_worker_name(reader.string()).encode()

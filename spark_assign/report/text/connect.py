@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_assign.connect.plan import ConnectPlan
-from spark_assign.connect.scenarios import Scenario
+from spark_assign.connect.scenarios import ConnectScenario
 from spark_assign.report import charts
 from spark_assign.report.formatting import aligned, one_line
 from spark_assign.spark.progress import progress
@@ -74,7 +74,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
     return "\n".join(lines), num_rejected
 
 
-def format_protocol_comparison(scenario: Scenario, rounds: Rows, costs: Rows) -> str:
+def format_protocol_comparison(scenario: ConnectScenario, rounds: Rows, costs: Rows) -> str:
     """Returns one line per phase of a scenario: rebalances, and stops and starts of connectors and tasks per protocol.
 
     Args:
@@ -97,7 +97,7 @@ def format_protocol_comparison(scenario: Scenario, rounds: Rows, costs: Rows) ->
     return "\n".join(aligned(lines))
 
 
-def draw_protocol_comparison(scenario: Scenario, rounds: Rows, path: str) -> None:
+def draw_protocol_comparison(scenario: ConnectScenario, rounds: Rows, path: str) -> None:
     """Draws the cost of each event of a scenario with each protocol to a file (.svg, .png, or .pdf, by its name).
 
     Raises:
@@ -162,6 +162,6 @@ def _cost_per_event(changes: Sequence[int], rounds: Rows) -> Iterator[int]:
         yield sum(row["stopped"] + row["started"] for row in following)
 
 
-def _phase_of(scenario: Scenario, row: Mapping[str, Any]) -> str:
+def _phase_of(scenario: ConnectScenario, row: Mapping[str, Any]) -> str:
     """Returns the name of the phase in which a round starts."""
     return [name for start, name in scenario.phases if start <= row["at_ms"]][-1]

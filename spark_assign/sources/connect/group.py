@@ -37,8 +37,8 @@ class Worker:
     url: str
     config_offset: int
     connectors: tuple[str, ...]
-    tasks: tuple[connect_protocol.Task, ...]
-    assignment: connect_protocol.Assignment | None
+    tasks: tuple[connect_protocol.ConnectorTaskId, ...]
+    assignment: connect_protocol.ConnectAssignment | None
 
     @property
     def rest_worker_id(self) -> str:
@@ -148,10 +148,10 @@ def read_group(group: Any) -> ConnectGroup | Exception:
 def _worker(member: Any) -> Worker:
     """Returns a worker of a group. Raises WireError for malformed bytes."""
     try:
-        state = connect_protocol.worker_state(bytes(member.member_metadata))
+        state = connect_protocol.read_worker_state(bytes(member.member_metadata))
         assignment_bytes = bytes(member.member_assignment or b"")
-        assignment = connect_protocol.assignment(assignment_bytes) if assignment_bytes else None
+        assignment = connect_protocol.read_assignment(assignment_bytes) if assignment_bytes else None
     except WireError as error:
         raise WireError(f"member {member.member_id}: {error}") from None
-    connectors, tasks = connect_protocol.report(state, assignment)
+    connectors, tasks = connect_protocol.next_report(state, assignment)
     return Worker(member.member_id, state.url, state.config_offset, connectors, tasks, assignment)
