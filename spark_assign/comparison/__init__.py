@@ -1,6 +1,5 @@
-"""States of a fleet held against each other.
+"""Comparisons of assignors, and of two states of a fleet.
 
-`compare` asks several assignors, under changes that `what_if` names and `fleet_changes` makes. `drift` says what has
-changed between two states (`drift_inputs`) that were there or were planned. `migrate` says what becomes of classic
-groups that go over to the broker's protocol.
+`compare` compares assignors, under what-if changes (`what_if`). `drift` finds what changed between two states, each a
+fleet, a plan, or a stored plan.
 """

@@ -1,8 +1,8 @@
-"""Which assignor for which group: all groups of a fleet, by several assignors, under several changes, in one pass.
+"""Compares assignors for all groups of a fleet, under several what-if changes, in one pass.
 
-The facts of the fleet, once for each change, are brought together by group; there the assignors are asked, their
-answers counted and judged (`comparison.kernel.compare`). Every figure is of the end, when everybody has what was
-withheld from it at first; what the way there costs is in `moved`, `revoked`, `rounds` and `partition_seconds_paused`.
+The facts of the fleet, once for each change, are grouped; in each task, the assignors plan the groups, and the results
+are counted and judged (`comparison.kernel.compare`). Every figure is of the final state, when withheld partitions are
+assigned; the cost of the transition is in `moved`, `revoked`, `rounds`, and `partition_seconds_paused`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import COMPARISON
 
 CLIENTS = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""Kafka's assignors of the clients."""
+"""Kafka's client-side assignors."""
 
 
 def compare(
@@ -36,32 +36,35 @@ def compare(
     changes: Sequence[Change] | None = None,
     settings: Settings | None = None,
 ) -> DataFrame:
-    """What each assignor would do to each group, which one is recommended, and why.
+    """Computes what each assignor would do to each group, which one is recommended, and why.
 
     Args:
-        fleet: clusters, topics, groups and members.
-        assignors: their names, for example `["range", "cooperative-sticky"]`, for all groups. By default those that a
-            group may have without another protocol: `CLIENTS`, or `KAFKAS` of the broker where that assigns (KIP-848).
-        changes: what happens to the fleet first (`what_if`); by default nothing does (`AS_IS`).
-        settings: times by which pauses are counted; by default those of the simulation. Its tables are not for this.
+        fleet: clusters, topics, groups, and members.
+        assignors: names of assignors, for example `["range", "cooperative-sticky"]`, for all groups. By default, those
+            that
+            a group can use without changing its protocol: `CLIENTS`, or `KAFKA_SERVER_ASSIGNORS` if the broker assigns
+                it
+            (KIP-848).
+        changes: changes of the fleet before the comparison (`what_if`); by default, none (`AS_IS`).
+        settings: times for the estimate of pauses; by default, those of the simulation. Its tables must be empty.
 
     Returns:
-        a row per group, assignor and change; columns and units: `tables.groups.COMPARISON`. Every group of the fleet is
-        in
-        it, for every assignor and change: one that cannot be planned has its code in `rejected`, one that has no
-        members left has 0 `members`. One assignor is `recommended` per group and change, unless none can plan it; the
-        rules are in `comparison.kernel.recommend`. `partition_seconds_paused` is what the rebalance is expected to
-        cost,
-        from the moment when it begins until everybody has its partitions: `simulation.kernel.pause_estimates` has the
-        formula and what is not in it.
+        One row per group, assignor, and change; columns and units: `tables.groups.COMPARISON`. Every group of the fleet
+        is
+        included for every assignor and change: a group that can't be planned has its code in `rejected`, and a group
+            without
+        members has 0 `members`. One assignor is `recommended` per group and change, unless none can plan the group; for
+        the rules, see `comparison.kernel.recommend`. `partition_seconds_paused` is the expected cost of the rebalance,
+        from its start until every member has its partitions; for the formula and its limits, see
+        `simulation.kernel.pause_estimates`.
 
-        The table is lazy, but for one look over the fleet's sizes and values, once for each change. All of it is one
+        The table is lazy, except for one pass per change that checks the fleet's sizes and values. All of it is one
         pass over the fleet.
 
     Raises:
-        UnknownAssignorError: no such assignor.
-        FleetError: values that no plan can be made from; a change after which nobody is left in any group.
-        ValueError: no assignor, two changes of one name, or settings with tables.
+        UnknownAssignorError: unknown assignor.
+        FleetError: values that can't be planned with; a change after which no group has members.
+        ValueError: no assignor, two changes with the same name, or settings with tables.
 
     Examples:
         >>> compared = compare(fleet, ["range", "cooperative-sticky"]).where("group_id = 'payments-eu'")
@@ -82,9 +85,9 @@ def compare(
     for name in names:
         find_assignor(name)
     changes = [AS_IS] if changes is None else list(changes)
-    told = [change.name for change in changes]
-    if not told or len(set(told)) < len(told):
-        raise ValueError(f"changes: expected one or more, each with a name of its own; there are {told}")
+    change_names = [change.name for change in changes]
+    if not change_names or len(set(change_names)) < len(change_names):
+        raise ValueError(f"changes: expected one or more, each with a name of its own; there are {change_names}")
     settings = settings or Settings()
     if any(table is not None for table in (settings.groups, settings.members, settings.partitions)):
         raise ValueError("settings: compare takes times that hold for all groups, and no tables; simulate takes those")
@@ -92,31 +95,31 @@ def compare(
     changed = {change.name: change.apply(fleet) for change in changes}
     if as_is is None:
         changed[kernel.AS_GIVEN] = fleet
-    for each in (fleet, *changed.values()):
-        _ = each.sizes
+    for state in (fleet, *changed.values()):
+        _ = state.sizes
     params = kernel.CompareParams(
         assignors=tuple(names),
-        changes=tuple(told),
+        changes=tuple(change_names),
         as_is=as_is,
         timing=settings.timing,
         custom=custom_assignors(),
         racks_known=fleet.racks_known,
-        loads_known=any(each.loads is not None for each in changed.values()),
+        loads_known=any(state.loads is not None for state in changed.values()),
         by_protocol=by_protocol,
     )
-    own = custom_assignors()
-    asked_for = {client_assignor(name) for name in names if name not in own}
-    by_id = not set(TOPIC_ID_ASSIGNORS).isdisjoint(names)
-    together = facts.facts_by_group_and_state(
+    custom = custom_assignors()
+    client_assignors = {client_assignor(name) for name in names if name not in custom}
+    has_topic_ids = not set(TOPIC_ID_ASSIGNORS).isdisjoint(names)
+    group_facts = facts.facts_by_group_and_state(
         changed,
-        [name for name in WINDOW_SLICES if name in asked_for],
-        user_data=bool(own),
-        topic_ids=by_id,
-        owned_order=by_id or any(uses_owned_order(name) for name in names),
+        [name for name in WINDOW_SLICES if name in client_assignors],
+        user_data=bool(custom),
+        topic_ids=has_topic_ids,
+        owned_order=has_topic_ids or any(uses_owned_order(name) for name in names),
         loads=True,
     )
     work = partial(kernel.compare, params=params, schema=to_arrow_schema(_NULLABLE))
-    return together.mapInArrow(map_arrow_batches(work, 10_000), _NULLABLE)
+    return group_facts.mapInArrow(map_arrow_batches(work, 10_000), _NULLABLE)
 
 
 _NULLABLE = StructType([StructField(field.name, field.dataType) for field in COMPARISON.fields])

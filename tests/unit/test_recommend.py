@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.comparison.kernel.recommend import AssignorMetrics, figures, judge, percent
+from spark_assign.comparison.kernel.recommend import AssignorMetrics, judge, percent, read_metrics
 
 
 def of(assignor: str, **more: Any) -> AssignorMetrics:
@@ -58,7 +58,7 @@ def test_the_example_of_the_page() -> None:
     assert reason == ("cooperative-sticky: 3 % of partitions move instead of 91 %, same balance (against roundrobin)")
 
 
-def test_who_is_not_recommended_is_told_why() -> None:
+def test_reasons_of_assignors_that_are_not_recommended() -> None:
     """The decisive figure comes first; what speaks for it is not left out."""
     assert reasons(of("range", max_over_mean=1.53), of("roundrobin", moved=91), of("sticky", moved=3)) == [
         "range: max/mean 1.53 instead of 1.00, though 0 % of partitions move instead of 3 % (against sticky)",
@@ -353,8 +353,8 @@ ROW = {
 
 def test_figures_of_a_row() -> None:
     """Column by column; null is nothing, and claims of partitions that do not exist are no partitions."""
-    assert figures(ROW) == AssignorMetrics("range", 3, 7, 1.5, 2, 4, True, 5, 0.25, 8.5, "r", "d")
+    assert read_metrics(ROW) == AssignorMetrics("range", 3, 7, 1.5, 2, 4, True, 5, 0.25, 8.5, "r", "d")
     empty = dict.fromkeys(ROW) | {"assignor": "range"}
-    assert figures(empty) == AssignorMetrics("range", 0, 0, None, 0, 0, False, 0, None, 0.0, None, None)
-    assert figures(ROW | {"unassigned": -2}).unassigned == 0
-    assert figures(ROW | {"unassigned": 1}).unassigned == 1
+    assert read_metrics(empty) == AssignorMetrics("range", 0, 0, None, 0, 0, False, 0, None, 0.0, None, None)
+    assert read_metrics(ROW | {"unassigned": -2}).unassigned == 0
+    assert read_metrics(ROW | {"unassigned": 1}).unassigned == 1

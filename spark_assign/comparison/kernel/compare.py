@@ -1,9 +1,7 @@
-"""What it costs to go over to a plan: the rounds after the first, and partition-seconds without consumption.
+"""Compares assignors for every group, before and after what-if changes, in one pass over complete groups.
 
-Every group by several assignors, before and after changes, judged in one pass over whole groups.
-
-The figures are of the end, when everybody has what was withheld from it at first; what the way there costs is in moved,
-revoked, rounds and the seconds paused.
+Figures are of the final state, when withheld partitions are assigned. The cost of the transition is in moved, revoked,
+rounds, and the seconds paused.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.comparison.kernel.recommend import figures, judge
+from spark_assign.comparison.kernel.recommend import judge, read_metrics
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
@@ -49,29 +47,30 @@ from spark_assign.simulation.kernel.settings import Timing
 
 
 class TransitionParams(Protocol):
-    """By which times pauses are counted, and which assignors plan one group at a time."""
+    """Times for the estimate of pauses, and custom assignors."""
 
     @property
     def timing(self) -> Timing:
-        """What groups are set to."""
+        """The settings of the groups."""
 
     @property
     def custom(self) -> Mapping[str, GroupAssignor]:
-        """By name."""
+        """Assignors that plan one group at a time, by name."""
 
 
 def later_rounds(
-    specs: GroupSpecs, assignor: str, fine: BoolArray, custom: Mapping[str, GroupAssignor]
+    specs: GroupSpecs, assignor: str, is_planned: BoolArray, custom: Mapping[str, GroupAssignor]
 ) -> dict[str, Any]:
-    """Of each group the rounds, and what the rounds after the first do."""
+    """Returns the number of rounds of each group, whether it is stable, and the moves and revocations after the first
+    round."""
     later: dict[str, Any] = {name: np.zeros(specs.num_groups, np.int64) for name in ("moved", "revoked")}
     later |= {"rounds": np.ones(specs.num_groups, np.int64), "stable": np.ones(specs.num_groups, bool)}
-    rounds = None if assignor in custom else simulate_assignor_rounds(assignor, specs, fine, MAX_ROUNDS)
-    for each in rounds or ():
-        later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
-        if each.number > 1:
-            later["moved"][each.group] += each.moved
-            later["revoked"][each.group] += each.revoked
+    rounds = None if assignor in custom else simulate_assignor_rounds(assignor, specs, is_planned, MAX_ROUNDS)
+    for step in rounds or ():
+        later["rounds"][step.group], later["stable"][step.group] = step.number, step.stable
+        if step.number > 1:
+            later["moved"][step.group] += step.moved
+            later["revoked"][step.group] += step.revoked
     return later
 
 
@@ -83,8 +82,8 @@ def seconds_paused(
     assignor: str,
     params: TransitionParams,
 ) -> FloatArray:
-    """Of each group the partition-seconds without consumption, expected, until everybody has its part of the target."""
-    told = PauseCounts(
+    """Returns the expected partition-seconds of each group without consumption, until every member has its target."""
+    pauses = PauseCounts(
         members=np.maximum(np.bincount(specs.members.group, minlength=specs.num_groups), 1),
         partitions=np.bincount(specs.topics.group[target.topic], target.count, specs.num_groups).astype(np.int64),
         living=counts.live_owned_and_assigned,
@@ -97,30 +96,31 @@ def seconds_paused(
         seconds = eager_seconds
     elif assignor in SERVER_ASSIGNORS:
         seconds = server_seconds
-    return np.asarray(seconds(told, params.timing), np.float64)
+    return np.asarray(seconds(pauses, params.timing), np.float64)
 
 
 AS_GIVEN = ""
-"""The change of facts that say what was before any change."""
+"""Name of the change of the facts before any change."""
 
-Key = tuple[str, str]
+GroupKey = tuple[str, str]
 Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class CompareParams:
-    """What is compared.
+    """The parameters of a comparison.
 
     Attributes:
-        assignors: their names, in order.
-        changes: the names of the changes. The facts of each have its name in a column `change`; those of `AS_GIVEN`
-            are there as well, unless the first change is `as_is`, which then stands for it.
-        as_is: the name of the change in which nothing changes, if it is one of them.
-        timing: by which pauses are counted.
-        custom: assignors that plan one group at a time.
-        racks_known: whether the fleet says where replicas are.
-        loads_known: whether it says what goes through partitions.
-        by_protocol: whether a group is compared only by those that its own protocol has: the broker's, or the clients'.
+        assignors: names of assignors, in order.
+        changes: names of the changes. The facts of a change have its name in the column `change`; those of `AS_GIVEN`
+            are
+            included too, unless one of the changes is `as_is`, which then replaces it.
+        as_is: name of the change that changes nothing, if it is included.
+        timing: times for the estimate of pauses.
+        custom: assignors that plan one group at a time, by name.
+        racks_known: whether the fleet has replicas.
+        loads_known: whether the fleet has loads.
+        by_protocol: whether a group is compared only with assignors of its own protocol (client or broker).
     """
 
     assignors: tuple[str, ...]
@@ -132,31 +132,31 @@ class CompareParams:
     loads_known: bool = False
     by_protocol: bool = False
 
-    def concerns(self, assignor: str, by_broker: bool) -> bool:
-        """Whether an assignor is compared in a group, which the broker assigns or not."""
+    def applies(self, assignor: str, by_broker: bool) -> bool:
+        """Checks whether an assignor applies to a group; `by_broker`: whether the broker assigns the group."""
         return not self.by_protocol or (assignor in SERVER_ASSIGNORS) == by_broker
 
 
 def compare(facts: pa.Table, params: CompareParams, schema: pa.Schema) -> Iterator[pa.Table]:
-    """A row per group, assignor and change; columns and units: `tables.groups.COMPARISON`."""
-    of_change = split_by_change(facts)
-    told = {name: index_facts(of_change[name]) for name in (AS_GIVEN, *params.changes) if name in of_change}
-    base = told.get(AS_GIVEN) or told.get(params.as_is or AS_GIVEN)
+    """Yields one row per group, assignor, and change; columns and units: `tables.groups.COMPARISON`."""
+    by_change = split_by_change(facts)
+    indexed = {name: index_facts(by_change[name]) for name in (AS_GIVEN, *params.changes) if name in by_change}
+    base = indexed.get(AS_GIVEN) or indexed.get(params.as_is or AS_GIVEN)
     faulty = {} if base is None else _by_name(base, find_faults(base))
-    listed = set() if base is None else _listed(base)
+    listed = set() if base is None else _listed_groups(base)
     configured = {} if base is None else read_configured_assignors(base)
-    clients = {} if base is None else _clients(base, configured)
-    by_broker = set() if base is None else _by_broker(base, configured)
+    clients = {} if base is None else _clients_by_group(base, configured)
+    by_broker = set() if base is None else _broker_groups(base, configured)
     for change in params.changes:
-        rows = _compared(told[change], params, faulty, by_broker) if change in told else {}
+        rows = _figures_by_group(indexed[change], params, faulty, by_broker) if change in indexed else {}
         groups = sorted(listed | set(rows) | set(faulty))
         judged = [
             row
             for group in groups
-            for row in _judged(
+            for row in _judged_rows(
                 group,
                 change,
-                [name for name in params.assignors if params.concerns(name, group in by_broker)],
+                [name for name in params.assignors if params.applies(name, group in by_broker)],
                 rows.get(group, {}),
                 faulty.get(group),
                 configured.get(group),
@@ -167,77 +167,77 @@ def compare(facts: pa.Table, params: CompareParams, schema: pa.Schema) -> Iterat
 
 
 def split_by_change(facts: pa.Table) -> dict[str, pa.Table]:
-    """The facts of each change."""
+    """Returns the facts of each change."""
     names = pc.unique(facts["change"]).to_pylist()
     return {name: facts.filter(pc.equal(facts["change"], name)).drop_columns(["change"]) for name in names}
 
 
-def _by_name(told: IndexedFacts, faults: dict[int, tuple[str, str]]) -> dict[Key, tuple[str, str]]:
-    return {(told.cluster[group].as_py(), told.group_id[group].as_py()): fault for group, fault in faults.items()}
+def _by_name(indexed: IndexedFacts, faults: dict[int, tuple[str, str]]) -> dict[GroupKey, tuple[str, str]]:
+    return {(indexed.cluster[group].as_py(), indexed.group_id[group].as_py()): fault for group, fault in faults.items()}
 
 
-def _listed(told: IndexedFacts) -> set[Key]:
-    """Groups that have members, and consumer groups that are known of."""
-    rows = told.rows_by_kind[GROUP]
-    kinds = column(told.table, "group_type").take(pa.array(rows, pa.int64())).fill_null("classic").to_pylist()
+def _listed_groups(indexed: IndexedFacts) -> set[GroupKey]:
+    """Returns the groups that have members, and the listed consumer groups."""
+    rows = indexed.rows_by_kind[GROUP]
+    kinds = column(indexed.table, "group_type").take(pa.array(rows, pa.int64())).fill_null("classic").to_pylist()
     known = [row for row, kind in zip(rows.tolist(), kinds, strict=True) if kind in ("classic", "consumer")]
-    members = told.rows_by_kind[MEMBER]
-    groups = np.unique(told.group_index[np.append(members, np.array(known, np.int64))]).tolist()
-    return {(told.cluster[group].as_py(), told.group_id[group].as_py()) for group in groups}
+    members = indexed.rows_by_kind[MEMBER]
+    groups = np.unique(indexed.group_index[np.append(members, np.array(known, np.int64))]).tolist()
+    return {(indexed.cluster[group].as_py(), indexed.group_id[group].as_py()) for group in groups}
 
 
-def _clients(told: IndexedFacts, configured: Mapping[Key, str]) -> dict[Key, str]:
-    """Of each group the libraries of its members, as `groups.kernel.client_libraries` counts them."""
-    rows = told.rows_by_kind[MEMBER]
-    columns = [told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "client_id", "member_id")]
-    found: dict[Key, list[Client]] = {}
+def _clients_by_group(indexed: IndexedFacts, configured: Mapping[GroupKey, str]) -> dict[GroupKey, str]:
+    """Returns the client libraries of each group, in the format of `client_libraries.count_clients`."""
+    rows = indexed.rows_by_kind[MEMBER]
+    columns = [indexed.column(name, rows).to_pylist() for name in ("cluster", "group_id", "client_id", "member_id")]
+    found: dict[GroupKey, list[Client]] = {}
     for cluster, group_id, client_id, member_id in zip(*columns, strict=True):
         client = detect_library(group_id, client_id, member_id, configured.get((cluster, group_id)))
         found.setdefault((cluster, group_id), []).append(client)
-    return {group: count_clients(each) for group, each in found.items()}
+    return {group: count_clients(clients) for group, clients in found.items()}
 
 
-def _by_broker(told: IndexedFacts, configured: Mapping[Key, str]) -> set[Key]:
-    """Groups that the broker assigns (KIP-848)."""
-    rows = told.rows_by_kind[GROUP]
-    columns = (told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "group_type"))
+def _broker_groups(indexed: IndexedFacts, configured: Mapping[GroupKey, str]) -> set[GroupKey]:
+    """Returns the groups that the broker assigns (KIP-848)."""
+    rows = indexed.rows_by_kind[GROUP]
+    columns = (indexed.column(name, rows).to_pylist() for name in ("cluster", "group_id", "group_type"))
     found = {(cluster, group_id) for cluster, group_id, kind in zip(*columns, strict=True) if kind == "consumer"}
     return found | {group for group, assignor in configured.items() if assignor in SERVER_ASSIGNORS}
 
 
-def _compared(
-    told: IndexedFacts, params: CompareParams, faulty: Mapping[Key, object], by_broker: set[Key]
-) -> dict[Key, dict[str, Figures]]:
-    """Of each group what every assignor makes of it."""
-    faults = find_faults(told)
-    names = list(zip(told.cluster.to_pylist(), told.group_id.to_pylist(), strict=True))
-    excluded = set(faults) | {number for number, name in enumerate(names) if name in faulty}
-    specs = read_group_specs(told, excluded)
-    found: dict[Key, dict[str, Figures]] = {
+def _figures_by_group(
+    indexed: IndexedFacts, params: CompareParams, faulty: Mapping[GroupKey, object], by_broker: set[GroupKey]
+) -> dict[GroupKey, dict[str, Figures]]:
+    """Returns the figures of each assignor for each group."""
+    faults = find_faults(indexed)
+    names = list(zip(indexed.cluster.to_pylist(), indexed.group_id.to_pylist(), strict=True))
+    excluded = set(faults) | {group for group, name in enumerate(names) if name in faulty}
+    specs = read_group_specs(indexed, excluded)
+    found: dict[GroupKey, dict[str, Figures]] = {
         names[group]: {name: {"rejected": code, "detail": detail} for name in params.assignors}
         for group, (code, detail) in faults.items()
     }
     keys = [names[group] for group in specs.fact_group_index.tolist()]
     for assignor in params.assignors:
-        chosen = np.array([params.concerns(assignor, key in by_broker) for key in keys], bool)
+        chosen = np.array([params.applies(assignor, key in by_broker) for key in keys], bool)
         for key, row in zip(keys, _figures(specs, assignor, chosen, params), strict=True) if chosen.any() else ():
             found.setdefault(key, {})[assignor] = row
     return found
 
 
 def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, params: CompareParams) -> list[Figures]:
-    """Of each group of the specs the figures of one assignor, which mean something for those that are chosen."""
-    planned = assign(specs, assignor, chosen, params.custom)
-    fine = chosen.copy()
-    fine[list(planned.rejected)] = False
-    target = planned.slices
-    counts = count_changes(read_ownership(specs, planned.assigned_now, target.take(planned.withheld), fine))
-    later = later_rounds(specs, assignor, fine, params.custom)
+    """Returns the figures of one assignor for each group of the specs; only those of the chosen groups are valid."""
+    assignment = assign(specs, assignor, chosen, params.custom)
+    is_planned = chosen.copy()
+    is_planned[list(assignment.rejected)] = False
+    target = assignment.slices
+    counts = count_changes(read_ownership(specs, assignment.assigned_now, target.take(assignment.withheld), is_planned))
+    later = later_rounds(specs, assignor, is_planned, params.custom)
     if assignor in SERVER_ASSIGNORS and assignor not in params.custom:
-        later["rounds"] = count_heartbeats(specs, planned).of_groups(specs)
-    owned = balance_metrics(specs.members.group, specs.num_groups, target)
+        later["rounds"] = count_heartbeats(specs, assignment).of_groups(specs)
+    balance = balance_metrics(specs.members.group, specs.num_groups, target)
     columns: dict[str, list[Any]] = {
-        name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
+        name: balance[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
     }
     columns |= {
         "moved": (counts.owned_and_assigned - counts.kept - counts.returned + later["moved"]).tolist(),
@@ -249,15 +249,15 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, params: Compar
         "rack_matched": count_rack_matched(specs, target, racks_known=params.racks_known).to_pylist(),
     }
     if params.loads_known:
-        carried = load_metrics(specs, target)
-        columns |= {name: carried[name].to_pylist() for name in _LOAD}
+        loads = load_metrics(specs, target)
+        columns |= {name: loads[name].to_pylist() for name in _LOAD}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     for group, row in enumerate(rows):
-        near, all_of_them = row["rack_matched"], row["partitions"]
-        row["cross_rack_share"] = None if near is None or not all_of_them else 1 - near / all_of_them
-        if group in planned.rejected:
+        matched, partitions = row["rack_matched"], row["partitions"]
+        row["cross_rack_share"] = None if matched is None or not partitions else 1 - matched / partitions
+        if group in assignment.rejected:
             row.clear()
-            row["rejected"], row["detail"] = planned.rejected[group]
+            row["rejected"], row["detail"] = assignment.rejected[group]
     return rows
 
 
@@ -279,16 +279,16 @@ _FIGURES = (
 )
 
 
-def _judged(
-    group: Key,
+def _judged_rows(
+    group: GroupKey,
     change: str,
     assignors: Sequence[str],
     found: Mapping[str, Figures],
     fault: tuple[str, str] | None,
-    now: str | None,
+    configured: str | None,
     clients: str | None,
 ) -> list[Figures]:
-    """The rows of one group and change."""
+    """Returns the rows of one group and change, with recommendation and reason."""
     rows = []
     for assignor in assignors:
         row: Figures = dict.fromkeys(_FIGURES) | {"cluster": group[0], "group_id": group[1]}
@@ -298,13 +298,18 @@ def _judged(
         elif assignor in found:
             row |= found[assignor]
         else:
-            row |= {"members": 0, "partitions": 0}  # nobody is left, or nobody was there
-        row["configured"] = None if now is None else assignor == now
+            row |= {"members": 0, "partitions": 0}  # no members, before or after the change
+        row["configured"] = None if configured is None else assignor == configured
         rows.append(row)
-    verdicts = judge([figures(row) for row in rows], now)
+    verdicts = judge([read_metrics(row) for row in rows], configured)
     for row, verdict in zip(rows, verdicts, strict=True):
-        row |= {"recommended": verdict.recommended, "reason": verdict.reason, "clients": clients, "runs_with": now}
-        to, runs_with = client_assignor(row["assignor"]), None if now is None else client_assignor(now)
+        row |= {
+            "recommended": verdict.recommended,
+            "reason": verdict.reason,
+            "clients": clients,
+            "runs_with": configured,
+        }
+        to, runs_with = client_assignor(row["assignor"]), None if configured is None else client_assignor(configured)
         changes = verdict.recommended and to != runs_with
         row["way"] = plan_switch(runs_with, to, clients).text if changes else None
     return rows

@@ -1,18 +1,19 @@
-"""Which assignor a group should run with, and why, in words.
+"""Recommends an assignor for a group, with the reason as text.
 
-Principles, in this priority: what stays for good comes before what is paid once.
-    1. The group comes to rest, and as few partitions as possible stay without an owner.
-    2. Balance: max over mean no more than 5 % above the best.
-    3. Racks: no more than 5 % of the partitions above the fewest that are read across racks.
-    4. Moves: no more than 1 % of the partitions above the fewest.
-    5. Pause: no more than 10 % above the fewest partition-seconds, or five seconds for each of its partitions.
-Of those that are left the group keeps the one it runs with; else the first in the order of `PREFERRED` is taken.
+Principles, in this priority: permanent properties come before one-time costs.
+    1. The group becomes stable, and as few partitions as possible have no owner.
+    2. Balance: max over mean at most 5 % above the best.
+    3. Racks: the share of cross-rack partitions at most 5 percentage points above the smallest.
+    4. Moves: at most 1 % of the partitions above the fewest.
+    5. Pause: at most 10 % above the fewest partition-seconds, or five seconds for each of its partitions.
+Of the remaining assignors, the group keeps its own; otherwise, the first in the order of `PREFERRED` is selected.
 
-Five seconds, as a rebalance is paid once: with Kafka's default times no protocol costs a partition more than that, and
-nobody should restart a group for less. It decides where giving up or restoring partitions takes its time.
+The five seconds exist because a rebalance is a one-time cost: with Kafka's default times, no protocol pauses a
+partition longer, which doesn't justify restarting a group. The principle decides if revoking or restoring partitions
+takes time.
 
 Example: range balances 1.53 and moves nothing, roundrobin balances 1.00 and moves 91 %, cooperative-sticky balances
-1.00 and moves 3 %. Range goes by 2, roundrobin by 4.
+1.00 and moves 3 %. Range is excluded by 2, roundrobin by 4.
     cooperative-sticky: 3 % of partitions move instead of 91 %, same balance (against roundrobin)
 """
 
@@ -25,18 +26,18 @@ from typing import Any
 from spark_assign.groups.assignors.release_rules import client_assignor
 
 BALANCE, RACKS, MOVES, PAUSE, PAUSE_S = 0.05, 0.05, 0.01, 0.1, 5.0
-"""What counts as the same; see above. The last is in seconds per partition, the others are shares."""
+"""Tolerances of the principles above. The last is in seconds per partition; the others are shares."""
 
 PREFERRED = ("cooperative-sticky", "sticky", "uniform", "range", "roundrobin", "server-range")
-"""Where nothing else decides: who moves least in the long run comes first."""
+"""Order of preference between equivalent assignors: those that move least in the long run come first."""
 
 KAFKA_DEFAULT = "range"
-"""What a group of consumers that are told nothing votes for."""
+"""The assignor of consumers without configuration."""
 
 
 @dataclass(frozen=True)
 class AssignorMetrics:
-    """One assignor's figures for a group; names and units as in `tables.groups.COMPARISON`."""
+    """The figures of one assignor for a group; names and units as in `tables.groups.COMPARISON`."""
 
     assignor: str
     members: int
@@ -52,21 +53,21 @@ class AssignorMetrics:
     detail: str | None = None
 
     @property
-    def able(self) -> bool:
+    def has_plan(self) -> bool:
         """Whether there is a plan to judge."""
         return self.rejected is None and self.members > 0
 
 
 @dataclass(frozen=True)
 class AssignorVerdict:
-    """Whether it is the one to take, and why (not)."""
+    """Whether an assignor is recommended, and why or why not."""
 
     recommended: bool
     reason: str
 
 
-def figures(row: Mapping[str, Any]) -> AssignorMetrics:
-    """Figures from a row; what is null of a group without a plan becomes nothing."""
+def read_metrics(row: Mapping[str, Any]) -> AssignorMetrics:
+    """Returns the metrics of a row; null counts of a group without a plan become 0."""
     return AssignorMetrics(
         assignor=row["assignor"],
         members=row["members"] or 0,
@@ -84,164 +85,166 @@ def figures(row: Mapping[str, Any]) -> AssignorMetrics:
 
 
 def judge(compared: Sequence[AssignorMetrics], configured: str | None = None) -> list[AssignorVerdict]:
-    """A verdict for each assignor of one group and change, in the order given.
+    """Returns a verdict for each assignor of one group and change, in the same order.
 
     Args:
-        compared: the figures of all assignors that were compared, each once.
-        configured: the assignor that the group runs with now, if that is known.
+        compared: the metrics of all compared assignors, each once.
+        configured: the current assignor of the group, if it is known.
 
     Returns:
-        one verdict each. Exactly one is recommended, unless no assignor has a plan for the group.
+        One verdict each. Exactly one is recommended, unless no assignor has a plan for the group.
     """
-    able = [each for each in compared if each.able]
-    if not able:
-        return [AssignorVerdict(False, _unable(each)) for each in compared]
-    best = _best(able, configured)
+    planned = [metrics for metrics in compared if metrics.has_plan]
+    best = _best(planned, configured) if planned else None
     verdicts = []
-    for each in compared:
-        if not each.able:
-            verdicts.append(AssignorVerdict(False, _unable(each)))
-        elif each is best:
-            verdicts.append(AssignorVerdict(True, _why(best, compared, configured)))
+    for metrics in compared:
+        if best is None or not metrics.has_plan:
+            verdicts.append(AssignorVerdict(False, _no_plan_reason(metrics)))
+        elif metrics is best:
+            verdicts.append(AssignorVerdict(True, _reason(best, compared, configured)))
         else:
-            verdicts.append(AssignorVerdict(False, _why_not(each, best, configured)))
+            verdicts.append(AssignorVerdict(False, _rejection_reason(metrics, best, configured)))
     return verdicts
 
 
-def _best(able: list[AssignorMetrics], configured: str | None) -> AssignorMetrics:
-    left = [each for each in able if each.stable] or able
+def _best(planned: list[AssignorMetrics], configured: str | None) -> AssignorMetrics:
+    remaining = [metrics for metrics in planned if metrics.stable] or planned
     for cost, slack in _COSTS:
-        least = min(cost(each) for each in left)
-        left = [each for each in left if cost(each) <= least + slack(each, least)]
+        least = min(cost(metrics) for metrics in remaining)
+        remaining = [metrics for metrics in remaining if cost(metrics) <= least + slack(metrics, least)]
 
-    def place(name: str) -> tuple[bool, int, str]:
+    def preference(name: str) -> tuple[bool, int, str]:
         return name != configured, (*PREFERRED, client_assignor(name)).index(client_assignor(name)), name
 
-    return min(left, key=lambda each: place(each.assignor))
+    return min(remaining, key=lambda metrics: preference(metrics.assignor))
 
 
 _Cost = Callable[[AssignorMetrics], float]
 _Slack = Callable[[AssignorMetrics, float], float]
 
 
-def _balance(each: AssignorMetrics) -> float:
-    return each.max_over_mean or 0.0
+def _balance(metrics: AssignorMetrics) -> float:
+    return metrics.max_over_mean or 0.0
 
 
-def _cross(each: AssignorMetrics) -> float:
-    return each.cross_rack_share or 0.0
+def _cross(metrics: AssignorMetrics) -> float:
+    return metrics.cross_rack_share or 0.0
 
 
-def _same_moves(each: AssignorMetrics) -> float:
-    return MOVES * each.partitions
+def _same_moves(metrics: AssignorMetrics) -> float:
+    return MOVES * metrics.partitions
 
 
-def _same_pause(each: AssignorMetrics, least: float) -> float:
-    return max(PAUSE * least, PAUSE_S * each.partitions)
+def _same_pause(metrics: AssignorMetrics, least: float) -> float:
+    return max(PAUSE * least, PAUSE_S * metrics.partitions)
 
 
 _COSTS: tuple[tuple[_Cost, _Slack], ...] = (
-    (lambda each: each.unassigned, lambda each, least: 0),
-    (_balance, lambda each, least: BALANCE * least),
-    (_cross, lambda each, least: RACKS),
-    (lambda each: each.moved, lambda each, least: _same_moves(each)),
-    (lambda each: each.paused, _same_pause),
+    (lambda metrics: metrics.unassigned, lambda metrics, least: 0),
+    (_balance, lambda metrics, least: BALANCE * least),
+    (_cross, lambda metrics, least: RACKS),
+    (lambda metrics: metrics.moved, lambda metrics, least: _same_moves(metrics)),
+    (lambda metrics: metrics.paused, _same_pause),
 )
 
 
-# --- in words --------------------------------------------------------------------------------------------------
+# --- texts -------------------------------------------------------------------------------------------------------
 
 
-def _unable(each: AssignorMetrics) -> str:
-    if each.rejected is None:
-        return f"{each.assignor}: the group has no members, so there is nothing to decide"
-    return f"{each.assignor}: cannot be planned ({each.rejected}): {each.detail}"
+def _no_plan_reason(metrics: AssignorMetrics) -> str:
+    if metrics.rejected is None:
+        return f"{metrics.assignor}: the group has no members, so there is nothing to decide"
+    return f"{metrics.assignor}: cannot be planned ({metrics.rejected}): {metrics.detail}"
 
 
-def _why(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configured: str | None) -> str:
-    others = [each for each in compared if each is not best and each.able]
-    known = _known(best, compared, configured)
-    if not others:
+def _reason(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configured: str | None) -> str:
+    alternatives = [metrics for metrics in compared if metrics is not best and metrics.has_plan]
+    remarks = _current_remarks(best, compared, configured)
+    if not alternatives:
         only = "the only one compared" if len(compared) == 1 else "the only one that can plan the group"
-        return f"{best.assignor}: {', '.join([only, *known])}"
-    against = _reference(best, others, configured)
-    better, same, worse = _held_against(best, against)
+        return f"{best.assignor}: {', '.join([only, *remarks])}"
+    reference = _reference(alternatives, configured)
+    better, same, worse = _compare_metrics(best, reference)
     if not better and not worse and (best.members == 1 or not best.partitions):
         all_same = "the only member gets everything" if best.partitions else "there are no partitions to assign"
-        return f"{best.assignor}: {', '.join([f'{all_same}, whatever the assignor', *known])}"
-    said = [*better, *same] if better else ["no worse in anything", *same]
-    return f"{best.assignor}: {', '.join([', '.join(said) + _though(worse), *known])} (against {against.assignor})"
+        return f"{best.assignor}: {', '.join([f'{all_same}, whatever the assignor', *remarks])}"
+    merits = [*better, *same] if better else ["no worse in anything", *same]
+    return (
+        f"{best.assignor}: {', '.join([', '.join(merits) + _though(worse), *remarks])} (against {reference.assignor})"
+    )
 
 
-def _known(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configured: str | None) -> list[str]:
-    """What is to be said of the assignor that the group runs with."""
+def _current_remarks(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configured: str | None) -> list[str]:
+    """Returns remarks about the assignor that the group runs with."""
     if best.assignor == configured:
         return ["the group runs with it already"]
-    if configured and configured not in {each.assignor for each in compared}:
+    if configured and configured not in {metrics.assignor for metrics in compared}:
         return [f"the group runs with {configured}, which is not compared"]
     return []
 
 
-def _why_not(each: AssignorMetrics, best: AssignorMetrics, configured: str | None) -> str:
-    better, same, worse = _held_against(each, best)
+def _rejection_reason(metrics: AssignorMetrics, best: AssignorMetrics, configured: str | None) -> str:
+    better, same, worse = _compare_metrics(metrics, best)
     if worse:
-        said = ", ".join([*worse, *same])
+        text = ", ".join([*worse, *same])
     else:
         already = ", which the group runs with already" if best.assignor == configured else ""
-        said = ", ".join(["not enough better", *same]) + already if better else f"no better than it{already}"
-    return f"{each.assignor}: {said}{_though(better)} (against {best.assignor})"
+        text = ", ".join(["not enough better", *same]) + already if better else f"no better than it{already}"
+    return f"{metrics.assignor}: {text}{_though(better)} (against {best.assignor})"
 
 
 def _though(pieces: list[str]) -> str:
     return f", though {', '.join(pieces)}" if pieces else ""
 
 
-def _reference(best: AssignorMetrics, others: Sequence[AssignorMetrics], configured: str | None) -> AssignorMetrics:
-    """Whom the best one is held against: what the group has, else what Kafka would give it, else the costliest."""
-    by_name = {each.assignor: each for each in others}
+def _reference(alternatives: Sequence[AssignorMetrics], configured: str | None) -> AssignorMetrics:
+    """Returns the assignor to compare the best one with: the group's own, else Kafka's default, else the most
+    expensive."""
+    by_name = {metrics.assignor: metrics for metrics in alternatives}
     for name in (configured, KAFKA_DEFAULT):
         if name in by_name:
             return by_name[name]
-    return max(others, key=lambda each: (*(cost(each) for cost, _ in _COSTS), each.assignor))
+    return max(alternatives, key=lambda metrics: (*(cost(metrics) for cost, _ in _COSTS), metrics.assignor))
 
 
-def _held_against(one: AssignorMetrics, other: AssignorMetrics) -> tuple[list[str], list[str], list[str]]:
-    """In what one is better than another, the same, and worse; in the order in which it counts."""
+def _compare_metrics(first: AssignorMetrics, second: AssignorMetrics) -> tuple[list[str], list[str], list[str]]:
+    """Returns in what respects the first is better than, equal to, and worse than the second, most important first."""
     better: list[str] = []
     same: list[str] = []
     worse: list[str] = []
 
-    def compare(mine: float, theirs: float, slack: float, differs: str, alike: str | None) -> None:
-        if max(mine, theirs) <= min(mine, theirs) + slack:  # as `_best` asks, to the last bit
-            same.extend([alike] if alike else [])
+    def compare(value: float, reference: float, slack: float, differs: str, equal: str | None) -> None:
+        if max(value, reference) <= min(value, reference) + slack:  # bit for bit the comparison of `_best`
+            same.extend([equal] if equal else [])
         else:
-            (better if mine < theirs else worse).append(differs)
+            (better if value < reference else worse).append(differs)
 
-    if one.stable != other.stable:
-        at_rest = "comes to rest" if one.stable else f"does not come to rest in {one.rounds} rounds"
-        (better if one.stable else worse).append(at_rest)
-    differs = f"{one.unassigned:,} partitions without an owner instead of {other.unassigned:,}"
-    compare(one.unassigned, other.unassigned, 0, differs, None)
-    mine, theirs = _balance(one), _balance(other)
-    compare(mine, theirs, BALANCE * min(mine, theirs), f"max/mean {mine:.2f} instead of {theirs:.2f}", "same balance")
-    if one.cross_rack_share is not None and other.cross_rack_share is not None:
-        differs = f"{percent(_cross(one))} cross-rack instead of {percent(_cross(other))}"
-        compare(_cross(one), _cross(other), RACKS, differs, None)
-    mine, theirs = _share(one), _share(other)
-    differs = f"{percent(mine)} of partitions move instead of {percent(theirs)}"
-    compare(one.moved, other.moved, _same_moves(one), differs, f"{percent(mine)} of partitions move with both")
-    slack = _same_pause(one, min(one.paused, other.paused))
-    differs = f"{one.paused:,.1f} instead of {other.paused:,.1f} partition-seconds paused"
-    compare(one.paused, other.paused, slack, differs, None)
+    if first.stable != second.stable:
+        stability = "comes to rest" if first.stable else f"does not come to rest in {first.rounds} rounds"
+        (better if first.stable else worse).append(stability)
+    differs = f"{first.unassigned:,} partitions without an owner instead of {second.unassigned:,}"
+    compare(first.unassigned, second.unassigned, 0, differs, None)
+    value, reference = _balance(first), _balance(second)
+    differs = f"max/mean {value:.2f} instead of {reference:.2f}"
+    compare(value, reference, BALANCE * min(value, reference), differs, "same balance")
+    if first.cross_rack_share is not None and second.cross_rack_share is not None:
+        differs = f"{percent(_cross(first))} cross-rack instead of {percent(_cross(second))}"
+        compare(_cross(first), _cross(second), RACKS, differs, None)
+    value, reference = _share(first), _share(second)
+    differs = f"{percent(value)} of partitions move instead of {percent(reference)}"
+    compare(first.moved, second.moved, _same_moves(first), differs, f"{percent(value)} of partitions move with both")
+    slack = _same_pause(first, min(first.paused, second.paused))
+    differs = f"{first.paused:,.1f} instead of {second.paused:,.1f} partition-seconds paused"
+    compare(first.paused, second.paused, slack, differs, None)
     return better, same, worse
 
 
-def _share(each: AssignorMetrics) -> float:
-    return each.moved / each.partitions if each.partitions else 0.0
+def _share(metrics: AssignorMetrics) -> float:
+    return metrics.moved / metrics.partitions if metrics.partitions else 0.0
 
 
 def percent(share: float) -> str:
-    """A share as people say it: whole percents, but never 0 % for something or 100 % for less than all."""
+    """Formats a share in whole percent, but never as 0 % if it is above 0, or as 100 % if it is below 1."""
     if 0 < share <= 0.005:  # half a percent would be rounded to the even number, 0
         return "under 1 %"
     if 0.995 <= share < 1:
