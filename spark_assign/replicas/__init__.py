@@ -1,4 +1,4 @@
-"""Where partitions live: place new ones as Kafka does, and move as few as possible when brokers change."""
+"""Replica placement: places new partitions as Kafka does, and moves as few replicas as possible when brokers change."""
 
 from spark_assign.replicas.fleet import Change, ReplicaFleet
 from spark_assign.replicas.kafka_tool_files import tool_files, write_tool_files

@@ -1,10 +1,10 @@
-"""A reassignment as the JSON files that Kafka's own tools take.
+"""Writes a reassignment as JSON files for Kafka's own tools.
 
-    reassign-001.json        kafka-reassign-partitions --execute --reassignment-json-file; a batch
-    rollback-001.json        the same partitions as they were before
+    reassign-001.json        kafka-reassign-partitions --execute --reassignment-json-file; one batch
+    rollback-001.json        the same partitions with their previous replicas
     preferred-leaders.json   kafka-leader-election --election-type preferred --path-to-json-file; after all batches
 
-Partitions that are new are in none of them: Kafka adds partitions by `kafka-topics --alter` or the admin client.
+No file has new partitions: Kafka adds those by `kafka-topics --alter` or the admin client.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.stores.locations import file_system, join
 from spark_assign.tables.replicas import TOOL_FILES
 
-_OURS = re.compile(r"(reassign|rollback)-\d+\.json|preferred-leaders\.json")
-_Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+_TOOL_FILE_NAME = re.compile(r"(reassign|rollback)-\d+\.json|preferred-leaders\.json")
+_MapInArrow = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
 
 def tool_files(
     plan: Reassignment | DataFrame, *, partitions_per_batch: int | None = None, bytes_per_batch: int | None = None
 ) -> DataFrame:
-    """The files of every planned cluster, a row each (`tables.replicas.TOOL_FILES`).
+    """Returns the files of every planned cluster, one row per file (`tables.replicas.TOOL_FILES`).
 
     Args:
-        plan: of `reassign`, or its `changes` or others like them (`advice.zones.changes`).
-        partitions_per_batch: how many partitions may be reassigned together; null: any number.
-        bytes_per_batch: how many bytes a batch may move, where sizes are known. A partition that alone moves more is a
-            batch of its own.
+        plan: the result of `reassign`, its `changes`, or a table with the same columns (`advice.zones.changes`).
+        partitions_per_batch: the maximum number of partitions in a batch; None: no limit.
+        bytes_per_batch: the maximum number of bytes that a batch moves, if sizes are known; None: no limit. A
+            partition that moves more is a batch of its own.
 
     Raises:
         ValueError: a limit below 1.
@@ -46,11 +46,11 @@ def tool_files(
     changes = plan.changes if isinstance(plan, Reassignment) else plan
     changed = changes.where(F.col("previous").isNotNull())
     columns = ("cluster", "topic", "partition", "previous", "replicas", "moved", "leader_changed", "bytes")
-    in_order = changed.select(*columns).repartition("cluster").sortWithinPartitions("cluster", "topic", "partition")
-    return in_order.mapInArrow(_writer(partitions_per_batch, bytes_per_batch), TOOL_FILES)
+    sorted_rows = changed.select(*columns).repartition("cluster").sortWithinPartitions("cluster", "topic", "partition")
+    return sorted_rows.mapInArrow(_writer(partitions_per_batch, bytes_per_batch), TOOL_FILES)
 
 
-def _writer(partitions: int | None, limit: int | None) -> _Work:
+def _writer(partitions: int | None, limit: int | None) -> _MapInArrow:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in batch.to_pylist())
         kinds = [pa.string(), pa.string(), pa.int32(), pa.string(), pa.int32(), pa.int64(), pa.string()]
@@ -61,29 +61,29 @@ def _writer(partitions: int | None, limit: int | None) -> _Work:
     return work
 
 
-def write_tool_files(found: DataFrame, folder: str) -> list[str]:
-    """Write what `tool_files` gives to FOLDER/<cluster>/<name>, one file after the other.
+def write_tool_files(files: DataFrame, folder: str) -> list[str]:
+    """Writes the result of `tool_files` to FOLDER/<cluster>/<name>, one file after the other.
 
-    Files of these names that an earlier plan has left below the folder are removed first: no batch of it may stay.
+    Removes the files of an earlier plan below the folder first, so that none of its batches remains.
 
     Args:
-        found: of `tool_files`.
-        folder: of this machine, or a URI that pyarrow can write to.
+        files: the result of `tool_files`.
+        folder: a local folder, or a URI that pyarrow can write to.
 
     Returns:
-        the files written.
+        The paths of the written files, sorted.
     """
     from pyarrow import fs
 
     system, base = file_system(folder)
-    for found_file in system.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
-        if found_file.is_file and _OURS.fullmatch(found_file.base_name):
-            system.delete_file(found_file.path)
+    for file in system.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
+        if file.is_file and _TOOL_FILE_NAME.fullmatch(file.base_name):
+            system.delete_file(file.path)
     written = []
-    for row in found.toLocalIterator():
-        below = join(base, quote(row["cluster"], safe=""))
-        system.create_dir(below)
-        with system.open_output_stream(join(below, row["name"])) as stream:
+    for row in files.toLocalIterator():
+        cluster_folder = join(base, quote(row["cluster"], safe=""))
+        system.create_dir(cluster_folder)
+        with system.open_output_stream(join(cluster_folder, row["name"])) as stream:
             stream.write(row["content"].encode())
-        written.append(join(below, row["name"]))
+        written.append(join(cluster_folder, row["name"]))
     return sorted(written)

@@ -1,13 +1,13 @@
-"""Place the replicas of new topics and new partitions as Kafka's own classes do, for many clusters at once.
+"""Places the replicas of new topics and new partitions as Kafka's own classes do, for many clusters at once.
 
 Algorithms
-    adminutils  `AdminUtils.assignReplicasToBrokers`: ZooKeeper's time, and the tools that still use it
-    striped     `StripedReplicaPlacer`: KRaft's controller
+    adminutils  `AdminUtils.assignReplicasToBrokers`: ZooKeeper-based clusters, and tools that still use it
+    striped     `StripedReplicaPlacer`: the KRaft controller
 
-Requests are few; they are checked, and what they leave to chance is drawn, on one row each. Then they are cut into
-tiles, stretches of partitions, so that the partitions of one topic are spread over the executors. Without racks a
-partition is arithmetic on its number; with racks the kernel places a whole tile (`replicas.kernel.admin_utils`).
-Striped goes from partition to partition and cannot be cut: a request is one tile.
+Requests are few: each is one row, which is checked and gets its random start. Then requests are split into tiles
+(ranges of consecutive partitions), so that the partitions of one topic are spread over the executors. Without racks,
+the replicas are arithmetic on the partition number; with racks, the kernel places a tile at a time
+(`replicas.kernel.admin_utils`). Striped depends on the preceding partitions and can't be split: a request is one tile.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from spark_assign.tables.replicas import ADMITTED, BROKERS, PLACED, PLACEMENTS, 
 ALGORITHMS = (ADMINUTILS, STRIPED)
 
 PARTITIONS_PER_TASK = {ADMINUTILS: 2_000_000, STRIPED: 250_000}
-"""So many partitions are placed in one task: about a second's work, as a task of Python costs
-some tenths of one before it begins."""
+"""Number of partitions per Spark task: about a second of work, because starting Python for a task takes
+some tenths of a second."""
 
 _CLOSED_FORM_TILE = 50_000
 _UNROLLED = 12
-"""Replication factors up to this are written out; beyond, an array is built element by element."""
+"""Up to this replication factor, the array expression is unrolled; above it, Spark builds the array by element."""
 
 _KEYS = {"requests": ["cluster", "topic"], "brokers": ["cluster", "broker_id"]}
 
 
 class UnknownAlgorithmError(SparkAssignError):
-    """No placer has the name that the caller asked for."""
+    """There is no algorithm of the requested name."""
 
 
 @dataclass(frozen=True)
 class Placements:
-    """What `place` gives.
+    """The result of `place`.
 
     Args:
         placements: cluster, topic, partition, replicas, leader, start_index, shift, seed
             (`tables.replicas.PLACEMENTS`).
-        rejected: cluster, topic, code, detail: the requests that Kafka refuses, with Kafka's message, and those that
-            say too little or hang on Java's identity hash codes.
+        rejected: cluster, topic, code, detail: the requests that Kafka rejects, with Kafka's message, and those that
+            are incomplete or depend on Java's identity hash codes.
     """
 
     placements: DataFrame
@@ -60,17 +60,17 @@ class Placements:
 
 
 def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) -> Placements:
-    """Place the replicas of all requests.
+    """Places the replicas of all requests.
 
     Args:
         requests: cluster, topic, partitions, replication_factor, start_index?, start_partition?, seed?
-            (`tables.replicas.REQUESTS`). A topic may have several requests as long as they do not overlap.
-        brokers: cluster, broker_id, rack_id?, fenced?, position? (`tables.replicas.BROKERS`). adminutils takes every
-            row, fenced or not, and uses racks where all brokers of the cluster have one.
+            (`tables.replicas.REQUESTS`). A topic can have several requests that don't overlap.
+        brokers: cluster, broker_id, rack_id?, fenced?, position? (`tables.replicas.BROKERS`). adminutils uses
+            every broker, fenced or not, and uses racks if all brokers of the cluster have one.
         algorithm: `adminutils` or `striped`.
 
-    A call with the seeds (or start indexes) that `placements` shows gives the same again. Striped counts the
-    partitions of a request from 0, whatever its `start_partition`, as Kafka's class does.
+    A call with the seeds (or start indexes) in `placements` returns the same result. As Kafka's class does, striped
+    counts the partitions of a request from 0, whatever its `start_partition`.
 
     Raises:
         FleetError: a missing column, a wrong type, a null in a key, a broker listed twice.
@@ -79,25 +79,25 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) 
     if algorithm not in ALGORITHMS:
         raise UnknownAlgorithmError(f"no algorithm is called {algorithm!r}; there are {', '.join(ALGORITHMS)}")
     requests, brokers = conform_tables({"requests": (requests, REQUESTS), "brokers": (brokers, BROKERS)})
-    found = _survey(requests, brokers)
-    lines = _lines(brokers)
-    admitted = _admitted(requests, lines, algorithm)
+    sizes = _read_sizes(requests, brokers)
+    brokers_by_cluster = _brokers_by_cluster(brokers)
+    admitted = _admitted(requests, brokers_by_cluster, algorithm)
     rejected = admitted.where(F.col("code").isNotNull()).select(*REJECTED.fieldNames())
-    good = admitted.where(F.col("code").isNull()).drop("code", "detail")
-    tasks = max(1, -(-found.partitions // PARTITIONS_PER_TASK[algorithm]))
+    accepted = admitted.where(F.col("code").isNull()).drop("code", "detail")
+    tasks = max(1, -(-sizes.partitions // PARTITIONS_PER_TASK[algorithm]))
     if algorithm == STRIPED:
-        return Placements(_by_kernel(_whole(good), lines, tasks, algorithm, found), rejected)
-    racked = _by_kernel(_tiles(good.where("racked > 0"), TILE), lines, tasks, algorithm, found)
-    plain = _in_closed_form(_tiles(good.where("racked = 0"), _CLOSED_FORM_TILE), lines, tasks, found)
-    if not found.racked:
+        return Placements(_by_kernel(_one_tile_each(accepted), brokers_by_cluster, tasks, algorithm, sizes), rejected)
+    racked = _by_kernel(_tiles(accepted.where("racked > 0"), TILE), brokers_by_cluster, tasks, algorithm, sizes)
+    plain = _in_closed_form(_tiles(accepted.where("racked = 0"), _CLOSED_FORM_TILE), brokers_by_cluster, tasks, sizes)
+    if not sizes.racked:
         return Placements(plain, rejected)
-    return Placements(racked if found.racked == found.brokers else racked.unionByName(plain), rejected)
+    return Placements(racked if sizes.racked == sizes.brokers else racked.unionByName(plain), rejected)
 
 
 @dataclass(frozen=True)
-class _Survey:
-    """Sizes of the tables: partitions asked for, replication factors to write out (up to `_UNROLLED`), the largest
-    one, brokers, and those with a rack."""
+class _Sizes:
+    """Sizes of the input: requested partitions, the largest replication factor, the replication factors to unroll (up
+    to `_UNROLLED`), brokers, and brokers with a rack."""
 
     partitions: int
     most_replicas: int
@@ -106,14 +106,14 @@ class _Survey:
     racked: int
 
 
-def _survey(requests: DataFrame, brokers: DataFrame) -> _Survey:
-    """Sizes and faults of both tables, in one go.
+def _read_sizes(requests: DataFrame, brokers: DataFrame) -> _Sizes:
+    """Reads the sizes and checks the keys of both tables, in one Spark job.
 
     Raises:
-        FleetError: rows that cannot be worked around.
+        FleetError: a null in a key, or a broker listed twice.
     """
     factor = F.col("replication_factor")
-    asked = requests.agg(
+    request_sizes = requests.agg(
         F.concat(
             F.array(
                 F.coalesce(F.sum(F.greatest(F.col("partitions"), F.lit(0)).cast("long")), F.lit(0)),
@@ -122,26 +122,26 @@ def _survey(requests: DataFrame, brokers: DataFrame) -> _Survey:
             F.array_sort(F.collect_set(F.when(factor.between(1, _UNROLLED), factor.cast("long")))),
         ).alias("sizes")
     ).withColumn("table", F.lit("requests"))
-    there = brokers.agg(F.array(F.count(F.lit(1)), F.count("rack_id")).alias("sizes"))
-    faults = [
+    broker_sizes = brokers.agg(F.array(F.count(F.lit(1)), F.count("rack_id")).alias("sizes"))
+    tables = [
         faulty_rows("requests", requests, _KEYS["requests"], unique=False),
         faulty_rows("brokers", brokers, _KEYS["brokers"], unique=True),
-        asked,
-        there.withColumn("table", F.lit("brokers")),
+        request_sizes,
+        broker_sizes.withColumn("table", F.lit("brokers")),
     ]
-    every = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), faults)
-    rows = every.collect()  # a row per table, and one per fault of a column
+    result = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
+    rows = result.collect()  # a row per table, and one per fault of a column
     raise_faults([row for row in rows if row["problem"] is not None], _KEYS)
     sizes = {row["table"]: row["sizes"] for row in rows}
     partitions, most_replicas, *unrolled = sizes["requests"]
-    return _Survey(partitions, most_replicas, unrolled, *sizes["brokers"])
+    return _Sizes(partitions, most_replicas, unrolled, *sizes["brokers"])
 
 
-def _lines(brokers: DataFrame) -> DataFrame:
-    """A row per cluster: cluster, line (its brokers in Kafka's order), racked, unfenced (how many)."""
-    at = F.coalesce("position", F.lit(2**31 - 1)).alias("at")
+def _brokers_by_cluster(brokers: DataFrame) -> DataFrame:
+    """Returns one row per cluster: cluster, line (brokers in Kafka's order), and the numbers racked and unfenced."""
+    position = F.coalesce("position", F.lit(2**31 - 1)).alias("at")
     fenced = F.coalesce("fenced", F.lit(False))
-    line = F.array_sort(F.collect_list(F.struct(at, "broker_id", "rack_id", fenced.alias("fenced"))))
+    line = F.array_sort(F.collect_list(F.struct(position, "broker_id", "rack_id", fenced.alias("fenced"))))
     return brokers.groupBy("cluster").agg(
         line.alias("line"),
         F.count("rack_id").cast("int").alias("racked"),
@@ -149,21 +149,21 @@ def _lines(brokers: DataFrame) -> DataFrame:
     )
 
 
-def _admitted(requests: DataFrame, lines: DataFrame, algorithm: str) -> DataFrame:
-    """A row per request (`tables.replicas.ADMITTED`), checked, with its start drawn where it has none."""
+def _admitted(requests: DataFrame, brokers_by_cluster: DataFrame, algorithm: str) -> DataFrame:
+    """Checks requests and draws missing start positions; returns one row per request (`tables.replicas.ADMITTED`)."""
     start = F.lit(0) if algorithm == STRIPED else F.coalesce("start_partition", F.lit(0))
     first = F.greatest(start, F.lit(0)).cast("long")
-    of_topic = Window.partitionBy("cluster", "topic").orderBy("first", "end")
+    by_topic = Window.partitionBy("cluster", "topic").orderBy("first", "end")
     before, after = (
-        F.max("end").over(of_topic.rowsBetween(Window.unboundedPreceding, -1)),
-        F.lead("first").over(of_topic),
+        F.max("end").over(by_topic.rowsBetween(Window.unboundedPreceding, -1)),
+        F.lead("first").over(by_topic),
     )
     overlaps = (F.col("first") < F.coalesce(before, F.lit(0))) | (F.coalesce(after, F.col("end")) < F.col("end"))
-    # Drawn once per call and request, so that the answer is the same however often Spark computes it.
+    # Drawn once per call and request, so that Spark gets the same value if it recomputes the row.
     drawn = F.xxhash64("cluster", "topic", "start_partition", F.lit(secrets.randbits(62)))
     racks = F.array_distinct("line.rack_id")
     many_racks = F.when(F.size(racks) > LONGEST_CHAIN, racks).alias("many_racks")
-    counts = lines.select("cluster", F.size("line").alias("brokers"), "racked", "unfenced", many_racks)
+    counts = brokers_by_cluster.select("cluster", F.size("line").alias("brokers"), "racked", "unfenced", many_racks)
     rows = (
         requests.withColumn("first", first)
         .withColumn("end", F.col("first") + F.greatest(F.coalesce("partitions", F.lit(0)), F.lit(0)))
@@ -189,45 +189,45 @@ def _admitter(algorithm: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[p
 
 
 def _tiles(requests: DataFrame, size: int) -> DataFrame:
-    """Requests cut into stretches: `first` and `count` of each in place of the request's own."""
+    """Splits requests into tiles of at most `size` partitions, `first` to `first + count - 1`."""
     end = F.col("request_first") + F.col("partitions").cast("long")
     firsts = F.explode(F.sequence(F.col("request_first").cast("long"), end - 1, F.lit(size).cast("long")))
-    cut = requests.withColumnRenamed("first", "request_first").select("*", firsts.alias("first"))
+    tiles = requests.withColumnRenamed("first", "request_first").select("*", firsts.alias("first"))
     count = F.least(end - F.col("first"), F.lit(size)).cast("int")
-    return cut.withColumn("count", count).withColumn("first", F.col("first").cast("int"))
+    return tiles.withColumn("count", count).withColumn("first", F.col("first").cast("int"))
 
 
-def _whole(requests: DataFrame) -> DataFrame:
-    """Every request as one tile; one of no partitions, which Kafka's striped placer accepts, has none."""
+def _one_tile_each(requests: DataFrame) -> DataFrame:
+    """Makes every request one tile; a request for 0 partitions, which Kafka's striped placer accepts, has no tile."""
     return requests.where("partitions > 0").withColumn("count", F.col("partitions"))
 
 
 # --- with racks, and striped: tiles to the kernel ----------------------------------------------------------------
 
 
-def _by_kernel(tiles: DataFrame, lines: DataFrame, tasks: int, algorithm: str, found: _Survey) -> DataFrame:
-    """Placements of tiles; the brokers of a cluster go to the kernel once for many tiles."""
+def _by_kernel(tiles: DataFrame, brokers_by_cluster: DataFrame, tasks: int, algorithm: str, sizes: _Sizes) -> DataFrame:
+    """Places tiles by the kernel, which gets the brokers of a cluster once for many tiles."""
     work = F.pmod(F.xxhash64("topic", "first"), F.lit(4 * tasks))
     tile = F.struct("topic", "first", "count", "replication_factor", "start_index", "base", "seed")
-    gathered = (
+    work_rows = (
         tiles.withColumn("work", work)
         .repartition(tasks, "cluster", "work")
         .groupBy("cluster", "work")
         .agg(F.collect_list(tile).alias("tiles"))
-        .join(F.broadcast(lines.select("cluster", "line")), "cluster")
+        .join(F.broadcast(brokers_by_cluster.select("cluster", "line")), "cluster")
         .select("cluster", "line", "tiles")
     )
-    placed = gathered.mapInArrow(_placer(algorithm), PLACED)
-    each = placed.select("*", F.explode(F.sequence(F.lit(0), F.col("count") - 1)).alias("pos"))
-    each = each.withColumn("at", F.col("pos") * F.col("replication_factor")).withColumn(
+    placed = work_rows.mapInArrow(_placer(algorithm), PLACED)
+    partitions = placed.select("*", F.explode(F.sequence(F.lit(0), F.col("count") - 1)).alias("pos"))
+    partitions = partitions.withColumn("at", F.col("pos") * F.col("replication_factor")).withColumn(
         "partition", F.col("first") + F.col("pos")
     )
-    any_number = F.slice("placed", F.col("at") + 1, F.col("replication_factor"))
-    return _shown(each.withColumn("replicas", _line_up(found, _placed_at, any_number)))
+    any_factor = F.slice("placed", F.col("at") + 1, F.col("replication_factor"))
+    return _to_placements(partitions.withColumn("replicas", _replica_array(sizes, _placed_replica, any_factor)))
 
 
-def _placed_at(number: int) -> Column:
-    return F.get("placed", F.col("at") + number)
+def _placed_replica(index: int) -> Column:
+    return F.get("placed", F.col("at") + index)
 
 
 def _placer(algorithm: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
@@ -240,9 +240,9 @@ def _placer(algorithm: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.
 # --- without racks: closed form -----------------------------------------------------------------------------------
 
 
-def _in_closed_form(tiles: DataFrame, lines: DataFrame, tasks: int, found: _Survey) -> DataFrame:
-    """Placements of tiles as a column expression: the first replica goes round, the followers stand behind it."""
-    ids = lines.select("cluster", F.col("line.broker_id").alias("ids"))
+def _in_closed_form(tiles: DataFrame, brokers_by_cluster: DataFrame, tasks: int, sizes: _Sizes) -> DataFrame:
+    """Places tiles by a column expression: the first replica goes around the brokers, the followers come after it."""
+    ids = brokers_by_cluster.select("cluster", F.col("line.broker_id").alias("ids"))
     partitions = (
         tiles.repartition(tasks, "cluster", "topic", "first")
         .join(F.broadcast(ids), "cluster")
@@ -253,42 +253,42 @@ def _in_closed_form(tiles: DataFrame, lines: DataFrame, tasks: int, found: _Surv
         .withColumn("place", (F.col("partition") + F.col("start_index")) % F.col("brokers"))
         .withColumn("behind", F.col("base") + F.expr("partition div brokers").cast("int"))
     )
-    followers = F.transform(F.sequence(F.lit(1), F.col("replication_factor") - 1), _in_line)
-    any_number = F.concat(F.array(_in_line(0)), followers)
-    return _shown(partitions.withColumn("replicas", _line_up(found, _in_line, any_number)))
+    followers = F.transform(F.sequence(F.lit(1), F.col("replication_factor") - 1), _closed_form_replica)
+    any_factor = F.concat(F.array(_closed_form_replica(0)), followers)
+    return _to_placements(partitions.withColumn("replicas", _replica_array(sizes, _closed_form_replica, any_factor)))
 
 
-def _in_line(number: int | Column) -> Column:
-    """A replica of `AdminUtils` by its number from `ids`, `place` (of the first in `ids`), `behind` (the shift) and
-    `brokers`; the followers are those of `AdminUtils.replicaIndex`."""
-    if isinstance(number, int) and number == 0:
+def _closed_form_replica(index: int | Column) -> Column:
+    """Returns the replica of this index, from `ids`, `place` (the first replica's position in `ids`), `behind` (the
+    shift), and `brokers`; the followers are those of `AdminUtils.replicaIndex`."""
+    if isinstance(index, int) and index == 0:
         return F.get("ids", F.col("place"))
-    distance = 1 + (F.col("behind") + number - 1) % (F.col("brokers") - 1)
+    distance = 1 + (F.col("behind") + index - 1) % (F.col("brokers") - 1)
     return F.get("ids", (F.col("place") + distance) % F.col("brokers"))
 
 
 # --- both -------------------------------------------------------------------------------------------------------
 
 
-def _line_up(found: _Survey, replica: Callable[[int], Column], any_number: Column) -> Column:
-    """The replicas of a partition as an array.
+def _replica_array(sizes: _Sizes, replica: Callable[[int], Column], any_factor: Column) -> Column:
+    """Returns the replicas of a partition as an array.
 
     Args:
-        found: of `_survey`. For every replication factor that it knows the array is written out: Spark compiles that.
-        replica: the expression of the first replica (0), the second (1), …
-        any_number: the array of whatever replication factor.
+        sizes: the result of `_read_sizes`. For its `unrolled` factors the array is spelled out, which Spark compiles.
+        replica: returns the expression of the first replica (0), the second (1), and so on.
+        any_factor: the array for any other replication factor.
     """
     chosen: Column | None = None
-    for known in found.unrolled:
-        condition, line = F.col("replication_factor") == known, F.array(*(replica(at) for at in range(known)))
-        chosen = F.when(condition, line) if chosen is None else chosen.when(condition, line)
+    for factor in sizes.unrolled:
+        condition, replicas = F.col("replication_factor") == factor, F.array(*map(replica, range(factor)))
+        chosen = F.when(condition, replicas) if chosen is None else chosen.when(condition, replicas)
     if chosen is None:
-        return any_number
-    return chosen.otherwise(any_number) if found.most_replicas > _UNROLLED else chosen
+        return any_factor
+    return chosen.otherwise(any_factor) if sizes.most_replicas > _UNROLLED else chosen
 
 
-def _shown(placed: DataFrame) -> DataFrame:
-    """The columns of `tables.replicas.PLACEMENTS`."""
+def _to_placements(placed: DataFrame) -> DataFrame:
+    """Adds the leader and the shift; returns `tables.replicas.PLACEMENTS`."""
     shift = F.col("base") + F.expr("partition div brokers").cast("int")
-    shown = placed.withColumn("leader", F.col("replicas")[0]).withColumn("shift", shift)
-    return shown.select(*PLACEMENTS.fieldNames())
+    placements = placed.withColumn("leader", F.col("replicas")[0]).withColumn("shift", shift)
+    return placements.select(*PLACEMENTS.fieldNames())

@@ -1,8 +1,8 @@
-"""Reassign replicas when brokers, replication factors or partitions change, moving as few as possible.
+"""Reassigns replicas when brokers, replication factors, or partitions change, with as few moves as possible.
 
-Hard constraints, the fewest moves, balance within a tolerance, even leaders: `replicas.kernel.reassign` tells the
-order of priority and what is exact. Here the facts of each cluster are brought together, a row each; a cluster is
-planned in one task, many clusters in many.
+`replicas.kernel.reassign` documents the order of priority (hard constraints, fewest moves, balance within a tolerance,
+balanced leaders) and which steps are exact. This module collects the facts of each cluster, one row per fact. One Spark
+task plans a cluster; many tasks plan many clusters.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.replicas import CLUSTER_REJECTED, DECIDED, METRICS, PLACEMENT
 
 ROWS_PER_TASK = 250_000
-"""So many facts are handed to the kernel at once; a cluster is never parted."""
+"""Number of facts per Spark task; a cluster is never split."""
 
 TOLERANCE = 0.1
+"""Default deviation of a broker from its even share, as a fraction of the share."""
 
 _COLUMNS = {
     "topic": StringType(),
@@ -40,15 +41,15 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class Reassignment:
-    """What `reassign` gives.
+    """The result of `reassign`.
 
     Args:
-        placement: every partition of the planned clusters, with its replicas before and after
+        placement: every partition of the planned clusters, with its previous and its new replicas
             (`tables.replicas.PLACEMENT`).
-        moves: a row per replica that goes to another broker, with the reason (`tables.replicas.MOVES`).
-        metrics: a row per planned cluster: moves, their lower bound, balance (`tables.replicas.METRICS`).
+        moves: one row per replica that goes to another broker, with the reason (`tables.replicas.MOVES`).
+        metrics: one row per planned cluster: moves, their lower bound, balance (`tables.replicas.METRICS`).
         rejected: cluster, code, detail.
-        after: the planned clusters as they are then.
+        after: the planned clusters after the reassignment.
     """
 
     placement: DataFrame
@@ -60,11 +61,11 @@ class Reassignment:
 
     @property
     def changes(self) -> DataFrame:
-        """The partitions of `placement` that are not as they were: moved, reordered or new."""
+        """Returns the partitions of `placement` that change: moved, reordered, or new."""
         return self.placement.where(~F.col("previous").eqNullSafe(F.col("replicas")))
 
     def release(self) -> None:
-        """Give back what is kept cached in the executors."""
+        """Releases the table that is cached in the executors."""
         uncached(self._decided)
 
 
@@ -75,15 +76,14 @@ def reassign(
     tolerance: float = TOLERANCE,
     voluntary: bool | None = None,
 ) -> Reassignment:
-    """Plan where replicas go after a change.
+    """Plans a reassignment of replicas.
 
     Args:
-        fleet: replicas and brokers; a `ReplicaFleet` may have sizes, which are then evened out in place of counts.
-        change: what changes; by default nothing, so that only what is wrong is repaired.
-        tolerance: how far from its even share a broker may be, as a part of the share.
-        voluntary: whether replicas that could stay may move to get brokers within the tolerance. By default that is
-            so in clusters to which the change adds brokers; elsewhere exactly the moves are made that the hard
-            constraints force.
+        fleet: replicas and brokers. If a `ReplicaFleet` has sizes, bytes are balanced instead of counts.
+        change: the changes of clusters; by default none, so that only violated constraints are repaired.
+        tolerance: the largest deviation of a broker from its even share, as a fraction of the share.
+        voluntary: whether replicas that could stay can move to bring brokers within the tolerance. By default, only in
+            clusters to which the change adds brokers. Otherwise only the moves that the hard constraints require.
 
     Raises:
         FleetError: a missing table or column, a wrong type, a null in a key.
@@ -91,10 +91,10 @@ def reassign(
     """
     if tolerance < 0:
         raise ValueError(f"tolerance is {tolerance}; give 0 or more, for example 0.1 for 10 %")
-    known, change = replica_fleet(fleet), change or Change()
-    known.check_keys()
+    tables, change = replica_fleet(fleet), change or Change()
+    tables.check_keys()
     change.check_values()
-    facts = _facts(known, change)
+    facts = _facts(tables, change)
     rows = facts.count()
     tasks = max(1, -(-rows // ROWS_PER_TASK))
     decided = cached(facts.repartition(tasks, "cluster").mapInArrow(_planner(tolerance, voluntary), DECIDED))
@@ -105,7 +105,7 @@ def reassign(
         metrics=_metrics(decided),
         rejected=decided.where(F.col("kind") == REJECTED).select(*CLUSTER_REJECTED.fieldNames()),
         after=ReplicaFleet(
-            placement.select("cluster", "topic", "partition", "replicas"), _brokers_after(known, change), known.sizes
+            placement.select("cluster", "topic", "partition", "replicas"), _brokers_after(tables, change), tables.sizes
         ),
         _decided=decided,
     )
@@ -122,50 +122,50 @@ def _planner(
     return plan
 
 
-# --- the facts; their columns are described in replicas.kernel.reassignment_facts ------------------------------------
+# --- facts; replicas.kernel.reassignment_facts documents their columns -----------------------------------------------
 
 
 def _facts(fleet: ReplicaFleet, change: Change) -> DataFrame:
-    """All that the kernel is told, of the clusters that the change is about."""
+    """Returns the facts of the clusters that change, or of all clusters without changes."""
     fenced = F.coalesce("fenced", F.lit(False)).cast("long")
     changes = change.tables()
-    known = [
-        _fact(fleet.brokers, kinds.BROKER, **_named("broker_id", "rack_id"), amount=fenced),
-        _fact(fleet.replicas, kinds.PARTITION, **_named("topic", "partition", "replicas")),
+    tables = [
+        _fact(fleet.brokers, kinds.BROKER, **_columns("broker_id", "rack_id"), amount=fenced),
+        _fact(fleet.replicas, kinds.PARTITION, **_columns("topic", "partition", "replicas")),
     ]
     if fleet.sizes is not None:
-        known.append(_fact(fleet.sizes, kinds.SIZE, **_named("topic", "partition"), amount=F.col("bytes")))
-    facts = reduce(DataFrame.unionByName, known)
+        tables.append(_fact(fleet.sizes, kinds.SIZE, **_columns("topic", "partition"), amount=F.col("bytes")))
+    facts = reduce(DataFrame.unionByName, tables)
     if not changes:
         return facts
-    of_brokers = {
+    broker_changes = {
         "removed": (kinds.REMOVED, ["broker_id"]),
         "added": (kinds.ADDED, ["broker_id", "rack_id"]),
         "racks": (kinds.RACK, ["broker_id", "rack_id"]),
     }
-    asked = [
-        _fact(changes[name], kind, **_named(*columns))
-        for name, (kind, columns) in of_brokers.items()
+    changed = [
+        _fact(changes[name], kind, **_columns(*columns))
+        for name, (kind, columns) in broker_changes.items()
         if name in changes
     ]
     amounts = {"replication_factors": (kinds.FACTOR, "replication_factor"), "partitions": (kinds.COUNT, "partitions")}
-    asked += [
+    changed += [
         _fact(changes[name], kind, topic=F.col("topic"), amount=F.col(amount).cast("long"))
         for name, (kind, amount) in amounts.items()
         if name in changes
     ]
-    every = reduce(DataFrame.unionByName, asked)
-    concerned = F.broadcast(every.select("cluster").distinct())
-    return facts.join(concerned, "cluster", "left_semi").unionByName(every)
+    all_changes = reduce(DataFrame.unionByName, changed)
+    clusters = F.broadcast(all_changes.select("cluster").distinct())
+    return facts.join(clusters, "cluster", "left_semi").unionByName(all_changes)
 
 
-def _named(*columns: str) -> dict[str, Column]:
+def _columns(*columns: str) -> dict[str, Column]:
     return {name: F.col(name) for name in columns}
 
 
 def _fact(rows: DataFrame, kind: int, **columns: Column) -> DataFrame:
-    given = (columns.get(name, F.lit(None)).cast(type).alias(name) for name, type in _COLUMNS.items())
-    return rows.select("cluster", F.lit(kind).cast("byte").alias("kind"), *given)
+    values = (columns.get(name, F.lit(None)).cast(type).alias(name) for name, type in _COLUMNS.items())
+    return rows.select("cluster", F.lit(kind).cast("byte").alias("kind"), *values)
 
 
 def _brokers_after(fleet: ReplicaFleet, change: Change) -> DataFrame:
@@ -183,7 +183,7 @@ def _brokers_after(fleet: ReplicaFleet, change: Change) -> DataFrame:
     return brokers
 
 
-# --- what was decided ---------------------------------------------------------------------------------------------
+# --- result tables ------------------------------------------------------------------------------------------------
 
 
 def _placement(decided: DataFrame) -> DataFrame:
@@ -197,10 +197,10 @@ def _placement(decided: DataFrame) -> DataFrame:
 
 
 def _moves(decided: DataFrame) -> DataFrame:
-    each = F.arrays_zip("moved_from", "moved_to", "reasons")
+    moves = F.arrays_zip("moved_from", "moved_to", "reasons")
     return (
         decided.where((F.col("kind") == PLANNED) & (F.size("moved_to") > 0))
-        .select("cluster", "topic", "partition", "bytes", F.explode(each).alias("move"))
+        .select("cluster", "topic", "partition", "bytes", F.explode(moves).alias("move"))
         .select(
             *("cluster", "topic", "partition"),
             F.col("move.moved_from").alias("from_broker_id"),
@@ -212,7 +212,7 @@ def _moves(decided: DataFrame) -> DataFrame:
 
 
 def _metrics(decided: DataFrame) -> DataFrame:
-    figure = {name: F.col("figures")[at] for at, name in enumerate(FIGURE_NAMES)}
+    figure = {name: F.col("figures")[index] for index, name in enumerate(FIGURE_NAMES)}
     for name in ("moved_bytes", "lower_bound_bytes"):
         figure[name] = F.when(figure[name] >= 0, figure[name])
     figure["distance"] = figure["moved"] - figure["lower_bound"]

@@ -1,6 +1,6 @@
-"""What is wrong with replicas now: uneven brokers, uneven leaders, shared racks, missing replicas.
+"""Checks replicas: unbalanced brokers, unbalanced leaders, shared racks, missing replicas.
 
-A partition is looked at with the brokers of its cluster beside it, so that nothing is shuffled but the counts.
+The brokers of a cluster are broadcast to its partitions, so that only counts are shuffled.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _KEY = ["cluster", "topic", "partition"]
 
 @dataclass(frozen=True)
 class Check:
-    """What `check` finds (columns: `schemas`).
+    """The result of `check` (schemas: `tables.replicas`).
 
     Args:
-        brokers: a row per broker: replicas, preferred leaders, and both over the mean of its cluster.
-        racks: a row per rack: brokers, replicas, preferred leaders.
-        problems: a row per partition and problem, with a code.
-        clusters: a row per cluster: skew, and how many partitions have which problem.
+        brokers: one row per broker: replicas, preferred leaders, and both divided by the mean of the cluster.
+        racks: one row per rack: brokers, replicas, preferred leaders.
+        problems: one row per partition and problem, with a code.
+        clusters: one row per cluster: skew, and the number of partitions with each problem.
     """
 
     brokers: DataFrame
@@ -42,39 +42,39 @@ class Check:
 
 
 def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> Check:
-    """Look for what is wrong.
+    """Checks the replicas of a fleet.
 
     Codes of `problems`
-        shared-rack                replicas share a rack although more racks have brokers that are not fenced
+        shared-rack                replicas share a rack although more racks have unfenced brokers
         fenced-broker              a replica is on a fenced broker
-        unknown-broker             a replica is on a broker that `brokers` does not have
+        unknown-broker             a replica is on a broker that `brokers` doesn't list
         duplicate-replica          a broker is listed twice
         too-few-replicas           fewer than `min_replicas`
         uneven-replication-factor  fewer than another partition of the topic
 
     Args:
         fleet: replicas and brokers.
-        min_replicas: the replication factor that every partition should have at least.
+        min_replicas: the minimum replication factor of a partition.
 
     Raises:
         FleetError: a missing table or column, a wrong type, a null in a key.
     """
-    known = replica_fleet(fleet)
-    known.check_keys()
-    brokers = _broker_rows(known)
-    problems = _problems(known, min_replicas)
-    return Check(brokers, _rack_rows(brokers), problems, _cluster_rows(known, brokers, problems))
+    tables = replica_fleet(fleet)
+    tables.check_keys()
+    brokers = _broker_rows(tables)
+    problems = _problems(tables, min_replicas)
+    return Check(brokers, _rack_rows(brokers), problems, _cluster_rows(tables, brokers, problems))
 
 
 def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
-    """`tables.replicas.BROKER_CHECK`. Brokers that only `replicas` knows are there as well, with a null rack."""
-    each = fleet.replicas.select("cluster", F.posexplode("replicas").alias("place", "broker_id"))
-    held = each.groupBy("cluster", "broker_id").agg(
+    """Returns `tables.replicas.BROKER_CHECK`; a broker that only `replicas` lists has a null rack."""
+    replicas = fleet.replicas.select("cluster", F.posexplode("replicas").alias("place", "broker_id"))
+    counts = replicas.groupBy("cluster", "broker_id").agg(
         F.count(F.lit(1)).alias("replicas"), F.count(F.when(F.col("place") == 0, 1)).alias("leaders")
     )
-    there = fleet.brokers.select("cluster", "broker_id", "rack_id", F.coalesce("fenced", F.lit(False)).alias("fenced"))
-    every = there.join(held, ["cluster", "broker_id"], "full").fillna(0, ["replicas", "leaders"])
-    means = every.groupBy("cluster").agg(
+    listed = fleet.brokers.select("cluster", "broker_id", "rack_id", F.coalesce("fenced", F.lit(False)).alias("fenced"))
+    brokers = listed.join(counts, ["cluster", "broker_id"], "full").fillna(0, ["replicas", "leaders"])
+    means = brokers.groupBy("cluster").agg(
         *(
             (F.sum(name) / F.count(F.when(~F.coalesce("fenced", F.lit(True)), 1))).alias(f"mean_{name}")
             for name in ("replicas", "leaders")
@@ -84,12 +84,12 @@ def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
         F.when(F.col(f"mean_{name}") > 0, F.col(name) / F.col(f"mean_{name}")).alias(f"{name}_over_mean")
         for name in ("replicas", "leaders")
     )
-    rows = every.join(F.broadcast(means), "cluster").select("*", *over)
+    rows = brokers.join(F.broadcast(means), "cluster").select("*", *over)
     return rows.select(*BROKER_CHECK.fieldNames())
 
 
 def _rack_rows(brokers: DataFrame) -> DataFrame:
-    """`tables.replicas.RACK_CHECK`, from the rows of brokers."""
+    """Returns `tables.replicas.RACK_CHECK`, from the rows of brokers."""
     return (
         brokers.groupBy("cluster", "rack_id")
         .agg(
@@ -102,29 +102,29 @@ def _rack_rows(brokers: DataFrame) -> DataFrame:
 
 
 def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
-    """`tables.replicas.PROBLEMS`."""
+    """Returns `tables.replicas.PROBLEMS`."""
     fenced = F.coalesce("fenced", F.lit(False))
-    # All brokers without a rack are one rack, as in KRaft's placer.
+    # All brokers without a rack form one rack, as in `StripedReplicaPlacer`.
     rack = F.coalesce(F.concat(F.lit("rack "), "rack_id"), F.lit("no rack"))
-    about = F.struct(F.col("broker_id"), F.struct(rack.alias("rack"), fenced.alias("fenced")))
-    of_cluster = fleet.brokers.groupBy("cluster").agg(
-        F.map_from_entries(F.collect_list(about)).alias("brokers"),
+    broker_entry = F.struct(F.col("broker_id"), F.struct(rack.alias("rack"), fenced.alias("fenced")))
+    cluster_brokers = fleet.brokers.groupBy("cluster").agg(
+        F.map_from_entries(F.collect_list(broker_entry)).alias("brokers"),
         F.count_distinct(F.when(~fenced, rack)).alias("racks"),
     )
     factors = fleet.replicas.groupBy("cluster", "topic").agg(F.max(F.size("replicas")).alias("factor"))
     rows = (
-        fleet.replicas.join(F.broadcast(of_cluster), "cluster", "left")
+        fleet.replicas.join(F.broadcast(cluster_brokers), "cluster", "left")
         .join(factors, ["cluster", "topic"])
         .withColumn("known", F.transform("replicas", lambda broker: F.try_element_at("brokers", broker)))
         .withColumn("factor_here", F.size("replicas"))
-        .withColumn("in_racks", F.array_compact(F.transform("known", lambda each: each["rack"])))
+        .withColumn("in_racks", F.array_compact(F.transform("known", lambda broker: broker["rack"])))
         .withColumn("spanned", F.size(F.array_distinct("in_racks")))
     )
     needed = F.least(F.size("in_racks"), F.coalesce("racks", F.lit(0)))
-    strange = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker).isNull())
+    unknown = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker).isNull())
     on_fenced = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker)["fenced"])
     replicas = F.concat_ws(",", F.col("replicas").cast("array<string>"))
-    found = [
+    conditions = [
         _problem(
             SHARED_RACK,
             F.col("spanned") < needed,
@@ -133,7 +133,7 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
             ),
         ),
         _problem(FENCED_BROKER, F.size(on_fenced) > 0, F.concat(F.lit("on fenced broker "), _ids(on_fenced))),
-        _problem(UNKNOWN_BROKER, F.size(strange) > 0, F.concat(F.lit("brokers has no broker "), _ids(strange))),
+        _problem(UNKNOWN_BROKER, F.size(unknown) > 0, F.concat(F.lit("brokers has no broker "), _ids(unknown))),
         _problem(
             DUPLICATE_REPLICA,
             F.size(F.array_distinct("replicas")) < F.col("factor_here"),
@@ -150,7 +150,7 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
             F.concat("factor_here", F.lit(" replica(s), another partition of the topic has "), "factor"),
         ),
     ]
-    problems = rows.select(*_KEY, F.explode(F.array_compact(F.array(*found))).alias("problem"))
+    problems = rows.select(*_KEY, F.explode(F.array_compact(F.array(*conditions))).alias("problem"))
     return problems.select(*_KEY, "problem.code", "problem.detail").select(*PROBLEMS.fieldNames())
 
 
@@ -163,16 +163,16 @@ def _ids(brokers: Column) -> Column:
 
 
 def _cluster_rows(fleet: ReplicaFleet, brokers: DataFrame, problems: DataFrame) -> DataFrame:
-    """`tables.replicas.CLUSTER_CHECK`."""
-    living = F.coalesce(~F.col("fenced"), F.lit(False))
+    """Returns `tables.replicas.CLUSTER_CHECK`."""
+    unfenced = F.coalesce(~F.col("fenced"), F.lit(False))
     sizes = brokers.groupBy("cluster").agg(
-        F.count(F.when(living, 1)).alias("brokers"),
+        F.count(F.when(unfenced, 1)).alias("brokers"),
         F.sum("replicas").alias("replicas"),
         F.sum("leaders").alias("partitions"),
         *(
-            reduce(F.when(living, F.col(f"{name}_over_mean"))).alias(f"{which}_{name}_over_mean")
+            aggregate(F.when(unfenced, F.col(f"{name}_over_mean"))).alias(f"{prefix}_{name}_over_mean")
             for name in ("replicas", "leaders")
-            for which, reduce in (("min", F.min), ("max", F.max))
+            for prefix, aggregate in (("min", F.min), ("max", F.max))
         ),
     )
     codes = (SHARED_RACK, FENCED_BROKER, UNKNOWN_BROKER, DUPLICATE_REPLICA, TOO_FEW_REPLICAS, UNEVEN_FACTOR)
