@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from spark_assign.sources.files.snapshot import SnapshotRows, to_slices_in_order
-from spark_assign.sources.kafka.groups import _as_told
+from spark_assign.sources.kafka.groups import _in_reported_order
 
 
 def test_runs_keep_the_order() -> None:
@@ -22,8 +22,8 @@ def test_runs_keep_the_order() -> None:
 def test_sticky_tells_topics_as_a_hash_map_has_them() -> None:
     """Each topic's partitions stay together, as they were given; other assignors tell nothing that hangs on it."""
     given = (("b", 1), ("b", 0), ("AaBB", 3), ("BBAa", 2), ("a", 0))
-    assert _as_told(given, "sticky") == (("a", 0), ("b", 1), ("b", 0), ("AaBB", 3), ("BBAa", 2))
-    assert _as_told(given, "range") == given
+    assert _in_reported_order(given, "sticky") == (("a", 0), ("b", 1), ("b", 0), ("AaBB", 3), ("BBAa", 2))
+    assert _in_reported_order(given, "range") == given
 
 
 def test_position_only_where_the_order_is_another() -> None:
