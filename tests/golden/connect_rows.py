@@ -42,7 +42,7 @@ ASSIGNORS = {
     "connect-cooperative-2.6": incremental_cooperative_assignor_2_6.assign,
 }
 MISMATCH = "config-mismatch"
-_NUMBERS = "numbers"
+_CACHE_KEY = "row_names"
 
 
 @cache
@@ -57,7 +57,7 @@ def rounds(*files: str) -> list[Row]:
     return [row for file in files for row in recorded(file) if row["system"] in ASSIGNORS]
 
 
-class Numbers:
+class RowNames:
     """Converts the names of one row to indexes and items, and back."""
 
     def __init__(self, connectors: Iterable[str], workers: Iterable[str]) -> None:
@@ -65,15 +65,15 @@ class Numbers:
         self._connector, self._worker = self.connectors.indexes(), self.workers.indexes()
 
     @classmethod
-    def of(cls, row: Row) -> Numbers:
+    def of(cls, row: Row) -> RowNames:
         """Returns the names in a row; cached in the row."""
-        if _NUMBERS not in row:
-            row[_NUMBERS] = cls._of(row)
-        numbers: Numbers = row[_NUMBERS]
-        return numbers
+        if _CACHE_KEY not in row:
+            row[_CACHE_KEY] = cls._of(row)
+        row_names: RowNames = row[_CACHE_KEY]
+        return row_names
 
     @classmethod
-    def _of(cls, row: Row) -> Numbers:
+    def _of(cls, row: Row) -> RowNames:
         listed = [*row["members"].values()]
         previous = row.get("previous")
         if previous:
@@ -139,22 +139,22 @@ class Numbers:
         return {name: fields[name] for name in like}
 
 
-def rebalance_input(row: Row, numbers: Numbers, state: AssignorState) -> RebalanceInput:
+def rebalance_input(row: Row, row_names: RowNames, state: AssignorState) -> RebalanceInput:
     """Returns the input of the assignor for a row; `state` is the leader's."""
     configured = {
         "connectors": list(row["configured"]),
         "tasks": [task for tasks in row["configured"].values() for task in tasks],
     }
     return RebalanceInput(
-        workers=[numbers.worker(name) for name in row["member_order"]],
-        reported=[numbers.items(row["members"][name]) for name in row["member_order"]],
-        configured=set().union(*numbers.items(configured)),
+        workers=[row_names.worker(name) for name in row["member_order"]],
+        reported=[row_names.items(row["members"][name]) for name in row["member_order"]],
+        configured=set().union(*row_names.items(configured)),
         configured_tasks=len(configured["tasks"]),
         now_ms=row["now_ms"],
         max_delay_ms=row["max_delay_ms"],
         generation_id=row["generation"],
         last_completed_generation_id=row["last_completed_generation"],
-        worker_spread_hash=numbers.workers.spread_hash,
+        worker_spread_hash=row_names.workers.spread_hash,
         state=state,
     )
 
@@ -185,33 +185,33 @@ class RowResult:
 
 def plan_row(row: Row) -> RowResult:
     """Returns the result of a row: of the assignor, or of a leader that is behind."""
-    numbers = Numbers.of(row)
-    state = numbers.assignor_state(row.get("previous"))
+    row_names = RowNames.of(row)
+    state = row_names.assignor_state(row.get("previous"))
     assigned: dict[str, ConnectorsAndTasks] = {name: ([], []) for name in row["member_order"]}
     revoked: dict[int, set[int]] = {}
     delay_ms = 0
     if calls_assignor(row):
-        result = ASSIGNORS[row["system"]](rebalance_input(row, numbers, state))
+        result = ASSIGNORS[row["system"]](rebalance_input(row, row_names, state))
         assigned = dict(zip(row["member_order"], map(split_items, result.assigned), strict=True))
         revoked, delay_ms, state = result.revoked, result.delay_ms, result.state
     fields: dict[str, Any] = {
-        "assigned": {name: numbers.listed(_sent_items(row, numbers, items)) for name, items in assigned.items()},
-        "revoked": {name: _sets(numbers.listed(revoked.get(numbers.worker(name), ()))) for name in assigned},
+        "assigned": {name: row_names.listed(_sent_items(row, row_names, items)) for name, items in assigned.items()},
+        "revoked": {name: _sets(row_names.listed(revoked.get(row_names.worker(name), ()))) for name in assigned},
         "delay_ms": delay_ms,
         "error": 0 if calls_assignor(row) else 1,
     }
     if "state" in row["expect"]:
-        fields["state"] = numbers.recorded_state(state, row["expect"]["state"])
+        fields["state"] = row_names.recorded_state(state, row["expect"]["state"])
     if row.get("rejoin_now") is not None:
-        revoking = {numbers.workers.texts[worker] for worker in revoked} - {*row["not_applied"]}
+        revoking = {row_names.workers.texts[worker] for worker in revoked} - {*row["not_applied"]}
         fields["rejoin_now"] = bool(revoking or row["not_applied"] or not calls_assignor(row))
     return RowResult(fields, assigned)
 
 
-def _sent_items(row: Row, numbers: Numbers, items: ConnectorsAndTasks) -> list[int]:
+def _sent_items(row: Row, row_names: RowNames, items: ConnectorsAndTasks) -> list[int]:
     """Returns items in the recorded order, which is the serialized one for eager."""
     if row["system"] == "connect-eager":
-        items = serialized_order(*items, numbers.connectors.spread_hash)
+        items = serialized_order(*items, row_names.connectors.spread_hash)
     return [*items[0], *items[1]]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_assign.connect.kernel.connectors_and_tasks import apply_assignment, serialized_order
-from tests.golden.connect_rows import Listed, Numbers, Row, RowResult, calls_assignor
+from tests.golden.connect_rows import Listed, Row, RowNames, RowResult, calls_assignor
 
 
 @dataclass
@@ -57,18 +57,20 @@ class Workers:
                 case _:
                     raise AssertionError(f"unknown event: {event}")
 
-    def reports(self, row: Row, numbers: Numbers) -> dict[str, Listed]:
+    def reports(self, row: Row, row_names: RowNames) -> dict[str, Listed]:
         """Returns the workers' reports: their lists in serialized order; empty for eager."""
         reports = {}
         for name, worker in self.members.items():
             eager = row["system"] == "connect-eager"
             sent = (
-                ([], []) if eager else serialized_order(*numbers.items(worker.listed), numbers.connectors.spread_hash)
+                ([], [])
+                if eager
+                else serialized_order(*row_names.items(worker.listed), row_names.connectors.spread_hash)
             )
-            reports[name] = numbers.listed([*sent[0], *sent[1]])
+            reports[name] = row_names.listed([*sent[0], *sent[1]])
         return reports
 
-    def learn(self, row: Row, numbers: Numbers, result: RowResult) -> None:
+    def learn(self, row: Row, row_names: RowNames, result: RowResult) -> None:
         """Updates the leader's state, and the lists of the workers that receive the result.
 
         An error (the leader is behind) also completes the generation, and changes nothing else.
@@ -79,8 +81,8 @@ class Workers:
             worker = self.members[name]
             worker.completed = row["generation"]
             if calls_assignor(row) and row["system"] != "connect-eager":
-                revoked = set().union(*numbers.items(result.fields["revoked"][name]))
+                revoked = set().union(*row_names.items(result.fields["revoked"][name]))
                 both = apply_assignment(
-                    numbers.items(worker.listed), result.assigned[name], revoked, numbers.connectors.spread_hash
+                    row_names.items(worker.listed), result.assigned[name], revoked, row_names.connectors.spread_hash
                 )
-                worker.listed = numbers.listed([*both[0], *both[1]])
+                worker.listed = row_names.listed([*both[0], *both[1]])

@@ -26,7 +26,7 @@ def name_of(row: Row) -> str:
 
 def items(listed: Listed) -> list[dict[str, Any]]:
     """Connectors and tasks as kind, connector and task."""
-    tasks = [each.rpartition("-") for each in listed["tasks"]]
+    tasks = [item.rpartition("-") for item in listed["tasks"]]
     return [
         *({"kind": "connector", "connector": name, "task": None} for name in listed["connectors"]),
         *({"kind": "task", "connector": name, "task": int(number)} for name, _, number in tasks),
@@ -49,9 +49,9 @@ def table_rows(row: Row) -> Tables:
         "clusters": [key | clock],
         "connectors": [key | {"connector": name} for name in row["configured"]],
         "tasks": [
-            key | {"connector": each["connector"], "task": each["task"]}
+            key | {"connector": item["connector"], "task": item["task"]}
             for tasks in row["configured"].values()
-            for each in items({"connectors": [], "tasks": tasks})
+            for item in items({"connectors": [], "tasks": tasks})
         ],
         "workers": [key | {"worker_id": worker, "position": at} for at, worker in enumerate(row["member_order"])],
         "reported": [
@@ -74,30 +74,30 @@ def tables_of(rows: Iterable[Row]) -> Tables:
     """Many rounds as rows of the tables."""
     tables: Tables = defaultdict(list)
     for row in rows:
-        for name, lines in table_rows(row).items():
-            tables[name] += lines
+        for name, rows in table_rows(row).items():
+            tables[name] += rows
     return tables
 
 
 def fleet_of(spark: SparkSession, tables: Tables) -> ConnectFleet:
     """Rows of tables as a fleet."""
-    return ConnectFleet(**{name: dataframe(spark, name, lines) for name, lines in tables.items()})
+    return ConnectFleet(**{name: dataframe(spark, name, rows) for name, rows in tables.items()})
 
 
-def dataframe(spark: SparkSession, name: str, lines: list[dict[str, Any]]) -> DataFrame:
+def dataframe(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFrame:
     """Rows of one table; columns that they lack are null."""
     schema = StructType([StructField(field.name, field.dataType) for field in INPUT_TABLES[name].fields])
-    return spark.createDataFrame(pa.Table.from_pylist(lines, schema=to_arrow_schema(schema)), schema)
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)
 
 
 def planned(plan: ConnectPlan) -> dict[str, dict[str, Any]]:
     """What was planned for each round, as `connect_rows.expected` has it; workers without a share are left out."""
-    answers: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for row in plan.delays.toArrow().to_pylist():
-        answers[row["connect_cluster"]] = {"assigned": {}, "revoked": {}, "delay_ms": row["delay_ms"]}
+        results[row["connect_cluster"]] = {"assigned": {}, "revoked": {}, "delay_ms": row["delay_ms"]}
     for name in ("assigned", "revoked"):
         for row in getattr(plan, name).toArrow().to_pylist():
-            kinds = answers[row["connect_cluster"]][name].setdefault(
+            kinds = results[row["connect_cluster"]][name].setdefault(
                 row["worker_id"], {"connectors": set(), "tasks": set()}
             )
             _add(kinds, row)
@@ -107,11 +107,11 @@ def planned(plan: ConnectPlan) -> dict[str, dict[str, Any]]:
             state[name] = {"connectors": set(), "tasks": set()}
             for item in row[name]:
                 _add(state[name], item)
-        answers[row["connect_cluster"]]["state"] = state | {
+        results[row["connect_cluster"]]["state"] = state | {
             "generation": row["generation_id"],
             "members": set(row["members"]),
         }
-    return answers
+    return results
 
 
 def _add(kinds: dict[str, set[str]], item: dict[str, Any]) -> None:

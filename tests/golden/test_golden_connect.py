@@ -12,7 +12,7 @@ from spark_assign.connect.kernel.connectors_and_tasks import Names, hash_set_ord
 from spark_assign.connect.kernel.incremental_cooperative_assignor import WorkerLoads, handle_lost_assignments
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
 from tests.golden import connect_rows
-from tests.golden.connect_rows import MISMATCH, Numbers, Row, RowResult, calls_assignor, expected, plan_row
+from tests.golden.connect_rows import MISMATCH, Row, RowNames, RowResult, calls_assignor, expected, plan_row
 from tests.golden.connect_sequences import Workers
 
 pytestmark = pytest.mark.once
@@ -45,8 +45,8 @@ def test_every_round_is_as_kafka_recorded_it(file: str) -> None:
     assert not wrong, f"{len(wrong)} rounds differ, e.g. {wrong[:5]}"
     behind = [row["outcome"] == MISMATCH for row in rows]
     assert behind == [not calls_assignor(row) for row in rows]
-    alone = sum("rejoin_now" not in expected(row) for row in rows)
-    assert (len(rows), sum(behind), alone) == ROUNDS[file]
+    num_unit_tests = sum("rejoin_now" not in expected(row) for row in rows)
+    assert (len(rows), sum(behind), num_unit_tests) == ROUNDS[file]
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -70,14 +70,14 @@ def test_sequences_with_their_own_state(file: str) -> None:
             assert (workers.leader, row["round"]) == (row["leader"], number), where
             assert row["generation"] == rows[0][0]["generation"] + number, where
             assert row["last_completed_generation"] == leader.completed, where
-            numbers = Numbers.of(row)
-            assert row["members"] == workers.reports(row, numbers), where
+            row_names = RowNames.of(row)
+            assert row["members"] == workers.reports(row, row_names), where
             if "previous" in row:
-                own = leader.state or numbers.recorded_state(AssignorState(), row["previous"])
+                own = leader.state or row_names.recorded_state(AssignorState(), row["previous"])
                 assert connect_rows.state_in_sets(row["previous"]) == own, where
                 counted["memories"] += leader.state is not None
             assert result.fields == expected(row), where
-            workers.learn(row, numbers, result)
+            workers.learn(row, row_names, result)
             counted["reports"] += len(row["members"])
         counted["came back"] += workers.returned
         counted["rounds"] += len(rows)
@@ -90,32 +90,32 @@ def test_single_steps_of_2_6() -> None:
     steps = [row for row in connect_rows.recorded("connect-2.6") if "/" in row["system"]]
     for row in steps:
         # Some of Kafka's tests keep the load of a departed worker; nothing is added to it.
-        members = row.get("members_now", [each["worker"] for each in row["loads"]])
-        loads = [each for each in row["loads"] if each["worker"] in members]
-        numbers = Numbers(
-            {task.rpartition("-")[0] for each in row["loads"] for task in each["tasks"]}
-            | {name for each in [*row["loads"], row.get("lost", NONE)] for name in each["connectors"]}
+        members = row.get("members_now", [load["worker"] for load in row["loads"]])
+        loads = [load for load in row["loads"] if load["worker"] in members]
+        row_names = RowNames(
+            {task.rpartition("-")[0] for load in row["loads"] for task in load["tasks"]}
+            | {name for load in [*row["loads"], row.get("lost", NONE)] for name in load["connectors"]}
             | {task.rpartition("-")[0] for task in [*row.get("lost", NONE)["tasks"], *_tasks(row)]}
             | set(row.get("items", ()) if row.get("kind") == "connectors" else ()),
-            {each["worker"] for each in loads}
+            {load["worker"] for load in loads}
             | set(row.get("previous", NONE)["members"])
             | set(row.get("previous", NONE)["candidates"]),
         )
-        reported = [numbers.items(each) for each in loads]
-        connectors, tasks = WorkerLoads([each[0] for each in reported]), WorkerLoads([each[1] for each in reported])
+        reported = [row_names.items(load) for load in loads]
+        connectors, tasks = WorkerLoads([load[0] for load in reported]), WorkerLoads([load[1] for load in reported])
         if row["system"].endswith("/spread"):
             both = {"connectors": connectors, "tasks": tasks}
             items = {"connectors": [], "tasks": [], row["kind"]: row["items"]}
-            new = numbers.items(items)[0 if row["kind"] == "connectors" else 1]
-            by_id = sorted(range(len(loads)), key=lambda at: numbers.worker(loads[at]["worker"]))
+            new = row_names.items(items)[0 if row["kind"] == "connectors" else 1]
+            by_id = sorted(range(len(loads)), key=lambda at: row_names.worker(loads[at]["worker"]))
             both[row["kind"]].assign(new, by_id)
         else:
-            _check_lost(row, numbers, loads, connectors, tasks)
-        got = {each["worker"]: {kind: each[kind] for kind in ("connectors", "tasks")} for each in row["loads"]}
-        for at, each in enumerate(loads):
-            got[each["worker"]] = numbers.listed([*connectors.items[at], *tasks.items[at]])
+            _check_lost(row, row_names, loads, connectors, tasks)
+        got = {load["worker"]: {kind: load[kind] for kind in ("connectors", "tasks")} for load in row["loads"]}
+        for at, load in enumerate(loads):
+            got[load["worker"]] = row_names.listed([*connectors.items[at], *tasks.items[at]])
         want = {
-            each["worker"]: {kind: each[kind] for kind in ("connectors", "tasks")} for each in row["expect"]["loads"]
+            load["worker"]: {kind: load[kind] for kind in ("connectors", "tasks")} for load in row["expect"]["loads"]
         }
         assert got == want, row["sequence"]
     assert len(steps) == 21
@@ -128,9 +128,9 @@ def _tasks(row: Row) -> list[str]:
     return row["items"] if row.get("kind") == "tasks" else []
 
 
-def _check_lost(row: Row, numbers: Numbers, loads: list[Row], connectors: WorkerLoads, tasks: WorkerLoads) -> None:
+def _check_lost(row: Row, row_names: RowNames, loads: list[Row], connectors: WorkerLoads, tasks: WorkerLoads) -> None:
     rebalance = RebalanceInput(
-        workers=[numbers.worker(each["worker"]) for each in loads],
+        workers=[row_names.worker(load["worker"]) for load in loads],
         reported=[],
         configured=set(),
         configured_tasks=0,
@@ -138,13 +138,13 @@ def _check_lost(row: Row, numbers: Numbers, loads: list[Row], connectors: Worker
         max_delay_ms=row["max_delay_ms"],
         generation_id=0,
         last_completed_generation_id=0,
-        worker_spread_hash=numbers.workers.spread_hash,
-        state=numbers.assignor_state(row["previous"]),
+        worker_spread_hash=row_names.workers.spread_hash,
+        state=row_names.assignor_state(row["previous"]),
     )
-    lost = sorted(chain(*numbers.items(row["lost"])))
+    lost = sorted(chain(*row_names.items(row["lost"])))
     new = handle_lost_assignments(lost, rebalance, connectors, tasks, rebalance.state, reassign_if_no_delay=False)
-    assert numbers.listed(new) == row["expect"]["new"], row["sequence"]
-    state = numbers.recorded_state(rebalance.state, row["expect"]["state"])
+    assert row_names.listed(new) == row["expect"]["new"], row["sequence"]
+    state = row_names.recorded_state(rebalance.state, row["expect"]["state"])
     assert state == connect_rows.state_in_sets(row["expect"]["state"]), row["sequence"]
 
 

@@ -57,9 +57,9 @@ def facts(tables: Tables) -> pa.Table:
     for row in tables.get("state", ()):
         _add_state(add, row)
     for row in tables.get("events", ()):
-        of = "name" if row["event"] and row["event"].startswith("worker-") else "connector"
+        column = "name" if row["event"] and row["event"].startswith("worker-") else "connector"
         numbers = _listed(row, ("at_ms", "tasks"))
-        add(kinds.EVENT, row, names=row["event"], numbers=numbers, **{of: row["subject"]})
+        add(kinds.EVENT, row, names=row["event"], numbers=numbers, **{column: row["subject"]})
     return pa.Table.from_pylist(rows, schema=FACTS)
 
 
@@ -69,11 +69,11 @@ def _add_state(add: Any, row: dict[str, Any]) -> None:
         if items := row.get(name):
             add(kind, row, items=items)
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
-        for place, worker in enumerate(row.get(name) or []):
+        for position, worker in enumerate(row.get(name) or []):
             if worker is None:
-                add(kinds.FAULTY, row, names=name, position=place)
+                add(kinds.FAULTY, row, names=name, position=position)
             else:
-                add(kind, row, name=worker, position=place)
+                add(kind, row, name=worker, position=position)
 
 
 def _fits(row: dict[str, Any]) -> bool:
@@ -101,7 +101,7 @@ def unfolded(state: dict[str, Any]) -> dict[str, Any]:
     """A state as the kernel answers it, its items as the table of a plan has them."""
     lists = {}
     for name in ("assignment", "revocation"):
-        every = [(each["connector"], task) for each in state[name] for task in each["tasks"]]
+        every = [(row["connector"], task) for row in state[name] for task in row["tasks"]]
         lists[name] = [
             {"kind": "connector" if task is None else "task", "connector": connector, "task": task}
             for connector, task in every
@@ -112,8 +112,8 @@ def unfolded(state: dict[str, Any]) -> dict[str, Any]:
 def merged(*tables: Tables) -> Tables:
     """The rows of several clusters."""
     every: Tables = defaultdict(list)
-    for each in tables:
-        for name, rows in each.items():
+    for row in tables:
+        for name, rows in row.items():
             every[name] += rows
     return every
 

@@ -12,26 +12,28 @@ from spark_assign.connect.kernel import incremental_cooperative_assignor_2_6 as 
 from spark_assign.connect.kernel.connectors_and_tasks import connector_item, task_item
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 
-C, *T = connector_item(0), *(task_item(0, number) for number in range(8))
+C, *T = connector_item(0), *(task_item(0, index) for index in range(8))
 NOW, MAX = 1_000_000, 300_000
 
 
 def round_of(
-    held: list[list[int]], state: AssignorState, configured: list[int] | None = None, **more: Any
+    reported: list[list[int]], state: AssignorState, configured: list[int] | None = None, **more: Any
 ) -> RebalanceInput:
     """Workers 0, 1, … with what they report; the round before was the last completed."""
     wanted = set(T[:4] if configured is None else configured)
     state.generation_id = 7
     values: dict[str, Any] = {
-        "workers": list(range(len(held))),
-        "reported": [([each for each in some if each == C], [each for each in some if each != C]) for some in held],
+        "workers": list(range(len(reported))),
+        "reported": [
+            ([item for item in items if item == C], [item for item in items if item != C]) for items in reported
+        ],
         "configured": wanted,
         "configured_tasks": len(wanted - {C}),
         "now_ms": NOW,
         "max_delay_ms": MAX,
         "generation_id": 8,
         "last_completed_generation_id": 7,
-        "worker_spread_hash": list(range(len(held))),
+        "worker_spread_hash": list(range(len(reported))),
         "state": state,
     }
     return RebalanceInput(**values | more)
@@ -103,9 +105,9 @@ def test_a_worker_without_anything_leaves(assignor: Any) -> None:
 @BOTH
 def test_lost_while_everybody_is_there(assignor: Any) -> None:
     """Some worker did not learn what it was given: it is new at once, also if others have come; not in a delay."""
-    for held in ([T[:2], []], [T[:2], [], []]):
+    for reported in ([T[:2], []], [T[:2], [], []]):
         state = AssignorState(assignment=set(T[:4]), members=[0, 1])
-        result = assignor.assign(round_of(held, state))
+        result = assignor.assign(round_of(reported, state))
         assert sum(map(len, result.assigned)) == 2
         assert (result.delay_ms, result.lost, result.waiting) == (0, 2, 0)
     state = AssignorState(assignment=set(T[:4]), members=[0, 1], scheduled_rebalance_ms=NOW + 10)
@@ -114,24 +116,24 @@ def test_lost_while_everybody_is_there(assignor: Any) -> None:
 
 def test_no_delay_at_all() -> None:
     """With a maximum of 0 Kafka 4.x hands out what is lost at once; 2.6 lets it wait for the next round."""
-    now = lost_with(incremental, {}, max_delay_ms=0)
-    assert (now.assigned, now.delay_ms, now.waiting) == ([[], T[2:4]], 0, 0)
-    then = lost_with(incremental_2_6, {}, max_delay_ms=0)
-    assert (then.assigned, then.delay_ms, then.waiting) == ([[], []], 0, 2)
-    assert then.state.scheduled_rebalance_ms == NOW
+    kafka_4 = lost_with(incremental, {}, max_delay_ms=0)
+    assert (kafka_4.assigned, kafka_4.delay_ms, kafka_4.waiting) == ([[], T[2:4]], 0, 0)
+    kafka_2_6 = lost_with(incremental_2_6, {}, max_delay_ms=0)
+    assert (kafka_2_6.assigned, kafka_2_6.delay_ms, kafka_2_6.waiting) == ([[], []], 0, 2)
+    assert kafka_2_6.state.scheduled_rebalance_ms == NOW
 
 
 def test_candidates_are_added_behind_those_there_are() -> None:
     """Once each, in the walk over their hashes. Who runs only what is deleted is as empty; with 4.x also who runs only
     what another one runs, too."""
-    held = [T[:2], [], [T[7]], [], [T[0]], [C], [T[6]]]
+    reported = [T[:2], [], [T[7]], [], [T[0]], [C], [T[6]]]
     for assigned, of_4_x, of_2_6 in (
         (set(T[:4]), [3, 8, 4, 1], [3, 8, 1]),
         ({*T[:4], T[7]}, [3, 8, 4, 2, 1], [3, 8, 2, 1]),
     ):
         for assignor, candidates in ((incremental, of_4_x), (incremental_2_6, of_2_6)):
             state = AssignorState(assignment=assigned, members=[0, 9], candidates=[3, 8])
-            result = assignor.assign(round_of(held, state, worker_spread_hash=[0, 4, 3, 2, 1, 0, 0]))
+            result = assignor.assign(round_of(reported, state, worker_spread_hash=[0, 4, 3, 2, 1, 0, 0]))
             assert result.state.candidates == candidates
 
 
@@ -142,10 +144,10 @@ def test_in_turn_each_kind_from_the_first_candidate() -> None:
     assert result.assigned == [[], [T[2]], [C, T[1], T[3]]]
 
 
-def balance(state: AssignorState, held: list[list[int]] | None = None, **more: Any) -> RebalanceResult:
+def balance(state: AssignorState, reported: list[list[int]] | None = None, **more: Any) -> RebalanceResult:
     """Worker 0 runs four tasks, worker 1 none (4.x)."""
     state.assignment = set(T[:4])
-    return incremental.assign(round_of(held or [T[:4], []], state, **more))
+    return incremental.assign(round_of(reported or [T[:4], []], state, **more))
 
 
 def test_rounds_in_a_row_that_revoke() -> None:
@@ -158,13 +160,13 @@ def test_rounds_in_a_row_that_revoke() -> None:
         assert (again.revoked, again.delay_ms) == ({}, delay)
         assert again.state.scheduled_rebalance_ms == NOW + delay
         assert (again.state.revoked_in_previous, again.state.successive_revoking_rebalances) == (True, times + 1)
-    at_once = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=1), max_delay_ms=0)
-    assert (at_once.revoked, at_once.delay_ms, at_once.state.scheduled_rebalance_ms) == ({0: set(T[:2])}, 0, 0)
-    assert at_once.state.successive_revoking_rebalances == 2
-    calm = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=3), [T[:2], T[2:4]])
-    assert (calm.state.revoked_in_previous, calm.state.successive_revoking_rebalances) == (False, 0)
-    never = balance(AssignorState(successive_revoking_rebalances=3), [T[:2], T[2:4]])
-    assert never.state.successive_revoking_rebalances == 3
+    immediate = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=1), max_delay_ms=0)
+    assert (immediate.revoked, immediate.delay_ms, immediate.state.scheduled_rebalance_ms) == ({0: set(T[:2])}, 0, 0)
+    assert immediate.state.successive_revoking_rebalances == 2
+    balanced = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=3), [T[:2], T[2:4]])
+    assert (balanced.state.revoked_in_previous, balanced.state.successive_revoking_rebalances) == (False, 0)
+    unrevoked = balance(AssignorState(successive_revoking_rebalances=3), [T[:2], T[2:4]])
+    assert unrevoked.state.successive_revoking_rebalances == 3
 
 
 def test_a_delay_ends_with_what_was_lost() -> None:
@@ -196,34 +198,36 @@ def test_a_generation_that_was_not_completed_is_forgotten(assignor: Any) -> None
 def test_what_several_run_and_what_is_deleted() -> None:
     """All holders give up what several run. 2.6 revokes nothing else from them, and remembers as revoked what is
     deleted and nobody reports."""
-    held = [[T[0], T[1], T[7]], [T[1], T[2], T[3]], [T[6]]]
+    reported = [[T[0], T[1], T[7]], [T[1], T[2], T[3]], [T[6]]]
     state = AssignorState(assignment={*T[:4], *T[5:8]})
-    now = incremental.assign(round_of(held, state))
-    assert now.revoked == {0: {T[1], T[7]}, 1: {T[1]}, 2: {T[6]}}
-    assert now.state.revocation == {T[1], T[6], T[7]}
-    then = incremental_2_6.assign(round_of(held, state))
-    assert then.revoked == {0: {T[1]}, 1: {T[1]}, 2: {T[6]}}
-    assert then.state.revocation == {T[1], T[5], T[6]}
-    assert then.state.assignment == {T[0], T[2], T[3]}
+    kafka_4 = incremental.assign(round_of(reported, state))
+    assert kafka_4.revoked == {0: {T[1], T[7]}, 1: {T[1]}, 2: {T[6]}}
+    assert kafka_4.state.revocation == {T[1], T[6], T[7]}
+    kafka_2_6 = incremental_2_6.assign(round_of(reported, state))
+    assert kafka_2_6.revoked == {0: {T[1]}, 1: {T[1]}, 2: {T[6]}}
+    assert kafka_2_6.state.revocation == {T[1], T[5], T[6]}
+    assert kafka_2_6.state.assignment == {T[0], T[2], T[3]}
 
 
 def test_balance_of_2_6_is_for_new_workers() -> None:
     """What is beyond the average, rounded up, while somebody has nothing; then a round rests, as does a delay's."""
 
-    def taken(held: list[list[int]], *, may: bool = True, **more: Any) -> tuple[dict[int, set[int]], bool]:
-        state = AssignorState(assignment=set(T[:5]), can_revoke=may, members=list(range(len(held))), **more)
-        result = incremental_2_6.assign(round_of(held, state, [*T[:5]]))
+    def revocations(
+        reported: list[list[int]], *, can_revoke: bool = True, **more: Any
+    ) -> tuple[dict[int, set[int]], bool]:
+        state = AssignorState(assignment=set(T[:5]), can_revoke=can_revoke, members=list(range(len(reported))), **more)
+        result = incremental_2_6.assign(round_of(reported, state, [*T[:5]]))
         assert not result.state.revoked_in_previous
         return result.revoked, result.state.can_revoke
 
-    assert taken([T[:4], [T[4]], []]) == ({0: set(T[:2])}, False)
-    assert taken([T[:4], [T[4]], []], may=False) == ({}, True)
-    assert taken([T[:4], [T[4]], []], may=False, revocation={T[2]}) == ({0: set(T[:2])}, False)
-    assert taken([T[:4], [T[4]]]) == ({}, True)  # nobody has nothing
-    assert taken([T[:4], [C]]) == taken([[], []]) == ({}, True)
-    assert taken([T[:2], T[2:4], [T[4]], []]) == ({}, True)
-    gone = AssignorState(assignment=set(T[:4]), members=[0, 1, 2])
-    assert incremental_2_6.assign(round_of([T[:2], []], gone)).state.can_revoke is False
+    assert revocations([T[:4], [T[4]], []]) == ({0: set(T[:2])}, False)
+    assert revocations([T[:4], [T[4]], []], can_revoke=False) == ({}, True)
+    assert revocations([T[:4], [T[4]], []], can_revoke=False, revocation={T[2]}) == ({0: set(T[:2])}, False)
+    assert revocations([T[:4], [T[4]]]) == ({}, True)  # nobody has nothing
+    assert revocations([T[:4], [C]]) == revocations([[], []]) == ({}, True)
+    assert revocations([T[:2], T[2:4], [T[4]], []]) == ({}, True)
+    departed = AssignorState(assignment=set(T[:4]), members=[0, 1, 2])
+    assert incremental_2_6.assign(round_of([T[:2], []], departed)).state.can_revoke is False
 
 
 def test_nothing_configured_is_nothing_to_balance() -> None:

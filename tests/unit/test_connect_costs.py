@@ -87,14 +87,14 @@ def test_what_nobody_wants_does_not_count() -> None:
 @pytest.mark.parametrize("protocol", ["sessioned", "compatible-2.6", "eager"])
 def test_a_play_charges_a_removed_task_until_it_is_removed(protocol: str) -> None:
     """Created with its worker at 0, given at 100, removed at 300, long before it is up at 1,100."""
-    story: list[Happened] = [TWO[0], (0, "connector-added", "c", 1), (300, "connector-removed", "c", None)]
-    _, costs, _ = play(protocol, story, SLOW)
+    events: list[Happened] = [TWO[0], (0, "connector-added", "c", 1), (300, "connector-removed", "c", None)]
+    _, costs, _ = play(protocol, events, SLOW)
     assert costs.task_ms_not_running == 300
 
 
 def test_a_connector_that_is_replaced_runs_on() -> None:
     """Removed and added at one time: its worker reports the tasks that are configured, and nothing is handed out."""
-    story: list[Happened] = [*TWO, ADDED, (9_000, "connector-removed", "c", None), (9_000, "connector-added", "c", 5)]
-    rounds, costs, _ = play("sessioned", story)
-    assert [(each["started"], each["stopped"], each["not_running"]) for each in rounds] == [(5, 0, 0), (1, 0, 0)]
+    events: list[Happened] = [*TWO, ADDED, (9_000, "connector-removed", "c", None), (9_000, "connector-added", "c", 5)]
+    rounds, costs, _ = play("sessioned", events)
+    assert [(row["started"], row["stopped"], row["not_running"]) for row in rounds] == [(5, 0, 0), (1, 0, 0)]
     assert costs.task_ms_not_running == 0

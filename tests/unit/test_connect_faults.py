@@ -41,10 +41,10 @@ def rejected(tables: Tables, seed: int = 7) -> dict[str | None, tuple[str, str]]
     """Code and text of each faulty cluster; the order of the rows has no say."""
     for rows in tables.values():
         random.Random(seed).shuffle(rows)
-    answers = plan_clusters(facts(tables)).to_pylist()
+    results = plan_clusters(facts(tables)).to_pylist()
     named = {row["connect_cluster"] for rows in tables.values() for row in rows}
-    assert sorted(row["connect_cluster"] or "" for row in answers) == sorted(name or "" for name in named)
-    return {row["connect_cluster"]: (row["code"], row["detail"]) for row in answers if row["code"]}
+    assert sorted(row["connect_cluster"] or "" for row in results) == sorted(name or "" for name in named)
+    return {row["connect_cluster"]: (row["code"], row["detail"]) for row in results if row["code"]}
 
 
 def test_every_fault_has_its_code_and_names_its_row() -> None:
@@ -141,12 +141,12 @@ def test_what_is_no_fault(tables: Tables) -> None:
 def test_names_are_of_their_cluster() -> None:
     """A worker or a connector of another cluster is as unknown as any."""
     key = {"connect_cluster": "d"}
-    other = cluster("d") | {
+    second = cluster("d") | {
         "workers": [key | {"worker_id": "x"}],
         "reported": [],
         "connectors": [key | {"connector": "x"}],
     }
-    tables = merged(cluster("c"), other, {"reported": [key | {"worker_id": "w1"} | item for item in items("c")]})
+    tables = merged(cluster("c"), second, {"reported": [key | {"worker_id": "w1"} | item for item in items("c")]})
     found = rejected(tables)
     assert found.keys() == {"d"}
     assert found["d"][0] == "unknown-connector"
@@ -187,12 +187,12 @@ def test_faulty_reports_are_nobody_elses(worker: str | None) -> None:
 def test_faults_of_a_memory(state: dict[str, Any], name: str) -> None:
     """Named by the column. A sound memory beside it is read."""
     memory = {"generation_id": 1, "assignment": items("c", "c-0"), "revocation": items("c-1", "c-2", "d")}
-    sound = cluster("b", protocol="eager") | {"state": [{"connect_cluster": "b"} | memory]}
-    tables = merged(cluster("c") | {"state": [{"connect_cluster": "c"} | state]}, sound)
+    valid = cluster("b", protocol="eager") | {"state": [{"connect_cluster": "b"} | memory]}
+    tables = merged(cluster("c") | {"state": [{"connect_cluster": "c"} | state]}, valid)
     assert rejected(tables) == {"c": ("bad-state", f"state: {name}. {REMEDIES['bad-state']}")}
     [planned] = [row for row in plan_clusters(facts(tables)).to_pylist() if row["connect_cluster"] == "b"]
     state = unfolded(planned["state"])
-    assert {each: state[each] for each in memory} == memory
+    assert {column: state[column] for column in memory} == memory
 
 
 def test_faults_of_a_simulation() -> None:
@@ -216,8 +216,8 @@ def test_faults_of_a_simulation() -> None:
     names = {row["connect_cluster"] for row in events} - {None}
     tables = merged(empty, *map(cluster, names), {"events": events})
     played = simulate_clusters(facts(tables), None, ConnectTiming(0, 0, 0)).to_pylist()
-    told = {row["connect_cluster"]: (row["code"], row["detail"]) for row in played if row["code"]}
-    assert {name: code for name, (code, _) in told.items()} == {
+    by_code = {row["connect_cluster"]: (row["code"], row["detail"]) for row in played if row["code"]}
+    assert {name: code for name, (code, _) in by_code.items()} == {
         "odd": "bad-event",
         "no-time": "null-key",
         "no-event": "null-key",
@@ -227,13 +227,13 @@ def test_faults_of_a_simulation() -> None:
         "no-number": "bad-event",
         None: "null-key",
     }
-    assert told[None][1].startswith("events: connect_cluster=null. ")
-    assert told["odd"][1].startswith(
+    assert by_code[None][1].startswith("events: connect_cluster=null. ")
+    assert by_code["odd"][1].startswith(
         "events: at_ms=5, event=worker-gone: there is no such event; there are worker-left"
     )
-    assert told["no-time"][1] == f"events: at_ms=None, event=worker-left. {REMEDIES['null-key']}"
-    assert told["no-event"][1] == f"events: at_ms=5, event=None. {REMEDIES['null-key']}"
-    assert told["no-subject"][1].startswith("events: at_ms=5, event=worker-left, subject=null. ")
-    assert told["fewer-than-none"][1].startswith("events: at_ms=5, event=tasks-changed: tasks=-1. ")
-    assert told["twice"][1].startswith("events: at_ms=5, event=worker-joined: worker w1 is there already. ")
+    assert by_code["no-time"][1] == f"events: at_ms=None, event=worker-left. {REMEDIES['null-key']}"
+    assert by_code["no-event"][1] == f"events: at_ms=5, event=None. {REMEDIES['null-key']}"
+    assert by_code["no-subject"][1].startswith("events: at_ms=5, event=worker-left, subject=null. ")
+    assert by_code["fewer-than-none"][1].startswith("events: at_ms=5, event=tasks-changed: tasks=-1. ")
+    assert by_code["twice"][1].startswith("events: at_ms=5, event=worker-joined: worker w1 is there already. ")
     assert sorted(row["connect_cluster"] for row in played if not row["code"]) == ["empty", "fine"]

@@ -45,7 +45,7 @@ def test_a_copy_is_made_large_enough_at_once() -> None:
 
 def test_a_long_chain_makes_a_small_table_grow() -> None:
     """The ninth name of a bucket doubles a table of less than 64 buckets."""
-    spread = [1, *(16 * each for each in range(9))]
+    spread = [1, *(16 * index for index in range(9))]
     assert hash_set_order(range(10), spread) == [1, 3, 5, 7, 9, 0, 2, 4, 6, 8]
 
 
@@ -105,13 +105,13 @@ def test_what_is_taken_comes_from_the_front() -> None:
 
 def _spread_plainly(sizes: list[int], new: list[int], by_id: list[int]) -> list[list[int]]:
     """`assignConnectors` as it is written in Java."""
-    row = sorted(by_id, key=lambda worker: sizes[worker])
-    now, given, left = list(sizes), [[] for _ in sizes], list(new)
-    while left:
-        level = now[row[0]]
-        up_to = next((at for at, worker in enumerate(row) if now[worker] > level), len(row))
-        for worker in row[:up_to]:
-            if left:
-                given[worker].append(left.pop(0))
-                now[worker] += 1
-    return given
+    order = sorted(by_id, key=lambda worker: sizes[worker])
+    current, assigned, remaining = list(sizes), [[] for _ in sizes], list(new)
+    while remaining:
+        level = current[order[0]]
+        up_to = next((at for at, worker in enumerate(order) if current[worker] > level), len(order))
+        for worker in order[:up_to]:
+            if remaining:
+                assigned[worker].append(remaining.pop(0))
+                current[worker] += 1
+    return assigned

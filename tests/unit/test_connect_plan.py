@@ -11,10 +11,10 @@ from spark_assign.connect.kernel.plan_clusters import plan_clusters
 from spark_assign.connect.kernel.result_table import DECIDED
 from tests.unit.connect_facts import FACTS, Tables, cluster, facts, items, merged, unfolded
 
-Told = dict[str, Any]
+Result = dict[str, Any]
 
 
-def planned(*tables: Tables, seed: int | None = 3) -> dict[str, Told]:
+def planned(*tables: Tables, seed: int | None = 3) -> dict[str, Result]:
     """The answers by cluster; the rows shuffled."""
     every = merged(*tables)
     for rows in every.values():
@@ -22,15 +22,15 @@ def planned(*tables: Tables, seed: int | None = 3) -> dict[str, Told]:
             random.Random(seed).shuffle(rows)
     table = plan_clusters(facts(every))
     assert table.schema == DECIDED
-    answers = table.to_pylist()
-    assert [row["detail"] for row in answers if row["code"]] == []
-    return {row["connect_cluster"]: row | {"state": unfolded(row["state"])} for row in answers}
+    results = table.to_pylist()
+    assert [row["detail"] for row in results if row["code"]] == []
+    return {row["connect_cluster"]: row | {"state": unfolded(row["state"])} for row in results}
 
 
-def shares(told: Told, name: str) -> dict[str, list[str]]:
+def shares(result: Result, name: str) -> dict[str, list[str]]:
     """Who gets, or gives up, what: `c` and `c-0`."""
     found: dict[str, list[str]] = {}
-    for row in told[name]:
+    for row in result[name]:
         assert row["worker_id"] not in found
         found[row["worker_id"]] = sorted(map(_named, row["items"]))
     return found
@@ -41,17 +41,23 @@ def _named(row: dict[str, Any]) -> str:
 
 
 def of(
-    name: str, configured: dict[str, int], held: dict[str, list[str]], state: dict[str, Any] | None = None, **more: Any
+    name: str,
+    configured: dict[str, int],
+    reported: dict[str, list[str]],
+    state: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Tables:
     """A cluster: connectors with so many tasks, and what each worker reports."""
     key = {"connect_cluster": name}
     clock = {"protocol": "sessioned", "now_ms": 1_000, "generation_id": 8, "last_completed_generation_id": 7}
     return {
         "clusters": [key | clock | {"max_delay_ms": 300_000} | more],
-        "connectors": [key | {"connector": each} for each in configured],
-        "tasks": [key | {"connector": each, "task": at} for each, number in configured.items() for at in range(number)],
-        "workers": [key | {"worker_id": worker} for worker in held],
-        "reported": [key | {"worker_id": worker} | item for worker, each in held.items() for item in items(*each)],
+        "connectors": [key | {"connector": name} for name in configured],
+        "tasks": [
+            key | {"connector": name, "task": index} for name, count in configured.items() for index in range(count)
+        ],
+        "workers": [key | {"worker_id": worker} for worker in reported],
+        "reported": [key | {"worker_id": worker} | item for worker, runs in reported.items() for item in items(*runs)],
         "state": [] if state is None else [key | {"generation_id": 7} | state],
     }
 
@@ -71,8 +77,8 @@ def test_clusters_do_not_mix() -> None:
     ]
     together = planned(*made)
     assert together.keys() == {"a", "b", "c", "d"}
-    for number, each in enumerate(made):
-        assert planned(each, seed=number) == {"abcd"[number]: together["abcd"[number]]}
+    for index, tables in enumerate(made):
+        assert planned(tables, seed=index) == {"abcd"[index]: together["abcd"[index]]}
     assert shares(together["a"], "assigned") == {"w1": ["x", "x-0"], "w2": ["x-1"]}
     assert shares(together["b"], "assigned") == {"w2": ["x", "x-1"], "w3": ["x-0", "x-2"]}
     assert (together["c"]["assigned"], together["c"]["revoked"]) == ([], [])
@@ -87,13 +93,15 @@ def test_clusters_do_not_mix() -> None:
 
 def test_the_figures_of_a_round() -> None:
     """w3 is gone with x-4 and x-5, w4 runs what nobody configures: lost, waiting, before and after."""
-    held = {"w1": ["x", "x-0", "x-1"], "w2": ["x-2", "x-3"], "w4": ["old-0"]}
-    every = [*held["w1"], *held["w2"], *held["w4"], "x-4", "x-5"]
-    told = planned(of("c", {"x": 7}, held, {"assignment": items(*every), "members": ["w1", "w2", "w3", "w4"]}))["c"]
-    assert shares(told, "revoked") == {"w4": ["old-0"]}
-    assert shares(told, "assigned") == {"w4": ["x-6"]}
-    assert (told["delay_ms"], told["scheduled_rebalance_ms"]) == (300_000, 301_000)
-    assert told["metrics"] == {
+    reported = {"w1": ["x", "x-0", "x-1"], "w2": ["x-2", "x-3"], "w4": ["old-0"]}
+    every = [*reported["w1"], *reported["w2"], *reported["w4"], "x-4", "x-5"]
+    result = planned(of("c", {"x": 7}, reported, {"assignment": items(*every), "members": ["w1", "w2", "w3", "w4"]}))[
+        "c"
+    ]
+    assert shares(result, "revoked") == {"w4": ["old-0"]}
+    assert shares(result, "assigned") == {"w4": ["x-6"]}
+    assert (result["delay_ms"], result["scheduled_rebalance_ms"]) == (300_000, 301_000)
+    assert result["metrics"] == {
         "protocol": "sessioned",
         "workers": 3,
         "connectors": 1,
@@ -111,7 +119,7 @@ def test_the_figures_of_a_round() -> None:
         "min_tasks_after": 1,
         "max_tasks_after": 2,
     }
-    state = told["state"]
+    state = result["state"]
     assert sorted(map(_named, state["assignment"])) == sorted({*every, "x-6"} - {"old-0"})
     assert [_named(item) for item in state["revocation"]] == ["old-0"]
     assert (state["members"], state["candidates"]) == (["w1", "w2", "w4"], ["w4"])
@@ -122,25 +130,25 @@ def test_the_figures_of_a_round() -> None:
 def test_what_is_handed_out_does_not_wait() -> None:
     """At the end of the delay the candidate gets both lost tasks; without one they are spread. Both are no longer
     waiting."""
-    held = {"w1": ["x", "x-0", "x-1"], "w3": []}
+    reported = {"w1": ["x", "x-0", "x-1"], "w3": []}
     state = {"assignment": items("x", "x-0", "x-1", "x-2", "x-3"), "members": ["w1", "w2"]}
     state |= {"scheduled_rebalance_ms": 1_000, "delay_ms": 300_000}
     for candidates in ([], ["w3"], ["w2"]):
-        told = planned(of("c", {"x": 4}, held, state | {"candidates": candidates}))["c"]
-        assert shares(told, "assigned") == {"w3": ["x-2", "x-3"]}
-        assert (told["metrics"]["lost"], told["metrics"]["waiting"]) == (2, 0)
-        assert (told["delay_ms"], told["scheduled_rebalance_ms"]) == (0, 0)
-        assert told["state"]["candidates"] == []
+        result = planned(of("c", {"x": 4}, reported, state | {"candidates": candidates}))["c"]
+        assert shares(result, "assigned") == {"w3": ["x-2", "x-3"]}
+        assert (result["metrics"]["lost"], result["metrics"]["waiting"]) == (2, 0)
+        assert (result["delay_ms"], result["scheduled_rebalance_ms"]) == (0, 0)
+        assert result["state"]["candidates"] == []
 
 
 def test_eager_counts_from_nothing_and_remembers_nothing() -> None:
     """What runs after the round is what is dealt; the memory stays, and no rebalance is scheduled."""
     state = {"scheduled_rebalance_ms": 5_000, "delay_ms": 7, "members": ["w9"], "candidates": ["w8"]}
-    told = planned(of("c", {"u": 0, "x": 3}, {"w1": ["x-0", "x-1", "x-2"], "w2": []}, state, protocol="eager"))["c"]
-    assert told["scheduled_rebalance_ms"] == 0
-    assert (told["state"]["scheduled_rebalance_ms"], told["state"]["members"]) == (5_000, ["w9"])
-    figures = told["metrics"]
-    assert [figures[f"{bound}_tasks_{when}"] for when in ("before", "after") for bound in ("min", "max")] == [
+    result = planned(of("c", {"u": 0, "x": 3}, {"w1": ["x-0", "x-1", "x-2"], "w2": []}, state, protocol="eager"))["c"]
+    assert result["scheduled_rebalance_ms"] == 0
+    assert (result["state"]["scheduled_rebalance_ms"], result["state"]["members"]) == (5_000, ["w9"])
+    figures = result["metrics"]
+    assert [figures[f"{bound}_tasks_{time}"] for time in ("before", "after") for bound in ("min", "max")] == [
         0,
         3,
         1,
@@ -151,13 +159,13 @@ def test_eager_counts_from_nothing_and_remembers_nothing() -> None:
 
 def test_a_revocation_of_what_is_not_held_does_not_count() -> None:
     """4.x gives w3, the candidate, what is lost and takes it back for balance in the same round."""
-    held = {"w1": ["x", "x-0"], "w2": ["x-1"], "w3": []}
-    state = {"assignment": items("x", *(f"x-{at}" for at in range(6))), "members": ["w1", "w2", "w4"]}
+    reported = {"w1": ["x", "x-0"], "w2": ["x-1"], "w3": []}
+    state = {"assignment": items("x", *(f"x-{index}" for index in range(6))), "members": ["w1", "w2", "w4"]}
     state |= {"scheduled_rebalance_ms": 900, "delay_ms": 10, "candidates": ["w3"]}
-    told = planned(of("c", {"x": 6}, held, state))["c"]
-    assert shares(told, "assigned") == {"w3": ["x-4", "x-5"]}
-    assert shares(told, "revoked") == {"w3": ["x-2", "x-3"]}
-    figures = told["metrics"]
+    result = planned(of("c", {"x": 6}, reported, state))["c"]
+    assert shares(result, "assigned") == {"w3": ["x-4", "x-5"]}
+    assert shares(result, "revoked") == {"w3": ["x-2", "x-3"]}
+    figures = result["metrics"]
     assert (figures["lost"], figures["waiting"]) == (4, 2)
     assert (figures["min_tasks_after"], figures["max_tasks_after"]) == (1, 2)
 
@@ -167,14 +175,14 @@ def test_a_null_can_revoke_is_as_in_the_beginning(can_revoke: bool | None, takes
     """A round of 2.6 may take something for balance unless the memory says that it may not."""
     state = {"can_revoke": can_revoke, "assignment": items("x", "x-0", "x-1", "x-2")}
     made = of("c", {"x": 3}, {"w1": ["x", "x-0", "x-1", "x-2"], "w2": []}, state, protocol="compatible-2.6")
-    told = planned(made)["c"]
-    assert shares(told, "revoked") == ({"w1": ["x-0"]} if takes else {})
-    assert told["state"]["can_revoke"] is not takes
+    result = planned(made)["c"]
+    assert shares(result, "revoked") == ({"w1": ["x-0"]} if takes else {})
+    assert result["state"]["can_revoke"] is not takes
 
 
-def test_a_memory_is_read_field_by_field() -> None:
-    """Eager leaves it as it is, so that what was told comes back, items sorted; what is null is as in the beginning."""
-    told = {
+def test_a_state_is_read_field_by_field() -> None:
+    """Eager returns it as it is, with sorted items; null fields are as in a new state."""
+    state = {
         "assignment": items("x", "x-2", "x-10", "y", "y-1"),
         "revocation": items("x-1", "x-8", "y-2", "y-3", "y-12"),
         "revoked_in_previous": True,
@@ -190,7 +198,7 @@ def test_a_memory_is_read_field_by_field() -> None:
         "assignment": items("y-1", "x-10", "y", "x-2", "x"),
         "revocation": items("y-12", "y-3", "y-2", "x-8", "x-1"),
     }
-    nothing = {
+    initial = {
         "assignment": [],
         "revocation": [],
         "revoked_in_previous": False,
@@ -202,16 +210,16 @@ def test_a_memory_is_read_field_by_field() -> None:
         "members": [],
         "successive_revoking_rebalances": 0,
     }
-    held = {"w1": ["x"]}
-    answers = planned(
-        of("all", {"x": 1}, held, told | unsorted, protocol="eager"),
-        of("none", {"x": 1}, held, dict.fromkeys(nothing), protocol="eager"),
-        of("no row", {"x": 1}, held, protocol="eager"),
-        of("zero", {"x": 1}, held, {"generation_id": 0}, protocol="eager"),
+    reported = {"w1": ["x"]}
+    results = planned(
+        of("all", {"x": 1}, reported, state | unsorted, protocol="eager"),
+        of("none", {"x": 1}, reported, dict.fromkeys(initial), protocol="eager"),
+        of("no row", {"x": 1}, reported, protocol="eager"),
+        of("zero", {"x": 1}, reported, {"generation_id": 0}, protocol="eager"),
     )
-    assert answers["all"]["state"] == told
-    assert answers["none"]["state"] == answers["no row"]["state"] == nothing
-    assert answers["zero"]["state"] == nothing | {"generation_id": 0}
+    assert results["all"]["state"] == state
+    assert results["none"]["state"] == results["no row"]["state"] == initial
+    assert results["zero"]["state"] == initial | {"generation_id": 0}
 
 
 def _placed(made: Tables, table: str, order: list[str]) -> Tables:
@@ -230,58 +238,58 @@ def test_workers_are_walked_by_position_or_by_hash(first: str, last: str) -> Non
     Names with one hash are walked as they were put in, sorted by id. As soon as one worker has a position, those
     without come last.
     """
-    held = {last: ["x-3", "x-4", "x-5"], first: ["x", "x-0", "x-1", "x-2"], "zz": []}
+    reported = {last: ["x-3", "x-4", "x-5"], first: ["x", "x-0", "x-1", "x-2"], "zz": []}
 
-    def gives(order: list[str]) -> list[str]:
-        made = of("c", {"x": 6, "y": 1}, held, {"assignment": items("x", *(f"x-{at}" for at in range(6)))})
+    def revoking(order: list[str]) -> list[str]:
+        made = of("c", {"x": 6, "y": 1}, reported, {"assignment": items("x", *(f"x-{index}" for index in range(6)))})
         other = _placed(cluster("other"), "workers", ["w2"])  # a position in another cluster has no say
         return [*shares(planned(_placed(made, "workers", order), other)["c"], "revoked")]
 
-    assert gives([]) == gives([first, last]) == gives([first]) == [last]
-    assert gives([last, first]) == gives([last]) == [first]
+    assert revoking([]) == revoking([first, last]) == revoking([first]) == [last]
+    assert revoking([last, first]) == revoking([last]) == [first]
 
 
 def test_reports_are_read_by_position_or_by_the_wire() -> None:
     """A worker gives up what it lists first: by position where one row of the cluster has one, those without last;
     else connectors as a HashSet walks them, and their tasks after them."""
-    held = {"w1": ["b-0", "a-0", "a-1", "b-1"], "w2": []}
-    state = {"assignment": items(*held["w1"])}
+    reported = {"w1": ["b-0", "a-0", "a-1", "b-1"], "w2": []}
+    state = {"assignment": items(*reported["w1"])}
 
-    def taken(*order: str, other: str = "") -> list[str]:
-        made = _placed(of("c", {"a": 2, "b": 2}, held, state), "reported", [*order])
+    def revoked(*order: str, other: str = "") -> list[str]:
+        made = _placed(of("c", {"a": 2, "b": 2}, reported, state), "reported", [*order])
         if other:  # a position in another cluster has no say
-            made = merged(made, _placed(of("d", {"a": 2, "b": 2}, held, state), "reported", [other]))
-        made = merged(made, of("e", {"a": 2, "b": 2}, held, state))
+            made = merged(made, _placed(of("d", {"a": 2, "b": 2}, reported, state), "reported", [other]))
+        made = merged(made, of("e", {"a": 2, "b": 2}, reported, state))
         return shares(planned(made)["c"], "revoked")["w1"]
 
-    assert taken("b-1", "a-1", "a-0", "b-0") == ["a-1", "b-1"]
-    assert taken("b-0") == ["a-0", "b-0"]
-    assert taken("b-1") == ["a-0", "b-1"]
-    assert taken() == taken(other="b-1") == ["a-0", "a-1"]
+    assert revoked("b-1", "a-1", "a-0", "b-0") == ["a-1", "b-1"]
+    assert revoked("b-0") == ["a-0", "b-0"]
+    assert revoked("b-1") == ["a-0", "b-1"]
+    assert revoked() == revoked(other="b-1") == ["a-0", "a-1"]
 
 
-@pytest.mark.parametrize(("one", "other"), [("Q", "a"), ("a", "B")])
-def test_reports_without_positions_come_over_the_wire(one: str, other: str) -> None:
+@pytest.mark.parametrize(("first", "second"), [("Q", "a"), ("a", "B")])
+def test_reports_without_positions_come_over_the_wire(first: str, second: str) -> None:
     """Connectors as a HashSet walks them: `Q` and `a` share bucket 1, `B` is in bucket 2. Tasks follow their
     connectors."""
-    held = {"w1": [other, one, f"{other}-1", f"{other}-0", f"{one}-1", f"{one}-0"], "w2": []}
-    told = planned(of("c", {one: 2, other: 2}, held, {"assignment": items(*held["w1"])}))["c"]
-    assert shares(told, "revoked")["w1"] == [one, f"{one}-0", f"{one}-1"]
+    reported = {"w1": [second, first, f"{second}-1", f"{second}-0", f"{first}-1", f"{first}-0"], "w2": []}
+    result = planned(of("c", {first: 2, second: 2}, reported, {"assignment": items(*reported["w1"])}))["c"]
+    assert shares(result, "revoked")["w1"] == [first, f"{first}-0", f"{first}-1"]
 
 
 def test_orders_of_a_memory_are_kept() -> None:
     """Candidates get what is lost in the order in which they stand in the memory, in whatever order the rows come."""
-    held = {"w1": ["x", "x-0"], "w3": [], "w2": []}
+    reported = {"w1": ["x", "x-0"], "w3": [], "w2": []}
     state = {"assignment": items("x", "x-0", "x-1", "x-2"), "members": ["w1"], "candidates": ["w3", "w9", "w2"]}
     state |= {"scheduled_rebalance_ms": 1}
-    told = planned(of("c", {"x": 3}, held, state), cluster("other"))["c"]
-    assert shares(told, "assigned") == {"w2": ["x-2"], "w3": ["x-1"]}
+    result = planned(of("c", {"x": 3}, reported, state), cluster("other"))["c"]
+    assert shares(result, "assigned") == {"w2": ["x-2"], "w3": ["x-1"]}
 
 
 def test_a_clock_of_zeros_is_read_as_it_is() -> None:
     """Generation 0 was completed, and without a maximal delay what is lost is handed out at once."""
     state = {"generation_id": 0, "assignment": items("x", "x-0", "x-1"), "members": ["w1", "w2"]}
     clock = {"now_ms": 0, "generation_id": 1, "last_completed_generation_id": 0, "max_delay_ms": 0}
-    told = planned(of("c", {"x": 2}, {"w1": ["x", "x-0"]}, state, **clock))["c"]
-    assert shares(told, "assigned") == {"w1": ["x-1"]}
-    assert (told["metrics"]["lost"], told["metrics"]["waiting"], told["delay_ms"]) == (1, 0, 0)
+    result = planned(of("c", {"x": 2}, {"w1": ["x", "x-0"]}, state, **clock))["c"]
+    assert shares(result, "assigned") == {"w1": ["x-1"]}
+    assert (result["metrics"]["lost"], result["metrics"]["waiting"], result["delay_ms"]) == (1, 0, 0)

@@ -27,27 +27,29 @@ PROTOCOLS = {
     "connect-cooperative": "sessioned",
     "connect-cooperative-2.6": "compatible-2.6",
 }
-AT_ONCE = ConnectTiming(0, 0, 0)
+NO_DURATIONS = ConnectTiming(0, 0, 0)
 
 
 def play(
     protocol: str,
     happened: list[Happened],
-    timing: ConnectTiming = AT_ONCE,
+    timing: ConnectTiming = NO_DURATIONS,
     *,
     max_delay_ms: int = 300_000,
     **more: Any,
 ) -> tuple[list[dict[str, Any]], ConnectCosts, int]:
     """Play events from an empty cluster on."""
-    of_workers = [what.startswith("worker") for _, what, _, _ in happened]
-    workers = Names(subject for mine, (_, _, subject, _) in zip(of_workers, happened, strict=True) if mine)
-    connectors = Names(subject for mine, (_, _, subject, _) in zip(of_workers, happened, strict=True) if not mine)
+    of_workers = [event.startswith("worker") for _, event, _, _ in happened]
+    workers = Names(subject for is_worker, (_, _, subject, _) in zip(of_workers, happened, strict=True) if is_worker)
+    connectors = Names(
+        subject for is_worker, (_, _, subject, _) in zip(of_workers, happened, strict=True) if not is_worker
+    )
     numbers = {True: workers.indexes(), False: connectors.indexes()}
     events = [
-        ConnectEvent(at, EVENTS.index(what), numbers[mine][subject], -1 if tasks is None else tasks)
-        for mine, (at, what, subject, tasks) in zip(of_workers, happened, strict=True)
+        ConnectEvent(at, EVENTS.index(event), numbers[is_worker][subject], -1 if tasks is None else tasks)
+        for is_worker, (at, event, subject, tasks) in zip(of_workers, happened, strict=True)
     ]
-    stage = ConnectInitialState(
+    initial = ConnectInitialState(
         lists={},
         configured=set(),
         generation_id=1,
@@ -59,8 +61,8 @@ def play(
         connectors=connectors,
         **more,
     )
-    rounds, costs, ended = simulation.simulate(stage, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
-    return [asdict(each) for each in rounds], costs, ended
+    rounds, costs, end_ms = simulation.simulate(initial, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
+    return [asdict(row) for row in rounds], costs, end_ms
 
 
 @pytest.mark.parametrize("system", PROTOCOLS)
@@ -75,9 +77,9 @@ def test_the_90x10_script_goes_as_recorded(system: str) -> None:
         assert got == want, row["round"]
     for phase in dict.fromkeys(row["phase"] for row in rows):
         recorded = [row for row in rows if row["phase"] == phase]
-        same = [played for row, played in zip(rows, rounds, strict=True) if row["phase"] == phase]
-        print(f"{system} {phase}: {totals(same)}")
-        assert totals(same) == totals(recorded)
+        simulated = [played for row, played in zip(rows, rounds, strict=True) if row["phase"] == phase]
+        print(f"{system} {phase}: {totals(simulated)}")
+        assert totals(simulated) == totals(recorded)
     assert sum(costs.starts) == sum(row["started"] for row in rows)
     assert sum(costs.stops) == sum(row["stopped"] for row in rows)
 
@@ -88,34 +90,34 @@ ADDED: Happened = (0, "connector-added", "c", 4)
 
 def test_a_bounce_within_the_delay() -> None:
     """The worker's tasks wait for it, and run again 300 s after it left."""
-    story = [*TWO, ADDED, (10_000, "worker-left", "w2", None), (70_000, "worker-joined", "w2", None)]
-    rounds, costs, ended = play("sessioned", story, ConnectTiming(start_ms=2_000, stop_ms=1_000, rebalance_ms=500))
-    assert [(each["at_ms"], each["event"]) for each in rounds] == [
+    events = [*TWO, ADDED, (10_000, "worker-left", "w2", None), (70_000, "worker-joined", "w2", None)]
+    rounds, costs, end_ms = play("sessioned", events, ConnectTiming(start_ms=2_000, stop_ms=1_000, rebalance_ms=500))
+    assert [(row["at_ms"], row["event"]) for row in rounds] == [
         (0, "worker-joined w1, worker-joined w2, connector-added c"),
         (10_000, "worker-left w2"),
         (70_000, "worker-joined w2"),
         (310_500, "delay-over"),
     ]
-    assert [each["delay_ms"] for each in rounds] == [0, 300_000, 240_000, 0]
-    assert [each["not_running"] for each in rounds] == [0, 2, 2, 0]
+    assert [row["delay_ms"] for row in rounds] == [0, 300_000, 240_000, 0]
+    assert [row["not_running"] for row in rounds] == [0, 2, 2, 0]
     # 4 tasks: a rebalance, a start; 2 of them: 300 s, two rebalances (w2 left, the delay was over), a start.
     assert costs.task_ms_not_running == 4 * 2_500 + 2 * (300_500 + 500 + 2_000)
     assert (costs.starts, costs.stops, costs.lost_with_worker) == ([1, 6], [0, 0], 2)
-    assert ended == 311_000
+    assert end_ms == 311_000
 
 
 def test_moving_tasks_costs_two_rounds_and_eager_everything() -> None:
     """A worker joins: incremental moves two of four tasks, eager restarts all."""
-    story: list[Happened] = [TWO[0], ADDED, (10_000, "worker-joined", "w2", None)]
+    events: list[Happened] = [TWO[0], ADDED, (10_000, "worker-joined", "w2", None)]
     timing = ConnectTiming(start_ms=2_000, stop_ms=1_000, rebalance_ms=500)
-    rounds, costs, _ = play("sessioned", story, timing)
-    assert [(each["event"], each["stopped"], each["started"]) for each in rounds[1:]] == [
+    rounds, costs, _ = play("sessioned", events, timing)
+    assert [(row["event"], row["stopped"], row["started"]) for row in rounds[1:]] == [
         ("worker-joined w2", 2, 0),
         ("rejoin", 0, 2),
     ]
     assert rounds[2]["at_ms"] == 11_500  # a rebalance, then the stop
     assert costs.task_ms_not_running == 4 * 2_500 + 2 * (1_000 + 500 + 2_000)
-    rounds, costs, _ = play("eager", story, timing)
+    rounds, costs, _ = play("eager", events, timing)
     assert len(rounds) == 2
     assert costs.task_ms_not_running == 4 * 2_500 + 4 * (1_000 + 500 + 2_000)
     assert (costs.starts, costs.stops) == ([2, 8], [1, 4])
@@ -123,32 +125,32 @@ def test_moving_tasks_costs_two_rounds_and_eager_everything() -> None:
 
 def test_events_while_a_round_runs_wait_for_the_next() -> None:
     """Two connectors come while the workers rebalance: one round takes both."""
-    story: list[Happened] = [
+    events: list[Happened] = [
         TWO[0],
         (100, "connector-added", "a", 1),
         (200, "connector-added", "b", 1),
         (250, "tasks-changed", "a", 0),
         (300, "connector-removed", "b", None),
     ]
-    rounds, costs, ended = play("sessioned", story, ConnectTiming(0, 0, 1_000))
-    assert [each["at_ms"] for each in rounds] == [0, 1_000]
+    rounds, costs, end_ms = play("sessioned", events, ConnectTiming(0, 0, 1_000))
+    assert [row["at_ms"] for row in rounds] == [0, 1_000]
     assert rounds[1]["running"] == 1
     assert costs.task_ms_not_running == 150 + 100
-    assert ended == 2_000
+    assert end_ms == 2_000
 
 
 def test_a_cluster_without_workers() -> None:
     """Nothing is decided until a worker comes; its leader then knows nothing of before."""
-    story: list[Happened] = [TWO[0], ADDED, (1_000, "worker-left", "w1", None), (9_000, "worker-joined", "w1", None)]
-    rounds, costs, _ = play("sessioned", story)
-    assert [each["delay_ms"] for each in rounds] == [0, 0]
+    events: list[Happened] = [TWO[0], ADDED, (1_000, "worker-left", "w1", None), (9_000, "worker-joined", "w1", None)]
+    rounds, costs, _ = play("sessioned", events)
+    assert [row["delay_ms"] for row in rounds] == [0, 0]
     assert costs.task_ms_not_running == 4 * 8_000
-    _, costs, ended = play("sessioned", [*story, (10_000, "worker-left", "w1", None)])
-    assert (costs.lost_with_worker, ended) == (10, 10_000)
+    _, costs, end_ms = play("sessioned", [*events, (10_000, "worker-left", "w1", None)])
+    assert (costs.lost_with_worker, end_ms) == (10, 10_000)
 
 
 @pytest.mark.parametrize(
-    ("event", "why"),
+    ("event", "reason"),
     [
         ((5, "worker-joined", "w1", None), "worker w1 is there already"),
         ((5, "worker-left", "w9", None), "worker w9 is not there"),
@@ -158,9 +160,9 @@ def test_a_cluster_without_workers() -> None:
         ((-1, "worker-left", "w1", None), "before the now_ms"),
     ],
 )
-def test_events_that_cannot_happen(event: Happened, why: str) -> None:
+def test_events_that_cannot_happen(event: Happened, reason: str) -> None:
     """Each is named with its time and the reason."""
-    with pytest.raises(InvalidEventError, match=f"at_ms={event[0]}, event={event[1]}: .*{why}"):
+    with pytest.raises(InvalidEventError, match=f"at_ms={event[0]}, event={event[1]}: .*{reason}"):
         play("sessioned", [*TWO, ADDED, event])
 
 

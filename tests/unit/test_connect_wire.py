@@ -61,8 +61,8 @@ def test_assignment() -> None:
 @pytest.mark.parametrize("missing", [0, 4, 8, 12])
 def test_what_an_older_version_leaves_out_has_a_default(missing: int) -> None:
     """The delay, the revoked and the assigned items may be missing at the end; an eager assignment ends before."""
-    whole = assignment([], [])
-    got = connect_protocol.read_assignment(whole[: len(whole) - missing])
+    complete = assignment([], [])
+    got = connect_protocol.read_assignment(complete[: len(complete) - missing])
     assert (got.connectors, got.tasks, got.revoked_connectors, got.delay_ms) == ((), (), (), 0)
     assert connect_protocol.read_assignment(assignment([("x", [-1])], version=0)).connectors == ("x",)
     assert connect_protocol.read_assignment(assignment(None, None)).connectors == ()
@@ -112,14 +112,14 @@ def test_more_announced_than_there_is() -> None:
 
 def test_the_next_report() -> None:
     """What it was told comes first, then what it kept; the way over the wire reorders both."""
-    had = connect_protocol.read_assignment(assignment([("b", [-1, 0, 1]), ("a", [-1, 0])]))
-    told = connect_protocol.read_assignment(assignment([("c", [-1, 0]), ("b", [2])], [("b", [-1, 0])]))
-    connectors, tasks = connect_protocol.next_report(WorkerState("u", 7, had), told)
+    previous = connect_protocol.read_assignment(assignment([("b", [-1, 0, 1]), ("a", [-1, 0])]))
+    received = connect_protocol.read_assignment(assignment([("c", [-1, 0]), ("b", [2])], [("b", [-1, 0])]))
+    connectors, tasks = connect_protocol.next_report(WorkerState("u", 7, previous), received)
     # Hash order of the connectors: a, c. Tasks: those of a and c first, then b in the order of appearance.
     assert connectors == ("a", "c")
     assert tasks == (("a", 0), ("c", 0), ("b", 2), ("b", 1))
-    assert connect_protocol.next_report(WorkerState("u", 7, None), told)[0] == ("c",)
-    assert connect_protocol.next_report(WorkerState("u", 7, had), None)[0] == ("a", "b")
+    assert connect_protocol.next_report(WorkerState("u", 7, None), received)[0] == ("c",)
+    assert connect_protocol.next_report(WorkerState("u", 7, previous), None)[0] == ("a", "b")
 
 
 def test_the_order_of_a_copied_set() -> None:

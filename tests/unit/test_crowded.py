@@ -15,60 +15,62 @@ from spark_assign.replicas.kernel import striped_replica_placer as striped
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
 
-ALIKE = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
+EQUAL_HASHES = ["".join(letters) for letters in itertools.product(["Aa", "BB"], repeat=5)]
 """Sorted, of one `String.hashCode`."""
 
 
 def test_connect_walks_a_second_map() -> None:
     """`memberAssignments` is made from the map of what workers have sent; 2.6 has the latter only."""
-    ids = ALIKE[:30]
+    ids = EQUAL_HASHES[:30]
     none = dict.fromkeys(["name", "connector", "task", "position", "names", "numbers", "items"])
     protocols = {"new": "compatible", "old": facts.PROTOCOL_2_6}
     rows: list[dict[str, Any]] = []
     for cluster, protocol in protocols.items():
         rows.append(none | {"connect_cluster": cluster, "kind": facts.CLUSTER, "names": protocol})
-        rows += [none | {"connect_cluster": cluster, "kind": facts.WORKER, "name": each} for each in ids]
+        rows += [none | {"connect_cluster": cluster, "kind": facts.WORKER, "name": name} for name in ids]
     text, number = pa.string(), pa.int32()
     kinds = {"connect_cluster": text, "kind": pa.int8(), "name": text, "connector": text, "task": number}
     item = pa.struct({"kind": text, "connector": text, "task": number})
     kinds |= {"position": number, "names": text, "numbers": text, "items": pa.list_(item)}
     indexed = facts.IndexedConnectFacts(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
     ordered = indexed.ordered_workers()
-    walked = [indexed.workers.texts[each] for each in indexed.name[ordered]]
-    once = texts_in_table_order(ids)
-    assert {indexed.clusters[each] for each in indexed.cluster[ordered][:13]} == {"new"}
-    assert (walked[:30], walked[30:]) == (texts_in_table_order(once), once)
-    assert texts_in_table_order(once) != once
+    iterated = [indexed.workers.texts[name] for name in indexed.name[ordered]]
+    first_order = texts_in_table_order(ids)
+    assert {indexed.clusters[name] for name in indexed.cluster[ordered][:13]} == {"new"}
+    assert (iterated[:30], iterated[30:]) == (texts_in_table_order(first_order), first_order)
+    assert texts_in_table_order(first_order) != first_order
 
 
 def test_the_order_in_which_late_members_are_removed() -> None:
     """Kafka collects them in one map, then those without an instance id in another; that is the order of removal."""
     group = ClassicGroup("g")
-    for number, each in enumerate(ALIKE[:30]):
+    for number, name in enumerate(EQUAL_HASHES[:30]):
         instance = "static" if number == 5 else None
-        member = ClassicGroupMember(each, protocols=["range"], topics=["t"], group_instance_id=instance)
+        member = ClassicGroupMember(name, protocols=["range"], topics=["t"], group_instance_id=instance)
         group.add(member, awaiting_join=number % 10 == 0)
-    here = [member.member_id for member in group.all_members()]
-    late = texts_in_table_order([each for each in here if ALIKE.index(each) % 10])
-    late = texts_in_table_order([each for each in late if each != ALIKE[5]])
-    assert [member.member_id for member in group.not_yet_rejoined_dynamic_members()] == late
-    assert late != [each for each in here if each in late]
+    member_ids = [member.member_id for member in group.all_members()]
+    expected = texts_in_table_order([name for name in member_ids if EQUAL_HASHES.index(name) % 10])
+    expected = texts_in_table_order([name for name in expected if name != EQUAL_HASHES[5]])
+    assert [member.member_id for member in group.not_yet_rejoined_dynamic_members()] == expected
+    assert expected != [name for name in member_ids if name in expected]
 
 
 def test_racks_that_java_orders_by_identity_are_refused() -> None:
     """`Optional` does not compare: ten racks of one hash are a linked bucket, eleven a tree of no foreseeable order."""
-    assert striped.find_order_error(ALIKE[:10]) is None
-    refused = striped.find_order_error(ALIKE[:11])
+    assert striped.find_order_error(EQUAL_HASHES[:10]) is None
+    refused = striped.find_order_error(EQUAL_HASHES[:11])
     assert refused is not None
     assert refused.code == "identity-order"
     assert "System.identityHashCode" in refused.message
 
 
-@pytest.mark.parametrize(("racks", "code"), [(ALIKE[:11], "identity-order"), (ALIKE[:10], None), (None, None)])
+@pytest.mark.parametrize(
+    ("racks", "code"), [(EQUAL_HASHES[:11], "identity-order"), (EQUAL_HASHES[:10], None), (None, None)]
+)
 def test_a_request_that_hangs_on_identity_is_rejected(racks: list[str] | None, code: str | None) -> None:
     """For the striped placer alone: the other one knows no hash map."""
-    given = {"cluster": "c", "topic": "t", "partitions": 1, "replication_factor": 1, "start_index": None, "seed": 1}
-    given |= {"start_partition": 0, "brokers": 11, "racked": 11, "unfenced": 11, "overlaps": False}
-    table = pa.Table.from_pylist([given | {"many_racks": racks}])
+    request = {"cluster": "c", "topic": "t", "partitions": 1, "replication_factor": 1, "start_index": None, "seed": 1}
+    request |= {"start_partition": 0, "brokers": 11, "racked": 11, "unfenced": 11, "overlaps": False}
+    table = pa.Table.from_pylist([request | {"many_racks": racks}])
     assert placement_requests.admit(table, placement_requests.STRIPED)["code"].to_pylist() == [code]
     assert placement_requests.admit(table, placement_requests.ADMINUTILS)["code"].to_pylist() == [None]
