@@ -1,4 +1,4 @@
-"""Rows of a ConnectFleet's tables as the facts that the kernels are handed, without Spark; and faulty clusters."""
+"""Converts rows of a ConnectFleet's tables to facts without Spark; and faulty clusters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STATE = (
 
 
 def facts(tables: Tables) -> pa.Table:
-    """As `connect.plan.gather_facts` and `connect.simulate` hand them to the kernels."""
+    """Returns the facts as `connect.plan.gather_facts` and `connect.simulate` do."""
     rows: list[dict[str, Any]] = []
 
     def add(kind: int, row: dict[str, Any], **columns: Any) -> None:
@@ -98,7 +98,7 @@ def items(*names: str) -> list[dict[str, Any]]:
 
 
 def unfolded(state: dict[str, Any]) -> dict[str, Any]:
-    """A state as the kernel answers it, its items as the table of a plan has them."""
+    """Returns a state of a result with its items as in the plan's table."""
     lists = {}
     for name in ("assignment", "revocation"):
         every = [(row["connector"], task) for row in state[name] for task in row["tasks"]]
@@ -154,11 +154,11 @@ CODES = {
     "unknown-protocol": "unknown-protocol",
     "unknown-worker": "unknown-worker",
 }
-"""Of each faulty cluster the gravest code."""
+"""The most severe code of each faulty cluster."""
 
 
 def faulty_clusters() -> Tables:
-    """One sound cluster, `fine`, and many with something wrong, named by what it is."""
+    """Returns one valid cluster, `fine`, and many with a fault, named after it."""
     made: dict[str, Tables] = {name: cluster(name) for name in (*filter(None, CODES), "fine")}
     made["bad-clock"] = cluster("bad-clock", now_ms=-1)
     made["unknown-protocol"] = cluster("unknown-protocol", protocol="range")

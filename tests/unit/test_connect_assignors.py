@@ -43,7 +43,7 @@ BOTH = pytest.mark.parametrize("assignor", [incremental, incremental_2_6])
 
 
 def lost_with(assignor: Any, fields: dict[str, Any], **more: Any) -> RebalanceResult:
-    """Worker 0 runs two of four tasks, worker 1 nothing; worker 2, who had the others, is gone."""
+    """Worker 0 runs two of four tasks, worker 1 none; worker 2, which had two, left."""
     state = AssignorState(assignment=set(T[:4]), members=[0, 1, 2], **fields)
     return assignor.assign(round_of([T[:2], []], state, **more))
 
@@ -76,7 +76,7 @@ def test_a_clock_that_begins_at_0(assignor: Any) -> None:
 @BOTH
 @pytest.mark.parametrize("scheduled", [NOW, NOW - 1, 1])
 def test_the_delay_is_over(assignor: Any, scheduled: int) -> None:
-    """At the very millisecond; the candidate gets what is lost, and nothing of the delay is remembered."""
+    """The delay ends at its exact millisecond; the candidate gets the lost items, and the delay is reset."""
     fields = {"scheduled_rebalance_ms": scheduled, "delay_ms": 9, "candidates": [5, 1], "revoked_in_previous": True}
     result = lost_with(assignor, fields)
     assert result.assigned == [[], T[2:4]]
@@ -86,7 +86,7 @@ def test_the_delay_is_over(assignor: Any, scheduled: int) -> None:
 
 
 def test_the_end_of_a_delay_ends_the_row_of_revocations() -> None:
-    """What is above a share is taken in the same round, without a further delay (4.x)."""
+    """Items above a share are revoked in the same rebalance, without another delay (4.x)."""
     state = AssignorState(assignment=set(T[:6]), members=[0, 2], candidates=[1], scheduled_rebalance_ms=NOW)
     state.revoked_in_previous, state.successive_revoking_rebalances = True, 2
     result = incremental.assign(round_of([T[:5], []], state, T[:6]))
@@ -103,8 +103,8 @@ def test_a_worker_without_anything_leaves(assignor: Any) -> None:
 
 
 @BOTH
-def test_lost_while_everybody_is_there(assignor: Any) -> None:
-    """Some worker did not learn what it was given: it is new at once, also if others have come; not in a delay."""
+def test_lost_without_departed_workers(assignor: Any) -> None:
+    """A worker didn't receive its assignment: the items are new at once, also if workers joined; not during a delay."""
     for reported in ([T[:2], []], [T[:2], [], []]):
         state = AssignorState(assignment=set(T[:4]), members=[0, 1])
         result = assignor.assign(round_of(reported, state))
@@ -115,7 +115,7 @@ def test_lost_while_everybody_is_there(assignor: Any) -> None:
 
 
 def test_no_delay_at_all() -> None:
-    """With a maximum of 0 Kafka 4.x hands out what is lost at once; 2.6 lets it wait for the next round."""
+    """With a maximum of 0, Kafka 4.x assigns lost items at once; in 2.6, they wait for the next rebalance."""
     kafka_4 = lost_with(incremental, {}, max_delay_ms=0)
     assert (kafka_4.assigned, kafka_4.delay_ms, kafka_4.waiting) == ([[], T[2:4]], 0, 0)
     kafka_2_6 = lost_with(incremental_2_6, {}, max_delay_ms=0)
@@ -123,7 +123,7 @@ def test_no_delay_at_all() -> None:
     assert kafka_2_6.state.scheduled_rebalance_ms == NOW
 
 
-def test_candidates_are_added_behind_those_there_are() -> None:
+def test_candidates_are_added_after_known_ones() -> None:
     """Once each, in the walk over their hashes. Who runs only what is deleted is as empty; with 4.x also who runs only
     what another one runs, too."""
     reported = [T[:2], [], [T[7]], [], [T[0]], [C], [T[6]]]
@@ -137,8 +137,8 @@ def test_candidates_are_added_behind_those_there_are() -> None:
             assert result.state.candidates == candidates
 
 
-def test_in_turn_each_kind_from_the_first_candidate() -> None:
-    """A connector and three tasks over two candidates, who need not stand first among the workers."""
+def test_candidates_get_connectors_and_tasks_in_turn() -> None:
+    """A connector and three tasks for two candidates, which aren't the first workers."""
     state = AssignorState(assignment={C, *T[:4]}, members=[9], candidates=[2, 7, 1], scheduled_rebalance_ms=1)
     result = incremental.assign(round_of([[T[0]], [], []], state, [C, *T[:4]]))
     assert result.assigned == [[], [T[2]], [C, T[1], T[3]]]
@@ -195,7 +195,7 @@ def test_a_generation_that_was_not_completed_is_forgotten(assignor: Any) -> None
     assert result.state.revocation == {T[6]}
 
 
-def test_what_several_run_and_what_is_deleted() -> None:
+def test_duplicated_and_deleted_items() -> None:
     """All holders give up what several run. 2.6 revokes nothing else from them, and remembers as revoked what is
     deleted and nobody reports."""
     reported = [[T[0], T[1], T[7]], [T[1], T[2], T[3]], [T[6]]]
@@ -210,7 +210,7 @@ def test_what_several_run_and_what_is_deleted() -> None:
 
 
 def test_balance_of_2_6_is_for_new_workers() -> None:
-    """What is beyond the average, rounded up, while somebody has nothing; then a round rests, as does a delay's."""
+    """Revokes items above the rounded-up average if a worker has none; not after such a revocation or a delay."""
 
     def revocations(
         reported: list[list[int]], *, can_revoke: bool = True, **more: Any
@@ -230,14 +230,14 @@ def test_balance_of_2_6_is_for_new_workers() -> None:
     assert incremental_2_6.assign(round_of([T[:2], []], departed)).state.can_revoke is False
 
 
-def test_nothing_configured_is_nothing_to_balance() -> None:
-    """What is reported and was never assigned goes on running (4.x)."""
+def test_an_empty_configuration_is_balanced() -> None:
+    """Reported items that were never assigned keep running (4.x)."""
     result = incremental.assign(round_of([T[:3], []], AssignorState(), []))
     assert (result.revoked, result.state.revoked_in_previous) == ({}, False)
 
 
 @BOTH
-def test_who_has_least_and_the_lowest_id(assignor: Any) -> None:
-    """Not the first in the leader's walk."""
+def test_the_least_loaded_worker_with_the_lowest_id(assignor: Any) -> None:
+    """The first worker in the leader's iteration order isn't preferred."""
     result = assignor.assign(round_of([[], [], []], AssignorState(), [C, *T[:3]], workers=[2, 0, 1]))
     assert result.assigned == [[T[2]], [C, T[0]], [T[1]]]

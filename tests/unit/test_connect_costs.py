@@ -33,8 +33,8 @@ def test_a_task_that_is_removed_before_it_is_up(at_ms: int, charged: int) -> Non
 
 
 @pytest.mark.parametrize(("at_ms", "charged"), [(500, 500), (1_100, 1_100), (1_500, 1_500)])
-def test_removed_while_nobody_has_it(at_ms: int, charged: int) -> None:
-    """Its worker went before it was up; then it was removed, and later created anew."""
+def test_removed_while_unassigned(at_ms: int, charged: int) -> None:
+    """Its worker leaves while it starts; then it is removed, and later created again."""
     costs = started()
     costs.lose([TASK], 300, {TASK})
     assert costs.not_running == 1
@@ -46,7 +46,7 @@ def test_removed_while_nobody_has_it(at_ms: int, charged: int) -> None:
 
 
 @pytest.mark.parametrize(("at_ms", "charged"), [(700, 700), (1_100, 1_100), (1_500, 1_500)])
-def test_the_play_ends_while_nobody_has_it(at_ms: int, charged: int) -> None:
+def test_the_simulation_ends_while_unassigned(at_ms: int, charged: int) -> None:
     """Its worker went before it was up, and no other worker gets it: it has not run until then."""
     costs = started()
     costs.lose([TASK], 300, {TASK})
@@ -63,7 +63,7 @@ def test_removed_before_it_is_up_and_created_again() -> None:
     assert costs.task_ms_not_running == 300 + 100
 
 
-def test_wanted_again_before_its_worker_has_heard() -> None:
+def test_configured_again_before_its_worker_stops_it() -> None:
     """The worker goes on starting it, so that it runs when it would have run anyway."""
     costs = started()
     costs.remove_configured([TASK], 300)
@@ -73,8 +73,8 @@ def test_wanted_again_before_its_worker_has_heard() -> None:
     assert costs.task_ms_not_running == 300 + 100
 
 
-def test_what_nobody_wants_does_not_count() -> None:
-    """Neither connectors nor tasks that are no longer configured; what nobody gets counts until the end."""
+def test_removed_items_do_not_count() -> None:
+    """Connectors and removed tasks don't count; unassigned tasks count until the end."""
     costs = ConnectCosts(start_ms=1_000)
     costs.stop([connector_item(0), TASK], 100, {connector_item(0)})
     costs.lose([connector_item(0), TASK], 100, {connector_item(0)})
@@ -85,7 +85,7 @@ def test_what_nobody_wants_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["sessioned", "compatible-2.6", "eager"])
-def test_a_play_charges_a_removed_task_until_it_is_removed(protocol: str) -> None:
+def test_a_removed_task_counts_until_its_removal(protocol: str) -> None:
     """Created with its worker at 0, given at 100, removed at 300, long before it is up at 1,100."""
     events: list[Happened] = [TWO[0], (0, "connector-added", "c", 1), (300, "connector-removed", "c", None)]
     _, costs, _ = play(protocol, events, SLOW)

@@ -1,4 +1,4 @@
-"""What is wrong with the facts of Connect clusters: which code, which row is named, and in which order of gravity."""
+"""Faults in the facts of Connect clusters: codes, rows in the text, and order of severity."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_single_faults(tables: Tables, code: str, text: str) -> None:
         merged(cluster("c"), cluster("d")),
     ],
 )
-def test_what_is_no_fault(tables: Tables) -> None:
+def test_valid_inputs(tables: Tables) -> None:
     """The bounds themselves; what is not configured, or run twice; the names of one cluster in another."""
     assert rejected(tables) == {}
 
@@ -154,14 +154,14 @@ def test_names_are_of_their_cluster() -> None:
 
 
 def test_reports_without_any_worker() -> None:
-    """Both are told."""
+    """Both faults are in the text."""
     code, text = rejected(cluster("c") | {"workers": []})["c"]
     assert code == "no-workers"
     assert f"; reported: worker_id=w1, connector=c, task=0 and 4 more. {REMEDIES['unknown-worker']}" in text
 
 
 @pytest.mark.parametrize("worker", ["a", "zz", None])
-def test_faulty_reports_are_nobody_elses(worker: str | None) -> None:
+def test_faulty_reports_belong_to_no_valid_cluster(worker: str | None) -> None:
     """Neither the cluster before nor the one after takes them for its own."""
     row = {"worker_id": worker, "kind": "task", "connector": "c", "task": 9}
     tables = merged(cluster("b"), _with("c", "reported", row), _with("d", "workers", {"worker_id": None}))
@@ -184,8 +184,8 @@ def test_faulty_reports_are_nobody_elses(worker: str | None) -> None:
         ({"revocation": [*items("c-0"), {"kind": None, "connector": "a", "task": None}, *items("c-1")]}, "revocation"),
     ],
 )
-def test_faults_of_a_memory(state: dict[str, Any], name: str) -> None:
-    """Named by the column. A sound memory beside it is read."""
+def test_faults_of_a_state(state: dict[str, Any], name: str) -> None:
+    """The text has the column. A valid state of another cluster is read."""
     memory = {"generation_id": 1, "assignment": items("c", "c-0"), "revocation": items("c-1", "c-2", "d")}
     valid = cluster("b", protocol="eager") | {"state": [{"connect_cluster": "b"} | memory]}
     tables = merged(cluster("c") | {"state": [{"connect_cluster": "c"} | state]}, valid)
@@ -196,7 +196,7 @@ def test_faults_of_a_memory(state: dict[str, Any], name: str) -> None:
 
 
 def test_faults_of_a_simulation() -> None:
-    """It may begin without workers, and with a leader who comes later; the events can be wrong."""
+    """A simulation may start without workers, and its leader may join later; events can be invalid."""
     empty = cluster("empty", leader="w3") | {"workers": [], "reported": []}
     events = [
         {"connect_cluster": name, "at_ms": at, "event": event, "subject": subject, "tasks": tasks}

@@ -35,7 +35,7 @@ def test_items_sort_as_kafka_sorts_them() -> None:
     assert split_items(items) == ([items[2], items[3]], [items[0], items[1], items[4]])
 
 
-def test_a_copy_is_made_large_enough_at_once() -> None:
+def test_a_copy_is_presized() -> None:
     """`new HashSet<>(collection)` of 12 has 32 buckets, where a table filled one by one has 16."""
     spread = [17, *range(2, 13)]
     assert hash_set_order(range(12), spread)[0] == 0  # 17 is in bucket 1 of 16
@@ -50,7 +50,7 @@ def test_a_long_chain_makes_a_small_table_grow() -> None:
 
 
 def test_the_wire_groups_by_connector() -> None:
-    """The example of the module: a HashSet that walks b before a."""
+    """The example of `serialized_order`: a `HashSet` that iterates b before a."""
     spread = [2, 1, 3]  # of a, b, c
     tasks = [task_item(2, 0), task_item(1, 0), task_item(0, 1), task_item(1, 1)]
     connectors, sent = serialized_order([connector_item(0), connector_item(1)], tasks, spread)
@@ -79,7 +79,7 @@ def test_backoff(max_delay_ms: int, delays: list[int]) -> None:
 
 
 def test_spreading_against_the_plain_loop() -> None:
-    """Who has least, then the lowest id, in passes over the prefix that stands no higher than the first."""
+    """The least loaded worker first, then the lowest id, in passes over the prefix with the lowest load."""
     draw = random.Random(5)
     for _ in range(300):
         sizes = [draw.randrange(5) for _ in range(draw.randrange(1, 7))]
@@ -91,8 +91,8 @@ def test_spreading_against_the_plain_loop() -> None:
         assert [loads.assigned(worker) for worker in range(len(sizes))] == _spread_plainly(sizes, new, by_id)
 
 
-def test_what_is_taken_comes_from_the_front() -> None:
-    """First what is held, then what was given in this round; what is given still is what is left of it."""
+def test_revoked_items_are_the_first_ones() -> None:
+    """Reported items are revoked first, then newly assigned ones, which are then no longer assigned."""
     loads = WorkerLoads([[1, 2, 3]])
     loads.items[0].append(8)
     loads.items[0].append(9)

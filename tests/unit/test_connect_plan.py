@@ -1,4 +1,4 @@
-"""From facts to answers without Spark: orders, memories, what is waiting, the figures of a plan."""
+"""From facts to results without Spark: orders, states, waiting items, and metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def planned(*tables: Tables, seed: int | None = 3) -> dict[str, Result]:
 
 
 def shares(result: Result, name: str) -> dict[str, list[str]]:
-    """Who gets, or gives up, what: `c` and `c-0`."""
+    """Returns the assigned or revoked items of each worker: `c` and `c-0`."""
     found: dict[str, list[str]] = {}
     for row in result[name]:
         assert row["worker_id"] not in found
@@ -47,7 +47,7 @@ def of(
     state: dict[str, Any] | None = None,
     **more: Any,
 ) -> Tables:
-    """A cluster: connectors with so many tasks, and what each worker reports."""
+    """Returns a cluster: connectors with their number of tasks, and the reports of the workers."""
     key = {"connect_cluster": name}
     clock = {"protocol": "sessioned", "now_ms": 1_000, "generation_id": 8, "last_completed_generation_id": 7}
     return {
@@ -92,7 +92,7 @@ def test_clusters_do_not_mix() -> None:
 
 
 def test_the_figures_of_a_round() -> None:
-    """w3 is gone with x-4 and x-5, w4 runs what nobody configures: lost, waiting, before and after."""
+    """w3 left with x-4 and x-5, and w4 runs a deleted task: lost, waiting, before and after."""
     reported = {"w1": ["x", "x-0", "x-1"], "w2": ["x-2", "x-3"], "w4": ["old-0"]}
     every = [*reported["w1"], *reported["w2"], *reported["w4"], "x-4", "x-5"]
     result = planned(of("c", {"x": 7}, reported, {"assignment": items(*every), "members": ["w1", "w2", "w3", "w4"]}))[
@@ -127,7 +127,7 @@ def test_the_figures_of_a_round() -> None:
     assert (state["revoked_in_previous"], state["can_revoke"]) == (False, True)
 
 
-def test_what_is_handed_out_does_not_wait() -> None:
+def test_assigned_items_do_not_wait() -> None:
     """At the end of the delay the candidate gets both lost tasks; without one they are spread. Both are no longer
     waiting."""
     reported = {"w1": ["x", "x-0", "x-1"], "w3": []}
@@ -141,8 +141,8 @@ def test_what_is_handed_out_does_not_wait() -> None:
         assert result["state"]["candidates"] == []
 
 
-def test_eager_counts_from_nothing_and_remembers_nothing() -> None:
-    """What runs after the round is what is dealt; the memory stays, and no rebalance is scheduled."""
+def test_eager_starts_everything_and_keeps_the_state() -> None:
+    """Only newly assigned items run afterward; the state stays, and no rebalance is scheduled."""
     state = {"scheduled_rebalance_ms": 5_000, "delay_ms": 7, "members": ["w9"], "candidates": ["w8"]}
     result = planned(of("c", {"u": 0, "x": 3}, {"w1": ["x-0", "x-1", "x-2"], "w2": []}, state, protocol="eager"))["c"]
     assert result["scheduled_rebalance_ms"] == 0
@@ -157,8 +157,8 @@ def test_eager_counts_from_nothing_and_remembers_nothing() -> None:
     assert [figures[f"{bound}_connectors_after"] for bound in ("min", "max")] == [1, 1]
 
 
-def test_a_revocation_of_what_is_not_held_does_not_count() -> None:
-    """4.x gives w3, the candidate, what is lost and takes it back for balance in the same round."""
+def test_a_revocation_of_unreported_items_does_not_count() -> None:
+    """Kafka 4.x assigns lost items to w3, the candidate, and revokes them for balance in the same rebalance."""
     reported = {"w1": ["x", "x-0"], "w2": ["x-1"], "w3": []}
     state = {"assignment": items("x", *(f"x-{index}" for index in range(6))), "members": ["w1", "w2", "w4"]}
     state |= {"scheduled_rebalance_ms": 900, "delay_ms": 10, "candidates": ["w3"]}
@@ -172,7 +172,7 @@ def test_a_revocation_of_what_is_not_held_does_not_count() -> None:
 
 @pytest.mark.parametrize(("can_revoke", "takes"), [(None, True), (True, True), (False, False)])
 def test_a_null_can_revoke_is_as_in_the_beginning(can_revoke: bool | None, takes: bool) -> None:
-    """A round of 2.6 may take something for balance unless the memory says that it may not."""
+    """Kafka 2.6 may revoke for balance unless the state doesn't allow it."""
     state = {"can_revoke": can_revoke, "assignment": items("x", "x-0", "x-1", "x-2")}
     made = of("c", {"x": 3}, {"w1": ["x", "x-0", "x-1", "x-2"], "w2": []}, state, protocol="compatible-2.6")
     result = planned(made)["c"]
@@ -232,7 +232,7 @@ def _placed(made: Tables, table: str, order: list[str]) -> Tables:
 
 
 @pytest.mark.parametrize(("first", "last"), [("w1", "w2"), ("AaAa", "AaBB"), ("AaBB", "BBBB"), ("a1", "a")])
-def test_workers_are_walked_by_position_or_by_hash(first: str, last: str) -> None:
+def test_workers_are_iterated_by_position_or_by_hash(first: str, last: str) -> None:
     """Of 6 tasks w1 and w2 run 3 each, a seventh comes, so that one may keep 3: the first in the walk over a HashMap.
 
     Names with one hash are walked as they were put in, sorted by id. As soon as one worker has a position, those
@@ -249,7 +249,7 @@ def test_workers_are_walked_by_position_or_by_hash(first: str, last: str) -> Non
     assert revoking([last, first]) == revoking([last]) == [first]
 
 
-def test_reports_are_read_by_position_or_by_the_wire() -> None:
+def test_reports_are_read_by_position_or_serialized() -> None:
     """A worker gives up what it lists first: by position where one row of the cluster has one, those without last;
     else connectors as a HashSet walks them, and their tasks after them."""
     reported = {"w1": ["b-0", "a-0", "a-1", "b-1"], "w2": []}
@@ -269,7 +269,7 @@ def test_reports_are_read_by_position_or_by_the_wire() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("Q", "a"), ("a", "B")])
-def test_reports_without_positions_come_over_the_wire(first: str, second: str) -> None:
+def test_reports_without_positions_are_serialized(first: str, second: str) -> None:
     """Connectors as a HashSet walks them: `Q` and `a` share bucket 1, `B` is in bucket 2. Tasks follow their
     connectors."""
     reported = {"w1": [second, first, f"{second}-1", f"{second}-0", f"{first}-1", f"{first}-0"], "w2": []}
@@ -277,8 +277,8 @@ def test_reports_without_positions_come_over_the_wire(first: str, second: str) -
     assert shares(result, "revoked")["w1"] == [first, f"{first}-0", f"{first}-1"]
 
 
-def test_orders_of_a_memory_are_kept() -> None:
-    """Candidates get what is lost in the order in which they stand in the memory, in whatever order the rows come."""
+def test_orders_of_a_state_are_kept() -> None:
+    """Candidates get lost items in the order of the state, for every order of the rows."""
     reported = {"w1": ["x", "x-0"], "w3": [], "w2": []}
     state = {"assignment": items("x", "x-0", "x-1", "x-2"), "members": ["w1"], "candidates": ["w3", "w9", "w2"]}
     state |= {"scheduled_rebalance_ms": 1}
@@ -287,7 +287,7 @@ def test_orders_of_a_memory_are_kept() -> None:
 
 
 def test_a_clock_of_zeros_is_read_as_it_is() -> None:
-    """Generation 0 was completed, and without a maximal delay what is lost is handed out at once."""
+    """Generation 0 was completed, and with a maximum delay of 0 lost items are assigned at once."""
     state = {"generation_id": 0, "assignment": items("x", "x-0", "x-1"), "members": ["w1", "w2"]}
     clock = {"now_ms": 0, "generation_id": 1, "last_completed_generation_id": 0, "max_delay_ms": 0}
     result = planned(of("c", {"x": 2}, {"w1": ["x", "x-0"]}, state, **clock))["c"]

@@ -1,4 +1,4 @@
-"""Plays from facts: what a play begins with, leaders that go, what is told of each round, and the whole bill."""
+"""Simulations from facts: initial states, leaders that leave, the fields of each rebalance, and all costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLOW = ConnectTiming(start_ms=1_000, stop_ms=50, rebalance_ms=100)
 
 
 def _doubled() -> Tables:
-    """Both workers run c-0, and w1 the rest."""
+    """Returns a cluster in which both workers run c-0, and w1 everything else."""
     both = cluster("c")
     both["reported"].append({"connect_cluster": "c", "worker_id": "w2", "kind": "task", "connector": "c", "task": 0})
     return both
@@ -33,19 +33,19 @@ def _played(*tables: Tables, events: list[Happened], protocols: tuple[str, ...] 
     return table.to_pylist()
 
 
-def test_what_another_worker_runs_too_is_not_lost() -> None:
-    """One of two holders leaves: the task goes on."""
+def test_duplicated_items_are_not_lost() -> None:
+    """One of two owners leaves: the task keeps running."""
     [row] = _played(_doubled(), events=[(5_000, "worker-left", "w2", None)])
     assert [(round["gone"], round["not_running"]) for round in row["rounds"]] == [(1, 0)]
     assert row["costs"]["task_ms_not_running"] == 0
 
 
-def test_figures_of_a_play() -> None:
-    """w3 joins a cluster in which w1 runs everything: a round that takes, a round that gives, each with its figures."""
+def test_fields_of_a_simulation() -> None:
+    """w3 joins a cluster in which w1 runs everything: one rebalance revokes, the next one assigns."""
     [row] = _played(cluster("c"), events=[(5_000, "worker-joined", "w3", None)])
     assert row["rounds"] == [
-        dict(zip(FIGURES, (0, 5_000, "worker-joined w3", 2, 3, 0, 2, 0, 2, 0, 3, 2, 0), strict=True)),
-        dict(zip(FIGURES, (1, 5_150, "rejoin", 3, 3, 2, 0, 0, 0, 2, 5, 0, 0), strict=True)),
+        dict(zip(FIELDS, (0, 5_000, "worker-joined w3", 2, 3, 0, 2, 0, 2, 0, 3, 2, 0), strict=True)),
+        dict(zip(FIELDS, (1, 5_150, "rejoin", 3, 3, 2, 0, 0, 0, 2, 5, 0, 0), strict=True)),
     ]
     assert row["costs"] == {
         "rounds": 2,
@@ -59,7 +59,7 @@ def test_figures_of_a_play() -> None:
     }
 
 
-FIGURES = (
+FIELDS = (
     "round",
     "at_ms",
     "event",
@@ -77,7 +77,7 @@ FIGURES = (
 
 
 def test_reports_with_positions() -> None:
-    """They say in which order a worker lists what it runs when the play begins; as many move."""
+    """Positions are the order of a worker's list at the start; the number of moved items is the same."""
     placed = cluster("c")
     for at, row in enumerate(reversed(placed["reported"])):
         row["position"] = at
@@ -85,8 +85,8 @@ def test_reports_with_positions() -> None:
     assert _played(placed, events=events) == _played(cluster("c"), events=events)
 
 
-def test_each_protocol_plays_the_same_events() -> None:
-    """A row each, from the same beginning; without a choice the cluster's own."""
+def test_all_protocols_simulate_equal_events() -> None:
+    """One row per protocol, from the same initial state; by default, the cluster's own protocol."""
     events: list[Happened] = [(5_000, "worker-joined", "w3", None)]
     rows = _played(cluster("c"), events=events, protocols=("eager", "sessioned", "compatible-2.6", "sessioned"))
     assert [row["protocol"] for row in rows] == ["eager", "sessioned", "compatible-2.6", "sessioned"]
@@ -102,8 +102,8 @@ def test_eager_workers_without_anything_need_no_time_to_stop() -> None:
     assert ended == 100
 
 
-def test_what_nobody_runs_counts_from_the_beginning_until_the_end() -> None:
-    """c-3 runs nowhere when the play begins; without workers nothing ever runs, and nothing is decided."""
+def test_unassigned_tasks_count_from_start_to_end() -> None:
+    """No worker runs c-3 at the start; without workers, nothing runs and no rebalance occurs."""
     bare = cluster("c")
     bare["reported"].pop()
     [row] = _played(bare, events=[(5_001, "worker-joined", "w3", None)])
@@ -117,7 +117,7 @@ def test_what_nobody_runs_counts_from_the_beginning_until_the_end() -> None:
 
 
 def test_the_order_of_events_is_that_of_their_times() -> None:
-    """However they are listed; at one time workers leave, join, then connectors go, come and change."""
+    """The order of rows is irrelevant; at one time, workers leave and join before connectors change."""
     events: list[Happened] = [
         (0, "worker-joined", "w1", None),
         (0, "connector-added", "c", 2),
@@ -140,13 +140,13 @@ def test_the_order_of_events_is_that_of_their_times() -> None:
 
 
 def test_a_connector_that_is_removed_has_no_tasks() -> None:
-    """Whatever number the event tells."""
+    """The number of tasks in the event is ignored."""
     [row] = _played(cluster("c"), events=[(5_000, "connector-removed", "c", 9)])
     assert (row["costs"]["task_starts"], row["costs"]["task_ms_not_running"]) == (0, 0)
 
 
-def test_what_happens_when_the_delay_ends_is_in_its_round() -> None:
-    """An event of that very millisecond comes first; one of the next waits for the round to end."""
+def test_events_at_the_end_of_a_delay() -> None:
+    """An event of that millisecond comes first; an event one millisecond later waits for the next rebalance."""
     for at_ms, event_texts in (
         (301_100, ["connector-added d", "rejoin"]),
         (301_101, ["delay-over", "connector-added d"]),
@@ -157,8 +157,8 @@ def test_what_happens_when_the_delay_ends_is_in_its_round() -> None:
         assert [round["event"] for round in row["rounds"]][1:3] == event_texts
 
 
-def test_who_has_to_give_up_something_does_not_wait() -> None:
-    """A worker goes and a connector, too: the others stop its tasks and join again, and the delay goes on."""
+def test_workers_with_revoked_items_rejoin_at_once() -> None:
+    """A worker and a connector are removed: workers stop its tasks and rejoin, and the delay continues."""
     events: list[Happened] = [
         *TWO,
         ADDED,
@@ -176,13 +176,13 @@ def test_who_has_to_give_up_something_does_not_wait() -> None:
 
 
 def test_the_shortest_delay() -> None:
-    """A maximum of a millisecond: the workers join again after it."""
+    """A maximum of one millisecond, after which the workers rejoin."""
     rounds, _, _ = play("sessioned", [*TWO, ADDED, (9_000, "worker-left", "w2", None)], SLOW, max_delay_ms=1)
     assert [(round["event"], round["delay_ms"]) for round in rounds[1:]] == [("worker-left w2", 1), ("delay-over", 0)]
 
 
-def test_what_happened_while_nobody_was_there_is_not_told_later() -> None:
-    """The round of a worker that comes follows from its coming."""
+def test_events_without_workers_are_not_reported_later() -> None:
+    """The event of a worker that joins is the only one in its rebalance."""
     events: list[Happened] = [
         (0, "connector-added", "c", 1),
         (10, "worker-joined", "w1", None),
@@ -194,7 +194,7 @@ def test_what_happened_while_nobody_was_there_is_not_told_later() -> None:
 
 
 def _waiting(leader: str | None = None) -> Tables:
-    """c-3 waits until 301 s for a worker that is gone."""
+    """Returns a cluster in which c-3 waits until 301 s for a worker that left."""
     waiting = cluster("c", leader=leader)
     waiting["reported"].pop()
     memory = {"assignment": items("c", "c-0", "c-1", "c-2", "c-3"), "members": ["w1", "w2", "w8"]}
@@ -216,14 +216,14 @@ def _waiting(leader: str | None = None) -> Tables:
         (None, [(5_000, "worker-left", "w2", None)], 296_000),
     ],
 )
-def test_the_memory_is_that_of_the_leader(leader: str | None, events: list[Happened], delay_ms: int) -> None:
-    """With a leader that is gone, or not there, the memory goes: what waited is new, and handed out at once."""
+def test_the_state_is_that_of_the_leader(leader: str | None, events: list[Happened], delay_ms: int) -> None:
+    """If the leader leaves or isn't a member, the state is lost: waiting items are new, and assigned at once."""
     [row] = _played(_waiting(leader), events=events)
     assert row["rounds"][0]["delay_ms"] == delay_ms
 
 
 def test_a_leader_stays_until_it_leaves() -> None:
-    """w2 was there first, so that it remembers what w1 ran; when it leaves, w1 knows nothing of before."""
+    """w2 joins first, so its state has the items of w1; if w2 leaves, w1 starts with an empty state."""
     events: list[Happened] = [
         (0, "worker-joined", "w2", None),
         ADDED,

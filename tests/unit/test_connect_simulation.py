@@ -1,4 +1,4 @@
-"""Plays of one Connect cluster: the recorded 90x10 script, and small stories with the costs worked out by hand."""
+"""Simulations of one Connect cluster: the recorded 90x10 script, and small cases with costs computed by hand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def play(
     max_delay_ms: int = 300_000,
     **more: Any,
 ) -> tuple[list[dict[str, Any]], ConnectCosts, int]:
-    """Play events from an empty cluster on."""
+    """Simulates events of an initially empty cluster."""
     of_workers = [event.startswith("worker") for _, event, _, _ in happened]
     workers = Names(subject for is_worker, (_, _, subject, _) in zip(of_workers, happened, strict=True) if is_worker)
     connectors = Names(
@@ -166,7 +166,7 @@ def test_events_that_cannot_happen(event: Happened, reason: str) -> None:
         play("sessioned", [*TWO, ADDED, event])
 
 
-def test_what_is_stopped_before_it_is_up_is_charged_once() -> None:
+def test_a_stop_during_a_start_counts_once() -> None:
     """A start takes longer than it takes to lose the worker."""
     task = task_item(0, 0)
     costs = ConnectCosts(start_ms=1_000)

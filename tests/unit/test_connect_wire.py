@@ -1,4 +1,4 @@
-"""ConnectProtocol bytes, built by hand after Kafka's schemas: every version, what is left out, what is damaged.
+"""ConnectProtocol bytes, built by hand from Kafka's schemas: every version, missing fields, and damaged bytes.
 
 The live tests read the same from real workers.
 """
@@ -111,7 +111,7 @@ def test_more_announced_than_there_is() -> None:
 
 
 def test_the_next_report() -> None:
-    """What it was told comes first, then what it kept; the way over the wire reorders both."""
+    """Assigned items come first, then kept ones; serialization reorders both."""
     previous = connect_protocol.read_assignment(assignment([("b", [-1, 0, 1]), ("a", [-1, 0])]))
     received = connect_protocol.read_assignment(assignment([("c", [-1, 0]), ("b", [2])], [("b", [-1, 0])]))
     connectors, tasks = connect_protocol.next_report(WorkerState("u", 7, previous), received)

@@ -19,7 +19,7 @@ EQUAL_HASHES = ["".join(letters) for letters in itertools.product(["Aa", "BB"], 
 """Sorted, of one `String.hashCode`."""
 
 
-def test_connect_walks_a_second_map() -> None:
+def test_connect_iterates_a_second_map() -> None:
     """`memberAssignments` is made from the map of what workers have sent; 2.6 has the latter only."""
     ids = EQUAL_HASHES[:30]
     none = dict.fromkeys(["name", "connector", "task", "position", "names", "numbers", "items"])
@@ -67,7 +67,7 @@ def test_racks_that_java_orders_by_identity_are_refused() -> None:
 @pytest.mark.parametrize(
     ("racks", "code"), [(EQUAL_HASHES[:11], "identity-order"), (EQUAL_HASHES[:10], None), (None, None)]
 )
-def test_a_request_that_hangs_on_identity_is_rejected(racks: list[str] | None, code: str | None) -> None:
+def test_a_request_that_depends_on_identity_is_rejected(racks: list[str] | None, code: str | None) -> None:
     """For the striped placer alone: the other one knows no hash map."""
     request = {"cluster": "c", "topic": "t", "partitions": 1, "replication_factor": 1, "start_index": None, "seed": 1}
     request |= {"start_partition": 0, "brokers": 11, "racked": 11, "unfenced": 11, "overlaps": False}
