@@ -1,4 +1,4 @@
-"""The recorded placements (`README-other.md`, section 1), and how their brokers and draws are given to the kernels."""
+"""Reads the recorded placements (`README-other.md`, section 1), and converts their brokers and random numbers."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ CODES = {
     "InvalidReplicationFactorException": "invalid-replication-factor",
     "AdminOperationException": "admin-operation",
 }
-"""Kafka's exceptions, and what they are called in `rejected`."""
+"""The code in `rejected` of each Kafka exception."""
 
 
 def recorded(system: str) -> list[Row]:
-    """All rows of `adminutils` or `striped`."""
+    """Returns all rows of `adminutils` or `striped`."""
     with gzip.open(FOLDER / "replicas.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [row for row in map(json.loads, lines) if row["system"] == system]
 
 
 def expected(row: Row) -> dict[int, list[int]] | tuple[str, str]:
-    """Broker ids by partition, or the code and the message of the refusal."""
+    """Returns the broker ids by partition, or the code and the message of the error."""
     if "error" in row:
         return CODES[row["error"]["class"]], row["error"]["message"]
     return {int(partition): replicas for partition, replicas in row["expect"].items()}
 
 
 def layout_of(row: Row) -> ClusterBrokers:
-    """The brokers in the order recorded."""
+    """Returns the brokers in the recorded order."""
     return to_cluster_brokers([(broker["id"], broker["rack"], broker["fenced"]) for broker in row["brokers"]])
 
 
 class RecordedDraws(JavaRandom):
-    """Gives what was drawn when the row was recorded, and checks that nothing else is asked."""
+    """Returns the recorded random numbers, and asserts the recorded bounds."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(0)
         self.draws: list[tuple[int, int]] = list(zip(row["random_bounds"], row["random_ints"], strict=True))
 
     def next_int(self, bound: int) -> int:
-        """The next recorded draw."""
+        """Returns the next recorded number."""
         recorded_bound, drawn = self.draws.pop(0)
         assert bound == recorded_bound
         return drawn
 
 
 def seed_that_draws(row: Row) -> int | None:
-    """For a row that was recorded with a mock in place of `Random`: a seed whose generator draws the same."""
+    """Returns a seed that draws the numbers of a row that was recorded with a mock of `Random`, or None."""
     draws: list[tuple[Any, Any]] = list(zip(row["random_bounds"], row["random_ints"], strict=True))
     for seed in range(100_000):
         random = JavaRandom(seed)

@@ -1,4 +1,4 @@
-"""The placement kernels give what Kafka's classes gave: every recorded row, errors included, without Spark."""
+"""The placement kernels reproduce every recorded row of Kafka's classes, including errors, without Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_admin_utils() -> None:
 
 
 def test_admin_utils_in_parts() -> None:
-    """Any stretch of a topic's partitions by itself, from the table of all placements as from the rule."""
+    """Each partition placed alone, by computation, equals the recorded placement."""
     for row in recorded("adminutils"):
         if "error" in row or row["fixed_start_index"] < 0 or not (layout := layout_of(row)).num_racked:
             continue
@@ -66,7 +66,7 @@ def test_striped() -> None:
 
 
 def test_draws() -> None:
-    """The vectorised generator is the scalar one, negative seeds and bounds that Java redraws for included."""
+    """The vectorized generator equals the scalar one, also for negative seeds and bounds that Java redraws for."""
     seeds = np.concatenate([np.arange(-50, 50), np.array([-(2**63), 2**63 - 1])])
     bounds = np.array([1, 2, 7, 64, 2**30 + 1, 2**31 - 1])[np.arange(len(seeds)) % 6]
     firsts, seconds = draw_pairs(seeds, bounds)

@@ -1,4 +1,4 @@
-"""Small random clusters that have to be reassigned."""
+"""Small random clusters to reassign."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaClust
 
 
 def random_cluster(seed: int) -> ReplicaCluster:
-    """Up to nine brokers in up to four racks; some go, some may be empty (new), some partitions are new or get another
-    replication factor, and replicas lie as they may."""
+    """Returns up to nine brokers in up to four racks. Brokers can be removed or empty (new), partitions can be new or
+    change their replication factor, and replicas are placed at random."""
     draw = np.random.default_rng(seed)
     brokers = int(draw.integers(3, 10))
     rack = draw.integers(0, draw.integers(1, 5), brokers)

@@ -1,4 +1,4 @@
-"""Reassignments against an exact solver and against what must always hold.
+"""Compares reassignments with an exact solver, and checks their invariants.
 
 SciPy is imported by the functions that need it, as every worker process imports every test file.
 """
@@ -18,8 +18,8 @@ TOLERANCE = 0.1
 
 
 def fewest_moves(cluster: ReplicaCluster, bounds: tuple[np.ndarray, np.ndarray] | None) -> int | None:
-    """The fewest moves by integer programming, with bounds on the replicas of each broker or without; null where
-    nothing satisfies them."""
+    """Returns the fewest moves by integer programming, optionally with bounds on each broker's replicas, or None
+    if no placement satisfies them."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
@@ -28,9 +28,9 @@ def fewest_moves(cluster: ReplicaCluster, bounds: tuple[np.ndarray, np.ndarray] 
     has, spans = partitions * brokers, partitions * len(racks)
     rows: list[tuple[list[int], list[float], float, float]] = []
     for partition in range(partitions):
-        mine = [partition * brokers + broker for broker in range(brokers)]
+        replica_columns = [partition * brokers + broker for broker in range(brokers)]
         factor = int(cluster.replication_factor[partition])
-        rows.append((mine, [1.0] * brokers, factor, factor))
+        rows.append((replica_columns, [1.0] * brokers, factor, factor))
         spanned = [has + partition * len(racks) + at for at in range(len(racks))]
         rows.append((spanned, [1.0] * len(racks), min(factor, len(racks)), np.inf))
         for at, rack in enumerate(racks):
@@ -38,8 +38,8 @@ def fewest_moves(cluster: ReplicaCluster, bounds: tuple[np.ndarray, np.ndarray] 
             rows.append(([*inside, spanned[at]], [1.0] * len(inside) + [-1.0], 0, np.inf))
     for broker in range(brokers) if bounds is not None else ():
         if cluster.usable[broker]:
-            held = [partition * brokers + broker for partition in range(partitions)]
-            rows.append((held, [1.0] * partitions, bounds[0][broker], bounds[1][broker]))
+            broker_columns = [partition * brokers + broker for partition in range(partitions)]
+            rows.append((broker_columns, [1.0] * partitions, bounds[0][broker], bounds[1][broker]))
     gain = np.zeros(has + spans)
     for partition, row in enumerate(cluster.current):
         gain[[partition * brokers + broker for broker in row if broker != NO_BROKER]] = -1
@@ -58,18 +58,18 @@ def fewest_moves(cluster: ReplicaCluster, bounds: tuple[np.ndarray, np.ndarray] 
     if solved.status == 2:
         return None
     assert solved.success
-    there = (cluster.current != NO_BROKER).any(axis=1)
-    return int(cluster.replication_factor[there].sum()) + round(solved.fun)
+    existing = (cluster.current != NO_BROKER).any(axis=1)
+    return int(cluster.replication_factor[existing].sum()) + round(solved.fun)
 
 
 def moves(cluster: ReplicaCluster, planned: ReassignmentPlan) -> int:
-    """Replicas on brokers that did not have the partition, of partitions that are there."""
+    """Counts the replicas of existing partitions on brokers that didn't have the partition."""
     pairs = zip(planned.replicas, cluster.current.tolist(), strict=True)
     return sum(len(set(after) - set(before)) for after, before in pairs if any(each != NO_BROKER for each in before))
 
 
 def assert_hard_constraints(cluster: ReplicaCluster, replicas: list[list[int]]) -> None:
-    """Replication factor, distinct and usable brokers, as many racks as possible."""
+    """Asserts the replication factor, distinct and usable brokers, and as many racks as possible."""
     for each, factor, racks in zip(replicas, cluster.replication_factor, cluster.racks_needed(), strict=True):
         assert len(each) == len(set(each)) == factor
         assert all(cluster.usable[broker] for broker in each)
@@ -78,7 +78,7 @@ def assert_hard_constraints(cluster: ReplicaCluster, replicas: list[list[int]]) 
 
 @pytest.mark.parametrize("block", range(4))
 def test_as_few_moves_as_an_exact_solver_finds(block: int) -> None:
-    """What the hard constraints force is the optimum, in random clusters."""
+    """The moves that the hard constraints require are the optimum, in random clusters."""
     for seed in range(block * 50, block * 50 + drawn(20, 50)):
         cluster = random_cluster(seed)
         planned = reassign(cluster, TOLERANCE, voluntary=False)
@@ -87,7 +87,7 @@ def test_as_few_moves_as_an_exact_solver_finds(block: int) -> None:
 
 
 def test_voluntary_moves_against_an_exact_solver() -> None:
-    """Within a tolerance as well; the lower bound is one. (The chains are a heuristic: this is what is observed.)"""
+    """The same within a tolerance, and the lower bound holds. (Chains are a heuristic: observed, not proven.)"""
     solvable = 0
     clusters = drawn(80, 200)
     for seed in range(clusters):
@@ -106,7 +106,7 @@ def test_voluntary_moves_against_an_exact_solver() -> None:
 def leaders_can_be_even(
     cluster: ReplicaCluster, replicas: list[list[int]], least: np.ndarray, most: np.ndarray
 ) -> bool:
-    """Whether some choice of leaders keeps every broker within its bounds, by integer programming."""
+    """Checks by integer programming whether a choice of leaders keeps every broker within its bounds."""
     from scipy.optimize import LinearConstraint, milp
 
     pairs = [(partition, broker) for partition, each in enumerate(replicas) for broker in each]
@@ -120,7 +120,7 @@ def leaders_can_be_even(
 
 
 def test_leaders_are_even_where_any_order_of_the_replicas_is() -> None:
-    """Reordering alone reaches the tolerance whenever that is possible."""
+    """Reordering alone reaches the tolerance whenever a choice of leaders does."""
     possible = 0
     clusters = drawn(60, 150)
     for seed in range(clusters):
@@ -134,7 +134,7 @@ def test_leaders_are_even_where_any_order_of_the_replicas_is() -> None:
 
 
 def test_leaders_stay_where_they_are_even() -> None:
-    """Nothing is reordered without need; an orphan goes to a replica that stays."""
+    """Nothing is reordered without need; a partition without its leader goes to a replica that stays."""
     cluster = ReplicaCluster(
         np.zeros(3, int), np.array([True, True, False]), np.array([[0, 1], [1, 0], [2, 0]]), *_ones(3, 2)
     )
@@ -146,7 +146,7 @@ def _ones(partitions: int, factor: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_twenty_brokers_in_two_racks_and_one_of_them_goes() -> None:
-    """One topic with ten partitions of two replicas, broker 19 is removed: one replica moves."""
+    """One replica moves if broker 19 is removed from a topic of ten partitions with two replicas."""
     current = np.array([[at, 10 + at] for at in range(10)])
     usable = np.arange(20) != 19
     cluster = ReplicaCluster(np.arange(20) // 10, usable, current, *_ones(10, 2))
@@ -157,7 +157,7 @@ def test_twenty_brokers_in_two_racks_and_one_of_them_goes() -> None:
 
 
 def test_a_new_broker_gets_its_share() -> None:
-    """Voluntary moves bring it to the lower end of the tolerance, not further; otherwise it stays empty."""
+    """Voluntary moves fill it to the lower end of the tolerance, not further; without them it stays empty."""
     current = np.array([[at % 4] for at in range(400)])
     cluster = ReplicaCluster(np.zeros(5, int), np.ones(5, bool), current, *_ones(400, 1))
     planned = reassign(cluster, TOLERANCE, voluntary=True)
@@ -167,7 +167,7 @@ def test_a_new_broker_gets_its_share() -> None:
 
 
 def test_bytes_count_instead_of_replicas() -> None:
-    """Vacancies of unlike sizes are spread by their bytes."""
+    """Vacancies of different sizes are spread by their bytes."""
     sizes = np.array([900, 100, 100, 100, 100, 100, 100, 100, 100, 100])
     cluster = ReplicaCluster(
         np.zeros(3, int), np.array([True, True, False]), np.full((10, 1), 2), np.ones(10, int), sizes, True

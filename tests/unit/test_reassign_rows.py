@@ -1,4 +1,4 @@
-"""What a reassignment is told by, and what it tells: reasons, figures, sizes, new partitions, each by hand."""
+"""Input facts and result rows of reassignments, checked by hand: reasons, metrics, sizes, new partitions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.unit.test_replica_facts import decided, fact, partition
 
 
 def broker(number: int, rack: str | None = None, fenced: int = 0) -> dict[str, Any]:
-    """A broker."""
+    """Builds the fact of a broker."""
     return fact(kinds.BROKER, broker_id=number, rack_id=rack, amount=fenced)
 
 
 def size(number: int, amount: int | None, topic: str = "t") -> dict[str, Any]:
-    """The bytes of a partition."""
+    """Builds the fact of a partition's bytes."""
     return fact(kinds.SIZE, topic=topic, partition=number, amount=amount)
 
 
 def moved(rows: list[dict[str, Any]]) -> dict[tuple[str, int], list[tuple[int | None, int, str]]]:
-    """Of each partition what moves: from, to, why."""
+    """Returns the moves of each partition: from broker, to broker, reason."""
     return {
         (row["topic"], row["partition"]): list(zip(row["moved_from"], row["moved_to"], row["reasons"], strict=True))
         for row in rows
@@ -31,13 +31,13 @@ def moved(rows: list[dict[str, Any]]) -> dict[tuple[str, int], list[tuple[int | 
 
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, int]:
-    """The figures of the one cluster."""
-    [found] = [row["figures"] for row in rows if row["kind"] == FIGURES]
-    return dict(zip(FIGURE_NAMES, found, strict=True))
+    """Returns the metrics of the only cluster."""
+    [values] = [row["figures"] for row in rows if row["kind"] == FIGURES]
+    return dict(zip(FIGURE_NAMES, values, strict=True))
 
 
 def test_each_reason() -> None:
-    """A replica moves for one: its broker goes or is fenced, racks, balance, or there is to be one more."""
+    """A replica moves for one reason: removed or fenced broker, rack, balance, or a higher replication factor."""
     three = [broker(1), broker(2), broker(3)]
     removed = decided([*three, partition(0, [1, 2]), fact(kinds.REMOVED, broker_id=2)])
     assert moved(removed) == {("t", 0): [(2, 3, "removed-broker")]}
@@ -55,7 +55,7 @@ def test_each_reason() -> None:
 
 
 def test_reasons_together() -> None:
-    """Of a partition's replicas those on brokers that go are told first; new ones of a higher factor last."""
+    """Moves from removed brokers come first, additional replicas of a higher replication factor last."""
     rows = [
         *(broker(each, rack) for each, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c"), (6, "c"))),
         partition(0, [1, 2, 3]),
@@ -73,18 +73,22 @@ def test_reasons_together() -> None:
 
 
 def test_fewer_replicas_move_nothing() -> None:
-    """A lower factor only takes away; the row of a partition that stays as it is says nothing."""
+    """A lower factor only removes replicas; the row of an unchanged partition has no moves."""
     rows = decided([broker(1), broker(2), broker(3), partition(0, [3, 2]), partition(1, [1, 2]), partition(0, [1], "u"),
                     fact(kinds.FACTOR, topic="t", amount=1)])  # fmt: skip
     assert moved(rows) == {}
-    told = {(row["topic"], row["partition"]): row for row in rows if row["kind"] == PLANNED}
-    assert told["t", 0]["replicas"] == [3]
-    assert (told["u", 0]["previous"], told["u", 0]["replicas"], told["u", 0]["reasons"]) == ([1], [1], [])
-    assert {row["bytes"] for row in told.values()} == {None}
+    plan = {(row["topic"], row["partition"]): row for row in rows if row["kind"] == PLANNED}
+    assert plan["t", 0]["replicas"] == [3]
+    assert (plan["u", 0]["previous"], plan["u", 0]["replicas"], plan["u", 0]["reasons"]) == (
+        [1],
+        [1],
+        [],
+    )
+    assert {row["bytes"] for row in plan.values()} == {None}
 
 
 def test_all_figures() -> None:
-    """Two of three brokers are left, t-0 gives broker 3 up, t-2 is new, t-1 stays as it is."""
+    """Two of three brokers remain, t-0 leaves broker 3, t-2 is new, and t-1 doesn't change."""
     rows = decided(
         [
             *(broker(1), broker(2), broker(3)),
@@ -95,10 +99,10 @@ def test_all_figures() -> None:
         ]
     )
     assert moved(rows) == {("t", 0): [(3, 2, "removed-broker")]}
-    found = figures(rows)
+    values = figures(rows)
     [stays] = [row for row in rows if row["partition"] == 1]
     assert stays["replicas"] == [1, 2]
-    assert found == {
+    assert values == {
         "brokers": 2,
         "partitions": 3,
         "replicas": 6,
@@ -123,37 +127,37 @@ def test_all_figures() -> None:
 
 
 def test_leaders_that_change_without_a_move() -> None:
-    """The order alone: counted as changed and as reordered."""
-    found = figures(decided([broker(1), broker(2), *(partition(at, [1, 2]) for at in range(10))]))
-    assert (found["moved"], found["leaders_changed"], found["leaders_reordered"]) == (0, 4, 4)
-    assert (found["min_leaders"], found["max_leaders"], found["leaders_outside"]) == (4, 6, 0)
-    assert (found["moved_bytes"], found["lower_bound_bytes"]) == (-1, -1)
+    """A leader that changes by order alone counts as changed and as reordered."""
+    values = figures(decided([broker(1), broker(2), *(partition(at, [1, 2]) for at in range(10))]))
+    assert (values["moved"], values["leaders_changed"], values["leaders_reordered"]) == (0, 4, 4)
+    assert (values["min_leaders"], values["max_leaders"], values["leaders_outside"]) == (4, 6, 0)
+    assert (values["moved_bytes"], values["lower_bound_bytes"]) == (-1, -1)
     stuck = figures(decided([broker(1), broker(2), *(partition(at, [1]) for at in range(10))]))
     assert (stuck["brokers_outside"], stuck["leaders_outside"]) == (2, 2)
     assert (stuck["min_replicas"], stuck["max_replicas"], stuck["min_leaders"], stuck["max_leaders"]) == (0, 10, 0, 10)
 
 
 def test_unknown_sizes_are_the_mean() -> None:
-    """Rounded down, at least a byte; where none is known at all, a byte each."""
-    some = [broker(1), *(partition(at, [1]) for at in range(4))]
+    """The mean is rounded down to at least one byte; if no size is known, each is one byte."""
+    base_facts = [broker(1), *(partition(at, [1]) for at in range(4))]
     for sizes, expected in (
         ([size(0, 5), size(1, 8), size(2, None)], [5, 8, 6, 6]),
         ([size(0, 0), size(3, 1)], [1, 1, 1, 1]),
         ([size(0, None)], [1, 1, 1, 1]),
         ([size(0, 7), size(0, 100, "u")], [7, 53, 53, 53]),
     ):
-        rows = decided([*some, *sizes])
+        rows = decided([*base_facts, *sizes])
         assert [row["bytes"] for row in rows if row["kind"] == PLANNED] == expected
 
 
 def test_new_partitions_and_factors() -> None:
-    """A topic that grows has the factor of its first partition; a factor that is given is that of all."""
+    """New partitions have the factor of the topic's first partition; a requested factor applies to all partitions."""
     base = [broker(1), broker(2), broker(3), partition(0, [1, 2]), partition(1, [1]), partition(0, [3], "a")]
     rows = decided([*base, fact(kinds.COUNT, topic="t", amount=4)])
-    told = [
+    plan = [
         (r["topic"], r["partition"], len(r["replicas"]), r["previous"] is None) for r in rows if r["kind"] == PLANNED
     ]
-    assert told == [
+    assert plan == [
         *(("a", 0, 1, False), ("t", 0, 2, False), ("t", 1, 1, False)),
         *(("t", 2, 2, True), ("t", 3, 2, True)),
     ]
@@ -164,7 +168,7 @@ def test_new_partitions_and_factors() -> None:
 
 
 def test_racks_that_change() -> None:
-    """The rack after the change counts, of a broker that is new as of one that is there; without one is one rack."""
+    """The rack after the change counts, for new and for existing brokers; brokers without a rack form one rack."""
     two = [broker(1, "a"), broker(2, "a"), broker(3), broker(4), partition(0, [1, 2])]
     assert moved(decided(two))["t", 0][0][2] == "rack"
     assert moved(decided([*two, fact(kinds.RACK, broker_id=2, rack_id=None)])) == {}
@@ -174,7 +178,7 @@ def test_racks_that_change() -> None:
 
 
 def test_a_broker_that_comes_may_take_what_stays() -> None:
-    """Replicas move for balance where brokers are added, unless it is said otherwise."""
+    """By default, replicas move for balance only if brokers are added."""
     rows = [broker(1), *(partition(at, [1]) for at in range(10)), fact(kinds.ADDED, broker_id=2)]
     assert len(moved(decided(rows))) == 4
     assert len(moved(decided(rows, voluntary=False))) == 0
@@ -284,16 +288,16 @@ def test_a_broker_that_comes_may_take_what_stays() -> None:
     ],
 )
 def test_what_is_to_be_mended(more: list[dict[str, Any]], code: str, detail: str) -> None:
-    """The whole sentence of each rejection."""
+    """The complete message of each rejection."""
     rows = decided([broker(1), broker(2), broker(3), partition(0, [1, 2]), partition(1, [2, 3]), *more])
     assert [(row["kind"], row["code"], row["detail"]) for row in rows] == [(REJECTED, code, detail)]
 
 
 def test_what_may_be_said_twice_or_of_nothing() -> None:
-    """The same number of partitions twice, a million of them, a broker to remove that only replicas name."""
+    """A duplicate row with the same count, a million partitions, removing a broker that only replicas list."""
     base = [broker(1), broker(2), partition(0, [1])]
     twice = [fact(kinds.COUNT, topic="t", amount=2)] * 2
     assert len(decided([*base, *twice])) == 3
-    gone = decided([*base, partition(1, [9]), fact(kinds.REMOVED, broker_id=9)])
-    assert moved(gone) == {("t", 1): [(9, 2, "removed-broker")]}
+    rows = decided([*base, partition(1, [9]), fact(kinds.REMOVED, broker_id=9)])
+    assert moved(rows) == {("t", 1): [(9, 2, "removed-broker")]}
     assert kinds.MOST_PARTITIONS == 1_000_000

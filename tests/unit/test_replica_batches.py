@@ -22,12 +22,12 @@ def _row(partition: int, size: int | None, moved: int = 1, cluster: str = "c") -
 
 
 def _files(*rows: dict[str, Any], **limits: int | None) -> list[dict[str, Any]]:
-    found = to_tool_files(rows, limits.get("partitions"), limits.get("limit"))
-    return [dict(zip(FILE_COLUMNS, each, strict=True)) for each in found]
+    files = to_tool_files(rows, limits.get("partitions"), limits.get("limit"))
+    return [dict(zip(FILE_COLUMNS, each, strict=True)) for each in files]
 
 
 def test_content() -> None:
-    """What the tools take, the way back, and the leaders to elect."""
+    """Files for the reassignment, the rollback, and the leaders to elect."""
     reassign, rollback, leaders = _files(_row(0, None), _row(1, None, moved=0))
     assert json.loads(reassign["content"]) == {
         "version": 1,
@@ -47,9 +47,9 @@ def test_content() -> None:
 
 
 def test_batches_by_partitions() -> None:
-    """No more than so many at once; every cluster for itself."""
-    found = _files(*(_row(at, None) for at in range(1, 6)), _row(7, None, cluster="d"), partitions=2)
-    assert [(each["cluster"], each["batch"], each["partitions"]) for each in found if each["kind"] == "reassign"] == [
+    """A batch has at most the maximum number of partitions, of one cluster."""
+    files = _files(*(_row(at, None) for at in range(1, 6)), _row(7, None, cluster="d"), partitions=2)
+    assert [(each["cluster"], each["batch"], each["partitions"]) for each in files if each["kind"] == "reassign"] == [
         ("c", 1, 2),
         ("c", 2, 2),
         ("c", 3, 1),
@@ -58,42 +58,42 @@ def test_batches_by_partitions() -> None:
 
 
 def test_batches_by_bytes() -> None:
-    """What a batch moves stays within the limit; a heavier partition is alone; reordering moves nothing."""
+    """A batch moves at most the limit; a larger partition is alone; reordering moves nothing."""
     rows = [_row(1, 60), _row(2, 50), _row(3, 40), _row(4, 300, moved=2), _row(5, 900, moved=0), _row(6, 10)]
-    found = [each for each in _files(*rows, limit=100) if each["kind"] == "reassign"]
-    assert [(each["partitions"], each["bytes"]) for each in found] == [(1, 60), (2, 90), (2, 600), (1, 10)]
+    files = [each for each in _files(*rows, limit=100) if each["kind"] == "reassign"]
+    assert [(each["partitions"], each["bytes"]) for each in files] == [(1, 60), (2, 90), (2, 600), (1, 10)]
 
 
 def test_a_batch_may_be_as_heavy_as_its_limit() -> None:
-    """Just so much is allowed, one byte more is another batch; so with the number of partitions."""
+    """Exactly the limit is allowed; one byte or one partition more starts another batch."""
     for size, batches in ((40, [(2, 100)]), (41, [(1, 60), (1, 41)])):
-        found = [each for each in _files(_row(1, 60), _row(2, size), limit=100) if each["kind"] == "reassign"]
-        assert [(each["partitions"], each["bytes"]) for each in found] == batches
+        files = [each for each in _files(_row(1, 60), _row(2, size), limit=100) if each["kind"] == "reassign"]
+        assert [(each["partitions"], each["bytes"]) for each in files] == batches
     full = [each["partitions"] for each in _files(*(_row(at, 1) for at in range(1, 5)), partitions=4)]
     assert full == [4, 4]
 
 
 def test_a_batch_that_is_too_heavy_alone() -> None:
-    """It stands alone, first or not, and no empty batch is before it; what moves nothing goes with it."""
+    """It's alone, first or not, without an empty batch before it; partitions that move nothing can join it."""
     rows = [_row(1, 101), _row(2, 0), _row(3, None), _row(4, 500, moved=0), _row(5, 1), _row(6, 99)]
-    found = [each for each in _files(*rows, limit=100) if each["kind"] == "rollback"]
-    assert [(each["batch"], each["name"], each["partitions"], each["bytes"]) for each in found] == [
+    files = [each for each in _files(*rows, limit=100) if each["kind"] == "rollback"]
+    assert [(each["batch"], each["name"], each["partitions"], each["bytes"]) for each in files] == [
         (1, "rollback-001.json", 4, 101),
         (2, "rollback-002.json", 2, 100),
     ]
 
 
 def test_unknown_sizes_are_no_size() -> None:
-    """Bytes are null as long as none is known; without limits everything is one batch."""
+    """Bytes are None if no size is known; without limits there is one batch."""
     unknown, _ = _files(_row(1, None), _row(2, None), limit=1)
     assert (unknown["partitions"], unknown["bytes"]) == (2, None)
-    some, _ = _files(_row(1, None), _row(2, 7, moved=2), _row(3, 10**12))
-    assert (some["partitions"], some["bytes"], some["kind"]) == (3, 10**12 + 14, "reassign")
+    batch, _ = _files(_row(1, None), _row(2, 7, moved=2), _row(3, 10**12))
+    assert (batch["partitions"], batch["bytes"], batch["kind"]) == (3, 10**12 + 14, "reassign")
     assert _files() == []
 
 
 def test_no_leaders_no_file() -> None:
-    """Leaders are elected once for a cluster, and only where one has changed."""
+    """Leaders are elected once per cluster, and only if one changed."""
     assert {each["kind"] for each in _files(_row(1, None))} == {"reassign", "rollback"}
     kinds = [(each["cluster"], each["kind"], each["partitions"], each["bytes"]) for each in _files(
         _row(0, 5), _row(1, 5), _row(0, 5, cluster="d"), partitions=1)]  # fmt: skip
@@ -104,7 +104,7 @@ def test_no_leaders_no_file() -> None:
 
 
 def test_the_bytes_of_a_file() -> None:
-    """A partition a line, so that a file can be read and compared."""
+    """A file has one partition per line, so that it's readable and comparable."""
     assert _files(_row(1, None))[0]["content"] == (
         '{"version":1,"partitions":[\n{"topic": "t\\"", "partition": 1, "replicas": [2, 3]}\n]}\n'
     )

@@ -1,4 +1,4 @@
-"""Lower bounds of a reassignment: known ones, and never above what an exact solver finds, in moves and in bytes."""
+"""Lower bounds of reassignments: known ones, and never above an exact solver's result, in moves and in bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.test_reassign import fewest_moves, moves
 def cluster_of(
     rack: list[int], current: list[list[int]], weight: list[int] | None = None, factor: int = 0
 ) -> ReplicaCluster:
-    """Brokers of these racks, all usable; each partition keeps its number of replicas, new ones get `factor`."""
+    """Builds usable brokers in these racks; a partition keeps its number of replicas, a new one gets `factor`."""
     width = max(max(map(len, current)), 1)
     rows = np.array([row + [NO_BROKER] * (width - len(row)) for row in current])
     factors = np.array([len(row) or factor for row in current])
@@ -54,7 +54,7 @@ def cluster_of(
     ],
 )
 def test_known_bounds(cluster: ReplicaCluster, forced: tuple[int, int], bound: tuple[int, int]) -> None:
-    """At no tolerance: the bound of the hard constraints, and that of balance besides."""
+    """With tolerance 0: the bound of the hard constraints, and the bound with balance."""
     planned = reassign(cluster, 0.0, voluntary=True)
     assert (planned.required, planned.lower_bound) == (LowerBound(*forced), LowerBound(*bound))
     if count_unbalanced(broker_loads(cluster, planned.replicas)[1], planned.shares, cluster.usable) == 0:
@@ -63,8 +63,8 @@ def test_known_bounds(cluster: ReplicaCluster, forced: tuple[int, int], bound: t
 
 
 def test_a_rack_that_comes_and_a_broker_besides() -> None:
-    """Each of four partitions sends a replica to the new rack, though half of these would do for balance; and another
-    rack has a new broker, which needs one."""
+    """Each of four partitions sends a replica to the new rack, although balance needs only two; and a new broker in
+    another rack needs one."""
     cluster = cluster_of([0, 0, 1, 1, 2], [[0, 1, 2]] * 4)
     planned = reassign(cluster, 0.5, voluntary=True)
     assert (planned.required, planned.lower_bound) == (LowerBound(4, 4), LowerBound(5, 5))
@@ -72,7 +72,7 @@ def test_a_rack_that_comes_and_a_broker_besides() -> None:
 
 
 def test_bounds_are_bounds_and_close() -> None:
-    """Never above the fewest moves that an exact solver finds, and in most clusters just as many."""
+    """They never exceed the fewest moves that an exact solver finds, and equal them in most clusters."""
     solved = tight = 0
     for seed in range(30):
         cluster = random_cluster(seed + 1_000)
@@ -89,7 +89,7 @@ def test_bounds_are_bounds_and_close() -> None:
 
 
 def test_bytes_that_move_are_at_least_the_bound() -> None:
-    """Random clusters, weighed: what the plan moves is no less, whatever it is that moves."""
+    """In random weighed clusters, a plan never moves less than its bound."""
     same = 0
     for seed in range(60):
         cluster = random_cluster(seed)
@@ -111,7 +111,7 @@ def test_bytes_that_move_are_at_least_the_bound() -> None:
 
 
 def test_the_loads_of_brokers() -> None:
-    """Replicas, bytes and leaders of each; and who is outside its bounds, unusable brokers aside."""
+    """Replicas, bytes, and leaders of each broker; and the number of usable brokers outside their bounds."""
     cluster = cluster_of([0, 0, 0, 0], [[0, 1], [2]], [5, 3])
     replicas, weight, leaders = broker_loads(cluster, [[1, 0], [1]])
     assert (replicas.tolist(), weight.tolist(), leaders.tolist()) == ([1, 2, 0, 0], [5, 8, 0, 0], [0, 2, 0, 0])

@@ -1,4 +1,4 @@
-"""Evening out: chains beside a search of all chains, large clusters beside small ones, and bounds that are known."""
+"""Balance: chains against an exhaustive search, large clusters against small ones, and known bounds."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ TOLERANCE = 0.1
 
 
 def moves(cluster: ReplicaCluster, planned: ReassignmentPlan) -> int:
-    """Replicas on brokers that did not have the partition, of partitions that are there."""
+    """Counts the replicas of existing partitions on brokers that didn't have the partition."""
     pairs = zip(planned.replicas, cluster.current.tolist(), strict=True)
     return sum(len(set(after) - set(before)) for after, before in pairs if before[0] != NO_BROKER)
 
 
 def small_states() -> Iterator[tuple[ReplicaCluster, ReplicaBalance]]:
-    """Random clusters of a few brokers and partitions, once their vacancies were filled."""
+    """Yields random clusters of a few brokers and partitions after their vacancies are filled."""
     for seed in (*range(drawn(30, 60)), 98, 101, 116, 144, 577, 634, 715, 1470, 1879):  # the last five need three steps
         cluster = random_cluster(seed)
         if len(cluster.rack) <= 5 and len(cluster.current) <= 5:
@@ -47,7 +47,7 @@ def small_states() -> Iterator[tuple[ReplicaCluster, ReplicaBalance]]:
 
 
 def valid(cluster: ReplicaCluster, assigned: list[list[int]], partition: int) -> bool:
-    """Distinct brokers in as many racks as possible."""
+    """Checks for distinct brokers in as many racks as possible."""
     replicas = assigned[partition]
     racks = len({int(cluster.rack[broker]) for broker in replicas})
     return len(set(replicas)) == len(replicas) and racks >= cluster.racks_needed()[partition]
@@ -56,7 +56,7 @@ def valid(cluster: ReplicaCluster, assigned: list[list[int]], partition: int) ->
 def chains(
     cluster: ReplicaCluster, assigned: list[list[int]], to_broker: int, from_brokers: set[int], seen: set[int]
 ) -> Iterator[Costs]:
-    """Moves and steps of all chains that end in a broker that takes one more: the last step first, no broker twice."""
+    """Yields the moves and steps of all chains that end at a broker: the last step first, no broker twice."""
     for from_broker in set(np.flatnonzero(cluster.usable).tolist()) - seen:
         for partition, replicas in enumerate(assigned):
             if from_broker not in replicas or to_broker in replicas:
@@ -74,8 +74,8 @@ def chains(
 
 
 def test_the_cheapest_chain_of_all() -> None:
-    """The fewest moves, then the fewest steps, of all chains that there are; none where there is none; and its steps
-    can be taken one by one."""
+    """It has the fewest moves, then the fewest steps, of all chains; None if there is no chain; and its steps can be
+    applied one by one."""
     lengths: Counter[int] = Counter()
     for cluster, state in small_states():
         before = [list(each) for each in state.assigned]
@@ -105,7 +105,7 @@ def test_the_cheapest_chain_of_all() -> None:
 
 
 def one_rack(brokers: int, current: list[list[int]], share: list[float] | None = None) -> ReplicaBalance:
-    """Brokers of one rack that keep what they have."""
+    """Builds brokers of one rack that keep all replicas."""
     rows, ones = np.array(current), np.ones(len(current), np.int64)
     cluster = ReplicaCluster(np.zeros(brokers, int), np.ones(brokers, bool), rows, ones * rows.shape[1], ones)
     shares = np.array(share or [1.0] * brokers)
@@ -113,7 +113,7 @@ def one_rack(brokers: int, current: list[list[int]], share: list[float] | None =
 
 
 def test_of_equal_chains() -> None:
-    """From the broker with most for its share to the one with least, then by id; the first replica that fits."""
+    """From the broker with the highest load for its share to the lowest, then by id; the first replica that fits."""
     state = one_rack(4, [[0], [0], [1], [1], [2]])
     assert cheapest_chain(state, {1, 0}, {3, 2}, None) == Chain([(0, 0, 3)], 1)
     half = one_rack(4, [[0], [0], [1], [1], [2]], [2.0, 1.0, 4.0, 1.0])
@@ -123,7 +123,7 @@ def test_of_equal_chains() -> None:
 
 
 def test_probes() -> None:
-    """So many replicas of a broker are looked at, in the order in which they came."""
+    """Only this number of a broker's replicas is considered, in their order of arrival."""
     state = one_rack(3, [[0, 1], [0, 2], [0, 1]])
     order = list(state.kept_replicas[0])
     assert sorted(order) == [0, 1, 2]
@@ -132,8 +132,7 @@ def test_probes() -> None:
 
 
 def test_steps_that_hinder_each_other() -> None:
-    """The second of two steps of one partition would leave a rack: it is named, nothing is changed, and the search
-    goes on without it."""
+    """The second of two steps of one partition would leave a rack: it's returned, and the placement doesn't change."""
     ones = np.ones(1, np.int64)
     cluster = ReplicaCluster(np.array([0, 1, 0, 1, 1]), np.ones(5, bool), np.array([[0, 1, 2]]), ones * 3, ones)
     state = ReplicaBalance(cluster, [[0, 1, 2]], fair_shares(cluster, 0.0))
@@ -143,7 +142,7 @@ def test_steps_that_hinder_each_other() -> None:
 
 
 def test_a_step_that_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another partition goes; where there is none, there is no chain; and it is not tried for ever."""
+    """Another partition moves instead; without one there is no chain; and the number of attempts is limited."""
     state = one_rack(2, [[0], [0], [0]])
     refused: set[Step] = set()
     monkeypatch.setattr(
@@ -164,12 +163,12 @@ def test_a_step_that_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -
 
 
 def away(cluster: ReplicaCluster, assigned: list[list[int]]) -> int:
-    """Replicas that are on brokers which did not have the partition."""
+    """Counts the replicas on brokers that didn't have the partition."""
     return sum(len(set(after) - set(before)) for after, before in zip(assigned, cluster.current.tolist(), strict=True))
 
 
 def test_a_large_cluster_is_as_even_as_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Straight moves first and chains for the rest: the same brokers within bounds, hardly a move more."""
+    """Direct moves first, then chains: the same brokers within bounds, with hardly a move more."""
     more = 0
     for seed in range(drawn(30, 60)):
         cluster = random_cluster(seed)
@@ -190,7 +189,7 @@ def test_a_large_cluster_is_as_even_as_a_small_one(monkeypatch: pytest.MonkeyPat
 
 
 def large(brokers: int, new: int, partitions: int, racks: int) -> ReplicaCluster:
-    """Partitions of three replicas, alike on all brokers but the new ones, which have none."""
+    """Builds partitions of three replicas, evenly on all brokers except the new ones, which have none."""
     current = np.array([[(at + 7 * place) % brokers for place in range(3)] for at in range(partitions)])
     every = brokers + new
     ones = np.ones(partitions, np.int64)
@@ -199,7 +198,7 @@ def large(brokers: int, new: int, partitions: int, racks: int) -> ReplicaCluster
 
 @pytest.mark.parametrize("racks", [1, 3])
 def test_the_lower_bound_of_a_large_cluster_is_reached(racks: int) -> None:
-    """12,000 replicas on 30 brokers, three more come: each needs 327 (363.6 less a tenth), and gets no more."""
+    """12,000 replicas on 30 brokers, three brokers are added: each needs 327 (363.6 less a tenth), and gets no more."""
     cluster = large(30, 3, 4_000, racks)
     assert rebalance_replicas.MAX_EXHAUSTIVE_SIZE < 12_000 * 33
     planned = reassign(cluster, TOLERANCE, voluntary=True)
@@ -214,12 +213,12 @@ def test_the_lower_bound_of_a_large_cluster_is_reached(racks: int) -> None:
 
 
 def test_a_broker_of_a_large_cluster_that_goes_and_comes() -> None:
-    """What it had has to move, that is the bound; and a broker above its bounds gives what is above."""
+    """All replicas of a removed broker move, which is the bound; a broker above its bounds loses the excess."""
     cluster = large(30, 0, 4_000, 1)
-    gone = replace(cluster, usable=np.arange(30) != 4)
-    planned = reassign(gone, TOLERANCE, voluntary=True)
-    held = int((cluster.current == 4).sum())
-    assert planned.required.moves == planned.lower_bound.moves == moves(gone, planned) == held
+    removed = replace(cluster, usable=np.arange(30) != 4)
+    planned = reassign(removed, TOLERANCE, voluntary=True)
+    num_moved = int((cluster.current == 4).sum())
+    assert planned.required.moves == planned.lower_bound.moves == moves(removed, planned) == num_moved
     treeified = replace(cluster, current=np.array([[0, 1 + at % 29, 1 + (at + 5) % 29] for at in range(4_000)]))
     planned = reassign(treeified, TOLERANCE, voluntary=True)
     assert planned.lower_bound.moves == moves(treeified, planned) == 4_000 - 440  # a share is 400

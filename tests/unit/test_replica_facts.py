@@ -1,4 +1,4 @@
-"""Facts of clusters that are to be reassigned: what is rejected and why; the order of rows does not matter."""
+"""Facts of clusters to reassign: rejections and their reasons; the order of rows has no effect."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
     ],
 )
 def test_a_cluster_that_cannot_be_planned(more: list[dict[str, Any]], code: str, detail: str) -> None:
-    """It is rejected with what to mend; another cluster in the same table is planned."""
+    """It's rejected with a remedy; another cluster in the same table is planned."""
     other = [row | {"cluster": "d"} for row in GOOD]
     rows = decided(GOOD + more + other)
     [rejected] = [row for row in rows if row["kind"] == REJECTED]
@@ -96,13 +96,13 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 
 def test_a_broker_that_is_gone_already_can_be_removed() -> None:
-    """Replicas still name it, brokers does not: removing it moves them."""
+    """If only `replicas` lists a broker, removing it moves its replicas."""
     rows = decided([*GOOD, partition(2, [9, 0]), fact(kinds.REMOVED, broker_id=9)])
     [moved] = [row for row in rows if row["kind"] == PLANNED and row["moved_to"]]
     assert (moved["moved_from"], moved["reasons"], moved["previous"]) == ([9], ["removed-broker"], [9, 0])
 
 
 def test_a_cluster_without_partitions() -> None:
-    """Brokers alone are a plan of nothing."""
+    """A cluster of brokers only has an empty plan."""
     [figures] = decided(brokers(0, 1))
     assert figures["figures"][:3] == [2, 0, 0]

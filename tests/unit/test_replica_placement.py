@@ -18,7 +18,7 @@ INT_MAX = 2**31 - 1
 
 
 class OldRandom:
-    """`java.util.Random` as its documentation has it, with the overflow of an int spelt out."""
+    """`java.util.Random` as documented, with the overflow of an int made explicit."""
 
     def __init__(self, seed: int) -> None:
         self.seed = (seed ^ 0x5DEECE66D) % 2**48
@@ -39,11 +39,11 @@ class OldRandom:
 
 
 BOUNDS = [1, 2, 3, 7, 64, 1000, 2**30 - 1, 2**30, 2**30 + 1, 2**30 + 2**29, 2**31 - 2, 2**31 - 1, (2**31 + 1) // 3]
-"""Three rounds of the last one are one number more than there are."""
+"""Three times the last bound exceeds 2**31 by one."""
 
 
 def test_draws_are_javas() -> None:
-    """Redrawn where the last round of numbers would be cut short, whatever the bound."""
+    """A number from the incomplete last range is redrawn, for any bound."""
     redrawn = 0
     for seed in [*range(40), -1, -(2**63), 2**63 - 1, 2**48, 2**48 + 5]:
         for bound in BOUNDS:
@@ -57,18 +57,18 @@ def test_draws_are_javas() -> None:
 
 
 class At:
-    """Draws the last number of each bound, and writes the bounds down."""
+    """Draws the largest number of each bound, and records the bounds."""
 
     def __init__(self) -> None:
         self.bounds: list[int] = []
 
     def next_int(self, bound: int) -> int:
-        """Bound - 1."""
+        """Returns bound - 1."""
         self.bounds.append(bound)
         return bound - 1
 
     def shuffle(self, items: list[Any]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 def test_shuffle_is_of_collections() -> None:
@@ -84,7 +84,7 @@ def test_shuffle_is_of_collections() -> None:
 
 
 def test_layout_counts() -> None:
-    """Racked and unfenced brokers; none at all."""
+    """The numbers of racked and of unfenced brokers, also without brokers."""
     three = to_cluster_brokers([(4, None, True), (2, "b", False), (9, "", True)])
     assert (three.ids, three.racks, three.fenced) == ((4, 2, 9), (None, "b", ""), (True, False, True))
     assert (three.num_racked, three.num_unfenced) == (2, 1)
@@ -94,8 +94,8 @@ def test_layout_counts() -> None:
 
 def _tiles(algorithm: str, brokers: list[tuple[int, str | None, bool]], *tiles: dict[str, Any]) -> list[dict[str, Any]]:
     line = [{"broker_id": each, "rack_id": rack, "fenced": fenced} for each, rack, fenced in brokers]
-    whole = {"start_index": None, "base": None, "seed": None, "first": 0}
-    work = [{"cluster": "c", "line": line, "tiles": [whole | tile for tile in tiles]}]
+    defaults = {"start_index": None, "base": None, "seed": None, "first": 0}
+    work = [{"cluster": "c", "line": line, "tiles": [defaults | tile for tile in tiles]}]
     found = list(place_tiles([pa.RecordBatch.from_pylist(work)], algorithm))
     assert all(batch.schema == PLACED for batch in found)
     return [row for batch in found for row in batch.to_pylist()]
@@ -109,7 +109,7 @@ BROKERS: list[tuple[int, str | None, bool]] = [
 
 @pytest.mark.parametrize("partitions", [1, TILE - 1, TILE, TILE + 1, 2 * TILE + 5])
 def test_a_striped_topic_of_any_size_is_one_walk(partitions: int) -> None:
-    """Rows of at most 8,192 partitions, one behind the other; the walk over racks goes on from row to row."""
+    """Rows have at most 8,192 consecutive partitions; the iteration over racks continues from row to row."""
     rows = _tiles("striped", BROKERS, {"topic": "t", "count": partitions, "replication_factor": 3, "seed": 7})
     assert TILE == 8192
     assert [row["first"] for row in rows] == list(range(0, partitions, 8192))
@@ -122,9 +122,9 @@ def test_a_striped_topic_of_any_size_is_one_walk(partitions: int) -> None:
 
 
 def test_tiles_of_admin_utils_are_parts_of_the_whole() -> None:
-    """Each is placed by itself, and together they are what one call gives."""
+    """Tiles are placed independently, and together equal one call."""
     racked = [(each, rack or "d", fenced) for each, rack, fenced in BROKERS]
-    whole = admin_utils.assign_replicas_to_brokers(to_cluster_brokers(racked), 3, 4, 2, 0, 50)
+    expected = admin_utils.assign_replicas_to_brokers(to_cluster_brokers(racked), 3, 4, 2, 0, 50)
     parts = [(0, 20), (20, 1), (21, 29)]
     tiles = [
         {"topic": f"t{first}", "first": first, "count": count, "replication_factor": 3, "start_index": 4, "base": 2}
@@ -133,12 +133,12 @@ def test_tiles_of_admin_utils_are_parts_of_the_whole() -> None:
     rows = _tiles("adminutils", racked, *tiles)
     assert [(row["topic"], row["first"], row["count"]) for row in rows] == [(f"t{a}", a, b) for a, b in parts]
     assert {(row["start_index"], row["base"], row["brokers"]) for row in rows} == {(4, 2, 6)}
-    assert [each for row in rows for each in row["placed"]] == whole.ravel().tolist()
+    assert [each for row in rows for each in row["placed"]] == expected.ravel().tolist()
 
 
 @pytest.mark.parametrize(("racks", "brokers", "factor"), [(1, 1, 1), (1, 2, 2), (3, 7, 3), (2, 5, 5), (4, 4, 2)])
 def test_the_table_of_placements_is_the_rule(racks: int, brokers: int, factor: int) -> None:
-    """Many partitions are looked up, few are reckoned: the same."""
+    """Many partitions are looked up, few are computed, with the same result."""
     cluster = to_cluster_brokers([(each, f"r{each % racks}", False) for each in range(brokers)])
     for start in (0, brokers - 1, 11):
         many = admin_utils.assign_replicas_to_brokers(cluster, factor, start, 3, 5, 200)
@@ -172,8 +172,8 @@ def _admitted(algorithm: str, *changes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_where_requests_start() -> None:
-    """What is given is start index and shift; what is not is drawn; the seed is kept where it decided."""
-    given, low, zero, drawn, added = _admitted(
+    """A requested start is start index and shift; a missing one is drawn, and only then the seed is kept."""
+    requested, low, zero, drawn, added = _admitted(
         "adminutils",
         {"start_index": 4},
         {"start_index": -1},
@@ -183,17 +183,17 @@ def test_where_requests_start() -> None:
     )
     draws = JavaRandom(42)
     start, shift = draws.next_int(3), draws.next_int(3)
-    assert (given["start_index"], given["base"], given["seed"], given["first"]) == (4, 4, None, 0)
+    assert (requested["start_index"], requested["base"], requested["seed"], requested["first"]) == (4, 4, None, 0)
     assert (zero["start_index"], zero["base"], zero["seed"]) == (0, 0, None)
     assert (low["start_index"], low["base"], low["seed"]) == (start, shift, 42)
     assert (drawn["start_index"], drawn["base"], drawn["seed"]) == (start, shift, 42)
     # Partition 7 is the second of the third round over three brokers: the shift has not grown in this call yet.
     assert (added["first"], added["start_index"], added["base"] + 7 // 3) == (7, 1, 1)
-    assert {row["code"] for row in (given, low, zero, drawn, added)} == {None}
+    assert {row["code"] for row in (requested, low, zero, drawn, added)} == {None}
 
 
 def test_the_shift_grows_at_every_multiple_of_the_brokers() -> None:
-    """Kafka's own loop, at every first partition; above 0 also at the very first of the call."""
+    """It equals Kafka's loop for every first partition; above 0, the first partition of a call counts too."""
     for brokers in (1, 2, 3, 5):
         for first in range(12):
             shift = 6
@@ -204,7 +204,7 @@ def test_the_shift_grows_at_every_multiple_of_the_brokers() -> None:
 
 
 def test_a_striped_request_has_no_start() -> None:
-    """The class counts from 0 whatever the start partition is."""
+    """Kafka's class counts from 0, whatever the start partition."""
     [row] = _admitted("striped", {"start_partition": 7, "start_index": 2})
     assert (row["first"], row["start_index"], row["base"], row["seed"]) == (0, None, None, 42)
     assert (row["partitions"], row["replication_factor"], row["brokers"], row["racked"]) == (5, 2, 3, 0)
@@ -277,16 +277,16 @@ def test_a_striped_request_has_no_start() -> None:
     ],
 )
 def test_refusals(algorithm: str, change: dict[str, Any], code: str, detail: str) -> None:
-    """In the order in which Kafka checks, in its words; a refused request starts nowhere."""
-    row, fine = _admitted(algorithm, change, {})
+    """Errors have Kafka's order and messages; a rejected request has no start."""
+    row, accepted = _admitted(algorithm, change, {})
     assert (row["code"], row["detail"]) == (code, detail)
     assert (row["start_index"], row["base"], row["seed"]) == (None, None, None if algorithm == "adminutils" else 42)
-    assert (fine["code"], fine["detail"]) == (None, None)
+    assert (accepted["code"], accepted["detail"]) == (None, None)
 
 
 @pytest.mark.parametrize("change", [{"racked": 0}, {"racked": 3}, {"replication_factor": 3}, {"partitions": 1}])
 def test_what_kafka_accepts(change: dict[str, Any]) -> None:
-    """No rack or all, as many replicas as brokers, one partition."""
+    """Accepted: racks on no or all brokers, as many replicas as brokers, one partition."""
     for algorithm in ("adminutils", "striped"):
         [row] = _admitted(algorithm, change)
         assert row["code"] is None
@@ -306,7 +306,7 @@ def test_what_kafka_accepts(change: dict[str, Any]) -> None:
     ],
 )
 def test_what_kafka_cannot_count(change: dict[str, Any], last: int, start: int) -> None:
-    """An index or a shift beyond int is refused; the last that fits is not."""
+    """An index or a shift beyond int is rejected; the largest that fits is accepted."""
     fits, beyond = _admitted("adminutils", change | {"start_index": start}, change | {"start_index": start + 1})
     assert (fits["code"], fits["start_index"]) == (None, start)
     assert (beyond["code"], beyond["start_index"], beyond["base"]) == ("beyond-int", None, None)

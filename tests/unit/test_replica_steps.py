@@ -1,4 +1,4 @@
-"""Each step of a reassignment by itself, beside its brute force twin: what stays, even shares, vacancies, leaders."""
+"""Each step of a reassignment against its brute-force twin: kept replicas, even shares, vacancies, leaders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEEDS = range(60)
 
 
 def heavy(seed: int) -> ReplicaCluster:
-    """A random cluster, every third with bytes."""
+    """Returns a random cluster; every third one has bytes."""
     cluster = random_cluster(seed)
     if seed % 3:
         return cluster
@@ -34,30 +34,30 @@ def heavy(seed: int) -> ReplicaCluster:
 
 
 def placements(cluster: ReplicaCluster, factor: int) -> list[frozenset[int]]:
-    """Every set of brokers that a partition may have."""
+    """Returns every valid set of brokers of a partition."""
     usable = np.flatnonzero(cluster.usable).tolist()
     rack = cluster.rack.tolist()
     most = min(factor, len({rack[broker] for broker in usable}))
-    every = itertools.combinations(usable, factor)
-    return [frozenset(each) for each in every if len({rack[broker] for broker in each}) == most]
+    all_replicas = itertools.combinations(usable, factor)
+    return [frozenset(each) for each in all_replicas if len({rack[broker] for broker in each}) == most]
 
 
 def plain(cluster: ReplicaCluster, **more: object) -> ReplicaCluster:
-    """The cluster with something changed."""
+    """Returns the cluster with changed fields."""
     return replace(cluster, **more)  # type: ignore[arg-type]
 
 
 def flat(brokers: int, current: list[list[int]], **more: object) -> ReplicaCluster:
-    """Brokers of one rack, all usable; each partition has as many replicas as now."""
+    """Builds usable brokers in one rack; each partition keeps its number of replicas."""
     width = max(map(len, current))
     rows = np.array([row + [NO_BROKER] * (width - len(row)) for row in current])
     factor = np.array([len(row) for row in current])
-    whole = ReplicaCluster(np.zeros(brokers, int), np.ones(brokers, bool), rows, factor, np.ones(len(rows), np.int64))
-    return plain(whole, **more)
+    cluster = ReplicaCluster(np.zeros(brokers, int), np.ones(brokers, bool), rows, factor, np.ones(len(rows), np.int64))
+    return plain(cluster, **more)
 
 
 def shares_of(*share: float, least: float = 0, most: float = 99) -> BrokerShares:
-    """Shares as given, and bounds alike for all."""
+    """Builds these shares, with the same bounds for all brokers."""
     return BrokerShares(np.array(share), np.full(len(share), float(least)), np.full(len(share), float(most)))
 
 
@@ -65,7 +65,7 @@ def shares_of(*share: float, least: float = 0, most: float = 99) -> BrokerShares
 
 
 def test_distinct_values_are_counted_as_sets_count_them() -> None:
-    """Of the entries that count only; a table without columns has none."""
+    """Only counted entries matter; an array without columns has 0."""
     draw = np.random.default_rng(3)
     for columns in range(5):
         values, counted = draw.integers(0, 4, (30, columns)), draw.random((30, columns)) < 0.6
@@ -74,14 +74,14 @@ def test_distinct_values_are_counted_as_sets_count_them() -> None:
 
 
 def test_usable_replicas() -> None:
-    """Neither a place without a replica nor a broker that goes, the last one included."""
+    """Neither padding nor an unusable broker counts, also for the last broker."""
     cluster = flat(3, [[0, 1, 2], [2], [1, 2]], usable=np.array([True, False, True]))
     assert usable_replicas(cluster).tolist() == [[True, False, True], [True, False, False], [False, True, False]]
     assert not usable_replicas(plain(cluster, usable=np.array([True, True, False])))[1].any()
 
 
 def test_as_many_stay_as_any_placement_leaves() -> None:
-    """By trying every placement; what is chosen is part of one, and a leader that can stay does."""
+    """Compared with every placement: the chosen replicas are a subset of one, and a leader that can stay does."""
     for seed in SEEDS:
         cluster = heavy(seed)
         kept = most_kept(cluster)
@@ -98,16 +98,16 @@ def test_as_many_stay_as_any_placement_leaves() -> None:
 
 
 def test_the_most_loaded_give_up_first() -> None:
-    """Load over share decides, as it is by then; of equals the later replica goes, and never the first."""
+    """The current load over the share decides; of equals, the later replica goes, and never the first."""
     three = flat(3, [[0, 1, 2], [0, 1], [0, 2], [2]], replication_factor=np.array([2, 2, 2, 1]))
-    alike = shares_of(1, 1, 1)
-    assert choose_kept(three, most_kept(three), alike)[0].tolist() == [True, True, False]  # loads 3, 2, 3
+    equal_shares = shares_of(1, 1, 1)
+    assert choose_kept(three, most_kept(three), equal_shares)[0].tolist() == [True, True, False]  # loads 3, 2, 3
     assert choose_kept(three, most_kept(three), shares_of(1, 0.5, 1))[0].tolist() == [True, False, True]
     equal = flat(3, [[0, 1, 2]], replication_factor=np.array([2]))
-    assert choose_kept(equal, most_kept(equal), alike)[0].tolist() == [True, True, False]
+    assert choose_kept(equal, most_kept(equal), equal_shares)[0].tolist() == [True, True, False]
     # Having given up one, broker 2 is no more loaded than broker 1: of these the later replica goes.
     falling = flat(3, [[0, 1, 2], [0, 2, 1], [2, 0], [1, 0], [2, 0]], replication_factor=np.array([2, 2, 2, 2, 2]))
-    assert choose_kept(falling, most_kept(falling), alike)[:2, :3].tolist() == [
+    assert choose_kept(falling, most_kept(falling), equal_shares)[:2, :3].tolist() == [
         [True, True, False],
         [True, True, False],
     ]
@@ -118,11 +118,11 @@ def test_the_most_loaded_give_up_first() -> None:
         weight=np.array([1, 9, 1, 1]),
         weighed=True,
     )
-    assert choose_kept(heavier, most_kept(heavier), alike)[0].tolist() == [True, False, True]
+    assert choose_kept(heavier, most_kept(heavier), equal_shares)[0].tolist() == [True, False, True]
 
 
 def test_what_stands_twice_in_a_rack_goes() -> None:
-    """Where racks are too few for all that could stay, only replicas that share one give way."""
+    """If racks are too few for all replicas, only replicas that share a rack are dropped."""
     cluster = flat(4, [[0, 1, 2]], rack=np.array([0, 0, 1, 2]))
     assert most_kept(cluster).tolist() == [2]
     assert choose_kept(cluster, most_kept(cluster), shares_of(1, 1, 0.1, 1)).tolist() == [[True, False, True]]
@@ -131,19 +131,19 @@ def test_what_stands_twice_in_a_rack_goes() -> None:
 
 
 def test_loads() -> None:
-    """Replicas, or their bytes; a broker without any has none."""
+    """The number of replicas, or their bytes; 0 for an empty broker."""
     cluster = flat(4, [[0, 1], [1, 2]], weight=np.array([5, 7]))
-    every = cluster.current != NO_BROKER
-    assert sum_load(cluster, every).tolist() == [1, 2, 1, 0]
-    assert sum_load(plain(cluster, weighed=True), every).tolist() == [5, 12, 7, 0]
-    assert sum_load(plain(cluster, weighed=True), every & np.array([[True, False]])).tolist() == [5, 7, 0, 0]
+    all_replicas = cluster.current != NO_BROKER
+    assert sum_load(cluster, all_replicas).tolist() == [1, 2, 1, 0]
+    assert sum_load(plain(cluster, weighed=True), all_replicas).tolist() == [5, 12, 7, 0]
+    assert sum_load(plain(cluster, weighed=True), all_replicas & np.array([[True, False]])).tolist() == [5, 7, 0, 0]
 
 
 # --- even shares ---
 
 
 def test_shares_are_level_within_what_racks_allow() -> None:
-    """Of every placement of every partition: the least and the most in a rack; one level, kept between these."""
+    """Racks have one level, clipped to the minimum and maximum over all placements of all partitions."""
     for seed in SEEDS:
         cluster = heavy(seed)
         share = fair_shares(cluster, 0.1).share
@@ -157,14 +157,14 @@ def test_shares_are_level_within_what_racks_allow() -> None:
             assert np.ptp(share[members]) == 0
             low = high = 0
             for factor, weight in zip(cluster.replication_factor.tolist(), cluster.weight.tolist(), strict=True):
-                here = [len(each & set(members.tolist())) for each in placements(cluster, factor)]
-                low, high = low + weight * min(here), high + weight * max(here)
-            held = share[members].sum()
-            assert low - 1e-6 <= held <= high + 1e-6, seed
-            if low + 1e-6 < held < high - 1e-6:
-                level.append(held / len(members))
+                counts = [len(each & set(members.tolist())) for each in placements(cluster, factor)]
+                low, high = low + weight * min(counts), high + weight * max(counts)
+            load = share[members].sum()
+            assert low - 1e-6 <= load <= high + 1e-6, seed
+            if low + 1e-6 < load < high - 1e-6:
+                level.append(load / len(members))
             elif low < high:
-                (above if held >= high - 1e-6 else below).append(held / len(members))
+                (above if load >= high - 1e-6 else below).append(load / len(members))
         if level:
             assert np.ptp(level) == pytest.approx(0)
             assert max(above) <= level[0] + 1e-6
@@ -177,7 +177,7 @@ def test_shares_are_level_within_what_racks_allow() -> None:
     [(10, 0.1, 9, 11), (10, 0.0, 10, 10), (21, 0.0, 10, 11), (5, 0.1, 2, 3), (1, 0.5, 0, 1), (4, 1.5, 0, 5)],
 )
 def test_bounds_of_counts(replicas: int, tolerance: float, least: int, most: int) -> None:
-    """Rounded away from the share, and never below nothing; leaders are counted alike."""
+    """Bounds are rounded away from the share, to at least 0; the same for leaders."""
     brokers = 2 if replicas < 10 or replicas == 21 else 1
     cluster = flat(brokers, [[0]] * replicas)
     for shares in (fair_shares(cluster, tolerance), leader_shares(cluster, tolerance)):
@@ -186,7 +186,7 @@ def test_bounds_of_counts(replicas: int, tolerance: float, least: int, most: int
 
 
 def test_bounds_of_bytes_are_not_rounded() -> None:
-    """Ten bytes and a half are within reach of bytes; leaders are counted even there, and only usable ones lead."""
+    """Bounds of bytes are fractions; leaders are always counted, and only usable brokers lead."""
     cluster = flat(2, [[0], [1]], weight=np.array([10, 11]), weighed=True)
     shares = fair_shares(cluster, 0.1)
     assert shares.share.tolist() == pytest.approx([10.5, 10.5])
@@ -201,7 +201,7 @@ def test_bounds_of_bytes_are_not_rounded() -> None:
 
 
 def filled_by_hand(cluster: ReplicaCluster, staying: np.ndarray, shares: BrokerShares) -> list[list[int]]:
-    """One vacancy after the other, the heaviest partitions first; every broker is asked each time."""
+    """Fills one vacancy after the other, the heaviest partitions first, and considers every broker each time."""
     rack = cluster.rack.tolist()
     share = np.maximum(shares.share, 1e-12).tolist()
     relative = (sum_load(cluster, staying) / np.maximum(shares.share, 1e-12)).tolist()
@@ -209,28 +209,28 @@ def filled_by_hand(cluster: ReplicaCluster, staying: np.ndarray, shares: BrokerS
     for at in sorted(range(len(assigned)), key=lambda at: (-cluster.weight[at], at)):
         row = [broker for broker in cluster.current[at].tolist() if broker != NO_BROKER]
         places = [broker if stays else None for broker, stays in zip(row, staying[at].tolist(), strict=False)]
-        there = [broker for broker in places if broker is not None]
-        for missing in range(int(cluster.replication_factor[at]) - len(there), 0, -1):
-            racks = {rack[broker] for broker in there}
+        assigned_brokers = [broker for broker in places if broker is not None]
+        for missing in range(int(cluster.replication_factor[at]) - len(assigned_brokers), 0, -1):
+            racks = {rack[broker] for broker in assigned_brokers}
             must_be_new = len(racks) + missing <= cluster.racks_needed()[at]
             fits = [
                 broker
                 for broker in np.flatnonzero(cluster.usable).tolist()
-                if broker not in there and not (must_be_new and rack[broker] in racks)
+                if broker not in assigned_brokers and not (must_be_new and rack[broker] in racks)
             ]
-            taken = min(fits, key=lambda broker: (relative[broker], broker))
-            relative[taken] += int(cluster.weight[at]) / share[taken]
-            there.append(taken)
+            chosen = min(fits, key=lambda broker: (relative[broker], broker))
+            relative[chosen] += int(cluster.weight[at]) / share[chosen]
+            assigned_brokers.append(chosen)
             if None in places:
-                places[places.index(None)] = taken
+                places[places.index(None)] = chosen
             else:
-                places.append(taken)
+                places.append(chosen)
         assigned[at] = [broker for broker in places if broker is not None]
     return assigned
 
 
 def test_vacancies_are_filled_as_by_hand() -> None:
-    """Whoever is furthest below its share, lowest id first, in the place of what has gone."""
+    """The broker furthest below its share, then the lowest id, gets the position of the dropped replica."""
     for seed in SEEDS:
         cluster = heavy(seed)
         shares = fair_shares(cluster, 0.1)
@@ -242,7 +242,7 @@ def test_vacancies_are_filled_as_by_hand() -> None:
 
 
 def test_a_leader_that_stays_goes_on_leading() -> None:
-    """Although others lead less, as long as it is within its bounds."""
+    """It stays leader within its bounds, although other brokers lead fewer partitions."""
     cluster = flat(3, [[0, 1, 2]] * 3)
     for assigned in ([[0, 1, 2]] * 3, [[1, 0, 2], [2, 1, 0], [2, 0, 1]]):
         assert choose_leaders(cluster, assigned, shares_of(1, 1, 1, most=3)) == [0, 0, 0]
@@ -251,7 +251,7 @@ def test_a_leader_that_stays_goes_on_leading() -> None:
 
 
 def test_a_replica_that_stays_takes_over_before_a_new_one() -> None:
-    """Even if its broker leads more; of those that stay who leads fewest, then the lowest id; then new ones alike."""
+    """Even if its broker leads more. Then the broker that leads fewest, then the lowest id."""
     current = [[0, 1], [0, 1], [3, 0], [3, 1, 0]]
     cluster = flat(4, current, usable=np.array([True, True, True, False]))
     wide = shares_of(1, 1, 1, 0)
@@ -260,13 +260,13 @@ def test_a_replica_that_stays_takes_over_before_a_new_one() -> None:
     # Broker 1 leads one by then, and broker 2 leads none.
     new = flat(4, [[1], [3], [3]], usable=np.array([True, True, True, False]))
     assert choose_leaders(new, [[1], [2, 1], [2, 1]], wide) == [1, 2, 1]
-    nobody = plain(flat(3, [[0], [0]]), current=np.full((2, 1), NO_BROKER))
-    assert choose_leaders(nobody, [[2, 1], [2, 1]], shares_of(1, 1, 1)) == [1, 2]
-    assert choose_leaders(plain(nobody, current=np.empty((2, 0), int)), [[2, 1], [2, 1]], shares_of(1, 1, 1)) == [1, 2]
+    unled = plain(flat(3, [[0], [0]]), current=np.full((2, 1), NO_BROKER))
+    assert choose_leaders(unled, [[2, 1], [2, 1]], shares_of(1, 1, 1)) == [1, 2]
+    assert choose_leaders(plain(unled, current=np.empty((2, 0), int)), [[2, 1], [2, 1]], shares_of(1, 1, 1)) == [1, 2]
 
 
 def fewest_changes(before: list[int], assigned: list[list[int]], brokers: int, least: int, most: int) -> int | None:
-    """Of all choices of leaders within bounds: how few partitions have another leader than before."""
+    """Returns the fewest leader changes of all choices of leaders within bounds, or None."""
     found = [
         sum(leader != old for leader, old in zip(each, before, strict=True))
         for each in itertools.product(*assigned)
@@ -276,7 +276,7 @@ def fewest_changes(before: list[int], assigned: list[list[int]], brokers: int, l
 
 
 def test_leaders_even_out_by_short_chains() -> None:
-    """Within the bounds wherever any choice is, and with the fewest changes that any choice needs or a few more."""
+    """Leaders are within bounds whenever a choice is, with the fewest changes in total."""
     draw = np.random.default_rng(8)
     fewest = changed = within = 0
     for _ in range(150):
