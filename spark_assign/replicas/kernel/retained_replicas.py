@@ -39,25 +39,16 @@ def choose_kept(cluster: ReplicaCluster, kept: IntArray, shares: BrokerShares) -
     may_share = (cluster.replication_factor - cluster.racks_needed()).tolist()
     for partition in np.flatnonzero(staying.sum(axis=1) > kept).tolist():
         brokers = cluster.current[partition].tolist()
-        positions = np.flatnonzero(staying[partition]).tolist()
-        while len(positions) > kept[partition]:
-            racks = [rack[brokers[position]] for position in positions]
-            too_many = len(positions) - len(set(racks)) > may_share[partition]
-            droppable = [
-                position
-                for position, its_rack in zip(positions, racks, strict=True)
-                if not too_many or racks.count(its_rack) > 1
-            ]
+        slots = np.flatnonzero(staying[partition]).tolist()
+        while len(slots) > kept[partition]:
+            racks = [rack[brokers[slot]] for slot in slots]
+            too_many = len(slots) - len(set(racks)) > may_share[partition]
+            droppable = [slot for slot in slots if not too_many or racks.count(rack[brokers[slot]]) > 1]
             # The preferred leader stays if possible; of equally loaded brokers, the later replica goes.
             dropped = max(
-                droppable,
-                key=lambda position: (
-                    position > 0,
-                    load[brokers[position]] / max(share[brokers[position]], 1e-12),
-                    position,
-                ),
+                droppable, key=lambda slot: (slot > 0, load[brokers[slot]] / max(share[brokers[slot]], 1e-12), slot)
             )
-            positions.remove(dropped)
+            slots.remove(dropped)
             staying[partition, dropped] = False
             load[brokers[dropped]] -= weight[partition]
     return staying
