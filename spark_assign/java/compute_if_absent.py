@@ -29,7 +29,7 @@ def capacities_for(expected: IntArray) -> IntArray:
 
 
 def compute_if_absent_order(
-    calls: IntArray, of: IntArray, hashes: IntArray, ranks: IntArray | None, capacities: IntArray
+    calls: IntArray, table_index: IntArray, hashes: IntArray, ranks: IntArray | None, capacities: IntArray
 ) -> IntArray:
     """Returns the iteration order of maps filled by `computeIfAbsent`.
 
@@ -50,25 +50,25 @@ def compute_if_absent_order(
         return np.empty(0, np.int64)
     _, first = np.unique(calls, return_index=True)
     first.sort()
-    key, table = calls[first], of[first]
+    key, table = calls[first], table_index[first]
     spread = spread_hashes(hashes)
-    last = np.append(np.flatnonzero(starts_new_key(of))[1:], len(of)) - 1
+    last = np.append(np.flatnonzero(starts_new_key(table_index))[1:], len(table_index)) - 1
     sizes = np.bincount(table, minlength=len(capacities))
     before_last = sizes.copy()
-    before_last[of[last]] -= np.isin(last, first)
+    before_last[table_index[last]] -= np.isin(last, first)
     grown = capacities.copy()
     while (tight := before_last > grown * 3 // 4).any():
         grown[tight] *= 2
-    walk = key[np.lexsort((-first, spread[key] & (grown[table] - 1), table))]
+    order = key[np.lexsort((-first, spread[key] & (grown[table] - 1), table))]
     # If no bucket of the smallest table has so many keys, no bucket of a larger one has.
     chain = np.sort(table << PARTITION_BITS | spread[key] & (capacities[table] - 1))
     eighth = chain[LONGEST_CHAIN - 1 :]
-    for each in np.unique(eighth[eighth == chain[: len(eighth)]] >> PARTITION_BITS).tolist():
-        filled = ComputedTable(int(capacities[each]), None if ranks is None else ranks.__getitem__)
-        for call in calls[slice(*np.searchsorted(of, [each, each + 1]))].tolist():
-            filled.put(call, int(spread[call]))
-        walk[slice(*np.searchsorted(table, [each, each + 1]))] = filled.iteration_order()
-    return walk
+    for map_index in np.unique(eighth[eighth == chain[: len(eighth)]] >> PARTITION_BITS).tolist():
+        map_table = ComputedTable(int(capacities[map_index]), None if ranks is None else ranks.__getitem__)
+        for call in calls[slice(*np.searchsorted(table_index, [map_index, map_index + 1]))].tolist():
+            map_table.put(call, int(spread[call]))
+        order[slice(*np.searchsorted(table, [map_index, map_index + 1]))] = map_table.iteration_order()
+    return order
 
 
 class ComputedTable(HashTable[int]):
@@ -87,12 +87,12 @@ class ComputedTable(HashTable[int]):
         if key in self.spread:
             return
         self.spread[key] = spread
-        there = self._buckets.setdefault(self.bucket(key), [])
-        if isinstance(there, Tree):
-            there.put(self._entry(key))
+        entries = self._buckets.setdefault(self.bucket(key), [])
+        if isinstance(entries, Tree):
+            entries.put(self._entry(key))
             return
-        there.insert(0, key)
-        if len(there) < LONGEST_CHAIN:
+        entries.insert(0, key)
+        if len(entries) < LONGEST_CHAIN:
             return
         if self.capacity < NEVER_REHASHED_FOR_CHAINS:
             self._double()

@@ -31,15 +31,15 @@ _SUSPECT = 150
 def string_hashes(texts: Sequence[str]) -> IntArray:
     """Returns `String.hashCode` of each text as unsigned 32 bits: 31 * hash + unit, over UTF-16 code units."""
     encoded = [text.encode("utf-16-le", "surrogatepass") for text in texts]
-    lengths = np.fromiter((len(each) // 2 for each in encoded), np.int64, len(encoded))
+    lengths = np.fromiter((len(text_bytes) // 2 for text_bytes in encoded), np.int64, len(encoded))
     units = np.frombuffer(b"".join(encoded), dtype="<u2").astype(np.uint32)
-    begins = np.cumsum(lengths) - lengths
+    starts = np.cumsum(lengths) - lengths
     hashes = np.zeros(len(encoded), np.uint32)
     # The longest texts come first, so that those that still have a unit at some place are a prefix.
     longest = np.argsort(-lengths, kind="stable")
-    for place in range(int(lengths.max(initial=0))):
-        going = longest[: np.searchsorted(-lengths[longest], -place, side="left")]
-        hashes[going] = hashes[going] * np.uint32(31) + units[begins[going] + place]
+    for position in range(int(lengths.max(initial=0))):
+        active = longest[: np.searchsorted(-lengths[longest], -position, side="left")]
+        hashes[active] = hashes[active] * np.uint32(31) + units[starts[active] + position]
     return hashes.astype(np.int64)
 
 
@@ -104,13 +104,13 @@ def _order(spread: IntArray, ranks: IntArray | None, group: IntArray, treeified:
     """Returns the iteration order. Maps that may have a tree are filled key by key."""
     sizes = np.bincount(group)
     order = np.lexsort((spread & (capacities(sizes)[group] - 1), group))
-    begins = np.cumsum(sizes) - sizes
-    for each in treeified.tolist():
-        begin, end = begins[each], begins[each] + sizes[each]
+    starts = np.cumsum(sizes) - sizes
+    for map_index in treeified.tolist():
+        start, end = starts[map_index], starts[map_index] + sizes[map_index]
         table: HashTable[int] = HashTable(rank=None if ranks is None else ranks.__getitem__)
-        for key in range(begin, end):
+        for key in range(start, end):
             table.put(key, int(spread[key]))
-        order[begin:end] = table.iteration_order()
+        order[start:end] = table.iteration_order()
     return order
 
 
@@ -162,25 +162,25 @@ def _treeified(spread: IntArray, group: IntArray, suspects: BoolArray) -> IntArr
     sizes = np.bincount(group)
     buckets = capacities(sizes)
     treeified = suspects & (buckets < NEVER_REHASHED_FOR_CHAINS)
-    place = np.arange(len(group)) - (np.cumsum(sizes) - sizes)[group]
+    position = np.arange(len(group)) - (np.cumsum(sizes) - sizes)[group]
     capacity = NEVER_REHASHED_FOR_CHAINS
     while (large := suspects & (buckets >= capacity)).any():
         # At most this many keys are in the table before it doubles; later keys meet larger tables.
-        early = np.flatnonzero((place <= capacity * 3 // 4) & large[group])
+        early = np.flatnonzero((position <= capacity * 3 // 4) & large[group])
         _mark(treeified, spread[early], group[early], large, capacity)
         capacity *= 2
     return np.flatnonzero(treeified)
 
 
-def _mark(treeified: BoolArray, spread: IntArray, group: IntArray, those: BoolArray, capacity: int) -> None:
+def _mark(treeified: BoolArray, spread: IntArray, group: IntArray, selected: BoolArray, capacity: int) -> None:
     """Marks the groups in which a bucket of a table of this capacity gets too many keys."""
-    if not those.any():
+    if not selected.any():
         return
-    mine = those[group]
-    number = np.cumsum(those) - 1
-    bucket = number[group[mine]] * capacity + (spread[mine] & (capacity - 1))
-    chains = np.bincount(bucket, minlength=int(those.sum()) * capacity).reshape(-1, capacity)
-    treeified[np.flatnonzero(those)] |= chains.max(axis=1) > LONGEST_CHAIN
+    is_selected = selected[group]
+    compact_index = np.cumsum(selected) - 1
+    bucket = compact_index[group[is_selected]] * capacity + (spread[is_selected] & (capacity - 1))
+    chains = np.bincount(bucket, minlength=int(selected.sum()) * capacity).reshape(-1, capacity)
+    treeified[np.flatnonzero(selected)] |= chains.max(axis=1) > LONGEST_CHAIN
 
 
 def capacities(sizes: IntArray) -> IntArray:
@@ -240,12 +240,12 @@ class HashTable(Generic[Key]):
         chain = self._chains.get(bucket, 0)
         self._chains[bucket] = chain + 1
         if self._buckets is not None:
-            there = self._buckets.setdefault(bucket, [])
-            if isinstance(there, Tree):
-                there.put(self._entry(key))
+            entries = self._buckets.setdefault(bucket, [])
+            if isinstance(entries, Tree):
+                entries.put(self._entry(key))
                 chain = 0
             else:
-                there.append(key)
+                entries.append(key)
         if chain >= LONGEST_CHAIN:
             if self.capacity < NEVER_REHASHED_FOR_CHAINS:
                 self._double()
@@ -261,11 +261,11 @@ class HashTable(Generic[Key]):
         self._chains[bucket] -= 1
         if self._buckets is None:
             return
-        there = self._buckets[bucket]
-        if not isinstance(there, Tree):
-            there.remove(key)
-        elif not there.remove(key):
-            self._buckets[bucket] = list(there)
+        entries = self._buckets[bucket]
+        if not isinstance(entries, Tree):
+            entries.remove(key)
+        elif not entries.remove(key):
+            self._buckets[bucket] = list(entries)
 
     def clear(self) -> None:
         """Removes all keys; the number of buckets stays."""
@@ -305,9 +305,9 @@ class HashTable(Generic[Key]):
         if self._buckets is None:
             self._buckets = {}
             for key in self.spread:
-                there = self._buckets.setdefault(self.bucket(key), [])
-                assert isinstance(there, list)
-                there.append(key)
+                entries = self._buckets.setdefault(self.bucket(key), [])
+                assert isinstance(entries, list)
+                entries.append(key)
         self._buckets[bucket] = Tree([self._entry(key) for key in self._buckets[bucket]])
 
     def _double(self) -> None:

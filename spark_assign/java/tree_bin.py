@@ -117,15 +117,15 @@ class Tree(Generic[Key]):
     def split(self, bit: int) -> tuple[Bucket[Key], Bucket[Key]]:
         """Returns the lower and the upper bucket that replace this one when the table doubles; `bit` separates them."""
         entries = self.entries()
-        low = [each for each in entries if not each.spread & bit]
-        high = [each for each in entries if each.spread & bit]
-        whole = not (low and high)  # then the tree moves as it is
-        return self._bucket(low, whole), self._bucket(high, whole)
+        low = [entry for entry in entries if not entry.spread & bit]
+        high = [entry for entry in entries if entry.spread & bit]
+        is_unsplit = not (low and high)  # then the tree moves as it is
+        return self._bucket(low, is_unsplit), self._bucket(high, is_unsplit)
 
-    def _bucket(self, entries: list[Entry[Key]], whole: bool) -> Bucket[Key]:
+    def _bucket(self, entries: list[Entry[Key]], is_unsplit: bool) -> Bucket[Key]:
         if len(entries) <= _UNTREEIFY_THRESHOLD:
-            return [each.key for each in entries]
-        return self if whole else Tree(entries)
+            return [entry.key for entry in entries]
+        return self if is_unsplit else Tree(entries)
 
     # --- the tree -------------------------------------------------------------------------------------------
 

@@ -1,9 +1,8 @@
-"""Single partitions as blocks of bits, and back to runs.
+"""Ownership of single partitions as bitmaps, and conversion to slices.
 
-A block is 512 neighbouring partitions of a topic, of which a member owns those whose bits are set: bit b of word w
-stands for partition 512 * block + 64 * w + b. Rows become blocks by one aggregation that needs neither a sort nor
-Python. `bits` is the `or` of the rows, `twice` their `xor` and, so that a partition that stands in several rows is
-found, `count` is the number of rows.
+A bitmap stands for 512 consecutive partitions of a topic, of which a member owns those whose bits are set: bit b of
+word w is partition 512 * bitmap index + 64 * w + b. Rows are aggregated to bitmaps without a sort and without Python:
+`bits` is the bitwise or of the rows, `xor` their exclusive or, and `count` their number, by which duplicates are found.
 """
 
 from __future__ import annotations
@@ -16,59 +15,60 @@ from spark_assign.numeric.partition_slices import compress_sorted
 
 WORDS_PER_BITMAP = 8
 BITMAP_INDEX_BITS = 9
-"""A block has so many bits of a partition's number below its own."""
+"""Number of low bits of a partition number within a bitmap; the higher bits are the bitmap index."""
 
 _WORDS_BATCH_SIZE = 524_288
-"""So many words are unpacked together."""
+"""Number of words that are unpacked at once."""
 
 
 def read_bitmaps(column: pa.Array) -> IntArray:
-    """The words of blocks, a row per block."""
+    """Returns the words of bitmaps. Shape: (num_bitmaps, WORDS_PER_BITMAP)."""
     return np.asarray(column.flatten().to_numpy(zero_copy_only=False), np.int64).reshape(-1, WORDS_PER_BITMAP)
 
 
 def unpack(bits: IntArray) -> tuple[IntArray, IntArray]:
-    """Of each bit that is set, the row of its block and its number there, in order."""
-    rows, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    """Returns the row and the position within the bitmap of each set bit, in order."""
+    rows, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     flat = bits.reshape(-1)
-    some = np.flatnonzero(flat)  # in sparse blocks most words are empty
-    for begin in range(0, len(some), _WORDS_BATCH_SIZE):
-        at = some[begin : begin + _WORDS_BATCH_SIZE]
-        octets = flat[at].astype("<i8").view(np.uint8).reshape(-1, 8)
+    nonzero = np.flatnonzero(flat)  # in sparse bitmaps, most words are zero
+    for start in range(0, len(nonzero), _WORDS_BATCH_SIZE):
+        batch = nonzero[start : start + _WORDS_BATCH_SIZE]
+        octets = flat[batch].astype("<i8").view(np.uint8).reshape(-1, 8)
         found = np.flatnonzero(np.unpackbits(octets, axis=1, bitorder="little"))
-        word = at[found >> 6]
-        rows.append(word // WORDS_PER_BITMAP)
-        numbers.append((word % WORDS_PER_BITMAP << 6) | (found & 63))
-    return np.concatenate(rows), np.concatenate(numbers)
+        word_index = batch[found >> 6]
+        rows.append(word_index // WORDS_PER_BITMAP)
+        positions.append((word_index % WORDS_PER_BITMAP << 6) | (found & 63))
+    return np.concatenate(rows), np.concatenate(positions)
 
 
 def slices_from_bitmaps(
-    key: IntArray, block: IntArray, bits: IntArray
+    key: IntArray, bitmap_index: IntArray, bits: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Blocks in any order as runs, losslessly: evenly spaced neighbours of one key become one run.
+    """Converts bitmaps, in any order, to slices: evenly spaced partitions of one key become one slice.
 
     Returns:
-        key, first, step and count of each run.
+        key, first, step and count of each slice.
     """
-    order = np.lexsort((block, key))
-    at, low = unpack(bits[order])
-    return compress_sorted(key[order][at], (block[order][at] << BITMAP_INDEX_BITS) + low)
+    order = np.lexsort((bitmap_index, key))
+    row, position = unpack(bits[order])
+    return compress_sorted(key[order][row], (bitmap_index[order][row] << BITMAP_INDEX_BITS) + position)
 
 
-def find_duplicates(bits: IntArray, twice: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
-    """Partitions that stand in several rows.
+def find_duplicates(bits: IntArray, xor: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns partitions that occur in several rows.
 
     Args:
-        bits, twice: the `or` and the `xor` of each block's rows; count: their number.
+        bits, xor: or and exclusive or of the rows of each bitmap.
+        count: number of rows.
 
     Returns:
-        rows of blocks, and the partition's number in the block, each once; -1 where a block has a partition three
-        times (or five, …), of which the `xor` does not tell which one it is.
+        index of the bitmap, and position of the partition within it, each once; -1 if a partition occurs three times
+        (or five, …), because the exclusive or doesn't show which one it is.
     """
-    even = bits & ~twice
-    row, low = unpack(even)
-    some = np.flatnonzero(count > 1)
-    different = np.bincount(unpack(bits[some])[0], minlength=len(some))
-    odd = some[count[some] > different + np.bincount(row, minlength=len(bits))[some]]
+    even = bits & ~xor
+    row, position = unpack(even)
+    with_several = np.flatnonzero(count > 1)
+    num_distinct = np.bincount(unpack(bits[with_several])[0], minlength=len(with_several))
+    odd = with_several[count[with_several] > num_distinct + np.bincount(row, minlength=len(bits))[with_several]]
     odd = odd[~np.isin(odd, row)]
-    return np.append(row, odd), np.append(low, np.full(len(odd), -1))
+    return np.append(row, odd), np.append(position, np.full(len(odd), -1))

@@ -60,8 +60,8 @@ class PartitionSlices:
         if (self.count == 1).all():
             return self
         row, partition = expand_slices(self.first, self.step, self.count)
-        one = np.ones(len(row), np.int64)
-        return PartitionSlices(self.member[row], self.topic[row], partition, one, one)
+        ones = np.ones(len(row), np.int64)
+        return PartitionSlices(self.member[row], self.topic[row], partition, ones, ones)
 
     @property
     def partition_keys(self) -> IntArray:

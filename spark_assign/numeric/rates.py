@@ -37,13 +37,15 @@ def rates(at: FloatArray, count: FloatArray) -> Rates:
     spans, steps = _between(at, count)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.nansum(steps, axis=1) / np.nansum(spans, axis=1)
-        each = steps / spans
+        interval_rates = steps / spans
         known = np.isfinite(mean) & ~np.isnan(count[:, -1]) & ~(steps < 0).any(axis=1)
-        rated = np.isfinite(each)
-        several = rated.sum(axis=1)
-        off = np.where(rated, each - (np.where(rated, each, 0).sum(axis=1) / several)[:, None], 0)
-        stddev = np.sqrt((off**2).sum(axis=1) / (several - 1))
-    return Rates(np.where(known, mean, np.nan), np.where(known & (several > 1), stddev, np.nan))
+        is_known = np.isfinite(interval_rates)
+        num_rates = is_known.sum(axis=1)
+        deviation = np.where(
+            is_known, interval_rates - (np.where(is_known, interval_rates, 0).sum(axis=1) / num_rates)[:, None], 0
+        )
+        stddev = np.sqrt((deviation**2).sum(axis=1) / (num_rates - 1))
+    return Rates(np.where(known, mean, np.nan), np.where(known & (num_rates > 1), stddev, np.nan))
 
 
 def growth_rates(at: FloatArray, size: FloatArray) -> FloatArray:
@@ -64,8 +66,8 @@ def _between(at: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]
     spans, steps = (np.full(count.shape, np.nan) for _ in range(2))
     last_at, last = (np.full(len(count), np.nan) for _ in range(2))
     for reading in range(count.shape[1]):
-        there = ~np.isnan(count[:, reading])
-        spans[there, reading] = (at[:, reading] - last_at)[there]
-        steps[there, reading] = (count[:, reading] - last)[there]
-        last_at, last = np.where(there, at[:, reading], last_at), np.where(there, count[:, reading], last)
+        exists = ~np.isnan(count[:, reading])
+        spans[exists, reading] = (at[:, reading] - last_at)[exists]
+        steps[exists, reading] = (count[:, reading] - last)[exists]
+        last_at, last = np.where(exists, at[:, reading], last_at), np.where(exists, count[:, reading], last)
     return spans, steps

@@ -21,7 +21,7 @@ from tests.golden import sticky_kernel
 
 def answer(group: FranzGoGroup) -> BalancedGroup:
     """Where every topic is known."""
-    return plan_group(group, asked_in_vain=False)
+    return plan_group(group, unmatched_subscriptions=False)
 
 
 def test_new_members_take_the_last_partitions_in_turn() -> None:
@@ -59,8 +59,8 @@ def test_what_two_claim_goes_back_by_chance() -> None:
 def test_a_topic_without_partitions_counts_if_the_leader_asks_for_it() -> None:
     """Then the group counts as one of differing subscriptions, which gives up other partitions."""
     group = FranzGoGroup(2, [6, 0], [[0, 1], [0]], [0] * 6)
-    both = plan_group(group, asked_in_vain=True)
-    one, other = plan_group(group, asked_in_vain=False), plan_heterogeneous(group, [0, 1], [])
+    both = plan_group(group, unmatched_subscriptions=True)
+    one, other = plan_group(group, unmatched_subscriptions=False), plan_heterogeneous(group, [0, 1], [])
     assert both.owner == one.owner
     assert both.order_dependent == [here != there for here, there in zip(one.owner, other.owner, strict=True)]
 

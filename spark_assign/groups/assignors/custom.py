@@ -1,4 +1,4 @@
-"""Assignors of a user's own, asked group by group."""
+"""User-defined assignors, which plan group by group."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """One group: its members as the coordinator lists them, and the partition counts of their topics with metadata.
+    """One group: its members in the order of the coordinator's member list, and the partition counts of topics with
+    metadata.
 
     Examples:
         >>> Group("shop-prod", "payments-eu", [Member("m1", None, None, None, None, ["t"])], {"t": 3}).partitions
@@ -49,10 +50,10 @@ class Group:
 
 
 class GroupAssignor(ABC):
-    """Base of assignors that plan group by group, as Kafka's `ConsumerPartitionAssignor` does.
+    """Base class of assignors that plan group by group, as Kafka's `ConsumerPartitionAssignor` does.
 
-    Each group is one unit of work on one executor; groups run in parallel. `user_data` is what the fleet's `members`
-    table has in an extra column of that name (binary or string), else null.
+    Each group is one unit of work on one executor; groups run in parallel. `user_data` is an extra column of the
+    fleet's `members` table (binary or string), or None.
 
     Examples:
         >>> class FirstMemberOnly(GroupAssignor):
@@ -65,16 +66,16 @@ class GroupAssignor(ABC):
 
     @abstractmethod
     def assign_group(self, group: Group) -> Mapping[str, Iterable[TopicPartition]]:
-        """Decide who gets what: the topic partitions of each member, by member id.
+        """Returns the partitions of each member, by member id.
 
-        Members left out get nothing. What Kafka's consumer would choke on (an unknown member, a partition that does
-        not exist or goes to two members) puts the group into `rejected`, as does an exception.
+        Members left out get nothing. The group is rejected if the result is invalid in Kafka (an unknown member, or a
+        partition that doesn't exist or has two owners), or if the method raises an exception.
         """
 
 
 @dataclass(frozen=True)
 class CustomAssignment:
-    """What an assignor made of one group: runs, or why there are none."""
+    """The assignment of one group by a user-defined assignor, or the error that rejects it."""
 
     group: int
     slices: PartitionSlices
@@ -82,56 +83,61 @@ class CustomAssignment:
 
 
 def run_custom_assignor(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> CustomAssignment:
-    """Ask an assignor for one group; whatever it does must not sink the others."""
-    nothing = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
-    asked = read_group(specs, group)
+    """Runs an assignor for one group. An exception rejects only this group."""
+    no_slices = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
+    group_spec = read_group(specs, group)
     try:
-        assignment = {member: list(given) for member, given in assignor.assign_group(asked).items()}
-        _check(asked, assignment)
+        assignment = {member: list(partitions) for member, partitions in assignor.assign_group(group_spec).items()}
+        _check(group_spec, assignment)
     except Exception as error:
-        return CustomAssignment(group, nothing, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
+        return CustomAssignment(group, no_slices, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
     return CustomAssignment(group, _to_slices(specs, group, assignment))
 
 
 def read_group(specs: GroupSpecs, group: int) -> Group:
-    """One group as an assignor is shown it."""
-    begin, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
-    rows = specs.members.row[begin:end]
+    """Returns one group as an assignor sees it."""
+    start, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
+    rows = specs.members.row[start:end]
     facts, topics = specs.facts.table, max(len(specs.topics), 1)
     listed: list[tuple[bool, int, str, int]] = []
     members = {}
-    for number, row in zip(range(begin, end), rows.tolist(), strict=True):
-        told = {
+    for index, row in zip(range(start, end), rows.tolist(), strict=True):
+        values = {
             name: column(facts, name)[row].as_py()
             for name in ("member_id", "group_instance_id", "rack_id", "generation_id", "user_data", "position")
         }
-        position = told.pop("position")
-        mine = slice(*np.searchsorted(specs.subscriptions, [number * topics, (number + 1) * topics]))
-        asked = sorted(specs.topic.take(specs.subscriptions[mine] % topics).to_pylist())
-        members[number] = Member(**told, topics=asked)
-        listed.append((position is None, position or 0, told["member_id"], number))
-    claims = specs.owned.take((specs.owned.member >= begin) & (specs.owned.member < end)).expand()
-    topic_of = specs.topic.take(claims.topic).to_pylist()
-    for topic, partition, member in sorted(zip(topic_of, claims.first.tolist(), claims.member.tolist(), strict=True)):
+        position = values.pop("position")
+        subscription_rows = slice(*np.searchsorted(specs.subscriptions, [index * topics, (index + 1) * topics]))
+        topic_names = sorted(specs.topic.take(specs.subscriptions[subscription_rows] % topics).to_pylist())
+        members[index] = Member(**values, topics=topic_names)
+        listed.append((position is None, position or 0, values["member_id"], index))
+    owned = specs.owned.take((specs.owned.member >= start) & (specs.owned.member < end)).expand()
+    owned_topics = specs.topic.take(owned.topic).to_pylist()
+    for topic, partition, member in sorted(zip(owned_topics, owned.first.tolist(), owned.member.tolist(), strict=True)):
         members[member].owned.append((topic, partition))
     known = specs.topics.with_metadata
-    mine = known[specs.topics.group[known] == group]
-    counts = zip(specs.topic.take(mine).to_pylist(), specs.topics.partitions[mine].tolist(), strict=True)
+    subscription_rows = known[specs.topics.group[known] == group]
+    counts = zip(
+        specs.topic.take(subscription_rows).to_pylist(),
+        specs.topics.partitions[subscription_rows].tolist(),
+        strict=True,
+    )
     return Group(
         cluster=specs.cluster[group].as_py(),
         group_id=specs.group_id[group].as_py(),
-        members=[members[number] for *_, number in sorted(listed)],
+        members=[members[index] for *_, index in sorted(listed)],
         partitions=dict(sorted(counts)),
     )
 
 
 def _check(group: Group, assignment: Mapping[str, list[TopicPartition]]) -> None:
+    """Raises `ValueError` if an assignment is invalid."""
     known = {member.member_id for member in group.members}
     owners: dict[TopicPartition, str] = {}
-    for member, given in assignment.items():
+    for member, partitions in assignment.items():
         if member not in known:
             raise ValueError(f"it assigns to {member!r}, which is no member of the group")
-        for topic, partition in given:
+        for topic, partition in partitions:
             if not 0 <= partition < group.partitions.get(topic, 0):
                 raise ValueError(f"it assigns {topic}-{partition}, which does not exist or nobody subscribes to")
             if (topic, partition) in owners:
@@ -140,11 +146,16 @@ def _check(group: Group, assignment: Mapping[str, list[TopicPartition]]) -> None
 
 
 def _to_slices(specs: GroupSpecs, group: int, assignment: Mapping[str, Iterable[TopicPartition]]) -> PartitionSlices:
-    begin, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
-    member_of = {name: begin + at for at, name in enumerate(specs.member_id[begin:end].to_pylist())}
-    mine = np.flatnonzero(specs.topics.group == group)
-    topic_of = dict(zip(specs.topic.take(mine).to_pylist(), mine.tolist(), strict=True))
-    rows = sorted((member_of[m], topic_of[t], p) for m, partitions in assignment.items() for t, p in partitions)
+    """Compresses an assignment to slices."""
+    start, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
+    member_of = {name: start + index for index, name in enumerate(specs.member_id[start:end].to_pylist())}
+    group_topics = np.flatnonzero(specs.topics.group == group)
+    topic_of = dict(zip(specs.topic.take(group_topics).to_pylist(), group_topics.tolist(), strict=True))
+    rows = sorted(
+        (member_of[member_id], topic_of[topic_name], partition_number)
+        for member_id, partitions in assignment.items()
+        for topic_name, partition_number in partitions
+    )
     member, topic, partition = np.array(rows, np.int64).reshape(-1, 3).T
     size = max(len(specs.topics), 1)
     key, first, step, count = compress_sorted(member * size + topic, partition)

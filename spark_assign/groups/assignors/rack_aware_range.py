@@ -1,17 +1,26 @@
-"""Range where racks decide (Kafka's `RangeAssignor.assignWithRackMatching`, KIP-881).
+"""Range with racks (Kafka's `RangeAssignor.assignWithRackMatching`, KIP-881).
 
-Which topics it concerns
-    - A topic needs racks if some subscriber's rack holds a replica of it, and not every partition has replicas in the
+Principles, in order of priority
+    1. Balance within a topic: with p partitions and n subscribers, each gets p // n, and p % n get one more.
+    2. Co-partitioning: topics with the same subscribers and the same number of partitions are assigned the same way.
+    3. Racks: as many partitions as possible go to a member in whose rack they have a replica.
+
+Topics
+    - A topic needs racks if some subscriber's rack has a replica of it, and not all partitions have replicas in the
       same full set of racks (`AbstractPartitionAssignor.useRackAwareAssignment`).
-    - If any topic of a group does, the group's topics are taken in sets of the same subscribers and the same number of
-      partitions. A set of two or more whose subscribers have a rack at all is laid out together, needed or not; a
-      topic on its own only if it needs racks itself. All other topics are plain ranges.
+    - If any topic of a group does, topics are grouped by subscribers and number of partitions. A set of two or more
+      topics whose subscribers have racks is assigned with racks even if it doesn't need them; a single topic only if it
+      does. All others get plain ranges.
 
-Steps for one set
-    1. Quota: p partitions over n members give each p // n; p % n of them may have one more, whoever comes first.
-    2. Near: hand out partitions to members in whose rack they have a replica (a member without a rack is near to all).
-       A topic alone serves member after member; topics together serve partition after partition.
-    3. Rest: what is left goes in order to the members that still have room, in order.
+Steps for each set
+    1. Quota: p // n; the first p % n members that exceed it get one more.
+    2. Match racks: assign partitions to members in whose rack they have a replica (a member without a rack matches
+       all): member by member for a single topic, partition by partition for several topics.
+    3. Rest: the remaining partitions go, in order, to the members below their quota, in order.
+
+Example: t has four partitions with replicas in racks y, x, y, x. C0 is in rack x, C1 in rack y.
+
+    match racks    C0: [p1, p3]    C1: [p0, p2]
 """
 
 from __future__ import annotations
@@ -24,7 +33,8 @@ from numpy.typing import NDArray
 
 
 class RackTopic(NamedTuple):
-    """A topic with metadata: its number, line of subscribers, partitions, and the racks of each one's replicas."""
+    """A topic with metadata: its index, subscriber list, number of partitions, and the racks of each partition's
+    replicas."""
 
     topic: int
     subscriber_list: int
@@ -33,7 +43,7 @@ class RackTopic(NamedTuple):
 
 
 def racks_matter(partitions: Iterable[frozenset[Hashable]], member_racks: Set[Hashable]) -> bool:
-    """Whether an assignor looks at racks (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
+    """Checks whether racks affect the assignment (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
     used = set(partitions)
     everywhere = frozenset[Hashable]().union(*used)
     return not everywhere.isdisjoint(member_racks) and used != {everywhere}
@@ -42,102 +52,104 @@ def racks_matter(partitions: Iterable[frozenset[Hashable]], member_racks: Set[Ha
 def assign_rack_aware_topics(
     topics: Sequence[RackTopic], racks: Mapping[int, Sequence[Hashable | None]]
 ) -> dict[int, NDArray[np.int64]]:
-    """The topics of one group that racks decide, laid out.
+    """Assigns the topics of one group for which racks are used.
 
     Args:
         topics: all topics of the group.
-        racks: of each line its members' racks, in the order in which they are served; null: none.
+        racks: racks of the members of each subscriber list, in assignment order; None if unknown.
 
     Returns:
-        of each topic that is not a plain range, who gets each partition, as places in its line.
+        for each topic without plain ranges, the owner of each partition, as a position in its subscriber list.
     """
     sets: dict[tuple[int, int], list[RackTopic]] = {}
-    needs = set()
-    for each in topics:
-        sets.setdefault((each.subscriber_list, each.partitions), []).append(each)
-        if racks_matter(each.partition_racks, set(racks[each.subscriber_list]) - {None}):
-            needs.add(each.topic)
-    found: dict[int, NDArray[np.int64]] = {}
-    for (line, _), alike in sets.items():
-        racked = any(rack is not None for rack in racks[line])
-        if needs and racked and (len(alike) > 1 or alike[0].topic in needs):
-            found |= dict.fromkeys([each.topic for each in alike], _assign_topic_set(racks[line], alike))
-    return found
+    topics_with_racks = set()
+    for topic in topics:
+        sets.setdefault((topic.subscriber_list, topic.partitions), []).append(topic)
+        if racks_matter(topic.partition_racks, set(racks[topic.subscriber_list]) - {None}):
+            topics_with_racks.add(topic.topic)
+    assigned: dict[int, NDArray[np.int64]] = {}
+    for (subscriber_list, _), topic_set in sets.items():
+        has_racks = any(rack is not None for rack in racks[subscriber_list])
+        if topics_with_racks and has_racks and (len(topic_set) > 1 or topic_set[0].topic in topics_with_racks):
+            assigned |= dict.fromkeys(
+                [topic.topic for topic in topic_set], _assign_topic_set(racks[subscriber_list], topic_set)
+            )
+    return assigned
 
 
 def _assign_topic_set(racks: Sequence[Hashable | None], topics: Sequence[RackTopic]) -> NDArray[np.int64]:
+    """Assigns topics with the same subscribers and number of partitions."""
     names = list(dict.fromkeys(rack for rack in racks if rack is not None))
-    number: dict[Hashable | None, int] = {None: -1} | {name: at for at, name in enumerate(names)}
-    near = np.ones((len(names), topics[0].partitions), bool)
+    rack_index: dict[Hashable | None, int] = {None: -1} | {name: index for index, name in enumerate(names)}
+    in_rack = np.ones((len(names), topics[0].partitions), bool)
     for topic in topics:
-        near &= np.array([[name in replicas for replicas in topic.partition_racks] for name in names], bool)
-    return assign_with_racks([number[rack] for rack in racks], near, together=len(topics) > 1)
+        in_rack &= np.array([[name in replicas for replicas in topic.partition_racks] for name in names], bool)
+    return assign_with_racks([rack_index[rack] for rack in racks], in_rack, is_co_partitioned=len(topics) > 1)
 
 
-def assign_with_racks(member_racks: Sequence[int], near: NDArray[np.bool_], *, together: bool) -> NDArray[np.int64]:
-    """Who gets which partition.
+def assign_with_racks(
+    member_racks: Sequence[int], in_rack: NDArray[np.bool_], *, is_co_partitioned: bool
+) -> NDArray[np.int64]:
+    """Returns the position of the owner of each partition.
 
     Args:
-        member_racks: of each member, in order, the number of its rack; -1 for a member without one.
-        near: `near[rack, partition]`, whether the partition (of every topic of the set) has a replica in the rack.
-        together: whether the set holds several co-partitioned topics.
-
-    Returns:
-        for each partition the index of its member.
+        member_racks: rack of each member, in order; -1 if unknown.
+        in_rack: whether the partition (of every topic in the set) has a replica in the rack, by rack and partition.
+        is_co_partitioned: whether the set has several topics.
     """
-    layout = _TopicSetAssignment(member_racks, near)
-    if together:
-        layout.assign_by_partition()
+    assignment = _TopicSetAssignment(member_racks, in_rack)
+    if is_co_partitioned:
+        assignment.assign_by_partition()
     else:
-        layout.assign_by_member()
-    layout.assign_remaining()
-    return layout.owner
+        assignment.assign_by_member()
+    assignment.assign_remaining()
+    return assignment.owner
 
 
 class _TopicSetAssignment:
-    """Quotas and owners while a set is laid out."""
+    """The quotas and owners while a set is assigned."""
 
-    def __init__(self, member_racks: Sequence[int], near: NDArray[np.bool_]) -> None:
-        partitions = near.shape[1]
+    def __init__(self, member_racks: Sequence[int], in_rack: NDArray[np.bool_]) -> None:
+        num_partitions = in_rack.shape[1]
         self.racks = member_racks
-        self.near = near
-        self.owner = np.full(partitions, -1, dtype=np.int64)
-        self.quota: int = partitions // len(member_racks)
-        self.extra: int = partitions % len(member_racks)
+        self.in_rack = in_rack
+        self.owner = np.full(num_partitions, -1, dtype=np.int64)
+        self.quota: int = num_partitions // len(member_racks)
+        self.extra: int = num_partitions % len(member_racks)
         self.assigned = [0] * len(member_racks)
 
     def max_assignable(self, member: int) -> int:
-        """How many more partitions the member may have now. Kafka: `TopicAssignmentState.maxAssignable`."""
+        """Returns the number of partitions that the member can still get (`TopicAssignmentState.maxAssignable`)."""
         return max(0, self.quota + (self.extra > 0) - self.assigned[member])
 
-    def assign(self, member: int, partitions: NDArray[np.int64] | int, number: int) -> None:
-        """Kafka: `onAssigned`. Whoever exceeds the quota uses up one of the extra partitions."""
+    def assign(self, member: int, partitions: NDArray[np.int64] | int, count: int) -> None:
+        """Assigns partitions (`onAssigned`). A member that exceeds the quota uses one of the extra partitions."""
         self.owner[partitions] = member
-        self.assigned[member] += number
+        self.assigned[member] += count
         if self.assigned[member] > self.quota:
             self.extra -= 1
 
     def assign_by_member(self) -> None:
-        """Each member in turn takes the first free partitions near to it, as many as it has room for."""
+        """Each member in turn takes the first unassigned partitions in its rack, up to its quota."""
         for member, rack in enumerate(self.racks):
-            free = self.owner < 0
+            is_free = self.owner < 0
             if rack >= 0:
-                free &= self.near[rack]
-            taken = np.flatnonzero(free)[: self.max_assignable(member)]
-            if len(taken):
-                self.assign(member, taken, len(taken))
+                is_free &= self.in_rack[rack]
+            matching = np.flatnonzero(is_free)[: self.max_assignable(member)]
+            if len(matching):
+                self.assign(member, matching, len(matching))
 
     def assign_by_partition(self) -> None:
-        """Each partition in turn goes to the first member near to it that has room."""
+        """Each partition in turn goes to the first member in a matching rack below its quota."""
         queues: dict[int, list[int]] = {}
         for member, rack in enumerate(self.racks):
             queues.setdefault(rack, []).append(member)
-        # Room never grows again, so that whoever is out of room leaves the queue of its rack for good.
+        # Room never grows, so a member without room leaves the queue of its rack for good.
         fronts = dict.fromkeys(queues, 0)
         for partition in range(len(self.owner)):
             best = -1
             for rack, queue in queues.items():
-                if rack >= 0 and not self.near[rack, partition]:
+                if rack >= 0 and not self.in_rack[rack, partition]:
                     continue
                 front = fronts[rack]
                 while front < len(queue) and not self.max_assignable(queue[front]):
@@ -149,11 +161,11 @@ class _TopicSetAssignment:
                 self.assign(best, partition, 1)
 
     def assign_remaining(self) -> None:
-        """Each member in turn takes the first free partitions, wherever they are."""
-        rest = np.flatnonzero(self.owner < 0)
-        begin = 0
+        """Each member in turn takes the first unassigned partitions, in any rack (step 3)."""
+        unassigned = np.flatnonzero(self.owner < 0)
+        start = 0
         for member in range(len(self.racks)):
-            number = min(self.max_assignable(member), len(rest) - begin)
-            if number:
-                self.assign(member, rest[begin : begin + number], number)
-                begin += number
+            count = min(self.max_assignable(member), len(unassigned) - start)
+            if count:
+                self.assign(member, unassigned[start : start + count], count)
+                start += count

@@ -173,7 +173,7 @@ def _plan(balancer_input: _BalancerInput, generation: IntArray, cooperative: boo
     whether it is order-dependent.
     """
     group = balancer_input.group
-    result = plan_group(group, asked_in_vain=balancer_input.has_unmatched)
+    result = plan_group(group, unmatched_subscriptions=balancer_input.has_unmatched)
     owner, previous = np.array(result.owner, np.int64), np.array(group.owner, np.int64)
     partitions = np.array(group.partitions, np.int64)
     topic, partition = expand_slices(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)

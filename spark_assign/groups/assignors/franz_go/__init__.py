@@ -1,7 +1,7 @@
-"""The sticky balancers of franz-go (1.22), and what of their answers is sure.
+"""The sticky balancers of franz-go (1.22), and which parts of their results depend on an order.
 
-franz-go numbers the topics of a group by walking a Go map, which Go walks in another order each time; and in such an
-order it gives partitions back that two members claim. So two leaders may answer otherwise, and one leader twice. The
-kernels here plan by one order of many, and say which partitions have the same owner in every other one
+franz-go numbers the topics of a group in the iteration order of a Go map, which differs each time, and returns
+partitions that two members own in such an order. So two leaders can compute different assignments, and one leader, too.
+The kernels here plan with one possible order, and find the partitions with the same owner in all others
 (`order_dependence`).
 """

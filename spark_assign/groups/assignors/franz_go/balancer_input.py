@@ -1,6 +1,4 @@
-"""A group as franz-go's sticky balancers see it, and whose claims they believe.
-
-Who has least, and who has how much: the orders in which franz-go asks its members."""
+"""A group as franz-go's sticky balancers see it, the owners of its partitions, and their heap and levels of members."""
 
 from __future__ import annotations
 
@@ -18,17 +16,17 @@ NO_MEMBER = -1
 
 @dataclass(frozen=True)
 class FranzGoGroup:
-    """One group: members 0, 1, … as its leader sorts them, and topics 0, 1, … by name.
+    """One group: members 0, 1, … in the leader's order, and topics 0, 1, … by name.
 
-    Partitions are numbered through, topic by topic.
+    Partitions are numbered consecutively, topic by topic.
 
     Attributes:
-        num_members: how many.
-        partitions: of each topic how many; 0 for a topic that nobody knows of.
-        subscribers: of each topic its subscribers, ascending.
-        owner: of each partition the subscriber that has it before: who claims it in the newest generation, and of these
-            the first; or nobody.
-        stale: by partition who claims it as well and might get it back: of all others again the newest and first.
+        num_members: number of members.
+        partitions: number of partitions of each topic; 0 without metadata.
+        subscribers: subscribers of each topic, ascending.
+        owner: previous owner of each partition, which subscribes to it: the first member in the newest generation, or
+            `NO_MEMBER`.
+        stale: partition to the stale owner that might get it back: of all other owners, again the newest and first.
     """
 
     num_members: int
@@ -39,116 +37,118 @@ class FranzGoGroup:
 
     @cached_property
     def first(self) -> list[int]:
-        """Of each topic its first partition."""
+        """Returns the first partition of each topic."""
         return [0, *accumulate(self.partitions)][:-1]
 
     @cached_property
     def topic(self) -> list[int]:
-        """Of each partition its topic."""
+        """Returns the topic of each partition."""
         return [topic for topic, count in enumerate(self.partitions) for _ in range(count)]
 
     def partitions_of(self, topic: int) -> range:
-        """The partitions of a topic."""
+        """Returns the partitions of a topic."""
         return range(self.first[topic], self.first[topic] + self.partitions[topic])
 
 
 def resolve_owners(
-    members: IntArray, claimed: IntArray, generation: IntArray, number: int
+    members: IntArray, owned: IntArray, generation: IntArray, num_partitions: int
 ) -> tuple[IntArray, dict[int, int]]:
-    """Of each partition who has it, and who else claims it.
+    """Returns the owner of each partition, and partition to its stale owner.
 
     Args:
-        members, claimed: claims, by member; a partition each.
-        generation: of each member.
-        number: of partitions.
+        members, owned: owner and partition of each reported ownership, by member.
+        generation: generation of each member.
+        num_partitions: number of partitions.
     """
-    owner = np.full(number, NO_MEMBER, np.int64)
-    counts = np.bincount(claimed, minlength=number)
-    once = counts[claimed] == 1
-    owner[claimed[once]] = members[once]
+    owner = np.full(num_partitions, NO_MEMBER, np.int64)
+    counts = np.bincount(owned, minlength=num_partitions)
+    is_unique = counts[owned] == 1
+    owner[owned[is_unique]] = members[is_unique]
     stale: dict[int, int] = {}
     newest: dict[int, int] = {}
     older: dict[int, int] = {}
-    for member, partition in zip(members[~once].tolist(), claimed[~once].tolist(), strict=True):
-        # Go knows no negative generation here: none at all counts as 0.
-        mine = max(int(generation[member]), 0)
-        if mine > newest.get(partition, -1):
+    for member, partition in zip(members[~is_unique].tolist(), owned[~is_unique].tolist(), strict=True):
+        # Generations aren't negative in franz-go; an unknown one counts as 0.
+        member_generation = max(int(generation[member]), 0)
+        if member_generation > newest.get(partition, -1):
             if partition in newest:
                 stale[partition], older[partition] = int(owner[partition]), newest[partition]
-            owner[partition], newest[partition] = member, mine
-        elif mine > older.get(partition, -1):
-            stale[partition], older[partition] = member, mine
+            owner[partition], newest[partition] = member, member_generation
+        elif member_generation > older.get(partition, -1):
+            stale[partition], older[partition] = member, member_generation
     return owner, stale
 
 
 class MemberHeap:
-    """A heap of members by load. Only its top ever changes, so things sink and never rise."""
+    """A heap of members by load. Only the load of its top changes, so members only sink."""
 
     def __init__(self, members: Iterable[int], load: list[int]) -> None:
         self._heap, self._load = list(members), load
-        for at in reversed(range(len(self._heap) // 2)):
-            self._sink(at)
+        for position in reversed(range(len(self._heap) // 2)):
+            self._sink(position)
 
-    def take_many(self, times: int) -> list[int]:
-        """So many times the least loaded member, which has one more from then on.
+    def take_many(self, num_times: int) -> list[int]:
+        """Returns the least loaded member `num_times` times; each time, its load increases by one.
 
-        Once all have the same, each round of the heap goes by its places alone, whoever stands there.
+        Once all loads are equal, each round depends only on the positions in the heap, not on the members.
         """
         load, size = self._load, len(self._heap)
-        has = [load[member] for member in self._heap]
-        until_level = size * max(has) - sum(has)
-        if times < until_level + size:
-            return self._one_by_one(times)
-        taken = self._one_by_one(until_level)
-        rounds, rest = divmod(times - until_level, size)
-        turns, after = _round(size)
+        loads = [load[member] for member in self._heap]
+        num_until_level = size * max(loads) - sum(loads)
+        if num_times < num_until_level + size:
+            return self._take_each(num_times)
+        members = self._take_each(num_until_level)
+        rounds, num_remaining = divmod(num_times - num_until_level, size)
+        positions, new_positions = _round(size)
         heap = self._heap
         for _ in range(rounds):
-            taken += [heap[at] for at in turns]
-            heap = [heap[at] for at in after]
+            members += [heap[position] for position in positions]
+            heap = [heap[position] for position in new_positions]
         for member in heap:
             load[member] += rounds
         self._heap = heap
-        return taken + self._one_by_one(rest)
+        return members + self._take_each(num_remaining)
 
-    def _one_by_one(self, times: int) -> list[int]:
+    def _take_each(self, num_times: int) -> list[int]:
+        """Does the same one by one."""
         heap, load = self._heap, self._load
-        size, taken = len(heap), []
-        for _ in range(times):
+        size, members = len(heap), []
+        for _ in range(num_times):
             top = heap[0]
-            taken.append(top)
-            load[top] = mine = load[top] + 1
-            at, least = 0, 1
-            while least < size:
-                if least + 1 < size and load[heap[least + 1]] < load[heap[least]]:
-                    least += 1
-                if mine <= load[heap[least]]:
+            members.append(top)
+            load[top] = new_load = load[top] + 1
+            position, child = 0, 1
+            while child < size:
+                if child + 1 < size and load[heap[child + 1]] < load[heap[child]]:
+                    child += 1
+                if new_load <= load[heap[child]]:
                     break
-                heap[at] = heap[least]
-                at, least = least, 2 * least + 1
-            heap[at] = top
-        return taken
+                heap[position] = heap[child]
+                position, child = child, 2 * child + 1
+            heap[position] = top
+        return members
 
-    def _sink(self, at: int) -> None:
+    def _sink(self, position: int) -> None:
+        """Moves the member at a position down."""
         heap, load = self._heap, self._load
-        while (least := 2 * at + 1) < len(heap):
-            if least + 1 < len(heap) and load[heap[least + 1]] < load[heap[least]]:
-                least += 1
-            if load[heap[at]] <= load[heap[least]]:
+        while (child := 2 * position + 1) < len(heap):
+            if child + 1 < len(heap) and load[heap[child + 1]] < load[heap[child]]:
+                child += 1
+            if load[heap[position]] <= load[heap[child]]:
                 return
-            heap[at], heap[least] = heap[least], heap[at]
-            at = least
+            heap[position], heap[child] = heap[child], heap[position]
+            position = child
 
 
 @lru_cache(maxsize=64)
 def _round(size: int) -> tuple[list[int], list[int]]:
-    """The places from which a heap of so many, all alike, takes each once; and who stands where after it."""
+    """Returns the positions from which a heap of equal loads takes each member once, and the positions afterward."""
     heap = MemberHeap(range(size), [0] * size)
-    return heap._one_by_one(size), heap._heap
+    return heap._take_each(size), heap._heap
 
 
 class LoadLevels:
-    """Members by their load, those of a level in the order in which they came to it."""
+    """Members by load, those of a level in the order in which they reached it."""
 
     def __init__(self, load: list[int]) -> None:
         self.of: dict[int, list[int]] = {}
@@ -156,21 +156,21 @@ class LoadLevels:
             self.members_at(level).append(member)
 
     def members_at(self, level: int) -> list[int]:
-        """The members of a level, to be changed."""
+        """Returns the list of members at a level, which can be changed."""
         return self.of.setdefault(level, [])
 
     def leave(self, level: int, member: int) -> None:
-        """A member leaves; the last of its level takes its place."""
+        """Removes a member; the last one of its level takes its position."""
         swap_remove(self.of[level], member)
         self.drop_if_empty(level)
 
     def drop_if_empty(self, level: int) -> None:
-        """Forget a level that nobody is on."""
+        """Removes a level without members."""
         if not self.of[level]:
             del self.of[level]
 
 
 def swap_remove(values: list[int], value: int) -> None:
-    """Take a value out of a list; the last one takes its place."""
+    """Removes a value from a list; the last one takes its position."""
     values[values.index(value)] = values[-1]
     values.pop()

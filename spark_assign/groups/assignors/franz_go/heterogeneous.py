@@ -1,6 +1,21 @@
-"""From whom a member may take a partition, be it through others that take one in turn.
+"""Balances heterogeneous groups, given an order of topics and of disputed partitions.
 
-Groups whose members subscribe to different topics, in a given order of the topics and of what two members claim."""
+Principles, in order of priority
+    1. Balance as far as subscriptions allow.
+    2. Stickiness: members keep what they own.
+
+Steps
+    1. Return: a disputed partition goes back to the owner of an older generation, if that is at least two below.
+    2. Fill: each unassigned partition goes to the subscriber with the fewest partitions.
+    3. Balance: a member with the fewest partitions steals from one with at least two more, directly or along a path of
+       members that steal from each other, as long as there is one.
+    4. Restore: partitions go back to their owners without changing loads (`restore_owners`).
+
+Example: C0 subscribes to t, C1 to t and u, C2 to u. t and u have two partitions, all owned by C1 or C2.
+
+    owned      C0: []      C1: [t0, t1]    C2: [u0, u1]
+    balance    C0: [t0]    C1: [t1]        C2: [u0, u1]    (C0 steals from C1)
+"""
 
 from __future__ import annotations
 
@@ -20,7 +35,7 @@ from spark_assign.groups.assignors.franz_go.restore_owners import restore_owners
 
 @dataclass(frozen=True)
 class Steal:
-    """A partition goes from one member to another."""
+    """A partition that moves from one member to another."""
 
     from_member: int
     to_member: int
@@ -28,66 +43,70 @@ class Steal:
 
 
 class StealGraph:
-    """Members, and what they may take: of each topic and owner one partition, whichever it is that comes first."""
+    """The members, and what each can steal: for each topic and owner one partition, the first."""
 
     def __init__(self, group: FranzGoGroup, order: Iterable[int], owner: list[int], load: list[int]) -> None:
+        """Builds the graph from the current owners."""
         self._topic, self._owner, self._load = group.topic, owner, load
-        self._asks: list[list[int]] = [[] for _ in range(group.num_members)]
-        # Of each topic its owners in the order in which they came, also those that have nothing left.
+        self._subscriptions: list[list[int]] = [[] for _ in range(group.num_members)]
+        # Owners of each topic, in the order in which they were added, including those without partitions.
         self._owners: list[dict[int, list[int]]] = [{} for _ in group.partitions]
         for topic in order:
             for member in group.subscribers[topic]:
-                self._asks[member].append(topic)
+                self._subscriptions[member].append(topic)
             for partition in group.partitions_of(topic):
                 if owner[partition] != NO_MEMBER:
                     self._add(partition, owner[partition])
 
     def _add(self, partition: int, member: int) -> None:
+        """Adds a partition of a member."""
         self._owners[self._topic[partition]].setdefault(member, []).append(partition)
 
     def move(self, steal: Steal) -> None:
-        """Someone else has the partition now."""
-        left = self._owners[self._topic[steal.partition]][self._owner[steal.partition]]
-        left[left.index(steal.partition)] = left[-1]
-        left.pop()
+        """Records a steal."""
+        partitions = self._owners[self._topic[steal.partition]][self._owner[steal.partition]]
+        partitions[partitions.index(steal.partition)] = partitions[-1]
+        partitions.pop()
         self._owner[steal.partition] = steal.to_member
         self._add(steal.partition, steal.to_member)
 
     def find(self, member: int) -> list[Steal]:
-        """How the member gets one more from somebody who has at least two more; nothing if nobody can be reached."""
+        """Returns the steals by which the member gets one more partition from one with at least two more; empty if
+        there are none."""
         level = self._load[member]
         reached: dict[int, Steal | None] = {member: None}
-        waiting, walked = [(-level, 0, member)], set()
-        while waiting:
-            minus, distance, current = heapq.heappop(waiting)
-            if -minus > level + 1:
-                return self._way(reached, current)
-            for topic in self._asks[current]:
-                if topic in walked:
+        queue, visited = [(-level, 0, member)], set()
+        while queue:
+            negative_load, distance, current = heapq.heappop(queue)
+            if -negative_load > level + 1:
+                return self._path(reached, current)
+            for topic in self._subscriptions[current]:
+                if topic in visited:
                     continue  # all its owners are reached
-                walked.add(topic)
+                visited.add(topic)
                 for owner, partitions in self._owners[topic].items():
                     if partitions and owner not in reached:
                         reached[owner] = Steal(owner, current, partitions[0])
-                        heapq.heappush(waiting, (-self._load[owner], distance + 1, owner))
+                        heapq.heappush(queue, (-self._load[owner], distance + 1, owner))
         return []
 
     @staticmethod
-    def _way(reached: dict[int, Steal | None], current: int) -> list[Steal]:
-        way = []
+    def _path(reached: dict[int, Steal | None], current: int) -> list[Steal]:
+        """Returns the steals that lead to this member."""
+        path = []
         while (steal := reached[current]) is not None:
-            way.append(steal)
+            path.append(steal)
             current = steal.to_member
-        return way
+        return path
 
 
 @dataclass(frozen=True)
 class HeterogeneousAssignment:
-    """What became of such a group.
+    """The assignment of a heterogeneous group.
 
     Attributes:
-        owner: of each partition.
-        only_assigned: whether all that was done was to hand out what nobody had.
+        owner: owner of each partition.
+        only_assigned: whether only unassigned partitions got an owner, and nothing else changed.
     """
 
     owner: list[int]
@@ -95,61 +114,64 @@ class HeterogeneousAssignment:
 
 
 def plan_heterogeneous(group: FranzGoGroup, order: Sequence[int], stale: Sequence[int]) -> HeterogeneousAssignment:
-    """Plan a group.
+    """Returns the assignment of a group.
 
     Args:
         group: the group.
-        order: of its topics.
-        stale: of those partitions of `group.stale` that may be given back.
+        order: order of its topics.
+        stale: order of the partitions in `group.stale` that can be returned.
     """
-    held: list[list[int]] = [[] for _ in range(group.num_members)]
+    partitions_by_member: list[list[int]] = [[] for _ in range(group.num_members)]
     for topic in order:
         for partition in group.partitions_of(topic):
             if group.owner[partition] != NO_MEMBER:
-                held[group.owner[partition]].append(partition)
-    came = list(group.owner)
+                partitions_by_member[group.owner[partition]].append(partition)
+    original_owner = list(group.owner)
     for partition in stale:
-        _return_to_stale_owner(partition, group.stale[partition], held, came)
-    load = [len(each) for each in held]
-    owner = list(came)
-    _assign_unassigned(group, order, held, owner, load)
-    stolen = _balance(group, order, held, owner, load)
-    repaired = restore_owners(group, order, held, came)
-    for member, partitions in enumerate(held):
+        _return_to_stale_owner(partition, group.stale[partition], partitions_by_member, original_owner)
+    load = [len(partitions) for partitions in partitions_by_member]
+    owner = list(original_owner)
+    _assign_unassigned(group, order, partitions_by_member, owner, load)
+    stolen = _balance(group, order, partitions_by_member, owner, load)
+    repaired = restore_owners(group, order, partitions_by_member, original_owner)
+    for member, partitions in enumerate(partitions_by_member):
         for partition in partitions:
             owner[partition] = member
     return HeterogeneousAssignment(owner, not stolen and not repaired)
 
 
-def _return_to_stale_owner(partition: int, member: int, held: list[list[int]], came: list[int]) -> None:
-    """Who claims it in an older generation gets it if nobody has it, or somebody who has at least two more."""
-    owner = came[partition]
+def _return_to_stale_owner(
+    partition: int, member: int, partitions_by_member: list[list[int]], original_owner: list[int]
+) -> None:
+    """Returns a partition to its stale owner if it has no owner, or one with at least two more partitions (step 1)."""
+    owner = original_owner[partition]
     if owner != NO_MEMBER:
-        if len(held[member]) + 1 >= len(held[owner]):
+        if len(partitions_by_member[member]) + 1 >= len(partitions_by_member[owner]):
             return
-        swap_remove(held[owner], partition)
-    held[member].append(partition)
-    came[partition] = member
+        swap_remove(partitions_by_member[owner], partition)
+    partitions_by_member[member].append(partition)
+    original_owner[partition] = member
 
 
 def _assign_unassigned(
-    group: FranzGoGroup, order: Sequence[int], held: list[list[int]], owner: list[int], load: list[int]
+    group: FranzGoGroup, order: Sequence[int], partitions_by_member: list[list[int]], owner: list[int], load: list[int]
 ) -> None:
-    """What nobody has goes to the subscriber that has least."""
+    """Assigns each unassigned partition to the subscriber with the fewest partitions (step 2)."""
     for topic in order:
-        free = [partition for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER]
-        if not free or not group.subscribers[topic]:
+        unassigned = [partition for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER]
+        if not unassigned or not group.subscribers[topic]:
             continue
-        least = MemberHeap(group.subscribers[topic], load)
-        for partition, member in zip(free, least.take_many(len(free)), strict=True):
+        heap = MemberHeap(group.subscribers[topic], load)
+        for partition, member in zip(unassigned, heap.take_many(len(unassigned)), strict=True):
             owner[partition] = member
-            held[member].append(partition)
+            partitions_by_member[member].append(partition)
 
 
 def _balance(
-    group: FranzGoGroup, order: Sequence[int], held: list[list[int]], owner: list[int], load: list[int]
+    group: FranzGoGroup, order: Sequence[int], partitions_by_member: list[list[int]], owner: list[int], load: list[int]
 ) -> bool:
-    """Who has least takes from who has most, directly or through others, as long as that is possible."""
+    """Lets the members with the fewest partitions steal while possible (step 3); returns whether anything was
+    stolen."""
     graph = StealGraph(group, order, owner, load)
     levels, stolen = LoadLevels(load), False
     while len(levels.of) > 1:
@@ -159,25 +181,26 @@ def _balance(
             break
         while low:
             member = low[0]
-            way = graph.find(member)
-            if not way:
-                # Nobody can be taken from: it will not grow any more.
+            path = graph.find(member)
+            if not path:
+                # The member can't steal from any other, so its load is final.
                 levels.leave(bottom, member)
                 continue
             stolen = True
-            for steal in way:
-                _move(steal, held, levels, load)
+            for steal in path:
+                _move(steal, partitions_by_member, levels, load)
                 graph.move(steal)
             if not high:
                 break
     return stolen
 
 
-def _move(steal: Steal, held: list[list[int]], levels: LoadLevels, load: list[int]) -> None:
-    before = load[steal.from_member], load[steal.to_member]
-    swap_remove(held[steal.from_member], steal.partition)
-    held[steal.to_member].append(steal.partition)
-    for member, level, change in ((steal.from_member, before[0], -1), (steal.to_member, before[1], 1)):
+def _move(steal: Steal, partitions_by_member: list[list[int]], levels: LoadLevels, load: list[int]) -> None:
+    """Moves a stolen partition."""
+    old_load = load[steal.from_member], load[steal.to_member]
+    swap_remove(partitions_by_member[steal.from_member], steal.partition)
+    partitions_by_member[steal.to_member].append(steal.partition)
+    for member, level, change in ((steal.from_member, old_load[0], -1), (steal.to_member, old_load[1], 1)):
         load[member] = level + change
         levels.leave(level, member)
         levels.members_at(level + change).append(member)

@@ -1,7 +1,21 @@
-"""Groups in which everybody subscribes to the same topics: fill up who has least, then take from who has most.
+"""Balances homogeneous groups.
 
-Which member gets the next partition hangs on loads alone, and what is taken from a member on names and numbers. So the
-order of the topics decides only which of the partitions that nobody has comes first, second, … (`sure_alike`).
+Principles, in order of priority
+    1. Balance: the numbers of partitions of two members differ by at most one.
+    2. Stickiness: members keep what they own.
+
+Steps
+    1. Fill: each unassigned partition goes to the member with the fewest (by a heap).
+    2. Steal: members with the fewest take from those with the most, in pairs, level by level.
+
+Example: topic t has five partitions, and C1 joins.
+
+    owned     C0: [t0, t1, t2, t3]    C1: []
+    fill      C0: [t0, t1, t2, t3]    C1: [t4]
+    target    C0: [t0, t1, t2]        C1: [t4, t3]
+
+The member that gets the next partition depends only on loads, and the stolen partition only on names and numbers. So
+the order of topics affects only the order of the unassigned partitions (`order_dependent_positions`).
 """
 
 from __future__ import annotations
@@ -13,14 +27,14 @@ from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, Fra
 
 @dataclass(frozen=True)
 class HomogeneousAssignment:
-    """What became of such a group.
+    """The assignment of a homogeneous group.
 
     Attributes:
-        owner: of each partition.
-        unassigned: the partitions that nobody had, in the order in which they were dealt.
-        new_owner: to whom each of them went.
-        from_members: the members that partitions were taken from.
-        stolen: the partitions that were.
+        owner: owner of each partition.
+        unassigned: partitions without a previous owner, in assignment order.
+        new_owner: member that got each of them.
+        from_members: members from which partitions were stolen.
+        stolen: the stolen partitions.
     """
 
     owner: list[int]
@@ -30,42 +44,44 @@ class HomogeneousAssignment:
     stolen: set[int]
 
 
-def plan_homogeneous(group: FranzGoGroup, before: list[int], order: list[int]) -> HomogeneousAssignment:
-    """Plan a group from who has what before, with its topics in some order."""
-    owner, load = list(before), [0] * group.num_members
+def plan_homogeneous(group: FranzGoGroup, previous_owner: list[int], order: list[int]) -> HomogeneousAssignment:
+    """Returns the assignment of a group, given the previous owner of each partition and an order of topics."""
+    owner, load = list(previous_owner), [0] * group.num_members
     for member in owner:
         if member != NO_MEMBER:
             load[member] += 1
-    free = [partition for topic in order for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER]
-    least = MemberHeap(range(group.num_members), load)
-    dealt = least.take_many(len(free))
-    for partition, member in zip(free, dealt, strict=True):
+    unassigned = [
+        partition for topic in order for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER
+    ]
+    heap = MemberHeap(range(group.num_members), load)
+    new_owners = heap.take_many(len(unassigned))
+    for partition, member in zip(unassigned, new_owners, strict=True):
         owner[partition] = member
     steals = plan_steals(load)
     from_members = {from_member for from_member, _ in steals}
-    taken = set()
-    held = _owned_partitions(group, owner, from_members)
+    stolen = set()
+    owned = _owned_partitions(group, owner, from_members)
     for from_member, to_member in steals:
-        partition = held[from_member].pop()
+        partition = owned[from_member].pop()
         owner[partition] = to_member
-        taken.add(partition)
-    return HomogeneousAssignment(owner, free, dealt, from_members, taken)
+        stolen.add(partition)
+    return HomogeneousAssignment(owner, unassigned, new_owners, from_members, stolen)
 
 
 def _owned_partitions(group: FranzGoGroup, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:
-    """What these members own, the highest partition numbers last, and of these the last topics."""
-    held: dict[int, list[int]] = {from_member: [] for from_member in from_members}
+    """Returns the partitions of these members, sorted by partition number and topic."""
+    owned: dict[int, list[int]] = {from_member: [] for from_member in from_members}
     if from_members:
         for partition, member in enumerate(owner):
             if member in from_members:
-                held[member].append(partition)
-    for partitions in held.values():
-        partitions.sort(key=lambda at: (at - group.first[group.topic[at]], group.topic[at]))
-    return held
+                owned[member].append(partition)
+    for partitions in owned.values():
+        partitions.sort(key=lambda partition: (partition - group.first[group.topic[partition]], group.topic[partition]))
+    return owned
 
 
 def plan_steals(load: list[int]) -> list[tuple[int, int]]:
-    """Who takes from whom, until no two members differ by more than one."""
+    """Returns (from_member, to_member) of each steal, until no two members differ by more than one."""
     levels = LoadLevels(load)
     steals: list[tuple[int, int]] = []
     top, bottom = max(levels.of), min(levels.of)

@@ -1,18 +1,16 @@
-"""franz-go's sticky plan of a group, and which partitions may go to somebody else in another order of Go's maps.
+"""Plans a group like franz-go, and finds the partitions whose owner depends on the order of Go's maps.
 
-Two orders are unknown: that of the topics, and that in which partitions are given back that two members claim. Any
-order counts as possible, also one that Go would not take today. What is called sure has the same owner in all of them:
+Two orders are unknown: that of the topics, and that in which disputed partitions are returned to stale owners. Every
+order counts as possible, even if today's Go doesn't produce it. A partition isn't order-dependent if it has the same
+owner in all orders:
 
-- Where everybody subscribes to the same topics, loads decide, and the order of the topics only says which partition is
-  dealt at which place (`alike`). All places that a partition may have are looked at.
-- Where subscriptions differ, all orders are tried if they are few. If nothing is taken from anybody in any of them,
-  only topics in which partitions have no owner count. Otherwise only what has a single subscriber is sure.
-- What members claim twice is order-dependent where an order decides which of it is given back.
-
-
-At which places a partition may be dealt, if the topics come in any order.
-
-What goes back to a member that claims it in an older generation, in all orders in which that may be decided."""
+- In homogeneous groups, loads decide, and the order of topics affects only the position at which a partition is
+  assigned. All possible positions are examined (`order_dependent_positions`).
+- In heterogeneous groups, all orders are tried if there are few. If none of them moves a partition with an owner, only
+  topics with unassigned partitions count. If there are too many orders, all partitions of topics with several
+  subscribers are order-dependent.
+- Disputed partitions are order-dependent if the order decides which of them are returned (`find_outcomes`).
+"""
 
 from __future__ import annotations
 
@@ -31,216 +29,240 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
 MAX_ORDERS = 120
-"""So many orders are tried at most."""
+"""Maximum number of orders that are tried."""
 _MAX_PARTITIONS = 20_000
-"""So many partitions are looked at in all orders together; beyond, fewer orders are tried."""
+"""Maximum number of partitions over all orders; above that, fewer orders are tried."""
 
 
 @dataclass(frozen=True)
 class BalancedGroup:
-    """Of each partition its owner in one order, and whether it may have another; and whether loads alone decide."""
+    """The assignment of a group in one order.
+
+    Attributes:
+        owner: owner of each partition.
+        order_dependent: whether each partition can have another owner in another order.
+        homogeneous: whether only loads decide.
+    """
 
     owner: list[int]
     order_dependent: list[bool]
     homogeneous: bool
 
 
-def plan_group(group: FranzGoGroup, *, asked_in_vain: bool) -> BalancedGroup:
-    """Plan one group.
+def plan_group(group: FranzGoGroup, *, unmatched_subscriptions: bool) -> BalancedGroup:
+    """Returns the assignment of one group.
 
     Args:
         group: the group.
-        asked_in_vain: whether some, but not all subscribe to a topic of no partitions (which `group` has). The leader
-            counts it if it subscribes to it itself, and then takes the way of differing subscriptions.
+        unmatched_subscriptions: whether some but not all members subscribe to a topic without partitions (which `group`
+            contains). The leader counts it if it subscribes to it itself, and then uses the heterogeneous balancer.
     """
     known = [topic for topic, count in enumerate(group.partitions) if count]
-    alike = all(len(group.subscribers[topic]) == group.num_members for topic in known)
-    if not alike:
+    is_homogeneous = all(len(group.subscribers[topic]) == group.num_members for topic in known)
+    if not is_homogeneous:
         return _plan_heterogeneous_group(group)
-    answer = _plan_homogeneous_group(group)
-    if not asked_in_vain:
-        return answer
-    other = _plan_heterogeneous_group(group)
-    both = zip(answer.order_dependent, other.order_dependent, answer.owner, other.owner, strict=True)
-    return BalancedGroup(answer.owner, [one or two or here != there for one, two, here, there in both], True)
+    planned = _plan_homogeneous_group(group)
+    if not unmatched_subscriptions:
+        return planned
+    alternative = _plan_heterogeneous_group(group)
+    pairs = zip(planned.order_dependent, alternative.order_dependent, planned.owner, alternative.owner, strict=True)
+    return BalancedGroup(
+        planned.owner,
+        [first or second or owner != alternative_owner for first, second, owner, alternative_owner in pairs],
+        True,
+    )
 
 
-# --- equal subscriptions ------------------------------------------------------------------------------------------
+# --- Homogeneous groups -------------------------------------------------------------------------------------------
 
 
 def _plan_homogeneous_group(group: FranzGoGroup) -> BalancedGroup:
+    """Plans a homogeneous group after each outcome of the returns."""
     order = list(range(len(group.partitions)))
-    found = find_outcomes(group)
+    outcomes = find_outcomes(group)
     first = (
-        plan_homogeneous(group, found[0].owner, order)
-        if found
+        plan_homogeneous(group, outcomes[0].owner, order)
+        if outcomes
         else plan_homogeneous(group, _in_partition_order(group), order)
     )
-    if not found:
+    if not outcomes:
         return BalancedGroup(first.owner, [True] * len(first.owner), True)
-    order_dependent = _order_dependent(group, found[0], first)
-    for outcome in found[1:]:
-        other = plan_homogeneous(group, outcome.owner, order)
-        also = _order_dependent(group, outcome, other)
-        both = zip(order_dependent, also, first.owner, other.owner, strict=True)
-        order_dependent = [one or two or here != there for one, two, here, there in both]
+    order_dependent = _order_dependent(group, outcomes[0], first)
+    for outcome in outcomes[1:]:
+        alternative = plan_homogeneous(group, outcome.owner, order)
+        also_dependent = _order_dependent(group, outcome, alternative)
+        pairs = zip(order_dependent, also_dependent, first.owner, alternative.owner, strict=True)
+        order_dependent = [
+            dependent or also or owner != alternative_owner for dependent, also, owner, alternative_owner in pairs
+        ]
     return BalancedGroup(first.owner, order_dependent, True)
 
 
 def _in_partition_order(group: FranzGoGroup) -> list[int]:
-    """Who has what if partitions are given back in their order."""
+    """Returns the owners if partitions are returned in ascending order."""
     return owners_after_returns(group, sorted(group.stale))
 
 
 def _order_dependent(group: FranzGoGroup, outcome: StaleOwnerOutcome, planned: HomogeneousAssignment) -> list[bool]:
-    """What is order-dependent after partitions were given back in one way."""
+    """Returns a mask of the order-dependent partitions after one outcome of the returns."""
     order_dependent = [False] * len(planned.owner)
     topic = np.array([group.topic[partition] for partition in planned.unassigned], np.int64)
-    for at in np.flatnonzero(order_dependent_positions(topic, np.array(planned.new_owner, np.int64))).tolist():
-        order_dependent[planned.unassigned[at]] = True
-    # Whoever gives may give something else if it is not sure what it has.
-    vague = planned.from_members & (
+    for position in np.flatnonzero(order_dependent_positions(topic, np.array(planned.new_owner, np.int64))).tolist():
+        order_dependent[planned.unassigned[position]] = True
+    # A member whose partitions are order-dependent might lose other ones.
+    changing_members = planned.from_members & (
         outcome.order_dependent_members | {planned.owner[partition] for partition in planned.unassigned}
     )
     for partition, member in enumerate(planned.owner):
-        had = outcome.owner[partition]
-        order_dependent[partition] |= member in vague or had in vague or partition in outcome.order_dependent
+        previous_owner = outcome.owner[partition]
+        order_dependent[partition] |= (
+            member in changing_members or previous_owner in changing_members or partition in outcome.order_dependent
+        )
     return order_dependent
 
 
-# --- differing subscriptions --------------------------------------------------------------------------------------
+# --- Heterogeneous groups -----------------------------------------------------------------------------------------
 
 
 def _plan_heterogeneous_group(group: FranzGoGroup) -> BalancedGroup:
-    # Topics of no partitions last, as if they were not counted.
+    # Topics without partitions come last, as if they weren't counted.
+    """Plans a heterogeneous group in all orders, if there aren't too many."""
     topics = sorted(range(len(group.partitions)), key=lambda topic: group.partitions[topic] == 0)
     stale = _returnable(group)
     first = plan_heterogeneous(group, topics, stale)
     order_dependent = [False] * len(first.owner)
-    found = _plan_all_orders(group, topics, stale, first)
-    if found is None:
-        single = [len(each) == 1 for each in group.subscribers]
+    assignments = _plan_all_orders(group, topics, stale, first)
+    if assignments is None:
+        single = [len(subscribers) == 1 for subscribers in group.subscribers]
         return BalancedGroup(first.owner, [not single[topic] for topic in group.topic], False)
-    for other in found:
+    for alternative in assignments:
         order_dependent = [
-            one or here != there for one, here, there in zip(order_dependent, first.owner, other.owner, strict=True)
+            dependent or owner != alternative_owner
+            for dependent, owner, alternative_owner in zip(order_dependent, first.owner, alternative.owner, strict=True)
         ]
     return BalancedGroup(first.owner, order_dependent, False)
 
 
 def _returnable(group: FranzGoGroup) -> list[int]:
-    """What may be given back, as its other claimer subscribes to it."""
+    """Returns the disputed partitions whose stale owner subscribes to them."""
     topic = group.topic
-    return sorted(at for at, member in group.stale.items() if member in group.subscribers[topic[at]])
+    return sorted(
+        partition for partition, member in group.stale.items() if member in group.subscribers[topic[partition]]
+    )
 
 
 def _plan_all_orders(
     group: FranzGoGroup, topics: list[int], stale: list[int], first: HeterogeneousAssignment
 ) -> list[HeterogeneousAssignment] | None:
-    """The answers of all orders that may matter; null if there are too many."""
-    most = max(min(MAX_ORDERS, _MAX_PARTITIONS // max(len(group.owner), 1)), 1)
-    before = owners_after_returns(group, stale)
-    free = sorted({group.topic[partition] for partition, member in enumerate(before) if member == NO_MEMBER})
-    at_rest = _none_returns(group, stale)
-    claims = [] if at_rest else stale
-    if first.only_assigned and factorial(len(free)) * factorial(len(claims)) <= most:
-        others = [topic for topic in topics if topic not in set(free)]
-        found = [
-            plan_heterogeneous(group, [*others, *order], [*claimed, *(stale if at_rest else [])])
-            for order, claimed in _orders(free, claims)
+    """Returns the assignments of all orders that might matter; None if there are too many."""
+    max_orders = max(min(MAX_ORDERS, _MAX_PARTITIONS // max(len(group.owner), 1)), 1)
+    owners = owners_after_returns(group, stale)
+    unassigned_topics = sorted(
+        {group.topic[partition] for partition, member in enumerate(owners) if member == NO_MEMBER}
+    )
+    is_fixed = _none_returns(group, stale)
+    disputed = [] if is_fixed else stale
+    if first.only_assigned and factorial(len(unassigned_topics)) * factorial(len(disputed)) <= max_orders:
+        other_topics = [topic for topic in topics if topic not in set(unassigned_topics)]
+        assignments = [
+            plan_heterogeneous(group, [*other_topics, *order], [*returns, *(stale if is_fixed else [])])
+            for order, returns in _orders(unassigned_topics, disputed)
         ]
-        if all(each.only_assigned for each in found):
-            return found
-    if factorial(len(topics)) * factorial(len(stale)) <= most:
-        return [plan_heterogeneous(group, order, claimed) for order, claimed in _orders(topics, stale)]
+        if all(assignment.only_assigned for assignment in assignments):
+            return assignments
+    if factorial(len(topics)) * factorial(len(stale)) <= max_orders:
+        return [plan_heterogeneous(group, order, returns) for order, returns in _orders(topics, stale)]
     return None
 
 
 def _orders(topics: Sequence[int], stale: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yields all pairs of orders."""
     yield from product(permutations(topics), permutations(stale))
 
 
 def _none_returns(group: FranzGoGroup, stale: list[int]) -> bool:
-    """Whether, in every order, only that is given back which nobody has."""
-    least = [0] * group.num_members
+    """Checks whether, in every order, only partitions without an owner are returned."""
+    min_load = [0] * group.num_members
     for member in group.owner:
         if member != NO_MEMBER:
-            least[member] += 1
-    most = list(least)
+            min_load[member] += 1
+    max_load = list(min_load)
     for partition in stale:
         if group.owner[partition] == NO_MEMBER:
-            most[group.stale[partition]] += 1
-    owned = [(group.stale[at], group.owner[at]) for at in stale if group.owner[at] != NO_MEMBER]
-    return all(least[member] + 1 >= most[owner] for member, owner in owned)
+            max_load[group.stale[partition]] += 1
+    disputed = [
+        (group.stale[partition], group.owner[partition]) for partition in stale if group.owner[partition] != NO_MEMBER
+    ]
+    return all(min_load[member] + 1 >= max_load[owner] for member, owner in disputed)
 
 
 _MAX_EXACT_SUMS = 20_000
-"""Beyond so many partitions all places from the first to the last count as possible."""
+"""Maximum number of partitions for which possible positions are exact; above that, all positions count."""
 
 
 def order_dependent_positions(topic: IntArray, to_member: IntArray) -> BoolArray:
-    """Of partitions that nobody had, which may go to somebody else in another order of the topics.
+    """Returns a mask of the unassigned partitions that might get another owner in another order of the topics.
 
-    Before a topic come any of the others, each with all that it has: so a partition has those places that are a sum of
-    some of their numbers away from its own in its topic.
+    Any of the other topics can precede a topic, each with all its partitions. So the possible positions of a partition
+    differ from its position within the topic by a sum of some of their partition counts.
 
     Args:
-        topic: of each partition, in the order in which they were dealt, topic after topic.
-        to_member: of each, the member that it went to.
+        topic: topic of each partition, in assignment order, topic after topic.
+        to_member: member that got each partition.
     """
-    hangs = np.zeros(len(topic), bool)
-    begins = np.flatnonzero(starts_new_key(topic))
-    counts = np.diff(np.append(begins, len(topic)))
-    if len(begins) < 2 or (to_member == to_member[0]).all():
-        return hangs
-    # Up to where the same member gets everything.
-    turns = np.append(np.flatnonzero(to_member[1:] != to_member[:-1]), len(to_member) - 1)
-    same = turns[np.searchsorted(turns, np.arange(len(to_member)))]
-    steady: dict[int, BoolArray] = {}
-    for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
-        if count not in steady:
-            steady[count] = _fixed_positions(to_member, same, count, _possible_sums(counts.tolist(), count))
-        hangs[begin : begin + count] = ~steady[count]
-    return hangs
+    is_dependent = np.zeros(len(topic), bool)
+    starts = np.flatnonzero(starts_new_key(topic))
+    counts = np.diff(np.append(starts, len(topic)))
+    if len(starts) < 2 or (to_member == to_member[0]).all():
+        return is_dependent
+    # The last position up to which the same member gets all partitions.
+    last_positions = np.append(np.flatnonzero(to_member[1:] != to_member[:-1]), len(to_member) - 1)
+    same_until = last_positions[np.searchsorted(last_positions, np.arange(len(to_member)))]
+    fixed: dict[int, BoolArray] = {}
+    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+        if count not in fixed:
+            fixed[count] = _fixed_positions(to_member, same_until, count, _possible_sums(counts.tolist(), count))
+        is_dependent[start : start + count] = ~fixed[count]
+    return is_dependent
 
 
-def _fixed_positions(to_member: IntArray, same: IntArray, count: int, offsets: IntArray) -> BoolArray:
-    """Of the partitions of a topic of so many, which go to the same member wherever they may be dealt."""
-    surely = same[:count] >= np.arange(count) + len(to_member) - count
-    steady = np.ones(count, bool)
+def _fixed_positions(to_member: IntArray, same_until: IntArray, count: int, offsets: IntArray) -> BoolArray:
+    """Returns a mask of the partitions of a topic with `count` partitions that go to the same member at any offset."""
+    always_same = same_until[:count] >= np.arange(count) + len(to_member) - count
+    is_fixed = np.ones(count, bool)
     for offset in offsets.tolist():
-        steady &= to_member[offset : offset + count] == to_member[:count]
-        if (steady == surely).all():
+        is_fixed &= to_member[offset : offset + count] == to_member[:count]
+        if (is_fixed == always_same).all():
             break
-    return steady
+    return is_fixed
 
 
 def _possible_sums(counts: list[int], without: int) -> IntArray:
-    """What some of the counts may add up to, one of them left out."""
+    """Returns the possible sums of the counts, without one count `without`."""
     total = sum(counts) - without
     if total > _MAX_EXACT_SUMS:
-        return np.arange(total + 1)  # more than there may be; who is not surely unmoved falls out early or late
-    others = list(counts)
-    others.remove(without)
+        return np.arange(total + 1)  # a superset of the possible sums
+    remaining = list(counts)
+    remaining.remove(without)
     sums = 1
-    for count in others:
+    for count in remaining:
         sums |= sums << count
     bits = np.frombuffer(sums.to_bytes(total // 8 + 1, "little"), np.uint8)
     return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
 
 
 _MAX_STATES = 200
-"""So many states are looked at."""
+"""Maximum number of states that are examined."""
 
 
 @dataclass(frozen=True)
 class StaleOwnerOutcome:
-    """Who has what afterwards, where everybody subscribes to the same topics.
+    """The owners after the returns, in a homogeneous group.
 
     Attributes:
-        owner: of each partition, in one order of those that lead to these loads.
-        order_dependent: partitions that the other claimer may have after another of these orders.
-        order_dependent_members: the members that claim them.
+        owner: owner of each partition, in one of the orders that lead to these loads.
+        order_dependent: partitions that have another owner after another of these orders.
+        order_dependent_members: owners and stale owners of these partitions.
     """
 
     owner: list[int]
@@ -249,55 +271,60 @@ class StaleOwnerOutcome:
 
 
 def owners_after_returns(group: FranzGoGroup, order: Iterable[int]) -> list[int]:
-    """Who has what after partitions were given back in this order; what nobody has goes to its other claimer."""
+    """Returns the owners after partitions were returned in this order. Those without an owner go to their stale
+    owner."""
     owner, load = list(group.owner), _loads(group)
     for partition in order:
-        member, has = group.stale[partition], owner[partition]
-        if has == NO_MEMBER or load[member] + 1 < load[has]:
-            if has != NO_MEMBER:
-                load[has] -= 1
+        member, current_owner = group.stale[partition], owner[partition]
+        if current_owner == NO_MEMBER or load[member] + 1 < load[current_owner]:
+            if current_owner != NO_MEMBER:
+                load[current_owner] -= 1
             load[member] += 1
             owner[partition] = member
     return owner
 
 
 def find_outcomes(group: FranzGoGroup) -> list[StaleOwnerOutcome]:
-    """All outcomes that differ in loads; none if there are too many. Every partition has an owner that is claimed.
+    """Returns all outcomes with different loads; none if there are too many. Every disputed partition must have an
+    owner.
 
-    What goes from one member to one other is alike: orders decide how many go, and then any of them may.
+    Partitions with the same owner and stale owner are interchangeable: the order decides how many are returned, and any
+    of them can be.
     """
     pairs: dict[tuple[int, int], list[int]] = defaultdict(list)
     for partition, member in sorted(group.stale.items()):
         pairs[group.owner[partition], member].append(partition)
-    names, load = list(pairs), _loads(group)
-    start = (tuple(len(pairs[name]) for name in names), (0,) * len(names))
+    pair_keys, load = list(pairs), _loads(group)
+    start = (tuple(len(pairs[key]) for key in pair_keys), (0,) * len(pair_keys))
     seen, waiting, ends = {start}, [start], []
     while waiting:
-        left, went = waiting.pop()
-        if not any(left):
-            ends.append(went)
+        remaining, returned = waiting.pop()
+        if not any(remaining):
+            ends.append(returned)
             continue
-        now = list(load)
-        for (owner, member), count in zip(names, went, strict=True):
-            now[owner] -= count
-            now[member] += count
-        for at, (owner, member) in enumerate(names):
-            if left[at]:
-                goes = int(now[member] + 1 < now[owner])
-                state = (_changed(left, at, -1), _changed(went, at, goes))
+        current_load = list(load)
+        for (owner, member), count in zip(pair_keys, returned, strict=True):
+            current_load[owner] -= count
+            current_load[member] += count
+        for index, (owner, member) in enumerate(pair_keys):
+            if remaining[index]:
+                is_returned = int(current_load[member] + 1 < current_load[owner])
+                state = (_changed(remaining, index, -1), _changed(returned, index, is_returned))
                 if state not in seen:
                     seen.add(state)
                     waiting.append(state)
         if len(seen) > _MAX_STATES:
             return []
     return [
-        _outcome(group, {name: (pairs[name], count) for name, count in zip(names, went, strict=True)}) for went in ends
+        _outcome(group, {key: (pairs[key], count) for key, count in zip(pair_keys, returned, strict=True)})
+        for returned in ends
     ]
 
 
-def _outcome(group: FranzGoGroup, went: dict[tuple[int, int], tuple[list[int], int]]) -> StaleOwnerOutcome:
+def _outcome(group: FranzGoGroup, returned: dict[tuple[int, int], tuple[list[int], int]]) -> StaleOwnerOutcome:
+    """Returns the outcome of these numbers of returned partitions."""
     outcome = StaleOwnerOutcome(list(group.owner))
-    for (owner, member), (partitions, count) in went.items():
+    for (owner, member), (partitions, count) in returned.items():
         for partition in partitions[:count]:
             outcome.owner[partition] = member
         if 0 < count < len(partitions):
@@ -307,6 +334,7 @@ def _outcome(group: FranzGoGroup, went: dict[tuple[int, int], tuple[list[int], i
 
 
 def _loads(group: FranzGoGroup) -> list[int]:
+    """Returns the number of partitions of each member."""
     load = [0] * group.num_members
     for member in group.owner:
         if member != NO_MEMBER:
@@ -314,5 +342,6 @@ def _loads(group: FranzGoGroup) -> list[int]:
     return load
 
 
-def _changed(numbers: tuple[int, ...], at: int, by: int) -> tuple[int, ...]:
-    return (*numbers[:at], numbers[at] + by, *numbers[at + 1 :])
+def _changed(values: tuple[int, ...], index: int, change: int) -> tuple[int, ...]:
+    """Returns the numbers with one of them changed."""
+    return (*values[:index], values[index] + change, *values[index + 1 :])

@@ -302,7 +302,7 @@ class HeterogeneousTies:
 
 
 def _tied_spans(items: list[int], ties: Sequence[object]) -> list[list[int]]:
-    """Returns the runs of two or more consecutive items with the same tie."""
+    """Returns the spans of two or more consecutive items with the same tie."""
     groups = groupby(zip(items, ties, strict=True), key=lambda pair: pair[1])
     spans = [[item for item, _ in pairs] for _, pairs in groups]
     return [span for span in spans if len(span) > 1]

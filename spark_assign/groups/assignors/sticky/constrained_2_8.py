@@ -186,5 +186,5 @@ def _combine_assignment(
     )
 
 
-def _member_topic_keys(runs: PartitionSlices) -> IntArray:
-    return (runs.member << PARTITION_BITS) | runs.topic
+def _member_topic_keys(slices: PartitionSlices) -> IntArray:
+    return (slices.member << PARTITION_BITS) | slices.topic

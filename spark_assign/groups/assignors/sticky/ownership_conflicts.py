@@ -1,7 +1,7 @@
 """Resolves conflicts between members that own the same partition (`AbstractStickyAssignor.allSubscriptionsEqual`).
 
 Members are processed in hash order. If a partition has an owner already, the later member gets it if its generation is
-higher. If both are equal, nobody keeps the partition, and the later member counts as its owner in later comparisons.
+higher. If both are equal, no member keeps the partition, and the later one counts as its owner in later comparisons.
 The later member's generation is the one in which it owned the partition; the earlier one's is that of its subscription.
 
 Example: C0 and C1 own t0 in generations 4 and 5: C1 keeps it. If both own it in generation 5, neither keeps it.
