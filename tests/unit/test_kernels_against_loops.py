@@ -68,7 +68,7 @@ def test_racks_are_assigned_as_the_loop_does(together: bool) -> None:
         for rack, number in numbers.items():
             for replicas in racks.values() if number >= 0 else ():
                 near[number] &= [rack in replicas[partition] for partition in range(count)]
-        owner = assign_with_racks(member_racks, near, together=together)
+        owner = assign_with_racks(member_racks, near, is_co_partitioned=together)
         got: dict[str, set[int]] = defaultdict(set)
         for partition, member in enumerate(owner):
             got[ordered[member].member_id].add(partition)
