@@ -31,7 +31,7 @@ import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
-from spark_assign.groups.assignors.sticky.retained_partitions import TopicOrder, keep_owned
+from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, keep_owned
 from spark_assign.groups.assignors.sticky.sticky_groups import (
     KEPT,
     NO_UNFILLED_MEMBERS,
@@ -46,10 +46,7 @@ from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_lengt
 
 
 def plan_constrained(
-    groups: StickyGroups,
-    resolved: ResolvedOwnership,
-    owned_order: PartitionSlices | TopicOrder,
-    rules: ReleaseRules = LATEST_RULES,
+    groups: StickyGroups, resolved: ResolvedOwnership, owned_order: OwnedOrder, rules: ReleaseRules = LATEST_RULES
 ) -> StickyAssignment:
     """Returns the assignment of groups whose members all subscribe to the same topics.
 

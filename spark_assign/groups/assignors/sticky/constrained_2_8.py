@@ -33,7 +33,7 @@ from spark_assign.groups.assignors.sticky.constrained import (
 )
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.retained_partitions import (
-    TopicOrder,
+    OwnedOrder,
     first_in_owned_order,
     keep_in_owned_order,
 )
@@ -62,7 +62,7 @@ class _Quota:
 
 
 def plan_constrained_2_8(
-    groups: StickyGroups, resolved: ResolvedOwnership, owned_order: PartitionSlices | TopicOrder, rules: ReleaseRules
+    groups: StickyGroups, resolved: ResolvedOwnership, owned_order: OwnedOrder, rules: ReleaseRules
 ) -> StickyAssignment:
     """Returns the assignment of groups whose members all subscribe to the same topics (see `plan_constrained`)."""
     owned = drop_contested(resolved)
@@ -109,11 +109,7 @@ def _fill_to_min_quota(groups: StickyGroups, quota: _Quota, num_unassigned: IntA
 
 
 def _steal(
-    groups: StickyGroups,
-    quota: _Quota,
-    filled: IntArray,
-    kept: PartitionSlices,
-    owned_order: PartitionSlices | TopicOrder,
+    groups: StickyGroups, quota: _Quota, filled: IntArray, kept: PartitionSlices, owned_order: OwnedOrder
 ) -> tuple[PartitionSlices, IntArray, list[int]]:
     """Returns the stolen partitions, their new members, and the groups with too few partitions to steal (step 3)."""
     group = groups.member_group

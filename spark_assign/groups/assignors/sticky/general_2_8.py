@@ -28,7 +28,7 @@ from spark_assign.groups.assignors.sticky.constrained import find_unowned, to_sl
 from spark_assign.groups.assignors.sticky.general import reject_group, run_balancer
 from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership, find_overlapping_topics
-from spark_assign.groups.assignors.sticky.retained_partitions import TopicOrder, sort_by_owned_order
+from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, sort_by_owned_order
 from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, StickyAssignment, StickyGroups, Subscribers
 from spark_assign.groups.assignors.sticky.water_filling import fill_up
 from spark_assign.java.hash_map import capacities, spread_hashes, table_order, treeified_groups
@@ -72,7 +72,7 @@ def plan_from_generations(
     specs: GenerationInput,
     owned: PartitionSlices,
     owned_without_metadata: PartitionSlices,
-    owned_order: PartitionSlices | TopicOrder,
+    owned_order: OwnedOrder,
     rules: ReleaseRules,
 ) -> StickyAssignment:
     """Returns the assignment of one group.
@@ -160,9 +160,7 @@ def owners_by_generation(
     return OwnersByGeneration(rows.take(rank == 0), rows.take(rank == 1))
 
 
-def insertion_order(
-    owned: PartitionSlices, owned_order: PartitionSlices | TopicOrder, hash_order: IntArray
-) -> PartitionSlices:
+def insertion_order(owned: PartitionSlices, owned_order: OwnedOrder, hash_order: IntArray) -> PartitionSlices:
     """Returns owned partitions in the order in which the leader inserts them: member by member, in the reported
     order."""
     rows = sort_by_owned_order(owned.expand(), owned_order)

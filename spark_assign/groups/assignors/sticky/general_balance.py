@@ -18,7 +18,7 @@ Example: t and u have two partitions. C0 subscribes to both topics and owns all 
 joins.
 
     keep       C0: [t0, t1, u0, u1]    C1: []
-    balance    C0: [t0, t1]            C1: [u0, u1]    (u0 and then u1 move; each time C0 has two more than C1)
+    balance    C0: [t0, t1]            C1: [u0, u1]    (u0, then u1 moves: C0 has at least two more)
 
 Before each partition, Kafka checks whether the group is balanced, which iterates over all partitions and members. In a
 balanced group nothing moves, so the check has an effect only if a previous owner no longer subscribes to a partition,

@@ -31,7 +31,7 @@ from spark_assign.groups.assignors.sticky.general import find_previous_owners, p
 from spark_assign.groups.assignors.sticky.general_2_8 import GenerationInput, plan_from_generations
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership, resolve_conflicts
 from spark_assign.groups.assignors.sticky.rack_aware import Racks, plan_with_racks
-from spark_assign.groups.assignors.sticky.retained_partitions import TopicOrder, hash_owned_order
+from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, TopicOrder, hash_owned_order
 from spark_assign.groups.assignors.sticky.sticky_groups import StickyAssignment, StickyGroups, Subscribers
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, PartitionSlices
@@ -74,7 +74,7 @@ class StickyBatch:
     member_rack: IntArray
     rack_sets: Sequence[frozenset[int]]
     partition_rack_set: Mapping[int, IntArray]
-    owned_order: PartitionSlices | TopicOrder = EMPTY_SLICES
+    owned_order: OwnedOrder = EMPTY_SLICES
     owned_without_metadata: PartitionSlices = EMPTY_SLICES
     rules: ReleaseRules = LATEST_RULES
 
@@ -117,7 +117,7 @@ def plan_batch(batch: StickyBatch) -> StickyAssignment:
 
 
 def _plan_constrained(
-    groups: StickyGroups, resolved: ResolvedOwnership, owned_order: PartitionSlices | TopicOrder, rules: ReleaseRules
+    groups: StickyGroups, resolved: ResolvedOwnership, owned_order: OwnedOrder, rules: ReleaseRules
 ) -> StickyAssignment:
     plan = plan_constrained_2_8 if rules.uses_constrained_2_8 else plan_constrained
     return plan(groups, resolved, owned_order, rules)
@@ -136,7 +136,7 @@ def take_groups(batch: StickyBatch, is_selected: BoolArray) -> StickyBatch:
     new_group = np.cumsum(is_selected) - 1
     owned = batch.owned.take(is_selected[groups.topic_group[batch.owned.topic]])
     owned_order = batch.owned_order.take(is_selected[groups.topic_group[batch.owned_order.topic]])
-    owned_without_metadata = batch.owned_without_metadata.take(
+    other_owned = batch.owned_without_metadata.take(
         is_selected[groups.member_group[batch.owned_without_metadata.member]]
     )
     return StickyBatch(
@@ -164,9 +164,7 @@ def take_groups(batch: StickyBatch, is_selected: BoolArray) -> StickyBatch:
             if topic in batch.partition_rack_set
         },
         owned_order=_order_to_local(owned_order, members, topics),
-        owned_without_metadata=PartitionSlices(
-            np.searchsorted(members, owned_without_metadata.member), *owned_without_metadata.columns[1:]
-        ),
+        owned_without_metadata=PartitionSlices(np.searchsorted(members, other_owned.member), *other_owned.columns[1:]),
         rules=batch.rules,
     )
 
@@ -219,7 +217,7 @@ class _SingleGroup:
     topics: IntArray
     groups: StickyGroups
     owned: PartitionSlices
-    owned_order: PartitionSlices | TopicOrder
+    owned_order: OwnedOrder
     resolved: ResolvedOwnership
 
 
@@ -276,9 +274,7 @@ def _to_local(slices: PartitionSlices, members: IntArray, topics: IntArray) -> P
     )
 
 
-def _order_to_local(
-    owned_order: PartitionSlices | TopicOrder, members: IntArray, topics: IntArray
-) -> PartitionSlices | TopicOrder:
+def _order_to_local(owned_order: OwnedOrder, members: IntArray, topics: IntArray) -> OwnedOrder:
     if isinstance(owned_order, PartitionSlices):
         return _to_local(owned_order, members, topics)
     return TopicOrder(np.searchsorted(members, owned_order.member), np.searchsorted(topics, owned_order.topic))
@@ -334,15 +330,11 @@ def _plan_single(single: _SingleGroup) -> StickyAssignment:
             first_heterogeneous,
             batch.owned_generation[members],
         )
-        owned_without_metadata = batch.owned_without_metadata.take(
+        other_owned = batch.owned_without_metadata.take(
             batch.groups.member_group[batch.owned_without_metadata.member] == single.group_index
         )
-        owned_without_metadata = PartitionSlices(
-            np.searchsorted(members, owned_without_metadata.member), *owned_without_metadata.columns[1:]
-        )
-        assignment = plan_from_generations(
-            generation_input, single.owned, owned_without_metadata, single.owned_order, rules
-        )
+        other_owned = PartitionSlices(np.searchsorted(members, other_owned.member), *other_owned.columns[1:])
+        assignment = plan_from_generations(generation_input, single.owned, other_owned, single.owned_order, rules)
     else:
         previous_owner = find_previous_owners(single.owned, single.groups.hash_order, batch.owned_generation[members])
         subscribers = Subscribers(is_subscribed, batch.topic_hash[topics], previous_owner)

@@ -41,7 +41,7 @@ from spark_assign.groups.assignors.sticky.constrained import (
     to_slices,
 )
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
-from spark_assign.groups.assignors.sticky.retained_partitions import TopicOrder, keep_owned
+from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, keep_owned
 from spark_assign.groups.assignors.sticky.sticky_groups import (
     BELOW_MIN_QUOTA,
     KEPT,
@@ -102,7 +102,7 @@ def plan_with_racks(
     groups: StickyGroups,
     resolved: ResolvedOwnership,
     racks: Racks,
-    owned_order: PartitionSlices | TopicOrder,
+    owned_order: OwnedOrder,
     rules: ReleaseRules = LATEST_RULES,
 ) -> StickyAssignment:
     """Returns the assignment of one homogeneous group in which racks matter.

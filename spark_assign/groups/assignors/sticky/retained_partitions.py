@@ -45,12 +45,12 @@ class TopicOrder:
         return sort_keys
 
 
+OwnedOrder = PartitionSlices | TopicOrder
+"""The order in which members report single partitions, or topics."""
+
+
 def keep_owned(
-    owned: PartitionSlices,
-    num_owned: IntArray,
-    num_kept: IntArray,
-    owned_order: PartitionSlices | TopicOrder,
-    rules: ReleaseRules,
+    owned: PartitionSlices, num_owned: IntArray, num_kept: IntArray, owned_order: OwnedOrder, rules: ReleaseRules
 ) -> tuple[PartitionSlices, PartitionSlices]:
     """Returns the partitions that members keep, and those that they give up.
 
@@ -124,7 +124,7 @@ def _last_kept_partition(slices: PartitionSlices, num_kept: IntArray) -> IntArra
 
 
 def keep_in_owned_order(
-    owned: PartitionSlices, num_owned: IntArray, num_kept: IntArray, owned_order: PartitionSlices | TopicOrder
+    owned: PartitionSlices, num_owned: IntArray, num_kept: IntArray, owned_order: OwnedOrder
 ) -> tuple[PartitionSlices, PartitionSlices]:
     """Splits each member's partitions after the first ones in the order in which it reports them (see `keep_owned`)."""
     is_over = (num_owned > num_kept)[owned.member]
@@ -139,7 +139,7 @@ def keep_in_owned_order(
     return kept, released
 
 
-def _has_partition_order(owned: PartitionSlices, owned_order: PartitionSlices | TopicOrder) -> BoolArray:
+def _has_partition_order(owned: PartitionSlices, owned_order: OwnedOrder) -> BoolArray:
     """Returns a mask of the slices whose member reports the order of single partitions."""
     return (
         np.isin(owned.member, owned_order.member)
@@ -149,7 +149,7 @@ def _has_partition_order(owned: PartitionSlices, owned_order: PartitionSlices | 
 
 
 def _keep_by_topic(
-    slices: PartitionSlices, num_kept: IntArray, owned_order: PartitionSlices | TopicOrder
+    slices: PartitionSlices, num_kept: IntArray, owned_order: OwnedOrder
 ) -> tuple[PartitionSlices, PartitionSlices]:
     """Splits slices by (topic, partition), which fixes the number of partitions that a member keeps of each topic."""
     pairs, pair = np.unique((slices.member << PARTITION_BITS) | slices.topic, return_inverse=True)
@@ -175,7 +175,7 @@ def _keep_by_partition_order(
     return rows.take(is_kept), rows.take(~is_kept)
 
 
-def sort_by_owned_order(rows: PartitionSlices, owned_order: PartitionSlices | TopicOrder) -> PartitionSlices:
+def sort_by_owned_order(rows: PartitionSlices, owned_order: OwnedOrder) -> PartitionSlices:
     """Sorts single partitions by member and by the order in which the member reports them."""
     if isinstance(owned_order, TopicOrder):
         return rows.take(np.lexsort((rows.first, owned_order.sort_keys(rows.member, rows.topic), rows.member)))
@@ -189,7 +189,7 @@ def sort_by_owned_order(rows: PartitionSlices, owned_order: PartitionSlices | To
     return rows.take(np.lexsort((rows.partition_keys, position, rows.member)))
 
 
-def first_in_owned_order(kept: PartitionSlices, owned_order: PartitionSlices | TopicOrder) -> PartitionSlices:
+def first_in_owned_order(kept: PartitionSlices, owned_order: OwnedOrder) -> PartitionSlices:
     """Returns the first of the partitions that each member keeps, in the order in which it reports them."""
     is_listed = _has_partition_order(kept, owned_order)
     heads = kept.take(~is_listed)
