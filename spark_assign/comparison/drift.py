@@ -1,10 +1,8 @@
-"""The states that a drift holds against each other: a fleet, a plan, or the tables of a stored plan, as facts.
+"""Finds what changed between two fleets or plans, or between a plan and the fleet that it led to.
 
-Drift: what changed between two fleets, or between two plans, or between a plan and what came of it.
-
-Members that came and went, partitions that have another owner, topics that grew, and per group how its balance went.
-The facts of both sides are brought together by group, once, and held against each other there
-(`comparison.kernel.drift`): as runs, so that what both sides have in the same run is never expanded to partitions.
+Changes are members that joined and left, partitions with another owner, resized topics, and the balance of each group.
+Each side (a fleet, a plan, or the tables of a stored plan) is read as facts. The facts of both sides are grouped once
+and compared there (`comparison.kernel.drift`) as slices, so that equal slices are never expanded to partitions.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ from spark_assign.tables.comparison import DRIFT_TABLES, DRIFT_TOPICS
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 
-_ABOUT = ("member_id", "group_instance_id", "client_id", "client_host")
-_RUN = ("member_id", "topic", "first", "step", "count")
-_BLOCKS = ("member_id", "topic", "block", "bits", "twice", "count")
+_MEMBER_COLUMNS = ("member_id", "group_instance_id", "client_id", "client_host")
+_SLICE_COLUMNS = ("member_id", "topic", "first", "step", "count")
+_BITMAP_COLUMNS = ("member_id", "topic", "block", "bits", "twice", "count")
 
 
 @dataclass(frozen=True)
@@ -40,10 +38,10 @@ class State:
     """One side of a drift.
 
     Attributes:
-        facts: what is known of its groups (`comparison.kernel.group_states`), but for the column `after`.
-        checked: whether they tell which groups are faulty; else that is to be found out.
-        tasks: in how many tasks they are worked on; null where nobody knows how many there are.
-        topics: cluster, topic, partitions; null where they are not known.
+        facts: the facts of its groups (`comparison.kernel.group_states`), without the column `after`.
+        checked: whether the facts contain the faulty groups; otherwise, they are searched for.
+        tasks: number of Spark tasks; `None` if the size is unknown.
+        topics: cluster, topic, partitions; `None` if unknown.
     """
 
     facts: DataFrame
@@ -52,85 +50,87 @@ class State:
     topics: DataFrame | None = None
 
 
-def state_of(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
-    """What is owned now (a fleet), or assigned in the end (a plan, or the tables of a stored one).
+def read_state(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
+    """Returns the facts of what is owned now (a fleet), or finally assigned (a plan, or the tables of a stored one).
 
     Raises:
-        FleetError: values of a fleet that cannot be read.
+        FleetError: values of a fleet that can't be read.
         SourceError: a stored plan lacks a table.
     """
     if isinstance(side, Fleet):
-        known = facts.gather_facts(side)
-        if side.departed is not None:  # no state that is held against another has it
-            known = known.where(F.col("kind") != DEPARTED_SLICE)
-        return State(_together([known, _present(side)]), False, facts.num_spark_tasks(side), facts.topic_counts(side))
-    if isinstance(side, Plan):
-        known = _together([_planned(side), _present(side.fleet)])
-        return State(known, True, facts.num_spark_tasks(side.fleet), facts.topic_counts(side.fleet))
-    return State(_stored(side), True)
-
-
-def in_whole_groups(before: State, after: State) -> DataFrame:
-    """The facts of both, all of a group in one task."""
-    tagged = ((before, False), (after, True))
-    together = _together([state.facts.withColumn("after", F.lit(is_after)) for state, is_after in tagged])
-    known = [state.tasks for state in (before, after) if state.tasks is not None]
-    if len(known) == 2:
-        return together.repartition(sum(known), *GROUP_KEY)
-    # A stored plan does not say how large it is: about as large as what it is held against, or as Spark's shuffles are.
-    shuffles = str(together.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
-    tasks = 2 * max(known, default=0)
-    if shuffles.isdecimal() and tasks > int(shuffles):
-        return together.repartition(tasks, *GROUP_KEY)
-    return together.repartition(*GROUP_KEY)
-
-
-def _present(fleet: Fleet) -> DataFrame:
-    return _fact(fleet.members, PRESENT, *_ABOUT)
-
-
-def _planned(plan: Plan) -> DataFrame:
-    rows = plan.rows(ASSIGNED, WITHHELD, METRICS, REJECTED)
-    named = F.col("kind")
-    kind = F.when(named == METRICS, PLANNED_GROUP).when(named == REJECTED, REFUSED).otherwise(OWNED_SLICE)
-    return rows.select(*GROUP_KEY, kind.cast("byte").alias("kind"), *_RUN, "assignor", "code")
-
-
-def _stored(tables: Mapping[str, DataFrame]) -> DataFrame:
-    lacking = [name for name in ("metrics", "rejected") if name not in tables]
-    if lacking or ("runs" not in tables and "assignments" not in tables):
-        lacking = lacking or ["runs"]
-        raise SourceError(
-            f"the stored plan lacks {', '.join(lacking)}; it has {', '.join(sorted(tables))}. Write it so"
+        all_facts = facts.gather_facts(side)
+        if side.departed is not None:  # a plan has no departed members
+            all_facts = all_facts.where(F.col("kind") != DEPARTED_SLICE)
+        return State(
+            _union([all_facts, _member_facts(side)]), False, facts.num_spark_tasks(side), facts.topic_counts(side)
         )
-    known = [_fact(tables["rejected"], REFUSED, "code")]
+    if isinstance(side, Plan):
+        all_facts = _union([_plan_facts(side), _member_facts(side.fleet)])
+        return State(all_facts, True, facts.num_spark_tasks(side.fleet), facts.topic_counts(side.fleet))
+    return State(_stored_plan_facts(side), True)
+
+
+def group_facts_of(before: State, after: State) -> DataFrame:
+    """Returns the facts of both states, with all facts of a group in one task."""
+    tagged = ((before, False), (after, True))
+    all_rows = _union([state.facts.withColumn("after", F.lit(is_after)) for state, is_after in tagged])
+    all_facts = [state.tasks for state in (before, after) if state.tasks is not None]
+    if len(all_facts) == 2:
+        return all_rows.repartition(sum(all_facts), *GROUP_KEY)
+    # The size of a stored plan is unknown: assumes that of the other side, or Spark's default for shuffles.
+    shuffles = str(all_rows.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
+    tasks = 2 * max(all_facts, default=0)
+    if shuffles.isdecimal() and tasks > int(shuffles):
+        return all_rows.repartition(tasks, *GROUP_KEY)
+    return all_rows.repartition(*GROUP_KEY)
+
+
+def _member_facts(fleet: Fleet) -> DataFrame:
+    return _facts_of_kind(fleet.members, PRESENT, *_MEMBER_COLUMNS)
+
+
+def _plan_facts(plan: Plan) -> DataFrame:
+    rows = plan.rows(ASSIGNED, WITHHELD, METRICS, REJECTED)
+    kind_column = F.col("kind")
+    kind = F.when(kind_column == METRICS, PLANNED_GROUP).when(kind_column == REJECTED, REFUSED).otherwise(OWNED_SLICE)
+    return rows.select(*GROUP_KEY, kind.cast("byte").alias("kind"), *_SLICE_COLUMNS, "assignor", "code")
+
+
+def _stored_plan_facts(tables: Mapping[str, DataFrame]) -> DataFrame:
+    missing = [name for name in ("metrics", "rejected") if name not in tables]
+    if missing or ("runs" not in tables and "assignments" not in tables):
+        missing = missing or ["runs"]
+        raise SourceError(
+            f"the stored plan lacks {', '.join(missing)}; it has {', '.join(sorted(tables))}. Write it so"
+        )
+    all_facts = [_facts_of_kind(tables["rejected"], REFUSED, "code")]
     if "runs" in tables:
-        known.append(_fact(tables["runs"], OWNED_SLICE, *_RUN))
+        all_facts.append(_facts_of_kind(tables["runs"], OWNED_SLICE, *_SLICE_COLUMNS))
     else:
-        known.append(_fact(to_bitmaps(tables["assignments"]), OWNED_BITMAP, *_BLOCKS))
+        all_facts.append(_facts_of_kind(to_bitmaps(tables["assignments"]), OWNED_BITMAP, *_BITMAP_COLUMNS))
     assigned, withheld = F.col("partitions"), F.lit(0)
     if "revocations" in tables:
-        named = (
+        kind_column = (
             tables["revocations"].where("next_member_id is not null").withColumn("member_id", F.col("next_member_id"))
         )
-        known.append(_fact(to_bitmaps(named), LATE, *_BLOCKS))
+        all_facts.append(_facts_of_kind(to_bitmaps(kind_column), LATE, *_BITMAP_COLUMNS))
         assigned, withheld = F.col("partitions") + F.col("withheld"), F.col("withheld")
-    numbers = {"members": F.col("members"), "assigned": assigned, "withheld": withheld}
-    figures = (value.cast("long").alias(name) for name, value in numbers.items())
-    known.append(_fact(tables["metrics"], PLANNED_GROUP, "assignor", *figures, "max_over_mean"))
-    return _together(known)
+    counts = {"members": F.col("members"), "assigned": assigned, "withheld": withheld}
+    columns = (value.cast("long").alias(name) for name, value in counts.items())
+    all_facts.append(_facts_of_kind(tables["metrics"], PLANNED_GROUP, "assignor", *columns, "max_over_mean"))
+    return _union(all_facts)
 
 
-def _fact(rows: DataFrame, kind: int, *columns: str | Column) -> DataFrame:
+def _facts_of_kind(rows: DataFrame, kind: int, *columns: str | Column) -> DataFrame:
     return rows.select(*GROUP_KEY, F.lit(kind).cast("byte").alias("kind"), *columns)
 
 
-def _together(known: list[DataFrame]) -> DataFrame:
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), known)
+def _union(all_facts: list[DataFrame]) -> DataFrame:
+    return reduce(lambda first, second: first.unionByName(second, allowMissingColumns=True), all_facts)
 
 
 _KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.OWNERSHIP}
-"""Of each table but the topics the kind of rows that it is made of."""
+"""The kind of rows that each table, except topics, consists of."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Drift:
 
     Attributes:
         before, after: the two sides.
-        stored: what one pass has answered, read back; null where every table is computed.
+        stored: the stored rows of one pass; `None`: every table is computed.
 
     Examples:
         >>> changed = drift(fleet, plan(fleet, "range"))
@@ -159,32 +159,32 @@ class Drift:
     stored: DataFrame | None = None
 
     def tagged_rows(self, tables: Iterable[str] = tuple(DRIFT_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table (`DRIFTED` of the schemas); topics are not in it."""
+        """Returns the tagged rows (`DRIFTED`) that these tables are projections of; topics aren't included."""
         return self._pass_over(*(_KINDS[table] for table in tables if table in _KINDS))
 
-    def with_tagged_rows(self, decided: DataFrame) -> Drift:
-        """The same drift reading its rows from where `decided` was written, in place of computing them."""
-        return replace(self, stored=decided)
+    def with_tagged_rows(self, rows: DataFrame) -> Drift:
+        """Returns the same drift, reading its rows from a stored table instead of computing them."""
+        return replace(self, stored=rows)
 
     @cached_property
     def groups(self) -> DataFrame:
-        """A row per group that is on either side, with what changed in it."""
+        """One row per group of either side, with what changed in it."""
         return self._rows("groups").select(*DRIFT_TABLES["groups"].names)
 
     @cached_property
     def members(self) -> DataFrame:
-        """A row per member that came, went or, being static, restarted. Groups that one side rejects are left out."""
+        """One row per member that joined, left, or restarted (if static). Groups that one side rejects are omitted."""
         return self._rows("members").select(*DRIFT_TABLES["members"].names)
 
     @cached_property
     def ownership(self) -> DataFrame:
-        """A row per partition that has another owner. Groups that one side rejects are left out."""
+        """One row per partition with another owner. Groups that one side rejects are omitted."""
         return expand(self._rows("ownership")).select(*DRIFT_TABLES["ownership"].names)
 
     @cached_property
     def topics(self) -> DataFrame:
-        """A row per topic that changed; none where one side does not know its topics, as stored plans do not."""
-        return _topics(self.before, self.after)
+        """One row per topic that changed; none if one side doesn't know its topics, as a stored plan."""
+        return _topic_changes(self.before, self.after)
 
     def _rows(self, table: str) -> DataFrame:
         rows = self._pass_over(_KINDS[table]) if self.stored is None else self.stored
@@ -192,27 +192,27 @@ class Drift:
 
     def _pass_over(self, *kinds: str) -> DataFrame:
         params = kernel.DriftParams((self.before.checked, self.after.checked), frozenset(kinds))
-        told = in_whole_groups(self.before, self.after)
-        return told.mapInArrow(
+        grouped = group_facts_of(self.before, self.after)
+        return grouped.mapInArrow(
             map_arrow_batches(partial(kernel.drift, params=params)), from_arrow_schema(kernel.DRIFTED)
         )
 
 
 def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | Mapping[str, DataFrame]) -> Drift:
-    """What changed between two fleets or plans.
+    """Finds what changed between two fleets or plans.
 
     Args:
-        before: a fleet (what is owned now), a plan (what is assigned in the end), or the tables of a stored plan
-            (`stores.run_store.read_run(…).tables`; metrics, rejected, and runs or assignments; with revocations what
-            a cooperative plan withholds at first counts for its next owner). Of a stored plan only members that get
-            something are known by name, and topics not at all.
-        after: likewise. The two sides need not be of one kind: a plan against the fleet that came of it.
+        before: a fleet (current ownership), a plan (final assignment), or the tables of a stored plan
+            (`stores.run_store.read_run(…).tables`: metrics, rejected, and runs or assignments; with revocations,
+            partitions that a cooperative plan withholds at first count for their next owner). Of a stored plan, only
+            the names of members with partitions are known, and no topics.
+        after: likewise. The sides can be of different kinds: a plan and the fleet that it led to.
 
     Returns:
-        the drift. Every group of either side is in its `groups`; one that has a fault is there with the code.
+        The drift. Every group of either side is in its `groups`; a faulty one with its code.
 
     Raises:
-        FleetError: values of a fleet that cannot be read.
+        FleetError: values of a fleet that can't be read.
         SourceError: a stored plan lacks a table.
 
     Examples:
@@ -225,21 +225,21 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
         |payments-eu|             2|            1|
         +-----------+--------------+-------------+
     """
-    return Drift(state_of(before), state_of(after))
+    return Drift(read_state(before), read_state(after))
 
 
-def _topics(before: State, after: State) -> DataFrame:
+def _topic_changes(before: State, after: State) -> DataFrame:
     if before.topics is None or after.topics is None:
         names = {field.name: F.lit(None).cast(field.dataType) for field in DRIFT_TOPICS.fields}
         return before.facts.limit(0).select(*(value.alias(name) for name, value in names.items()))
     key = ["cluster", "topic"]
-    then = before.topics.withColumnRenamed("partitions", "partitions_before")
-    now = after.topics.withColumnRenamed("partitions", "partitions_after")
+    topics = before.topics.withColumnRenamed("partitions", "partitions_before")
+    topics_after = after.topics.withColumnRenamed("partitions", "partitions_after")
     change = (
         F.when(F.col("partitions_before").isNull(), "created")
         .when(F.col("partitions_after").isNull(), "deleted")
         .when(F.col("partitions_before") < F.col("partitions_after"), "grown")
         .when(F.col("partitions_before") > F.col("partitions_after"), "shrunk")
     )
-    both = then.join(now, key, "full").withColumn("change", change)
-    return both.where(F.col("change").isNotNull()).select(*DRIFT_TOPICS.names)
+    topics = topics.join(topics_after, key, "full").withColumn("change", change)
+    return topics.where(F.col("change").isNotNull()).select(*DRIFT_TOPICS.names)

@@ -228,21 +228,21 @@ def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
         after = _finish(draw, _later(draw, before, now))
         before = _finish(draw, before)
         groups[f"g{number}"] = draw.choice([(before, after)] * 8 + [(None, after), (before, None)])
-    asked = DriftParams((then != FLEET, now != FLEET), EVERYTHING)
-    answer = [row for table in drift(_table(draw, groups), asked) for row in table.to_pylist()]
-    assert len([row for row in answer if row["kind"] == "group"]) == len(groups)
+    params = DriftParams((then != FLEET, now != FLEET), EVERYTHING)
+    rows = [row for table in drift(_table(draw, groups), params) for row in table.to_pylist()]
+    assert len([row for row in rows if row["kind"] == "group"]) == len(groups)
     of_group: dict[str, list[Row]] = {}
-    for row in answer:
+    for row in rows:
         of_group.setdefault(row["group_id"], []).append(row)
     for name, sides in groups.items():
         members, owners, expected = _expected(*sides)
         found = of_group[name]
         about = ("member_id", "change", "previous_member_id", "group_instance_id")
-        told = [row for row in found if row["kind"] == "member"]
-        assert {tuple(row[each] for each in about) for row in told} == members
-        assert len(told) == len(members)
+        member_rows = [row for row in found if row["kind"] == "member"]
+        assert {tuple(row[each] for each in about) for row in member_rows} == members
+        assert len(member_rows) == len(members)
         has_clients = {"came": now, "restarted": now, "went": then}
-        for row in told:
+        for row in member_rows:
             assert row["client_id"] == (None if has_clients[row["change"]] == STORED else f"of {row['member_id']}")
         about = ("from_member_id", "to_member_id", "change")
         runs = [row for row in found if row["kind"] == "ownership"]
@@ -283,7 +283,7 @@ def test_what_is_in_the_same_run_is_never_expanded(monkeypatch: pytest.MonkeyPat
 
 
 def test_columns_that_no_fact_uses_may_be_left_out() -> None:
-    """Two fleets have none of the columns of stored plans; only what is asked for is answered."""
+    """Two fleets have none of the columns of stored plans; only the wanted kinds of rows are returned."""
     rows = [
         {"cluster": "c", "group_id": "g", "after": True, "kind": PRESENT, "member_id": "m"},
         {"cluster": "c", "group_id": "g", "after": True, "kind": GROUP, "group_type": "share"},
@@ -291,8 +291,8 @@ def test_columns_that_no_fact_uses_may_be_left_out() -> None:
     ]
     columns = {name: FACT_TYPES[name] for name in ("cluster", "group_id", "kind", "member_id", "group_type")}
     table = pa.Table.from_pylist(rows, schema=pa.schema({**columns, "after": pa.bool_()}))
-    asked = DriftParams((False, False), frozenset({"group"}))
-    found = pa.concat_tables(drift(table, asked))
+    params = DriftParams((False, False), frozenset({"group"}))
+    found = pa.concat_tables(drift(table, params))
     assert found.schema == DRIFTED
     [row] = found.to_pylist()
     assert (row["group_id"], row["change"], row["members_after"], row["came"]) == ("g", "came", 1, 1)

@@ -1,13 +1,13 @@
-"""What changed between two states of the same groups, in one pass: facts in, every change out as rows of one table.
+"""Finds what changed between two states of the same groups, in one pass; every change is a row of one table.
 
-A row of the answer is tagged by its `kind`:
+A result row is tagged by its `kind`:
 
-    group       what changed in a group, in numbers
-    member      member_id, change, previous_member_id and what is known of a member that came, went or restarted
-    ownership   topic, first, step, count, from_member_id, to_member_id, change: a run that has another owner
+    group       counts of the changes in a group
+    member      member_id, change, previous_member_id, and the facts of a member that joined, left, or restarted
+    ownership   topic, first, step, count, from_member_id, to_member_id, change: a slice with another owner
 
-A static member that restarts comes with another id, and is the same owner. A partition may have several owners where
-claims are in conflict: then who has it in both states has neither lost nor won it.
+A static member that restarts has another id, but is the same owner. A partition can have several owners if claims
+conflict: a member that owns it in both states has neither lost nor gained it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from spark_assign.numeric.partition_slices import PartitionSlices, match_equal_s
 GROUP, MEMBER, OWNERSHIP = "group", "member", "ownership"
 
 CHANGES = ("moved", "newly-owned", "no-longer-owned")
-"""Of an owner."""
+"""Changes of an owner."""
 
 _TEXT, _LONG, _DOUBLE = pa.string(), pa.int64(), pa.float64()
 DRIFTED = pa.schema(
@@ -66,14 +66,14 @@ class DriftParams:
 class StatePair:
     """Two states of the same groups (`comparison.kernel.group_states`)."""
 
-    told: IndexedFacts
+    facts: IndexedFacts
     before: GroupStates
     after: GroupStates
 
     @cached_property
-    def trusted(self) -> BoolArray:
-        """Whether no state rejects each group. Shape: (num_groups,)."""
-        return _flags(pc.and_(pc.is_null(self.before.refused), pc.is_null(self.after.refused)))
+    def valid(self) -> BoolArray:
+        """Whether neither state rejects the group. Shape: (num_groups,)."""
+        return _flags(pc.and_(pc.is_null(self.before.rejected), pc.is_null(self.after.rejected)))
 
     @cached_property
     def members(self) -> IntArray:
@@ -83,24 +83,24 @@ class StatePair:
     @cached_property
     def topics(self) -> IntArray:
         """Keys of all topics with an owner, ascending."""
-        return np.union1d(self.before.runs.topic, self.after.runs.topic)
+        return np.union1d(self.before.slices.topic, self.after.slices.topic)
 
     def group(self, keys: IntArray) -> IntArray:
         """Returns the group index of each member key."""
-        return keys // max(len(self.told.member_id), 1)
+        return keys // max(len(self.facts.member_id), 1)
 
     def topic_group(self, keys: IntArray) -> IntArray:
         """Returns the group index of each topic key."""
-        return keys // max(len(self.told.topic_names), 1)
+        return keys // max(len(self.facts.topic_names), 1)
 
     def named_groups(self, groups: IntArray) -> dict[str, pa.Array]:
         """Returns the columns cluster and group_id of these groups."""
-        at = pa.array(groups, pa.int64())
-        return {"cluster": self.told.cluster.take(at), "group_id": self.told.group_id.take(at)}
+        indexes = pa.array(groups, pa.int64())
+        return {"cluster": self.facts.cluster.take(indexes), "group_id": self.facts.group_id.take(indexes)}
 
     def member_id(self, keys: IntArray) -> pa.Array:
         """Returns the id of each member key; null for `NO_MEMBER`."""
-        return take_names(self.told.member_id, np.where(keys < 0, -1, keys % max(len(self.told.member_id), 1)))
+        return take_names(self.facts.member_id, np.where(keys < 0, -1, keys % max(len(self.facts.member_id), 1)))
 
 
 @dataclass(frozen=True)
@@ -108,39 +108,41 @@ class MemberChanges:
     """Members that changed, as keys.
 
     Attributes:
-        new, gone: in one state only; of static members that restarted the present and the former one.
-        previous: of each new one who it was before; `NO_MEMBER`: it came.
-        back: of each that is gone whether it restarted.
+        new, departed: members in one state only; for a restarted static member, its present and its former key.
+        previous: former key of each new member; `NO_MEMBER`: it joined.
+        restarted: whether each departed member restarted.
     """
 
     new: IntArray
-    gone: IntArray
+    departed: IntArray
     previous: IntArray
-    back: BoolArray
+    restarted: BoolArray
 
 
 def drift(facts: pa.Table, params: DriftParams) -> Iterator[pa.Table]:
-    """What changed, in all groups of these facts (`comparison.kernel.group_states`); tables of `DRIFTED`."""
+    """Yields what changed in all groups of the facts (`comparison.kernel.group_states`), as tables of `DRIFTED`."""
     absent = {name: kind for name, kind in STATE_FACTS.items() if name not in facts.column_names}
     for name, kind in absent.items():
         facts = facts.append_column(name, pa.nulls(len(facts), kind))
-    told = index_facts(facts)
+    indexed = index_facts(facts)
     before, after = params.checked
-    both = StatePair(told, read_state(told, after=False, checked=before), read_state(told, after=True, checked=after))
-    members = _changed_members(both)
+    states = StatePair(
+        indexed, read_state(indexed, after=False, checked=before), read_state(indexed, after=True, checked=after)
+    )
+    members = _changed_members(states)
     if MEMBER in params.wanted:
-        yield _member_rows(both, members)
+        yield _member_rows(states, members)
     if not params.wanted & {GROUP, OWNERSHIP}:
         return
-    counts = np.zeros((told.num_groups, len(CHANGES)), np.int64)
-    for moves in _changed_owners(both, members):
+    counts = np.zeros((indexed.num_groups, len(CHANGES)), np.int64)
+    for moves in _changed_owners(states, members):
         change = np.select([moves.from_member == NO_MEMBER, moves.to_member == NO_MEMBER], [1, 2], 0)
-        place = both.topic_group(both.topics[moves.topic]) * len(CHANGES) + change
+        place = states.topic_group(states.topics[moves.topic]) * len(CHANGES) + change
         counts += np.bincount(place, moves.count, counts.size).astype(np.int64).reshape(counts.shape)
         if OWNERSHIP in params.wanted:
-            yield _ownership_rows(both, moves, change)
+            yield _ownership_rows(states, moves, change)
     if GROUP in params.wanted:
-        yield _group_rows(both, members, counts)
+        yield _group_rows(states, members, counts)
 
 
 def _flags(column: pa.Array) -> BoolArray:
@@ -150,22 +152,23 @@ def _flags(column: pa.Array) -> BoolArray:
 # --- members ------------------------------------------------------------------------------------------------------
 
 
-def _changed_members(both: StatePair) -> MemberChanges:
-    before, after = both.before, both.after
-    gone, new = np.setdiff1d(before.members, after.members), np.setdiff1d(after.members, before.members)
-    gone, new = (keys[both.trusted[both.group(keys)]] for keys in (gone, new))
-    instances = NameIndex(both.told.table["group_instance_id"])
-    places, numbers = [], []
-    for state, keys in ((before, gone), (after, new)):
-        number = np.append(instances.columns[0], -1)[_row(state, keys)]
-        static = np.flatnonzero(number >= 0)
-        places.append(static)
-        numbers.append(both.group(keys[static]) * len(instances) + number[static])
-    _, at_gone, at_new = np.intersect1d(*numbers, return_indices=True)
-    previous, back = np.full(len(new), NO_MEMBER), np.zeros(len(gone), bool)
-    previous[places[1][at_new]] = gone[places[0][at_gone]]
-    back[places[0][at_gone]] = True
-    return MemberChanges(new, gone, previous, back)
+def _changed_members(states: StatePair) -> MemberChanges:
+    """Returns the members that joined, left, or restarted."""
+    before, after = states.before, states.after
+    departed, new = np.setdiff1d(before.members, after.members), np.setdiff1d(after.members, before.members)
+    departed, new = (keys[states.valid[states.group(keys)]] for keys in (departed, new))
+    instances = NameIndex(states.facts.table["group_instance_id"])
+    static_indexes, instance_keys = [], []
+    for state, keys in ((before, departed), (after, new)):
+        instance = np.append(instances.columns[0], -1)[_row(state, keys)]
+        static = np.flatnonzero(instance >= 0)
+        static_indexes.append(static)
+        instance_keys.append(states.group(keys[static]) * len(instances) + instance[static])
+    _, departed_at, new_at = np.intersect1d(*instance_keys, return_indices=True)
+    previous, restarted = np.full(len(new), NO_MEMBER), np.zeros(len(departed), bool)
+    previous[static_indexes[1][new_at]] = departed[static_indexes[0][departed_at]]
+    restarted[static_indexes[0][departed_at]] = True
+    return MemberChanges(new, departed, previous, restarted)
 
 
 def _row(state: GroupStates, keys: IntArray) -> IntArray:
@@ -173,18 +176,18 @@ def _row(state: GroupStates, keys: IntArray) -> IntArray:
     return state.row[np.searchsorted(state.members, keys)]
 
 
-def _member_rows(both: StatePair, changed: MemberChanges) -> pa.Table:
-    went = changed.gone[~changed.back]
-    keys = np.append(changed.new, went)
-    row = np.append(_row(both.after, changed.new), _row(both.before, went))
-    change = np.append(np.where(changed.previous == NO_MEMBER, 0, 1), np.full(len(went), 2))
-    about = ("group_instance_id", "client_id", "client_host")
+def _member_rows(states: StatePair, changed: MemberChanges) -> pa.Table:
+    left = changed.departed[~changed.restarted]
+    keys = np.append(changed.new, left)
+    row = np.append(_row(states.after, changed.new), _row(states.before, left))
+    change = np.append(np.where(changed.previous == NO_MEMBER, 0, 1), np.full(len(left), 2))
+    client_columns = ("group_instance_id", "client_id", "client_host")
     columns = {
-        **both.named_groups(both.group(keys)),
-        "member_id": both.member_id(keys),
+        **states.named_groups(states.group(keys)),
+        "member_id": states.member_id(keys),
         "change": pa.array(("came", "restarted", "went")).take(pa.array(change)),
-        "previous_member_id": both.member_id(np.append(changed.previous, np.full(len(went), NO_MEMBER))),
-        **{name: take_names(both.told.table[name].combine_chunks(), row) for name in about},
+        "previous_member_id": states.member_id(np.append(changed.previous, np.full(len(left), NO_MEMBER))),
+        **{name: take_names(states.facts.table[name].combine_chunks(), row) for name in client_columns},
     }
     return tagged(MEMBER, columns, len(keys), DRIFTED)
 
@@ -192,60 +195,61 @@ def _member_rows(both: StatePair, changed: MemberChanges) -> pa.Table:
 # --- owners -------------------------------------------------------------------------------------------------------
 
 
-def _changed_owners(both: StatePair, members: MemberChanges) -> Iterator[Moves]:
-    """Changes of owner; members and topics are places in `StatePair.members` and `StatePair.topics`."""
-    now = both.members.copy()
+def _changed_owners(states: StatePair, members: MemberChanges) -> Iterator[Moves]:
+    """Yields the changes of owner; members and topics are indexes into `StatePair.members` and `StatePair.topics`."""
+    renamed = states.members.copy()
     restarted = members.previous != NO_MEMBER
-    now[np.searchsorted(now, members.previous[restarted])] = members.new[restarted]
+    renamed[np.searchsorted(renamed, members.previous[restarted])] = members.new[restarted]
     owned = []
-    for runs, names in ((both.before.runs, now), (both.after.runs, both.members)):
-        runs = runs.take(both.trusted[both.topic_group(runs.topic)])
-        member = np.searchsorted(both.members, names[np.searchsorted(both.members, runs.member)])
-        owned.append(replace(runs, member=member, topic=np.searchsorted(both.topics, runs.topic)))
-    lost, won = _apart(*owned)
+    for slices, names in ((states.before.slices, renamed), (states.after.slices, states.members)):
+        slices = slices.take(states.valid[states.topic_group(slices.topic)])
+        member = np.searchsorted(states.members, names[np.searchsorted(states.members, slices.member)])
+        owned.append(replace(slices, member=member, topic=np.searchsorted(states.topics, slices.topic)))
+    lost, gained = _remove_common(*owned)
     nothing = lost.take(np.zeros(len(lost), bool))
-    topics = len(both.topics)
-    held = Ownership(
-        num_groups=both.told.num_groups,
-        topic_group=both.topic_group(both.topics),
+    topics = len(states.topics)
+    ownership = Ownership(
+        num_groups=states.facts.num_groups,
+        topic_group=states.topic_group(states.topics),
         partitions=np.zeros(topics, np.int64),
         owned=lost,
         departed=nothing,
-        assigned=won,
+        assigned=gained,
         withheld=nothing,
     )
-    # Reasons, which partitions and subscriptions are for, are not asked for.
-    nobody_asks = SubscriptionIndex(np.empty(0, np.int64), max(topics, 1), len(both.members))
-    for moves, _ in list_changes(held, np.zeros(len(won), np.int64), nobody_asks):
+    # Partitions and subscriptions would only determine reasons, which aren't used.
+    no_subscriptions = SubscriptionIndex(np.empty(0, np.int64), max(topics, 1), len(states.members))
+    for moves, _ in list_changes(ownership, np.zeros(len(gained), np.int64), no_subscriptions):
         yield moves
 
 
-def _apart(before: PartitionSlices, after: PartitionSlices) -> tuple[PartitionSlices, PartitionSlices]:
-    """Both without what a member has in both: run by run, and partition by partition only where claims meet."""
-    lost, won = _without_same(before, after)
-    meeting = np.union1d(find_overlapping_topics(lost), find_overlapping_topics(won))
-    if not len(meeting):
-        return lost, won
-    meets = np.isin(lost.topic, meeting), np.isin(won.topic, meeting)
-    some = _without_same(lost.take(meets[0]).expand(), won.take(meets[1]).expand())
-    return lost.take(~meets[0]).concat(some[0]), won.take(~meets[1]).concat(some[1])
+def _remove_common(before: PartitionSlices, after: PartitionSlices) -> tuple[PartitionSlices, PartitionSlices]:
+    """Removes what a member owns in both states: slice by slice, and by partition only if claims overlap."""
+    lost, gained = _remove_equal_slices(before, after)
+    overlapping = np.union1d(find_overlapping_topics(lost), find_overlapping_topics(gained))
+    if not len(overlapping):
+        return lost, gained
+    overlaps = np.isin(lost.topic, overlapping), np.isin(gained.topic, overlapping)
+    expanded = _remove_equal_slices(lost.take(overlaps[0]).expand(), gained.take(overlaps[1]).expand())
+    return lost.take(~overlaps[0]).concat(expanded[0]), gained.take(~overlaps[1]).concat(expanded[1])
 
 
-def _without_same(one: PartitionSlices, other: PartitionSlices) -> tuple[PartitionSlices, PartitionSlices]:
-    in_one, in_other = match_equal_slices(one, other)
-    left, left_of_other = np.ones(len(one), bool), np.ones(len(other), bool)
-    left[in_one] = left_of_other[in_other] = False
-    return one.take(left), other.take(left_of_other)
+def _remove_equal_slices(before: PartitionSlices, after: PartitionSlices) -> tuple[PartitionSlices, PartitionSlices]:
+    """Returns both without their equal slices."""
+    in_before, in_after = match_equal_slices(before, after)
+    lost, gained = np.ones(len(before), bool), np.ones(len(after), bool)
+    lost[in_before] = gained[in_after] = False
+    return before.take(lost), after.take(gained)
 
 
-def _ownership_rows(both: StatePair, moves: Moves, change: IntArray) -> pa.Table:
-    members, topics = np.append(both.members, NO_MEMBER), both.topics[moves.topic]
+def _ownership_rows(states: StatePair, moves: Moves, change: IntArray) -> pa.Table:
+    members, topics = np.append(states.members, NO_MEMBER), states.topics[moves.topic]
     columns = {
-        **both.named_groups(both.topic_group(topics)),
-        "topic": take_names(both.told.topic_names, topics % max(len(both.told.topic_names), 1)),
+        **states.named_groups(states.topic_group(topics)),
+        "topic": take_names(states.facts.topic_names, topics % max(len(states.facts.topic_names), 1)),
         **{name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")},
-        "from_member_id": both.member_id(members[moves.from_member]),
-        "to_member_id": both.member_id(members[moves.to_member]),
+        "from_member_id": states.member_id(members[moves.from_member]),
+        "to_member_id": states.member_id(members[moves.to_member]),
         "change": pa.array(CHANGES).take(pa.array(change)),
     }
     return tagged(OWNERSHIP, columns, len(moves), DRIFTED)
@@ -254,27 +258,27 @@ def _ownership_rows(both: StatePair, moves: Moves, change: IntArray) -> pa.Table
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
-def _group_rows(both: StatePair, members: MemberChanges, owners: IntArray) -> pa.Table:
-    before, after, number = both.before, both.after, both.told.num_groups
+def _group_rows(states: StatePair, members: MemberChanges, owners: IntArray) -> pa.Table:
+    before, after, num_groups = states.before, states.after, states.facts.num_groups
     restarted = members.previous != NO_MEMBER
-    of_members = {
+    changed_members = {
         "came": members.new[~restarted],
-        "went": members.gone[~members.back],
+        "went": members.departed[~members.restarted],
         "restarted": members.new[restarted],
     }
-    counts = {name: np.bincount(both.group(keys), minlength=number) for name, keys in of_members.items()}
+    counts = {name: np.bincount(states.group(keys), minlength=num_groups) for name, keys in changed_members.items()}
     counts |= {name.replace("-", "_"): owners[:, place] for place, name in enumerate(CHANGES)}
-    unlike = _flags(pc.fill_null(pc.not_equal(before.assignor, after.assignor), False))
-    unlike |= _flags(pc.fill_null(pc.not_equal(before.figures["members"], after.figures["members"]), False))
-    unlike |= _flags(pc.not_equal(before.refused.fill_null(""), after.refused.fill_null("")))
-    unlike |= np.any([each > 0 for each in counts.values()], axis=0)
-    change = np.select([~before.there, ~after.there, unlike], [0, 1, 2], 3)
+    changed = _flags(pc.fill_null(pc.not_equal(before.assignor, after.assignor), False))
+    changed |= _flags(pc.fill_null(pc.not_equal(before.metrics["members"], after.metrics["members"]), False))
+    changed |= _flags(pc.not_equal(before.rejected.fill_null(""), after.rejected.fill_null("")))
+    changed |= np.any([values > 0 for values in counts.values()], axis=0)
+    change = np.select([~before.exists, ~after.exists, changed], [0, 1, 2], 3)
     columns = {
-        **both.named_groups(np.arange(number)),
+        **states.named_groups(np.arange(num_groups)),
         "change": pa.array(("came", "went", "changed", "same")).take(pa.array(change)),
-        **{name: pa.array(each) for name, each in counts.items()},
+        **{name: pa.array(values) for name, values in counts.items()},
     }
     for when, state in (("before", before), ("after", after)):
-        columns |= {f"assignor_{when}": state.assignor, f"rejected_{when}": state.refused}
-        columns |= {f"{name}_{when}": values for name, values in state.figures.items()}
-    return tagged(GROUP, columns, number, DRIFTED).filter(pa.array(before.there | after.there))
+        columns |= {f"assignor_{when}": state.assignor, f"rejected_{when}": state.rejected}
+        columns |= {f"{name}_{when}": values for name, values in state.metrics.items()}
+    return tagged(GROUP, columns, num_groups, DRIFTED).filter(pa.array(before.exists | after.exists))

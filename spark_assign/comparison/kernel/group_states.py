@@ -1,14 +1,14 @@
-"""Two states of the same groups, numbered together: who is there, who has what, how balanced, and what is wrong.
+"""Reads two states of the same groups, with common indexes: members, ownership, balance, and faults.
 
-Facts of a state, besides those of a fleet (`groups.kernel.facts`: GROUP, and OWNED and BLOCK for who has what); `after`
-says of which state each is.
+Facts of a state, in addition to those of a fleet (`groups.kernel.facts`: GROUP, and OWNED_SLICE and OWNED_BITMAP for
+ownership); the column `after` says which state a fact belongs to.
 
 PRESENT  member_id, group_instance_id, client_id, client_host: a member
 PLANNED_GROUP
-         assignor, and, where they were counted already, members, assigned, max_over_mean, withheld
-LATE     as BLOCK: what a member of a stored plan may be getting a round later; it does so in groups where something
-         is withheld and unless somebody has it already
-REFUSED  code: a group that cannot be trusted
+         assignor and, if already counted, members, assigned, max_over_mean, withheld
+LATE     as OWNED_BITMAP: partitions that a member of a stored plan might get one round later; it does in groups with
+         withheld partitions, unless another member has the partition already
+REFUSED  code: a rejected group
 """
 
 from __future__ import annotations
@@ -34,147 +34,158 @@ STATE_FACTS: dict[str, pa.DataType] = {
     **dict.fromkeys(("members", "assigned", "withheld"), pa.int64()),
     "max_over_mean": pa.float64(),
 }
-"""The columns that only facts of states have. What no fact of a drift uses may be left out."""
+"""Columns that only facts of states have. Columns that no fact of a drift uses can be omitted."""
 
 
 @dataclass(frozen=True)
 class GroupStates:
-    """One state. Groups are those of `IndexedFacts`; members and topics are keys: group and name as one number.
+    """One state of all groups. Groups are those of `IndexedFacts`; members and topics are keys that combine group and
+    name.
 
     Attributes:
-        members: who is there, ascending.
-        row: of each the row of the facts that tells of it; -1 where none does.
-        runs: who has what, in groups that can be trusted.
-        there: of each group whether this state has it.
-        assignor: of each group, null where that is unknown.
-        refused: of each group why it cannot be trusted, null if it can.
-        figures: of each group members, partitions and max_over_mean; null where it is not there or cannot be trusted.
+        members: keys of the members, ascending.
+        row: fact row of each member; -1 if there is none.
+        slices: ownership, in groups that aren't rejected.
+        exists: whether this state has the group. Shape: (num_groups,).
+        assignor: assignor of each group; null if unknown.
+        rejected: code of each rejected group; null for the others.
+        metrics: members, partitions, and max_over_mean of each group; null if it doesn't exist or is rejected.
     """
 
     members: IntArray
     row: IntArray
-    runs: PartitionSlices
-    there: BoolArray
+    slices: PartitionSlices
+    exists: BoolArray
     assignor: pa.Array
-    refused: pa.Array
-    figures: dict[str, pa.Array]
+    rejected: pa.Array
+    metrics: dict[str, pa.Array]
 
 
-def read_state(told: IndexedFacts, *, after: bool, checked: bool) -> GroupStates:
-    """One of the two states that these facts tell of.
+def read_state(facts: IndexedFacts, *, after: bool, checked: bool) -> GroupStates:
+    """Reads one of the two states from the facts.
 
     Args:
-        told: the facts of both.
-        after: which.
-        checked: whether its faulty groups are told of; else they are found here.
+        facts: the facts of both states.
+        after: which state to read.
+        checked: whether the facts contain its faulty groups; otherwise, they are searched for.
     """
-    mine = column(told.table, "after").to_numpy(zero_copy_only=False) == after
-    kind = column(told.table, "kind").to_numpy(zero_copy_only=False)
-    rows = {each: np.flatnonzero(mine & (kind == each)) for each in (*KINDS, PRESENT, PLANNED_GROUP, LATE, REFUSED)}
-    told = replace(told, rows_by_kind=rows)
-    refused = _refused(told, checked)
-    sound = ~refused.is_valid().to_numpy(zero_copy_only=False)
-    groups, assignor = _groups(told)
-    present = rows[PRESENT][sound[told.group_index[rows[PRESENT]]]]
-    counted = rows[PLANNED_GROUP][told.column("members", rows[PLANNED_GROUP]).is_valid().to_numpy(zero_copy_only=False)]
-    runs = _runs(told, sound, counted)
-    members = np.union1d(member_keys(told, present), runs.member)
+    in_state = column(facts.table, "after").to_numpy(zero_copy_only=False) == after
+    kind = column(facts.table, "kind").to_numpy(zero_copy_only=False)
+    kinds = (*KINDS, PRESENT, PLANNED_GROUP, LATE, REFUSED)
+    rows = {fact_kind: np.flatnonzero(in_state & (kind == fact_kind)) for fact_kind in kinds}
+    facts = replace(facts, rows_by_kind=rows)
+    rejected = _rejection_codes(facts, checked)
+    valid = ~rejected.is_valid().to_numpy(zero_copy_only=False)
+    groups, assignor = _listed_groups(facts)
+    present = rows[PRESENT][valid[facts.group_index[rows[PRESENT]]]]
+    counted = rows[PLANNED_GROUP][
+        facts.column("members", rows[PLANNED_GROUP]).is_valid().to_numpy(zero_copy_only=False)
+    ]
+    slices = _final_ownership(facts, valid, counted)
+    members = np.union1d(member_keys(facts, present), slices.member)
     row = np.full(len(members), -1)
-    row[np.searchsorted(members, member_keys(told, present))] = present
-    there = ~sound
-    there[np.append(groups, told.group_index[rows[PRESENT]])] = True
-    figures = _figures(told, members, runs, counted, there & sound)
-    return GroupStates(members, row, runs, there, assignor, refused, figures)
+    row[np.searchsorted(members, member_keys(facts, present))] = present
+    exists = ~valid
+    exists[np.append(groups, facts.group_index[rows[PRESENT]])] = True
+    metrics = _group_metrics(facts, members, slices, counted, exists & valid)
+    return GroupStates(members, row, slices, exists, assignor, rejected, metrics)
 
 
-def member_keys(told: IndexedFacts, rows: IntArray) -> IntArray:
-    """Group and member of these rows as one number."""
-    return told.group_index[rows] * len(told.member_id) + told.member_index[rows]
+def member_keys(facts: IndexedFacts, rows: IntArray) -> IntArray:
+    """Returns the member key of these rows."""
+    return facts.group_index[rows] * len(facts.member_id) + facts.member_index[rows]
 
 
-def topic_keys(told: IndexedFacts, rows: IntArray) -> IntArray:
-    """Group and topic of these rows as one number."""
-    return told.group_index[rows] * len(told.topic_names) + told.topic_index[rows]
+def topic_keys(facts: IndexedFacts, rows: IntArray) -> IntArray:
+    """Returns the topic key of these rows."""
+    return facts.group_index[rows] * len(facts.topic_names) + facts.topic_index[rows]
 
 
-def _refused(told: IndexedFacts, checked: bool) -> pa.Array:
-    """Of each group the code with which it is rejected, the first where there are several."""
-    codes: list[str | None] = [None] * told.num_groups
-    for group, (code, _) in ({} if checked else find_faults(told, also=("share", "streams"))).items():
+def _rejection_codes(facts: IndexedFacts, checked: bool) -> pa.Array:
+    """Returns the rejection code of each group, the first one by name if there are several."""
+    codes: list[str | None] = [None] * facts.num_groups
+    for group, (code, _) in ({} if checked else find_faults(facts, also=("share", "streams"))).items():
         codes[group] = code
-    rows = told.rows_by_kind[REFUSED]
-    for group, code in zip(told.group_index[rows].tolist(), told.column("code", rows).to_pylist(), strict=True):
+    rows = facts.rows_by_kind[REFUSED]
+    for group, code in zip(facts.group_index[rows].tolist(), facts.column("code", rows).to_pylist(), strict=True):
         codes[group] = min(code, codes[group] or code)
     return pa.array(codes, pa.string())
 
 
-def _groups(told: IndexedFacts) -> tuple[IntArray, pa.Array]:
-    """The groups that are told of as such, and of all groups the assignor.
+def _listed_groups(facts: IndexedFacts) -> tuple[IntArray, pa.Array]:
+    """Returns the listed consumer groups, and the assignor of every group.
 
-    A snapshot lists groups of other protocols beside consumer groups.
+    A snapshot also lists groups of other types.
     """
-    listed = told.rows_by_kind[GROUP]
-    kinds = told.column("group_type", listed).fill_null("classic")
+    listed = facts.rows_by_kind[GROUP]
+    kinds = facts.column("group_type", listed).fill_null("classic")
     consumer = pc.is_in(kinds, pa.array(["classic", "consumer"])).to_numpy(zero_copy_only=False)
-    rows = np.append(listed[consumer], told.rows_by_kind[PLANNED_GROUP])
-    row = np.full(told.num_groups, -1)
-    row[told.group_index[rows]] = rows
-    assignor = column(told.table, "assignor").take(pa.array(row, pa.int64(), mask=row < 0))
-    return told.group_index[rows], assignor
+    rows = np.append(listed[consumer], facts.rows_by_kind[PLANNED_GROUP])
+    row = np.full(facts.num_groups, -1)
+    row[facts.group_index[rows]] = rows
+    assignor = column(facts.table, "assignor").take(pa.array(row, pa.int64(), mask=row < 0))
+    return facts.group_index[rows], assignor
 
 
-def _runs(told: IndexedFacts, sound: BoolArray, counted: IntArray) -> PartitionSlices:
-    """Who has what in the end."""
-    withholds = np.zeros(told.num_groups, bool)
-    withholds[told.group_index[counted]] = told.int_column("withheld", 0)[counted] > 0
-    given = _read_runs(told, sound)
-    if not (withholds & sound).any():
-        return given
-    late = _read_runs(
+def _final_ownership(facts: IndexedFacts, valid: BoolArray, counted: IntArray) -> PartitionSlices:
+    """Returns the final ownership, including withheld partitions."""
+    has_withheld = np.zeros(facts.num_groups, bool)
+    has_withheld[facts.group_index[counted]] = facts.int_column("withheld", 0)[counted] > 0
+    assigned = _read_slices(facts, valid)
+    if not (has_withheld & valid).any():
+        return assigned
+    late = _read_slices(
         replace(
-            told,
-            rows_by_kind=told.rows_by_kind
-            | {OWNED_SLICE: told.rows_by_kind[LATE][:0], OWNED_BITMAP: told.rows_by_kind[LATE]},
+            facts,
+            rows_by_kind=facts.rows_by_kind
+            | {OWNED_SLICE: facts.rows_by_kind[LATE][:0], OWNED_BITMAP: facts.rows_by_kind[LATE]},
         ),
-        withholds & sound,
+        has_withheld & valid,
     )
     topics = KeyIndex(np.unique(late.topic))
-    taken = given.take(topics.lookup(given.topic) >= 0)
-    late, taken = (replace(each, topic=topics.lookup(each.topic)).expand() for each in (late, taken))
-    late = late.take(~np.isin(late.partition_keys, taken.partition_keys))
-    return given.concat(replace(late, topic=topics.keys[late.topic]))
+    current = assigned.take(topics.lookup(assigned.topic) >= 0)
+    late, current = (replace(slices, topic=topics.lookup(slices.topic)).expand() for slices in (late, current))
+    late = late.take(~np.isin(late.partition_keys, current.partition_keys))
+    return assigned.concat(replace(late, topic=topics.keys[late.topic]))
 
 
-def _read_runs(told: IndexedFacts, sound: BoolArray) -> PartitionSlices:
-    """Blocks and runs as runs; members and topics are keys."""
-    has = find_owned(told, sound)
-    # One partition is one partition, whatever the step to the next would be.
-    step = np.where(has.count > 1, has.step, 1)
-    runs = PartitionSlices(member_keys(told, has.row), topic_keys(told, has.row), has.first, step, has.count)
-    return runs.take(has.count > 0)
+def _read_slices(facts: IndexedFacts, valid: BoolArray) -> PartitionSlices:
+    """Returns bitmaps and slices as slices; members and topics are keys."""
+    owned = find_owned(facts, valid)
+    # Normalizes the step of slices with one partition, so that equal slices match.
+    step = np.where(owned.count > 1, owned.step, 1)
+    slices = PartitionSlices(
+        member_keys(facts, owned.row), topic_keys(facts, owned.row), owned.first, step, owned.count
+    )
+    return slices.take(owned.count > 0)
 
 
-def _figures(
-    told: IndexedFacts, members: IntArray, runs: PartitionSlices, counted: IntArray, trusted: BoolArray
+def _group_metrics(
+    facts: IndexedFacts, members: IntArray, slices: PartitionSlices, counted: IntArray, valid: BoolArray
 ) -> dict[str, pa.Array]:
-    """How large and how balanced each group is: as it was counted already, else as its members and runs are."""
-    of_member = members // max(len(told.member_id), 1)
-    groups = np.unique(of_member)
-    numbered = replace(runs, member=np.searchsorted(members, runs.member))
-    here = balance_metrics(np.searchsorted(groups, of_member), len(groups), numbered)
-    size, total, most = (np.zeros(told.num_groups, np.int64) for _ in range(3))
-    for values, name in ((size, "members"), (total, "partitions"), (most, "max_per_member")):
-        values[groups] = here[name].to_numpy()
-    uneven = np.zeros(told.num_groups)
-    uneven[groups] = here["max_over_mean"].fill_null(0).to_numpy()
-    known = told.group_index[counted]
-    size[known], total[known] = told.int_column("members")[counted], told.int_column("assigned")[counted]
-    own = told.column("max_over_mean", counted).fill_null(0).to_numpy()
-    # What is withheld was not in the balance that was counted.
-    late = (told.int_column("withheld", 0)[counted] > 0) & (most[known] > 0)
-    uneven[known] = np.where(late, most[known] * size[known] / np.maximum(total[known], 1), own)
+    """Returns size and balance of each group: as already counted, otherwise from its members and slices."""
+    member_group = members // max(len(facts.member_id), 1)
+    groups = np.unique(member_group)
+    indexed = replace(slices, member=np.searchsorted(members, slices.member))
+    balance = balance_metrics(np.searchsorted(groups, member_group), len(groups), indexed)
+    size, total, max_per_member = (np.zeros(facts.num_groups, np.int64) for _ in range(3))
+    for values, name in ((size, "members"), (total, "partitions"), (max_per_member, "max_per_member")):
+        values[groups] = balance[name].to_numpy()
+    max_over_mean = np.zeros(facts.num_groups)
+    max_over_mean[groups] = balance["max_over_mean"].fill_null(0).to_numpy()
+    counted_group = facts.group_index[counted]
+    size[counted_group], total[counted_group] = (
+        facts.int_column("members")[counted],
+        facts.int_column("assigned")[counted],
+    )
+    own = facts.column("max_over_mean", counted).fill_null(0).to_numpy()
+    # The counted balance doesn't include withheld partitions.
+    late = (facts.int_column("withheld", 0)[counted] > 0) & (max_per_member[counted_group] > 0)
+    max_over_mean[counted_group] = np.where(
+        late, max_per_member[counted_group] * size[counted_group] / np.maximum(total[counted_group], 1), own
+    )
     return {
-        "members": pa.array(size, mask=~trusted),
-        "partitions": pa.array(total, mask=~trusted),
-        "max_over_mean": pa.array(uneven, mask=~trusted | (uneven == 0)),
+        "members": pa.array(size, mask=~valid),
+        "partitions": pa.array(total, mask=~valid),
+        "max_over_mean": pa.array(max_over_mean, mask=~valid | (max_over_mean == 0)),
     }
