@@ -1,4 +1,4 @@
-"""Replay recorded steps of classic groups: what Kafka's `ClassicGroup` answers to each, and how the group is then."""
+"""Replays recorded calls of classic groups: the result of Kafka's `ClassicGroup` for each, and the group's state."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from spark_assign.tables.schema_check import conform
 from spark_assign.tables.simulation import REPLAYED, STEPS
 
 RECORDED_GROUP_ID = "group-1"
-"""What the group is called in recorded sequences: a step does not say it, but some of Kafka's errors do."""
+"""The group ID in recorded sequences. Steps lack it, but a few of Kafka's errors contain it."""
 
 STEPS_PER_TASK = 20_000
-"""So many steps take a task a second or two."""
+"""Number of steps per task, which takes one to two seconds."""
 
 _ROWS_PER_BATCH = 1_000
 _KEY = (*GROUP_KEY, "step")
@@ -34,14 +34,14 @@ _REPLAYED = pa.schema(
 
 
 def replay(steps: DataFrame, *, named: str | None = RECORDED_GROUP_ID) -> DataFrame:
-    """Play each group's steps, in the order of their numbers, against a `ClassicGroup` that begins empty.
+    """Replays the steps of each group, by step number, against an initially empty `ClassicGroup`.
 
     Example: `{"op": "add", "id": "m1", …}` gives `{"returned": null, "state": "EMPTY", "leader": "m1", …}`.
-    `simulation.kernel.classic_group_calls` says which ops there are; the rules are `simulation.kernel.classic_group`'s.
+    `simulation.kernel.classic_group_calls` defines the ops, and `simulation.kernel.classic_group` has the rules.
 
     Args:
         steps: cluster, group_id, step int, op string (a call as JSON).
-        named: what Kafka's errors call every group; null: by its own group_id.
+        named: the group ID in Kafka's errors, for every group. None uses the group_id of each group.
 
     Returns:
         cluster, group_id, step, result string (JSON): a row per row of steps. Where Kafka throws, the result has
@@ -64,13 +64,13 @@ def replay(steps: DataFrame, *, named: str | None = RECORDED_GROUP_ID) -> DataFr
 
 
 def _player(named: str | None) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """The work of one task; a closure of plain values, as it is sent to the executors."""
+    """Returns the function for one task, a closure of plain values that Spark sends to the executors."""
 
     def play(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         results = play_all(_rows(batches), named)
-        while some := list(islice(results, _ROWS_PER_BATCH)):
+        while rows := list(islice(results, _ROWS_PER_BATCH)):
             columns = [
-                pa.array(column, field.type) for column, field in zip(zip(*some, strict=True), _REPLAYED, strict=True)
+                pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), _REPLAYED, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=_REPLAYED)
 
@@ -78,12 +78,13 @@ def _player(named: str | None) -> Callable[[Iterable[pa.RecordBatch]], Iterable[
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Step]:
+    """Returns the rows of the batches."""
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _count(steps: DataFrame) -> Row:
-    """rows (of steps), and of each column of the key how many rows lack it and one of them."""
+    """Counts the rows, and the rows with a null in each key column, with an example."""
     shown = F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), _text(name)) for name in _KEY))
     counts = [F.count("*").alias("rows")]
     for name in _KEY:
@@ -93,6 +94,7 @@ def _count(steps: DataFrame) -> Row:
 
 
 def _raise_null_keys(counted: Row) -> None:
+    """Raises FleetError if key columns have nulls."""
     faults = [
         Fault(
             "steps",

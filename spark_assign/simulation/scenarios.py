@@ -40,7 +40,7 @@ class Scenario:
         about: one sentence for the screen.
         events: rows of `tables.simulation.EVENTS`; columns that are left out are null. Without `tables` they lack
             `cluster` and `group_id` and happen to every group of every cluster.
-        tables: rows of the Fleet's tables by name; null: the story is told of a fleet that is given.
+        tables: rows of the Fleet's tables by name; None if the scenario runs on a given fleet.
         settings: what `protocol.Settings` gets, in milliseconds.
         protocols: to play it with, as `simulate` has them.
     """

@@ -1,4 +1,4 @@
-"""What groups are set to."""
+"""Settings of the groups of a simulation."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from spark_assign.tables.schema_check import conform
 from spark_assign.tables.simulation import SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS, SETTINGS_OF_PARTITIONS
 
 BROKER_RELEASES = tuple(RELEASES)
-"""Releases of the broker that `Settings.broker_release` knows."""
+"""Releases of the broker that `Settings.broker_release` accepts."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Times in milliseconds, under Kafka's own names; the defaults are Kafka's.
+    """Times in milliseconds, with Kafka's names and defaults.
 
     Attributes:
-        session_timeout_ms: a member that was not heard of for so long is out.
-        heartbeat_interval_ms: a member hears of a rebalance with its next heartbeat.
-        max_poll_interval_ms: a member that does not poll for so long leaves.
-        rebalance_timeout_ms: so long a rebalance waits for its members; null: max_poll_interval_ms, as of consumers.
-        group_initial_rebalance_delay_ms: so long an empty group waits for more members (a setting of the broker).
-        metadata_max_age_ms: a consumer looks at its topics again after so long.
-        poll_interval_ms: so long it is from one poll to the next: a member acts upon what it has heard when it polls.
-        revoke_ms: a member needs so long to give up a partition; its partitions come one after the other.
-        restore_ms: a new owner needs so long before it consumes a partition; its partitions come side by side. The one
-            that consumed it last needs nothing; a static member is the same after a restart.
-        broker_release: of Kafka, `4.1` to `4.4`; only KIP-848's groups differ between releases.
-        group_consumer_session_timeout_ms: of KIP-848's groups, in place of session_timeout_ms (a setting of the broker,
-            as the next two).
-        group_consumer_heartbeat_interval_ms: the same, in place of heartbeat_interval_ms.
-        group_consumer_assignment_interval_ms: so long such a group keeps a target at least; null: as broker_release has
-            it, which is 1,000 since 4.3, and 0 before.
-        groups: where groups differ: `tables.simulation.SETTINGS_OF_GROUPS`.
-        members: strategies and instance ids of members: `SETTINGS_OF_MEMBERS`. Null columns change nothing.
-        partitions: where partitions differ in revoke_ms and restore_ms: `SETTINGS_OF_PARTITIONS`.
+        session_timeout_ms: time without a heartbeat after which a member is removed.
+        heartbeat_interval_ms: time between heartbeats. A member learns of a rebalance with its next heartbeat.
+        max_poll_interval_ms: time without a poll after which a member leaves.
+        rebalance_timeout_ms: maximum time that a rebalance waits for its members. None uses max_poll_interval_ms, as
+            consumers do.
+        group_initial_rebalance_delay_ms: time that an empty group waits for more members (a broker config).
+        metadata_max_age_ms: interval at which a consumer refreshes its topics.
+        poll_interval_ms: time between polls. A member reacts to messages when it polls.
+        revoke_ms: time to revoke a partition. A member revokes its partitions one after the other.
+        restore_ms: time before a new owner consumes a partition. A member restores its partitions in parallel. The
+            last consumer of a partition needs no time; a static member stays the same after a restart.
+        broker_release: the release of Kafka, `4.1` to `4.4`. Only KIP-848 groups differ between releases.
+        group_consumer_session_timeout_ms: session timeout of KIP-848 groups, instead of session_timeout_ms (a broker
+            config, like the next two).
+        group_consumer_heartbeat_interval_ms: heartbeat interval of KIP-848 groups, instead of heartbeat_interval_ms.
+        group_consumer_assignment_interval_ms: minimum time between targets of a KIP-848 group. None uses the default
+            of broker_release: 1,000 since 4.3, and 0 before.
+        groups: settings of single groups: `tables.simulation.SETTINGS_OF_GROUPS`.
+        members: strategies and instance IDs of members: `SETTINGS_OF_MEMBERS`. Null columns change nothing.
+        partitions: revoke_ms and restore_ms of single partitions: `SETTINGS_OF_PARTITIONS`.
 
     Raises:
-        FleetError: a missing column, a wrong type.
-        ValueError: a negative time, a heartbeat interval that is no less than the session timeout, an unknown release.
+        FleetError: a column is missing or has a wrong type.
+        ValueError: a time is negative, the heartbeat interval isn't less than the session timeout, or the release is
+            unknown.
     """
 
     session_timeout_ms: int = 45_000
@@ -69,19 +71,19 @@ class Settings:
         for name, schema in _TABLES.items():
             table = getattr(self, name)
             if table is not None:
-                shaped, found = conform(f"settings.{name}", table, schema)
-                faults += found
-                object.__setattr__(self, name, shaped)
+                checked, table_faults = conform(f"settings.{name}", table, schema)
+                faults += table_faults
+                object.__setattr__(self, name, checked)
         if faults:
             raise FleetError(faults)
 
     @property
     def timing(self) -> Timing:
-        """The times that hold where no table says otherwise."""
-        told = {each.name: getattr(self, each.name) for each in fields(Timing)}
-        if told["rebalance_timeout_ms"] is None:
-            told["rebalance_timeout_ms"] = self.max_poll_interval_ms
-        return replace(Timing(), **told)
+        """Returns the times that apply unless a table overrides them."""
+        times = {field.name: getattr(self, field.name) for field in fields(Timing)}
+        if times["rebalance_timeout_ms"] is None:
+            times["rebalance_timeout_ms"] = self.max_poll_interval_ms
+        return replace(Timing(), **times)
 
 
 _TABLES = {"groups": SETTINGS_OF_GROUPS, "members": SETTINGS_OF_MEMBERS, "partitions": SETTINGS_OF_PARTITIONS}

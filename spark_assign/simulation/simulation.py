@@ -113,9 +113,9 @@ class Simulation:
         return table if len(self.protocols) > 1 else table.drop("protocol")
 
     def _play(self, write: str, schema: StructType) -> DataFrame:
-        told = {"defaults": self.timing, "until": self.until_ms, "write": write, "schema": to_arrow_schema(schema)}
+        options = {"defaults": self.timing, "until": self.until_ms, "write": write, "schema": to_arrow_schema(schema)}
         return self.facts.mapInArrow(
-            map_arrow_batches(partial(play_facts, protocols=self.protocols, **told), 10_000), schema
+            map_arrow_batches(partial(play_facts, protocols=self.protocols, **options), 10_000), schema
         )
 
 

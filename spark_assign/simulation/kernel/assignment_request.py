@@ -110,10 +110,10 @@ def java_order(texts: Sequence[str]) -> list[int]:
     return sorted(range(len(texts)), key=keys.__getitem__)
 
 
-def layout(ask: AssignmentRequest, topic: int) -> list[frozenset[str]]:
+def layout(request: AssignmentRequest, topic: int) -> list[frozenset[str]]:
     """Returns the racks of the replicas of each partition of a topic that has metadata."""
-    count = ask.partitions[topic]
-    known = list(ask.topics.racks.get(topic, ())[:count])
+    count = request.partitions[topic]
+    known = list(request.topics.racks.get(topic, ())[:count])
     return known + [frozenset()] * (count - len(known))
 
 
@@ -122,7 +122,7 @@ class RequestTable:
     """Columns of many requests, each with at least one member.
 
     Attributes:
-        asks: the requests.
+        requests: the requests.
         members: members of all requests, request by request, in the coordinator's order.
         begin: index of the first member of each request, then the number of members.
         topic_ask: request index of each topic with metadata. Topics are sorted by request and name.
@@ -133,7 +133,7 @@ class RequestTable:
         without_metadata: request index and class of subscribed topics without metadata, without duplicates.
     """
 
-    asks: Sequence[AssignmentRequest]
+    requests: Sequence[AssignmentRequest]
     members: list[JoinedMember]
     begin: list[int]
     topic_ask: IntArray
@@ -150,25 +150,25 @@ class RequestTable:
         return begin[1:] - begin[:-1]
 
 
-def read_asks(asks: Sequence[AssignmentRequest]) -> RequestTable:
+def read_requests(requests: Sequence[AssignmentRequest]) -> RequestTable:
     """Builds the columns of requests that have members."""
     members: list[JoinedMember] = []
     begin = [0]
     topics: list[tuple[int, int, int, int]] = []
     classes: list[list[int]] = []
     without: dict[tuple[int, int], None] = {}
-    for number, ask in enumerate(asks):
-        class_of = _classes(ask.members, begin[-1], classes)
+    for number, request in enumerate(requests):
+        class_of = _classes(request.members, begin[-1], classes)
         for topic in sorted(class_of):
-            count = ask.partitions.get(topic, 0)
+            count = request.partitions.get(topic, 0)
             if count > 0:
                 topics.append((number, topic, count, class_of[topic]))
             else:
                 without[number, class_of[topic]] = None
-        members += ask.members
+        members += request.members
         begin.append(len(members))
     ask_of, index, counts, class_of_each = np.array(topics, np.int64).reshape(-1, 4).T.copy()
-    return RequestTable(asks, members, begin, ask_of, index, counts, class_of_each, classes, list(without))
+    return RequestTable(requests, members, begin, ask_of, index, counts, class_of_each, classes, list(without))
 
 
 def _classes(members: Sequence[JoinedMember], begin: int, classes: list[list[int]]) -> dict[int, int]:
@@ -205,5 +205,5 @@ def answer(
     sorted_codes = codes[order].tolist()
     ends = np.cumsum(np.bincount(member, minlength=len(table.members))).tolist()
     shares = [sorted_codes[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-    asks = zip(table.begin, table.begin[1:], strict=False)
-    return [AssignmentResponse(shares[begin:end], refused.get(number)) for number, (begin, end) in enumerate(asks)]
+    bounds = zip(table.begin, table.begin[1:], strict=False)
+    return [AssignmentResponse(shares[begin:end], refused.get(number)) for number, (begin, end) in enumerate(bounds)]

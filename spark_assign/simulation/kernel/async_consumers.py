@@ -170,12 +170,12 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
             before = self.number
             found = self.coordinator.heartbeat(request, self.queue.now)
             if isinstance(found, TargetRequest):
-                ask, answer = found, (yield found)
-                if answer.error is not None:
-                    raise AssignorError(f"{ask.assignor}: {answer.error}")
-                found = self.coordinator.apply_target(answer)
+                target_request, target = found, (yield found)
+                if target.error is not None:
+                    raise AssignorError(f"{target_request.assignor}: {target.error}")
+                found = self.coordinator.apply_target(target)
                 self.bumped(before, reason)
-                self._new_target(ask, answer)
+                self._new_target(target_request, target)
             else:
                 self.bumped(before, reason)
             self._receive_response(member, request, found)
@@ -185,10 +185,10 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         if not member.sends_heartbeats or member.member_id != request.member_id:
             return
         if self.trace is not None:
-            told = response.error or f"epoch {response.member_epoch}"
+            text = response.error or f"epoch {response.member_epoch}"
             if response.assigned is not None:
-                told += f"; {self.text(response.assigned) or 'nothing'}"
-            self.trace_message(COORDINATOR, f"{REQUEST} response", member.member_id, told)
+                text += f"; {self.text(response.assigned) or 'nothing'}"
+            self.trace_message(COORDINATOR, f"{REQUEST} response", member.member_id, text)
         if response.error in (FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID):
             self._fenced(member)
         elif response.error is not None:
@@ -368,14 +368,14 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         self.trace_coordinator("state", f"group epoch {self.number}: {reason}")
         self.check_convergence()
 
-    def _new_target(self, ask: TargetRequest, answer: TargetResponse) -> None:
+    def _new_target(self, request: TargetRequest, answer: TargetResponse) -> None:
         """The coordinator has found out who is to have what; members are told with their next heartbeats."""
         now, current, coordinator = self.queue.now, self.rebalance, self.coordinator
         current.generation_id, current.joined_ms, current.end_ms = coordinator.assignment_epoch, now, now
-        current.members, current.assignor = len(coordinator.members.by_id), ask.assignor
+        current.members, current.assignor = len(coordinator.members.by_id), request.assignor
         if self.trace is not None:
             changed = f"{len(answer.changed)} of {current.members} members are to have others than before"
-            self.trace_coordinator("target", f"{ask.assignor}: epoch {current.generation_id}; {changed}")
+            self.trace_coordinator("target", f"{request.assignor}: epoch {current.generation_id}; {changed}")
         for member_id in coordinator.members.by_id if self.trace is not None else answer.changed:
             member = self.by_id[member_id]
             if member.member_id == member_id:

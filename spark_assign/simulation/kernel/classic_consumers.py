@@ -87,9 +87,9 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
     def subscription(self, member: ClassicMember) -> JoinedMember:
         """Returns the subscription that the member sends in JoinGroup (`ConsumerCoordinator.metadata`)."""
         member_id, generation = str(member.member_id), member.generation_id
-        told = member.remembered_generation
+        remembered = member.remembered_generation
         member.joined_topics = member.topics
-        self.user_data[member_id] = (member.remembered, told.get("sticky"))
+        self.user_data[member_id] = (member.remembered, remembered.get("sticky"))
         return JoinedMember(
             member_id,
             member.group_instance_id,
@@ -98,7 +98,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             member.topics,
             member.owned,
             generation,
-            told.get("cooperative-sticky") if generation == NO_GENERATION else None,
+            remembered.get("cooperative-sticky") if generation == NO_GENERATION else None,
         )
 
     # --- hearing of a rebalance -------------------------------------------------------------------------------
@@ -177,9 +177,9 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         member.snapshot = self.leader_metadata(member) if skip_assignment else None
         if self.trace is not None:
             role = f"leads {len(group.members)} members" if leads else f"leader {group.leader_id}"
-            told = f"generation {group.generation_id}; {group.protocol_name}; {role}"
+            text = f"generation {group.generation_id}; {group.protocol_name}; {role}"
             skipped = "; skip assignment" if skip_assignment else ""
-            self.trace_message(COORDINATOR, "JoinGroup response", member_id, told + skipped)
+            self.trace_message(COORDINATOR, "JoinGroup response", member_id, text + skipped)
         if not leads or skip_assignment:
             self.trace_message(member_id, "SyncGroup", COORDINATOR)
             if group.state is State.COMPLETING_REBALANCE:
@@ -199,13 +199,16 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             self.trace_message(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
             self._receive_error(member, member.epoch, "SyncGroup")
 
-    def send_assignment(self, leader: ClassicMember, ask: AssignmentRequest, answer: AssignmentResponse) -> None:
+    def send_assignment(self, leader: ClassicMember, request: AssignmentRequest, response: AssignmentResponse) -> None:
         """Sends the leader's assignment."""
-        assignment = {each.member_id: given for each, given in zip(ask.members, answer.assigned, strict=True)}
+        assignment = {each.member_id: given for each, given in zip(request.members, response.assigned, strict=True)}
         if self.trace is not None:
-            total = sum(map(len, answer.assigned))
+            total = sum(map(len, response.assigned))
             self.trace_message(
-                leader.member_id, "assign", None, f"{ask.assignor}: {total} partitions to {len(ask.members)} members"
+                leader.member_id,
+                "assign",
+                None,
+                f"{request.assignor}: {total} partitions to {len(request.members)} members",
             )
             self.trace_message(leader.member_id, "SyncGroup", COORDINATOR, "with the assignment")
         self.coordinator.sync_of_leader(str(leader.member_id), assignment)
@@ -216,8 +219,8 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         if member.member_id != member_id or member.state != JOINING:
             return
         if self.trace is not None:
-            told = self.text(assigned)
-            self.trace_message(COORDINATOR, "SyncGroup response", member_id, told or "nothing")
+            text = self.text(assigned)
+            self.trace_message(COORDINATOR, "SyncGroup response", member_id, text or "nothing")
         member.state = REVOKING
         self.run_at_poll(self.queue.now, member, self._receive_assignment, assigned)
 

@@ -176,8 +176,10 @@ class ConsumerGroup:
         if not self._needs_target(now):
             return self._reconcile_member(step)
         self._step = step
-        asking = TargetAssignmentBuilder(self.members, self.metadata, self.regexes, self.config)
-        return asking.ask(prefers or first, listed, before.member_id, step.replaced, step.request.topics, homogeneous)
+        builder = TargetAssignmentBuilder(self.members, self.metadata, self.regexes, self.config)
+        return builder.build_request(
+            prefers or first, listed, before.member_id, step.replaced, step.request.topics, homogeneous
+        )
 
     def _reconcile_member(self, step: _Step) -> Response:
         """Performs step 3: reconciles the member with its target, and builds the response."""

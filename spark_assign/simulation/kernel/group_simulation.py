@@ -61,8 +61,8 @@ class EventHandlers:
         group = self.group
         group.last_event_generation = group.number
         if group.trace is not None:
-            told = {each.name: getattr(event, each.name) for each in fields(event)[2:]}
-            shown = [f"{name}={value}" for name, value in told.items() if value is not None]
+            values = {each.name: getattr(event, each.name) for each in fields(event)[2:]}
+            shown = [f"{name}={value}" for name, value in values.items() if value is not None]
             group.trace_message(EVENT, event.event, event.member_id, " ".join(shown))
 
     # --- members ----------------------------------------------------------------------------------------------
@@ -73,8 +73,8 @@ class EventHandlers:
         member = group.members.get(name)
         if member is None:
             instance = event.group_instance_id or (name if self.new_members_static else None)
-            asked = frozenset[int]().union(*(each.topics for each in group.members.values()))
-            member = group.add_member(name, instance, asked, event.assignors or self.assignors)
+            subscribed = frozenset[int]().union(*(each.topics for each in group.members.values()))
+            member = group.add_member(name, instance, subscribed, event.assignors or self.assignors)
             group.members[name] = member
         elif member.state != OFF:
             raise event.invalid("the member is there already")

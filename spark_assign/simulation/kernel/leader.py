@@ -39,7 +39,7 @@ from spark_assign.simulation.kernel.assignment_request import (
     code,
     java_order,
     layout,
-    read_asks,
+    read_requests,
 )
 from spark_assign.simulation.kernel.leader_sticky import assign_cooperative_sticky, assign_sticky
 from spark_assign.tables.errors import UnknownAssignorError
@@ -77,7 +77,7 @@ def _deal(
     asks: Sequence[AssignmentRequest], place_of: Callable[[RequestTable, _Lines, IntArray, IntArray], IntArray]
 ) -> list[AssignmentResponse]:
     """Deal all partitions; `place_of`: row of the topic and partition to a place in the topic's line."""
-    table = read_asks(asks)
+    table = read_requests(asks)
     lines = _lines(table)
     row, partition = np.repeat(np.arange(len(table.topic)), table.partitions), ranges_by_length(table.partitions)
     place = place_of(table, lines, row, partition)
@@ -88,7 +88,7 @@ def _deal(
 def _lines(table: RequestTable) -> _Lines:
     members: list[int] = []
     places: list[Sequence[int]] = []
-    for ask, begin in zip(table.asks, table.begin, strict=False):
+    for ask, begin in zip(table.requests, table.begin, strict=False):
         members += [begin + at for at in serving_order(ask.members)]
         places.append(range(len(ask.members)))
     ask_of = np.searchsorted(table.begin, [some[0] for some in table.classes], "right") - 1
@@ -103,7 +103,7 @@ def _lines(table: RequestTable) -> _Lines:
         places=places,
         begin=np.cumsum(size) - size,
         size=size,
-        of_topic=np.where(table.topic_class == ALL_MEMBERS, table.topic_ask, len(table.asks) + table.topic_class),
+        of_topic=np.where(table.topic_class == ALL_MEMBERS, table.topic_ask, len(table.requests) + table.topic_class),
     )
 
 
@@ -139,7 +139,7 @@ def _by_range(table: RequestTable, lines: _Lines, row: IntArray, partition: IntA
     place: IntArray = np.where(behind < 0, partition // (quota_of + 1), longer[row] + behind // np.maximum(quota_of, 1))
     ends = np.cumsum(table.partitions)
     for begin, end in key_ranges(table.topic_ask):
-        ask = table.asks[int(table.topic_ask[begin])]
+        ask = table.requests[int(table.topic_ask[begin])]
         if ask.topics.racks and any(each.rack_id for each in ask.members):
             for topic, owner in _by_rack(table, lines, begin, end).items():
                 place[ends[topic] - len(owner) : ends[topic]] = owner
@@ -149,7 +149,7 @@ def _by_range(table: RequestTable, lines: _Lines, row: IntArray, partition: IntA
 def _by_rack(table: RequestTable, lines: _Lines, begin: int, end: int) -> dict[int, IntArray]:
     """Returns the owners of the partitions of each topic that racks decide, as positions in its list, for one
     request."""
-    ask = table.asks[int(table.topic_ask[begin])]
+    ask = table.requests[int(table.topic_ask[begin])]
     asked = [
         RackTopic(row, int(lines.of_topic[row]), int(table.partitions[row]), layout(ask, int(table.topic[row])))
         for row in range(begin, end)

@@ -25,7 +25,7 @@ from spark_assign.simulation.kernel.assignment_request import (
     answer,
     java_order,
     layout,
-    read_asks,
+    read_requests,
 )
 
 _MASK = (1 << CODE_BITS) - 1
@@ -42,7 +42,7 @@ def assign_cooperative_sticky(asks: Sequence[AssignmentRequest]) -> list[Assignm
 
 
 def _assign(asks: Sequence[AssignmentRequest], *, cooperative: bool) -> list[AssignmentResponse]:
-    table = read_asks(asks)
+    table = read_requests(asks)
     by_id = _by_id(table)
     decided = plan_batch(_batch(table, by_id, cooperative))
     rows = decided.slices.take(~decided.withheld).expand()
@@ -62,15 +62,15 @@ def _batch(table: RequestTable, by_id: IntArray, cooperative: bool) -> StickyBat
     size = len(table.members)
     number = np.empty(size, np.int64)
     number[by_id] = np.arange(size)
-    member_ask = np.repeat(np.arange(len(table.asks)), table.sizes)
+    member_request = np.repeat(np.arange(len(table.requests)), table.sizes)
     # Members are put into the leader's `HashMap` as the coordinator lists them.
     hashes = np.fromiter((each.hash for each in table.members), np.int64, size)
-    walk, treeified = member_hash_orders(hashes[by_id], np.arange(size), member_ask, number)
+    walk, treeified = member_hash_orders(hashes[by_id], np.arange(size), member_request, number)
     generation, claimed_in = _generations(table, cooperative)
     rack, rack_sets, rack_set = _racks(table)
     return StickyBatch(
         groups=StickyGroups(
-            member_group=member_ask,  # sorted by ask either way
+            member_group=member_request,  # sorted by request either way
             hash_order=walk,
             topic_group=table.topic_ask,
             partitions=table.partitions,
@@ -79,7 +79,7 @@ def _batch(table: RequestTable, by_id: IntArray, cooperative: bool) -> StickyBat
         ),
         owned_generation=claimed_in[by_id],
         generation=generation[by_id],
-        owned=_claims(table, number, member_ask),
+        owned=_claims(table, number, member_request),
         topic_subscriber_set=table.topic_class,
         topic_hash=_topic_hashes(table),
         topics_without_metadata=table.without_metadata,
@@ -94,21 +94,21 @@ def _generations(table: RequestTable, cooperative: bool) -> tuple[IntArray, IntA
     """Returns the generation of each member's subscription, and the generation of its owned partitions."""
     size = len(table.members)
     generation = np.fromiter((each.generation_id for each in table.members), np.int64, size)
-    told = [each.user_data_generation_id for each in table.members]
-    in_user_data = np.fromiter((-1 if each is None else each for each in told), np.int64, size)
-    silent = np.fromiter((each is None for each in told), bool, size)
+    reported = [each.user_data_generation_id for each in table.members]
+    in_user_data = np.fromiter((-1 if each is None else each for each in reported), np.int64, size)
+    silent = np.fromiter((each is None for each in reported), bool, size)
     generation, in_user_data = np.maximum(generation, -1), np.maximum(in_user_data, -1)
     in_subscription = (generation >= 0) if cooperative else np.zeros(size, bool)
     return generation, np.where(in_subscription | silent, generation, in_user_data)
 
 
 def _topic_hashes(table: RequestTable) -> IntArray:
-    begins = np.cumsum([0, *(len(ask.topics.names) for ask in table.asks)])
-    every = np.concatenate([ask.topics.hashes for ask in table.asks])
+    begins = np.cumsum([0, *(len(request.topics.names) for request in table.requests)])
+    every = np.concatenate([request.topics.hashes for request in table.requests])
     return np.asarray(every[begins[table.topic_ask] + table.topic], np.int64)
 
 
-def _claims(table: RequestTable, number: IntArray, member_ask: IntArray) -> PartitionSlices:
+def _claims(table: RequestTable, number: IntArray, member_request: IntArray) -> PartitionSlices:
     """Returns the owned partitions of topics that have metadata and a subscriber in the same request.
 
     As in Kafka, the member's own subscription and the partition count aren't checked.
@@ -120,7 +120,7 @@ def _claims(table: RequestTable, number: IntArray, member_ask: IntArray) -> Part
     new = starts_new_key(owner) | starts_new_key(topic)
     key, first, step, count = compress_sorted(np.cumsum(new, dtype=np.int64), codes & _MASK)
     row = np.flatnonzero(new)[key - 1]
-    wanted = member_ask[owner[row]] << CODE_BITS | topic[row]
+    wanted = member_request[owner[row]] << CODE_BITS | topic[row]
     known = np.append(table.topic_ask << CODE_BITS | table.topic, np.iinfo(np.int64).max)
     at = np.searchsorted(known, wanted)
     runs = PartitionSlices(number[owner[row]], at, first, step, count)
@@ -136,12 +136,12 @@ def _racks(table: RequestTable) -> tuple[IntArray, list[frozenset[int]], dict[in
     rack = np.full(len(table.members), -1, np.int64)
     sets: dict[frozenset[int], int] = {frozenset(): 0}
     of_topic: dict[int, IntArray] = {}
-    ends = np.searchsorted(table.topic_ask, np.arange(len(table.asks)), "right").tolist()
-    for ask, begin, topic_end, topic_begin in zip(table.asks, table.begin, ends, [0, *ends], strict=False):
-        if not ask.topics.racks:
+    ends = np.searchsorted(table.topic_ask, np.arange(len(table.requests)), "right").tolist()
+    for request, begin, topic_end, topic_begin in zip(table.requests, table.begin, ends, [0, *ends], strict=False):
+        if not request.topics.racks:
             continue
-        of_member = [each.rack_id or "" for each in ask.members]
-        layouts = [layout(ask, topic) for topic in table.topic[topic_begin:topic_end].tolist()]
+        of_member = [each.rack_id or "" for each in request.members]
+        layouts = [layout(request, topic) for topic in table.topic[topic_begin:topic_end].tolist()]
         used = set(chain.from_iterable(layouts))
         if not racks_matter(used, set(of_member) - {""}):
             continue

@@ -1,11 +1,11 @@
-"""What a group is set to (`Timing`), under Kafka's own names: configs of consumers and of the broker."""
+"""Settings of a simulated group, with Kafka's names: configs of consumers and of the broker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
 KAFKA_DEFAULT = ("range", "cooperative-sticky")
-"""`partition.assignment.strategy` of a consumer that is not told otherwise."""
+"""The default of `partition.assignment.strategy`."""
 
 COOPERATIVE = frozenset({"cooperative-sticky"})
 """Assignors that support the cooperative protocol (`ConsumerPartitionAssignor.supportedProtocols`)."""
@@ -13,22 +13,22 @@ COOPERATIVE = frozenset({"cooperative-sticky"})
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """What the broker is set to, and what differs between its releases.
+    """The configs of the broker, and the differences between its releases.
 
     Attributes:
-        session_timeout_ms: a member that was not heard of for so long is fenced
+        session_timeout_ms: time without a heartbeat after which a member is fenced
             (`group.consumer.session.timeout.ms`).
-        heartbeat_interval_ms: what members are told to do (`group.consumer.heartbeat.interval.ms`).
-        assignment_interval_ms: so long a target is in use at least (`group.consumer.assignment.interval.ms`); 0: a new
-            one whenever it is due.
-        regex_refresh_interval_ms: so often regular expressions are resolved anew
+        heartbeat_interval_ms: the interval that members get (`group.consumer.heartbeat.interval.ms`).
+        assignment_interval_ms: minimum time between targets (`group.consumer.assignment.interval.ms`). 0 means no
+            minimum.
+        regex_refresh_interval_ms: interval at which regular expressions are resolved again
             (`group.consumer.regex.refresh.interval.ms`).
-        max_size: of members (`group.consumer.max.size`).
-        assignors: the first one is taken if no member prefers any (`group.consumer.assignors`).
-        first_epoch: of a group without members.
-        before_4_4: a change of the preferred assignor alone is no reason for a new target; a static member that is back
-            counts as one more for `max_size`; whoever takes another instance id keeps the old one as well; a group that
-            has lost its last member still has its last target, and the assignment interval of it to wait for.
+        max_size: maximum number of members (`group.consumer.max.size`).
+        assignors: the first one is the default if no member prefers any (`group.consumer.assignors`).
+        first_epoch: the epoch of a group without members.
+        before_4_4: a change of only the preferred assignor doesn't cause a new target; a static member that returns
+            counts as an additional member for `max_size`; a member with a new instance ID also keeps the old one; a
+            group that has lost its last member keeps its last target, and waits for its assignment interval.
     """
 
     session_timeout_ms: int = 45_000
@@ -55,19 +55,20 @@ class Timing:
     """Times of one group, in milliseconds.
 
     Attributes:
-        session_timeout_ms: a member that was not heard of for so long is out (`session.timeout.ms`).
+        session_timeout_ms: time without a heartbeat after which a member is removed (`session.timeout.ms`).
         heartbeat_interval_ms: `heartbeat.interval.ms`.
-        max_poll_interval_ms: a member that does not poll for so long leaves (`max.poll.interval.ms`).
-        rebalance_timeout_ms: how long a rebalance waits for members to join; a consumer's is its max.poll.interval.ms.
-        group_initial_rebalance_delay_ms: how long an empty group waits for more members.
-        metadata_max_age_ms: how often a consumer looks at its topics again (`metadata.max.age.ms`).
-        poll_interval_ms: how long it is from one poll to the next; what a member has heard it acts upon when it polls.
-        revoke_ms: what a member needs to give up a partition; its partitions come one after the other.
-        restore_ms: what a new owner needs before it consumes a partition; its partitions come side by side.
-        broker_release: of Kafka; only KIP-848's groups differ between releases.
-        group_consumer_session_timeout_ms, group_consumer_heartbeat_interval_ms: of KIP-848's groups, in place of
-            session_timeout_ms and heartbeat_interval_ms; the broker sets them (`group.consumer.session.timeout.ms`).
-        group_consumer_assignment_interval_ms: such a group keeps a target so long at least; null: as in the release.
+        max_poll_interval_ms: time without a poll after which a member leaves (`max.poll.interval.ms`).
+        rebalance_timeout_ms: maximum time that a rebalance waits for members to join (consumers: max.poll.interval.ms).
+        group_initial_rebalance_delay_ms: time that an empty group waits for more members.
+        metadata_max_age_ms: interval at which a consumer refreshes its topics (`metadata.max.age.ms`).
+        poll_interval_ms: time between polls. A member reacts to messages when it polls.
+        revoke_ms: time to revoke a partition. A member revokes its partitions one after the other.
+        restore_ms: time before a new owner consumes a partition. A member restores its partitions in parallel.
+        broker_release: the release of Kafka. Only KIP-848 groups differ between releases.
+        group_consumer_session_timeout_ms, group_consumer_heartbeat_interval_ms: for KIP-848 groups, instead of
+            session_timeout_ms and heartbeat_interval_ms. The broker sets them (`group.consumer.session.timeout.ms`).
+        group_consumer_assignment_interval_ms: minimum time between targets of such a group. None uses the default of
+            the release.
     """
 
     session_timeout_ms: int = 45_000
@@ -85,21 +86,21 @@ class Timing:
     group_consumer_assignment_interval_ms: int | None = None
 
     def fault(self) -> str | None:
-        """What is wrong with it, if anything."""
+        """Returns the fault of the settings, or None."""
         if self.broker_release not in RELEASES:
             return f"broker_release is {self.broker_release!r}, expected one of {', '.join(RELEASES)}"
-        for each in fields(self):
-            value, least = getattr(self, each.name), 0 if each.name in _MAY_BE_NOTHING else 1
-            if isinstance(value, int) and value < least:
-                return f"{each.name} is {value}, expected {least} or more milliseconds"
-        for whose in ("", "group_consumer_"):
-            beats, timeout = f"{whose}heartbeat_interval_ms", f"{whose}session_timeout_ms"
-            if getattr(self, beats) >= getattr(self, timeout):
-                return f"{beats} is {getattr(self, beats)}, expected less than {timeout}, {getattr(self, timeout)}"
+        for field in fields(self):
+            value, minimum = getattr(self, field.name), 0 if field.name in _CAN_BE_ZERO else 1
+            if isinstance(value, int) and value < minimum:
+                return f"{field.name} is {value}, expected {minimum} or more milliseconds"
+        for prefix in ("", "group_consumer_"):
+            beat, timeout = f"{prefix}heartbeat_interval_ms", f"{prefix}session_timeout_ms"
+            if getattr(self, beat) >= getattr(self, timeout):
+                return f"{beat} is {getattr(self, beat)}, expected less than {timeout}, {getattr(self, timeout)}"
         return None
 
     def group_config(self) -> GroupConfig:
-        """What the broker is set to for a KIP-848 group."""
+        """Returns the broker's configs for a KIP-848 group."""
         config = RELEASES[self.broker_release]
         interval = self.group_consumer_assignment_interval_ms
         return replace(
@@ -110,7 +111,7 @@ class Timing:
         )
 
 
-_MAY_BE_NOTHING = (
+_CAN_BE_ZERO = (
     "group_initial_rebalance_delay_ms",
     "poll_interval_ms",
     "revoke_ms",
@@ -120,8 +121,8 @@ _MAY_BE_NOTHING = (
 
 
 def is_cooperative(strategies: tuple[str, ...]) -> bool:
-    """Whether a consumer with these assignors follows the cooperative protocol: all of them must support it.
+    """Checks whether a consumer with these assignors uses the cooperative protocol. All of them must support it.
 
-    Kafka: the constructor of `ConsumerCoordinator`.
+    See the constructor of Kafka's `ConsumerCoordinator`.
     """
     return COOPERATIVE.issuperset(strategies)

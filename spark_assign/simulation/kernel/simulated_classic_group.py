@@ -50,11 +50,11 @@ class SimulatedClassicGroup(ClassicConsumers):
         while self.leading is not None:
             leader, self.leading = self.leading, None
             self.check_convergence()
-            ask = self._build_request(leader)
-            answer = yield ask
-            if answer.error is not None:
-                raise AssignorError(f"{ask.assignor}: {answer.error}")
-            self.send_assignment(leader, ask, answer)
+            request = self._build_request(leader)
+            response = yield request
+            if response.error is not None:
+                raise AssignorError(f"{request.assignor}: {response.error}")
+            self.send_assignment(leader, request, response)
 
     def _build_request(self, leader: ClassicMember) -> AssignmentRequest:
         """Builds the assignment request of the leader."""
@@ -145,8 +145,8 @@ class SimulatedClassicGroup(ClassicConsumers):
             self.refresh_metadata(member)
 
 
-def _with_user_data(joined: JoinedMember, told: tuple[list[int] | None, int | None]) -> JoinedMember:
+def _with_user_data(joined: JoinedMember, user_data: tuple[list[int] | None, int | None]) -> JoinedMember:
     """Returns the subscription with the partitions from the user data, which `StickyAssignor` uses even if they were
     revoked."""
-    remembered, generation = told
+    remembered, generation = user_data
     return replace(joined, owned=remembered or (), user_data_generation_id=generation)

@@ -1,4 +1,4 @@
-"""What the coordinator of a KIP-848 group asks an assignor, with everybody in the order in which it sees them."""
+"""Builds the target requests of KIP-848 groups, with members in the coordinator's order, and computes the targets."""
 
 from __future__ import annotations
 
@@ -32,42 +32,42 @@ from spark_assign.simulation.kernel.target_assignment import (
 )
 
 _KERNELS = {"range": SERVER_RANGE}
-"""Names of the broker's assignors here, where they are others."""
+"""The kernels of the broker's assignors that have another name in this package."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignmentBuilder:
-    """What a group knows (`TargetAssignmentBuilder`)."""
+    """The state of a group from which target requests are built (`TargetAssignmentBuilder`)."""
 
     members: ConsumerGroupMembers
     metadata: TopicsImage
     regexes: Regexes
     config: GroupConfig
 
-    def ask(
+    def build_request(
         self,
         assignor: str,
         listed: Sequence[str],
-        mine: str,
+        sender_id: str,
         replaced: str | None,
         sent: Sequence[str] | None,
         homogeneous: bool,
     ) -> TargetRequest:
-        """The ask for a target.
+        """Returns the request for a target.
 
         Args:
-            assignor: the one that most prefer.
-            listed: the coordinator's table before this heartbeat.
-            mine: whose heartbeat it is. It comes last if it is new.
-            replaced: whom it replaces; null: nobody.
-            sent: the names that it subscribes to as it sends them now; null: it does not.
-            homogeneous: whether all subscribe to the same.
+            assignor: the assignor that most members prefer.
+            listed: the member IDs in the coordinator's table before this heartbeat.
+            sender_id: the member that sent the heartbeat. It comes last if it is new.
+            replaced: the member that it replaces, or None.
+            sent: the topic names in the heartbeat, or None if it has none.
+            homogeneous: whether all members subscribe to the same topics.
         """
-        before = len(listed) + (mine not in listed)
-        seen = [each for each in listed if each != replaced or each == mine]
-        if mine not in seen:
-            seen.append(mine)
-        # Before 4.4 the member that is replaced is put in, and taken out again.
+        before = len(listed) + (sender_id not in listed)
+        seen = [each for each in listed if each != replaced or each == sender_id]
+        if sender_id not in seen:
+            seen.append(sender_id)
+        # Before 4.4, the replaced member is added and then removed.
         capacity = map_capacity(before if self.config.before_4_4 else len(seen))
         by_id = self.members.by_id
         members: list[MemberSubscriptionAndAssignment] = []
@@ -75,118 +75,124 @@ class TargetAssignmentBuilder:
         for each in iteration_order(seen, hashes, capacity, java_key, map_capacity(0)):
             member, target = by_id[each], self.members.target(each)
             names = len(self.regexes.subscription(member.names, member.regex))
-            topics = self._topic_walk(member, sent if each == mine else None)
+            topics = self._topic_walk(member, sent if each == sender_id else None)
             members.append(MemberSubscriptionAndAssignment(each, member.instance_id, topics, names, target))
         kernel = _KERNELS.get(assignor, assignor)
         if homogeneous and kernel == UNIFORM:
-            asked = id_walk(members[0].subscribed, members[0].names)
+            requested = id_walk(members[0].subscribed, members[0].names)
         else:
-            asked = list({topic.number: topic for each in members for topic in each.subscribed}.values())
-        return TargetRequest(kernel, members, asked, homogeneous, self.members.taken)
+            requested = list({topic.number: topic for each in members for topic in each.subscribed}.values())
+        return TargetRequest(kernel, members, requested, homogeneous, self.members.taken)
 
     def _topic_walk(self, member: ConsumerGroupMember, sent: Sequence[str] | None) -> list[Topic]:
-        """The topics that a member subscribes to, in the walk of its set of names.
+        """Returns the topics that a member subscribes to, in the iteration order of its set of names.
 
         Args:
             member: the member.
-            sent: the names as it sends them now; null: as they were written.
+            sent: the names in the heartbeat. None uses the stored ones.
         """
         metadata = self.metadata
         walked = metadata.written_walk(member.names) if sent is None else metadata.name_walk(list(dict.fromkeys(sent)))
         if not member.regex:
             return walked
-        meant = self.regexes.topics_of(member.regex)
-        more = metadata.written_walk(meant)
-        # `UnionSet` walks the larger one first, the second one if they are of a size.
-        large, small = (walked, more) if len(member.names) > len(meant) else (more, walked)
+        matched = self.regexes.topics_of(member.regex)
+        more = metadata.written_walk(matched)
+        # `UnionSet` iterates over the larger set first, and over the second one if both have the same size.
+        large, small = (walked, more) if len(member.names) > len(matched) else (more, walked)
         return [*large, *(each for each in small if each not in large)]
 
 
 _PARTITION = (1 << CODE_BITS) - 1
 
 
-def assign_targets(asks: Sequence[TargetRequest]) -> list[TargetResponse]:
-    """Answer all asks, in their order; no answer depends on the asks beside it."""
-    answers = [TargetResponse() for _ in asks]
-    ranged, alike = [], []
-    for at, ask in enumerate(asks):
-        if not ask.topics:
-            answers[at] = _nothing(ask)
-        elif ask.assignor == SERVER_RANGE:
-            ranged.append(at)
-        elif ask.homogeneous:
-            alike.append(at)
+def assign_targets(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
+    """Returns the responses to all requests, in order. Each depends only on its own request."""
+    responses = [TargetResponse() for _ in requests]
+    range_indexes, homogeneous_indexes = [], []
+    for at, request in enumerate(requests):
+        if not request.topics:
+            responses[at] = _nothing(request)
+        elif request.assignor == SERVER_RANGE:
+            range_indexes.append(at)
+        elif request.homogeneous:
+            homogeneous_indexes.append(at)
         else:
-            answers[at] = _mixed(ask)
-    for some, assign in ((ranged, _ranges), (alike, _alike)):
-        if some:
-            for at, answer in zip(some, assign([asks[at] for at in some]), strict=True):
-                answers[at] = answer
-    return answers
+            responses[at] = _heterogeneous(request)
+    for indexes, assign in ((range_indexes, _ranges), (homogeneous_indexes, _homogeneous)):
+        if indexes:
+            for at, response in zip(indexes, assign([requests[at] for at in indexes]), strict=True):
+                responses[at] = response
+    return responses
 
 
-def _nothing(ask: TargetRequest) -> TargetResponse:
-    """Nobody subscribes to a topic that there is."""
-    return TargetResponse({member.member_id: NOTHING for member in ask.members if member.target.codes})
+def _nothing(request: TargetRequest) -> TargetResponse:
+    """Returns the response if no member subscribes to an existing topic."""
+    return TargetResponse({member.member_id: NOTHING for member in request.members if member.target.codes})
 
 
 # --- uniform, homogeneous -----------------------------------------------------------------------------------------
 
 
-def _alike(asks: Sequence[TargetRequest]) -> list[TargetResponse]:
-    """Step 1 of all groups at once, the others one by one: they concern few members."""
-    sizes = np.array([len(ask.members) for ask in asks])
-    topics = np.array([len(ask.topics) for ask in asks])
-    known = [frozenset(topic.number for topic in ask.topics) for ask in asks]
-    walks = [[member.target.within(here) for member in ask.members] for ask, here in zip(asks, known, strict=True)]
-    number = np.arange(len(asks))
-    partitions = np.array([topic.partitions for ask in asks for topic in ask.topics])
+def _homogeneous(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
+    """Assigns homogeneous groups: step 1 for all groups at once, the others per group, because few members change."""
+    sizes = np.array([len(request.members) for request in requests])
+    topics = np.array([len(request.topics) for request in requests])
+    walks = []
+    for request in requests:
+        numbers = frozenset(topic.number for topic in request.topics)
+        walks.append([member.target.within(numbers) for member in request.members])
+    number = np.arange(len(requests))
+    partitions = np.array([topic.partitions for request in requests for topic in request.topics])
     had = np.array([len(each) for walk in walks for each in walk])
     quota = compute_quotas(np.repeat(number, sizes), np.repeat(number, topics), partitions, had).tolist()
     ends = np.cumsum(sizes).tolist()
-    begins = [0, *ends]
+    starts = [0, *ends]
     return [
-        _deal(ask, walk, quota[begin:end]) for ask, walk, begin, end in zip(asks, walks, begins, ends, strict=False)
+        _fill_quotas(request, walk, quota[begin:end])
+        for request, walk, begin, end in zip(requests, walks, starts, ends, strict=False)
     ]
 
 
-def _deal(ask: TargetRequest, walks: Sequence[Sequence[int]], quota: Sequence[int]) -> TargetResponse:
-    """Steps 2 to 4: who has too much gives the end of its walk, who has too little takes the front of what is free."""
-    surplus = [each for owned, most in zip(walks, quota, strict=True) for each in owned[most:]]
+def _fill_quotas(request: TargetRequest, walks: Sequence[Sequence[int]], quota: Sequence[int]) -> TargetResponse:
+    """Steps 2 to 4: members above their quota release the end of their walk; members below it get the first free
+    partitions.
+    """
+    surplus = [each for owned, limit in zip(walks, quota, strict=True) for each in owned[limit:]]
     missing = sum(quota) > sum(map(len, walks))
-    free = (_untaken(ask) if missing else []) + surplus
-    by_number = {topic.number: topic for topic in ask.topics}
+    free = (_unassigned(request) if missing else []) + surplus
+    by_number = {topic.number: topic for topic in request.topics}
     changed, begin = {}, 0
-    for member, owned, most in zip(ask.members, walks, quota, strict=True):
-        lacks = max(most - len(owned), 0)
-        added, begin = free[begin : begin + lacks], begin + lacks
-        if added or len(owned) > most or len(owned) < len(member.target.walk):
-            kept = set(owned[:most])
+    for member, owned, limit in zip(request.members, walks, quota, strict=True):
+        num_missing = max(limit - len(owned), 0)
+        added, begin = free[begin : begin + num_missing], begin + num_missing
+        if added or len(owned) > limit or len(owned) < len(member.target.walk):
+            kept = set(owned[:limit])
             changes = [(each, False) for each in member.target.walk if each not in kept]
             changes += [(each, True) for each in added]
             changed[member.member_id] = follow(member.target, changes, by_number)
     return TargetResponse(changed)
 
 
-def _untaken(ask: TargetRequest) -> list[int]:
-    """Step 3: what nobody was to have so far; topics in their walk, partitions ascending."""
+def _unassigned(request: TargetRequest) -> list[int]:
+    """Step 3: returns the partitions without a target; topics in iteration order, partitions ascending."""
     free: list[int] = []
-    for topic in ask.topics:
+    for topic in request.topics:
         first = topic.number << CODE_BITS
-        free += [code for code in range(first, first + topic.partitions) if code not in ask.taken]
+        free += [code for code in range(first, first + topic.partitions) if code not in request.taken]
     return free
 
 
 # --- uniform, heterogeneous ---------------------------------------------------------------------------------------
 
 
-def _mixed(ask: TargetRequest) -> TargetResponse:
-    number = {topic.number: at for at, topic in enumerate(ask.topics)}
-    subscribers: list[list[int]] = [[] for _ in ask.topics]
-    owners = [[NO_MEMBER] * topic.partitions for topic in ask.topics]
+def _heterogeneous(request: TargetRequest) -> TargetResponse:
+    """Assigns a heterogeneous group."""
+    number = {topic.number: at for at, topic in enumerate(request.topics)}
+    subscribers: list[list[int]] = [[] for _ in request.topics]
+    owners = [[NO_MEMBER] * topic.partitions for topic in request.topics]
     changes: list[list[tuple[int, bool]]] = []
     loads = []
-    for at, member in enumerate(ask.members):
+    for at, member in enumerate(request.members):
         for topic in member.subscribed:
             subscribers[number[topic.number]].append(at)
         kept = member.target.within(frozenset(topic.number for topic in member.subscribed))
@@ -196,18 +202,18 @@ def _mixed(ask: TargetRequest) -> TargetResponse:
         left = member.target.codes.difference(kept) if len(kept) < len(member.target.walk) else ()
         changes.append([(each, False) for each in left])
     for place, partition, from_member, to_member in rebalance(
-        owners, loads, subscribers, [topic.id_rank for topic in ask.topics]
+        owners, loads, subscribers, [topic.id_rank for topic in request.topics]
     ):
-        each = ask.topics[place].number << CODE_BITS | partition
+        each = request.topics[place].number << CODE_BITS | partition
         if from_member != NO_MEMBER:
             changes[from_member].append((each, False))
         changes[to_member].append((each, True))
-    by_number = {topic.number: topic for topic in ask.topics}
-    sizes = {topic.number: -(-topic.partitions // len(subscribers[number[topic.number]])) for topic in ask.topics}
+    by_number = {topic.number: topic for topic in request.topics}
+    sizes = {topic.number: -(-topic.partitions // len(subscribers[number[topic.number]])) for topic in request.topics}
     changed = {}
-    for member, some in zip(ask.members, changes, strict=True):
-        if some:
-            target = follow(member.target, some, by_number, sizes)
+    for member, member_changes in zip(request.members, changes, strict=True):
+        if member_changes:
+            target = follow(member.target, member_changes, by_number, sizes)
             if target.codes != member.target.codes:
                 changed[member.member_id] = target
     return TargetResponse(changed)
@@ -216,33 +222,33 @@ def _mixed(ask: TargetRequest) -> TargetResponse:
 # --- range --------------------------------------------------------------------------------------------------------
 
 
-def _ranges(asks: Sequence[TargetRequest]) -> list[TargetResponse]:
-    """All groups at once: member by member, topic by topic."""
+def _ranges(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
+    """Assigns ranges of all groups at once, by member and topic."""
     of_member: list[int] = []
     of_topic: list[int] = []
-    served: list[int] = []
+    ranks: list[int] = []
     partitions: list[int] = []
     numbers: list[int] = []
-    for ask in asks:
-        place = {topic.number: len(numbers) + at for at, topic in enumerate(ask.topics)}
-        for at, member in enumerate(ask.members, len(served)):
-            topics = _asked(ask, member)
+    for request in requests:
+        place = {topic.number: len(numbers) + at for at, topic in enumerate(request.topics)}
+        for at, member in enumerate(request.members, len(ranks)):
+            topics = _assignable_topics(request, member)
             of_member += [at] * len(topics)
             of_topic += [place[topic.number] for topic in topics]
-        served += _served(ask.members)
-        partitions += [topic.partitions for topic in ask.topics]
-        numbers += [topic.number for topic in ask.topics]
-    columns = [np.array(each, np.int64) for each in (of_member, of_topic, served, partitions)]
-    assigned = _codes(assign_server_ranges(*columns).expand(), np.array(numbers, np.int64), len(served))
-    answers, begin = [], 0
-    for ask in asks:
-        answers.append(_in_request_order(ask, assigned[begin : begin + len(ask.members)]))
-        begin += len(ask.members)
-    return answers
+        ranks += _member_ranks(request.members)
+        partitions += [topic.partitions for topic in request.topics]
+        numbers += [topic.number for topic in request.topics]
+    columns = [np.array(each, np.int64) for each in (of_member, of_topic, ranks, partitions)]
+    assigned = _codes(assign_server_ranges(*columns).expand(), np.array(numbers, np.int64), len(ranks))
+    responses, begin = [], 0
+    for request in requests:
+        responses.append(_in_request_order(request, assigned[begin : begin + len(request.members)]))
+        begin += len(request.members)
+    return responses
 
 
-def _served(members: Sequence[MemberSubscriptionAndAssignment]) -> list[int]:
-    """Of each member its place: static ones first, by instance id; then the others, by member id."""
+def _member_ranks(members: Sequence[MemberSubscriptionAndAssignment]) -> list[int]:
+    """Returns the rank of each member: static members first, by instance ID, then the others, by member ID."""
     order = sorted(
         range(len(members)),
         key=lambda at: (members[at].instance_id is None, java_key(members[at].instance_id or members[at].member_id)),
@@ -253,25 +259,28 @@ def _served(members: Sequence[MemberSubscriptionAndAssignment]) -> list[int]:
     return places
 
 
-def _in_request_order(ask: TargetRequest, assigned: Sequence[Sequence[int]]) -> TargetResponse:
-    by_number = {topic.number: topic for topic in ask.topics}
+def _in_request_order(request: TargetRequest, assigned: Sequence[Sequence[int]]) -> TargetResponse:
+    """Returns the changed targets, with topics in the order of the request."""
+    by_number = {topic.number: topic for topic in request.topics}
     changed = {}
-    for member, has in zip(ask.members, assigned, strict=True):
+    for member, has in zip(request.members, assigned, strict=True):
         if member.target.codes != frozenset(has):
-            there, asked = {each >> CODE_BITS for each in has}, _asked(ask, member)
-            topics = [topic.number for topic in asked if topic.number in there]
-            made_for = len(asked) if ask.homogeneous else member.names
-            changed[member.member_id] = fresh(has, topics, by_number, made_for)
+            assigned_topics, topics_of_member = {each >> CODE_BITS for each in has}, _assignable_topics(request, member)
+            topics = [topic.number for topic in topics_of_member if topic.number in assigned_topics]
+            num_names = len(topics_of_member) if request.homogeneous else member.names
+            changed[member.member_id] = fresh(has, topics, by_number, num_names)
     return TargetResponse(changed)
 
 
-def _asked(ask: TargetRequest, member: MemberSubscriptionAndAssignment) -> Sequence[Topic]:
-    """The topics that a member gets something of: in a homogeneous group those of the member that is served first."""
-    return ask.members[_served(ask.members).index(0)].subscribed if ask.homogeneous else member.subscribed
+def _assignable_topics(request: TargetRequest, member: MemberSubscriptionAndAssignment) -> Sequence[Topic]:
+    """Returns the topics that a member can get. In a homogeneous group, they are those of the first member."""
+    if request.homogeneous:
+        member = request.members[_member_ranks(request.members).index(0)]
+    return member.subscribed
 
 
 def _codes(rows: PartitionSlices, numbers: IntArray, members: int) -> list[list[int]]:
-    """Of each member its partitions, ascending."""
+    """Returns the partitions of each member, ascending."""
     codes = numbers[rows.topic] << CODE_BITS | rows.first
     order = np.lexsort((codes, rows.member))
     sorted_codes = codes[order].tolist()
