@@ -1,4 +1,4 @@
-"""All that a simulation is told of the groups of a fleet, a row per fact (`simulation.kernel.simulation_input`)."""
+"""Builds the input facts of a simulation from a fleet, one row per fact (`simulation.kernel.simulation_input`)."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
 
 
 def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
-    """What groups are set to; most have nothing of their own."""
+    """Returns the settings of groups. Most groups have none."""
     own = without_faulty_groups(fleet.members, fleet).select(*GROUP_KEY).distinct()
     if fleet.groups is not None:
         own = own.join(fleet.groups.select(*GROUP_KEY, "assignor", "group_type"), GROUP_KEY, "left")
@@ -147,13 +147,13 @@ def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
 
 
 def _members(fleet: Fleet, settings: Settings) -> DataFrame:
-    asked = fleet.subscriptions.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
-    members = without_faulty_groups(fleet.members, fleet).join(asked, MEMBER_KEY, "left")
+    subscribed = fleet.subscriptions.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
+    members = without_faulty_groups(fleet.members, fleet).join(subscribed, MEMBER_KEY, "left")
     members = members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     members = members.withColumn("topics", F.coalesce("topics", F.array().cast("array<string>")))
     if settings.members is not None:
-        told = settings.members.withColumnRenamed("group_instance_id", "told_instance_id")
-        members = members.join(told.dropDuplicates(MEMBER_KEY), MEMBER_KEY, "left")
+        overrides = settings.members.withColumnRenamed("group_instance_id", "told_instance_id")
+        members = members.join(overrides.dropDuplicates(MEMBER_KEY), MEMBER_KEY, "left")
         instance = F.coalesce("told_instance_id", "group_instance_id")
         members = members.withColumn("group_instance_id", instance)
     else:
@@ -162,7 +162,7 @@ def _members(fleet: Fleet, settings: Settings) -> DataFrame:
 
 
 def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
-    """The topics with metadata that members ask for now, or that an event names, and their partition counts."""
+    """Returns the topics with metadata that members subscribe to or that an event names, with partition counts."""
     now = without_faulty_groups(fleet.subscriptions, fleet).select(*GROUP_KEY, "topic")
     named = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))
     later = without_faulty_groups(events, fleet).select(*GROUP_KEY, F.explode(named).alias("topic"))
@@ -179,9 +179,9 @@ def _topic_facts(fleet: Fleet, topics: DataFrame) -> DataFrame:
 
 
 def _fact(rows: DataFrame, kind: int) -> DataFrame:
-    """Rows as facts of a kind."""
-    told = {name: F.col(of) if isinstance(of, str) else _numbers(of) for name, of in _FIELDS[kind].items()}
-    every = (told.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
+    """Converts rows to facts of a kind."""
+    values = {name: F.col(of) if isinstance(of, str) else _numbers(of) for name, of in _FIELDS[kind].items()}
+    every = (values.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
     return rows.select(*GROUP_KEY, F.lit(kind).cast("byte").alias("kind"), *every)
 
 
@@ -190,10 +190,10 @@ def _numbers(names: Sequence[str]) -> Column:
 
 
 def _fact_of_row(row: Mapping[str, Any], kind: int) -> dict[str, Any]:
-    """A row as a fact of a kind."""
+    """Converts a row to a fact of a kind."""
     fields = _FIELDS[kind].items()
-    told = {name: row.get(of) if isinstance(of, str) else [row.get(each) for each in of] for name, of in fields}
-    return {**_row(GROUP_KEY, _key(row, GROUP_KEY)), "kind": kind, **told}
+    values = {name: row.get(of) if isinstance(of, str) else [row.get(each) for each in of] for name, of in fields}
+    return {**_row(GROUP_KEY, _key(row, GROUP_KEY)), "kind": kind, **values}
 
 
 def _key(row: Mapping[str, Any], names: Sequence[str]) -> Key:

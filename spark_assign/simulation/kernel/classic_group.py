@@ -1,4 +1,4 @@
-"""A classic group as its coordinator keeps it (`org.apache.kafka.coordinator.group.classic.ClassicGroup`, 4.1 to 4.4).
+"""A classic group in its coordinator (`org.apache.kafka.coordinator.group.classic.ClassicGroup`, 4.1 to 4.4).
 
 Principle: the coordinator knows who is there, who waits for an answer, and which protocols all members support. It
 never looks into an assignment. The group goes round and round:
@@ -41,20 +41,20 @@ class ClassicGroup:
     """A group.
 
     Attributes:
-        group_id: its name in errors.
+        group_id: the group ID in errors.
         state, previous_state: where it is in the round, and where it was before.
-        generation_id: counts the rounds.
-        protocol_type: of the first member that it ever had, or had after it was empty; null: none as yet.
+        generation_id: number of the generation.
+        protocol_type: the protocol type of the first member since the group was last empty, or None.
         protocol_name: the assignor of this generation.
-        leader_id: who computes the assignment.
-        members: by id; in the order in which they were put in, not in Java's (`all_members`).
-        static_members: member id by instance id.
-        pending_join_members: have been given an id, and have not joined with it yet.
-        pending_sync_members: have not asked for their assignment in this generation yet.
-        num_members_awaiting_join_response: how many members wait for the answer to their JoinGroup.
-        supported_protocols: how many members support each protocol; one that nobody supports any more stays, with 0.
-        subscribed_topics: of all members at the beginning of this generation; null: unknown.
-        new_member_added: set and read by the coordinator, which then waits a little longer for others.
+        leader_id: the member that computes the assignment.
+        members: members by ID, in insertion order, not in Java's order (`all_members`).
+        static_members: member IDs by instance ID.
+        pending_join_members: assigned member IDs that haven't joined yet.
+        pending_sync_members: IDs of members that haven't sent SyncGroup in this generation yet.
+        num_members_awaiting_join_response: number of members that wait for a JoinGroup response.
+        supported_protocols: number of members that support each protocol. Entries that drop to 0 are kept.
+        subscribed_topics: topics of all members at the start of this generation, or None if unknown.
+        new_member_added: set and read by the coordinator, which then extends the initial rebalance delay.
     """
 
     group_id: str
@@ -77,7 +77,7 @@ class ClassicGroup:
     # --- members --------------------------------------------------------------------------------------------
 
     def add(self, member: ClassicGroupMember, *, awaiting_join: bool = False) -> None:
-        """Add a member; it leads if nobody does.
+        """Adds a member. It becomes the leader if there is none.
 
         Raises:
             IllegalState: its instance id is taken, its protocol type is another one, or none of its protocols is
@@ -116,7 +116,7 @@ class ClassicGroup:
         session_timeout_ms: int = 0,
         awaiting_join: bool = False,
     ) -> None:
-        """A member of the group has joined again (`updateMember`)."""
+        """Updates a member that joins again (`updateMember`)."""
         self._count(member, -1)
         member.protocols = tuple(protocols)
         self._count(member, 1)
@@ -127,7 +127,7 @@ class ClassicGroup:
         member.awaiting_join = awaiting_join
 
     def remove(self, member_id: str) -> None:
-        """Take a member out, if it is there; the next leader is the first member in Java's order."""
+        """Removes a member, if it exists. The next leader is the first member in Java's order."""
         removed = self.members.pop(member_id, None)
         if removed is not None:
             self._order.remove(member_id)
@@ -141,7 +141,7 @@ class ClassicGroup:
         self.pending_sync_members.discard(member_id)
 
     def replace_static_member(self, instance: str, old_member_id: str, new_member_id: str) -> ClassicGroupMember:
-        """A static member has come back under a new id; what the old one waits for is answered with an error.
+        """Replaces the ID of a static member that returns. Pending requests of the old ID get an error.
 
         Returns:
             the member with the new id; it waits for nothing, and leads if the old one did.
@@ -163,18 +163,18 @@ class ClassicGroup:
         return new
 
     def all_members(self) -> list[ClassicGroupMember]:
-        """The members in Java's order, in which the leader is told of them."""
+        """Returns the members in Java's iteration order, also their order in the leader's JoinGroup response."""
         return [self.members[member_id] for member_id in self._order.iteration_order()]
 
     def _put(self, member: ClassicGroupMember) -> None:
-        """Kafka's `put`: one with an id that is there takes its place, in the order as well."""
+        """Puts a member into the map like Kafka's `put`: it replaces a member with the same ID, also in the order."""
         self.members[member.member_id] = member
         self._order.add(member.member_id, member.hash_code)
 
     # --- who is waited for ----------------------------------------------------------------------------------
 
     def add_pending_member(self, member_id: str) -> bool:
-        """An id has been given out; False: it is pending already.
+        """Adds a pending member ID. Returns False if it is pending already.
 
         Raises:
             IllegalState: it is a member.
@@ -186,7 +186,7 @@ class ClassicGroup:
         return fresh
 
     def add_pending_sync_member(self, member_id: str) -> bool:
-        """The member is to send SyncGroup; False: it is pending already.
+        """Adds a member that must send SyncGroup. Returns False if it is pending already.
 
         Raises:
             IllegalState: it is not a member. (Kafka's message says the opposite.)
@@ -198,7 +198,7 @@ class ClassicGroup:
         return fresh
 
     def remove_pending_sync_member(self, member_id: str) -> bool:
-        """The member has sent SyncGroup; False: it was not pending.
+        """Removes a member that has sent SyncGroup. Returns False if it wasn't pending.
 
         Raises:
             IllegalState: it is not a member. (Kafka's message says the opposite.)
@@ -210,19 +210,19 @@ class ClassicGroup:
         return there
 
     def has_all_members_joined(self) -> bool:
-        """All members wait for the answer to their JoinGroup, and no id is given out that has not joined."""
+        """Checks whether all members wait for a JoinGroup response and no member ID is pending."""
         return len(self.members) == self.num_members_awaiting_join_response and not self.pending_join_members
 
     def has_received_sync_from_all_members(self) -> bool:
-        """Nobody is to send SyncGroup any more."""
+        """Checks whether every member has sent SyncGroup."""
         return not self.pending_sync_members
 
     def not_yet_rejoined_members(self) -> list[ClassicGroupMember]:
-        """The members that do not wait for the answer to a JoinGroup."""
+        """Returns the members that don't wait for a JoinGroup response."""
         return [member for member in self.members.values() if not member.awaiting_join]
 
     def not_yet_rejoined_dynamic_members(self) -> list[ClassicGroupMember]:
-        """Those of them without an instance id, in the order in which the coordinator takes them out."""
+        """Returns the dynamic members that haven't rejoined, in the order in which the coordinator removes them."""
         ids = [member.member_id for member in self.not_yet_rejoined_members()]
         if self._order.treeified:  # only there the order matters: Kafka collects them in one hash map, then in another
             missing = set(ids)
@@ -231,18 +231,18 @@ class ClassicGroup:
         return [self.members[each] for each in ids if not self.members[each].is_static_member]
 
     def rebalance_timeout_ms(self) -> int:
-        """How long a round waits for its members: as long as the most patient one asks for."""
+        """Returns the maximum rebalance timeout of the members, in ms."""
         return max((0, *(member.rebalance_timeout_ms for member in self.members.values())))
 
     def complete_join(self, member: ClassicGroupMember) -> bool:
-        """Answer the member's JoinGroup (`completeJoinFuture`); False: it waits for none."""
+        """Completes the member's JoinGroup (`completeJoinFuture`). Returns False if none is pending."""
         waited = member.awaiting_join
         self.num_members_awaiting_join_response -= waited
         member.awaiting_join = False
         return waited
 
     def complete_sync(self, member: ClassicGroupMember) -> bool:
-        """Answer the member's SyncGroup (`completeSyncFuture`); False: it waits for none."""
+        """Completes the member's SyncGroup (`completeSyncFuture`). Returns False if none is pending."""
         waited = member.awaiting_sync
         member.awaiting_sync = False
         return waited
@@ -250,11 +250,11 @@ class ClassicGroup:
     # --- the round ------------------------------------------------------------------------------------------
 
     def can_rebalance(self) -> bool:
-        """The group may go into PREPARING_REBALANCE."""
+        """Checks whether the group can change to PREPARING_REBALANCE."""
         return self.state in VALID_PREVIOUS_STATES[State.PREPARING_REBALANCE]
 
     def transition_to(self, state: State) -> None:
-        """Go into another state.
+        """Changes the state.
 
         Raises:
             IllegalState: not from where the group is.
@@ -268,7 +268,8 @@ class ClassicGroup:
         self.state = state
 
     def maybe_elect_new_joined_leader(self) -> bool:
-        """Keep a leader that has joined; else the first in Java's order that has; False: nobody has."""
+        """Keeps a leader that has joined, or elects the first one in Java's order that has. Returns False if none
+        has."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join:
@@ -280,7 +281,7 @@ class ClassicGroup:
         return True
 
     def init_next_generation(self) -> None:
-        """All have joined: count the generation, choose the protocol, and wait for SyncGroup (or for members).
+        """Starts the next generation: selects the protocol, and waits for SyncGroup, or for members if there are none.
 
         Raises:
             IllegalArgument: no protocol is supported by all members.
@@ -293,7 +294,7 @@ class ClassicGroup:
         self.pending_sync_members.clear()
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """What the members subscribe to; null where the coordinator cannot know.
+        """Returns the topics that the members subscribe to, or None if the coordinator can't determine them.
 
         Raises:
             IllegalArgument: a member does not support the group's protocol.
@@ -309,7 +310,7 @@ class ClassicGroup:
     # --- protocols ------------------------------------------------------------------------------------------
 
     def supports_protocols(self, protocol_type: str, protocols: Collection[str]) -> bool:
-        """Whether somebody with these could be a member: all others support one of them; an empty group takes any."""
+        """Checks whether a member with these protocols can join: all members support one, or the group is empty."""
         if self.state is State.EMPTY:
             return bool(protocol_type and protocols)
         if self.protocol_type is None or self.protocol_type != protocol_type:
@@ -318,7 +319,7 @@ class ClassicGroup:
         return any(self.supported_protocols.get(name, 0) == everybody for name in protocols)
 
     def select_protocol(self) -> str:
-        """The winner of the members' vote (`classic_group_vote`).
+        """Returns the protocol that wins the members' vote (`classic_group_vote`).
 
         Raises:
             IllegalState: there are no members.

@@ -185,12 +185,12 @@ class ConsumerGroup:
         """Performs step 3: reconciles the member with its target, and builds the response."""
         request, member = step.request, self.members.by_id[step.before.member_id]
         if step.subscription_changed or not member.is_reconciled_to(self.assignment_epoch):
-            asks = self.regexes.subscription(member.names, member.regex)
+            subscribed = self.regexes.subscription(member.names, member.regex)
             aim = ReconcileInput(
                 self.assignment_epoch,
                 self.members.target(member.member_id),
-                self.metadata.numbers(asks),
-                not asks,
+                self.metadata.numbers(subscribed),
+                not subscribed,
                 step.subscription_changed,
                 request.owned,
                 self.members.owner,
@@ -200,8 +200,8 @@ class ConsumerGroup:
                 self._store_reconciled(after, step.now)
                 member = after
         self.session_deadlines[member.member_id] = step.now + self.config.session_timeout_ms
-        told = request.member_epoch == JOIN or request.is_full or member.assigned.keys() != step.before.assigned.keys()
-        return Response(member.member_id, member.member_epoch, member.assigned.keys() if told else None)
+        full = request.member_epoch == JOIN or request.is_full or member.assigned.keys() != step.before.assigned.keys()
+        return Response(member.member_id, member.member_epoch, member.assigned.keys() if full else None)
 
     def _store_reconciled(self, after: ConsumerGroupMember, now: int) -> None:
         self.members.put(after)

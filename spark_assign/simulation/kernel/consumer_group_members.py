@@ -79,8 +79,8 @@ class Heartbeat:
     def is_full(self) -> bool:
         """Whether the heartbeat contains all fields, as after a join or an error. Its response always contains the
         assignment."""
-        asks = self.topics is not None or self.regex is not None
-        return self.rebalance_timeout_ms != NOT_SENT and asks and self.owned is not None
+        subscribes = self.topics is not None or self.regex is not None
+        return self.rebalance_timeout_ms != NOT_SENT and subscribes and self.owned is not None
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 An assignor is a function from requests to responses. To add one, add an entry to `ASSIGNORS`:
 
-    ASSIGNORS["mine"] = lambda asks: [AssignmentResponse([[] for _ in ask.members]) for ask in asks]
+    ASSIGNORS["mine"] = lambda requests: [AssignmentResponse([[] for _ in request.members]) for request in requests]
 
 The response to a request doesn't depend on the other requests.
 
@@ -45,14 +45,14 @@ from spark_assign.simulation.kernel.leader_sticky import assign_cooperative_stic
 from spark_assign.tables.errors import UnknownAssignorError
 
 
-def assign_range(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+def assign_range(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Computes assignments as Kafka's `RangeAssignor`."""
-    return _deal(asks, _by_range)
+    return _deal(requests, _by_range)
 
 
-def assign_roundrobin(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+def assign_roundrobin(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Computes assignments as Kafka's `RoundRobinAssignor`."""
-    return _deal(asks, _in_turn)
+    return _deal(requests, _in_turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ class _Lines:
 
 
 def _deal(
-    asks: Sequence[AssignmentRequest], place_of: Callable[[RequestTable, _Lines, IntArray, IntArray], IntArray]
+    requests: Sequence[AssignmentRequest], place_of: Callable[[RequestTable, _Lines, IntArray, IntArray], IntArray]
 ) -> list[AssignmentResponse]:
     """Deal all partitions; `place_of`: row of the topic and partition to a place in the topic's line."""
-    table = read_requests(asks)
+    table = read_requests(requests)
     lines = _lines(table)
     row, partition = np.repeat(np.arange(len(table.topic)), table.partitions), ranges_by_length(table.partitions)
     place = place_of(table, lines, row, partition)
@@ -88,9 +88,9 @@ def _deal(
 def _lines(table: RequestTable) -> _Lines:
     members: list[int] = []
     places: list[Sequence[int]] = []
-    for ask, begin in zip(table.requests, table.begin, strict=False):
-        members += [begin + at for at in serving_order(ask.members)]
-        places.append(range(len(ask.members)))
+    for request, begin in zip(table.requests, table.begin, strict=False):
+        members += [begin + at for at in serving_order(request.members)]
+        places.append(range(len(request.members)))
     ask_of = np.searchsorted(table.begin, [some[0] for some in table.classes], "right") - 1
     for ask_number, some in zip(ask_of.tolist(), table.classes, strict=True):
         begin, end = table.begin[ask_number : ask_number + 2]
@@ -139,8 +139,8 @@ def _by_range(table: RequestTable, lines: _Lines, row: IntArray, partition: IntA
     place: IntArray = np.where(behind < 0, partition // (quota_of + 1), longer[row] + behind // np.maximum(quota_of, 1))
     ends = np.cumsum(table.partitions)
     for begin, end in key_ranges(table.topic_ask):
-        ask = table.requests[int(table.topic_ask[begin])]
-        if ask.topics.racks and any(each.rack_id for each in ask.members):
+        request = table.requests[int(table.topic_ask[begin])]
+        if request.topics.racks and any(each.rack_id for each in request.members):
             for topic, owner in _by_rack(table, lines, begin, end).items():
                 place[ends[topic] - len(owner) : ends[topic]] = owner
     return place
@@ -149,13 +149,13 @@ def _by_range(table: RequestTable, lines: _Lines, row: IntArray, partition: IntA
 def _by_rack(table: RequestTable, lines: _Lines, begin: int, end: int) -> dict[int, IntArray]:
     """Returns the owners of the partitions of each topic that racks decide, as positions in its list, for one
     request."""
-    ask = table.requests[int(table.topic_ask[begin])]
-    asked = [
-        RackTopic(row, int(lines.of_topic[row]), int(table.partitions[row]), layout(ask, int(table.topic[row])))
+    request = table.requests[int(table.topic_ask[begin])]
+    rack_topics = [
+        RackTopic(row, int(lines.of_topic[row]), int(table.partitions[row]), layout(request, int(table.topic[row])))
         for row in range(begin, end)
     ]
     return assign_rack_aware_topics(
-        asked, {line: _racks(table, lines, line) for line in {each.subscriber_list for each in asked}}
+        rack_topics, {line: _racks(table, lines, line) for line in {each.subscriber_list for each in rack_topics}}
     )
 
 
@@ -187,7 +187,7 @@ ASSIGNORS: dict[str, Assignor] = {
 """Assignors by Kafka's names."""
 
 
-def assign(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+def assign(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Computes a response to each request, with the assignor that it names.
 
     Returns:
@@ -196,17 +196,17 @@ def assign(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     Raises:
         UnknownAssignorError: a request names an assignor that isn't in `ASSIGNORS`.
     """
-    answers = [AssignmentResponse([])] * len(asks)
+    responses = [AssignmentResponse([])] * len(requests)
     of_assignor: dict[str, list[int]] = {}
-    for number, ask in enumerate(asks):
-        if ask.members:
-            of_assignor.setdefault(ask.assignor, []).append(number)
+    for number, request in enumerate(requests):
+        if request.members:
+            of_assignor.setdefault(request.assignor, []).append(number)
         else:
-            answers[number] = AssignmentResponse([])
+            responses[number] = AssignmentResponse([])
     for name, numbers in of_assignor.items():
         if name not in ASSIGNORS:
             known = ", ".join(sorted(ASSIGNORS))
             raise UnknownAssignorError(f"no assignor of the simulation is called {name!r}. There are: {known}")
-        for number, found in zip(numbers, ASSIGNORS[name]([asks[each] for each in numbers]), strict=True):
-            answers[number] = found
-    return answers
+        for number, found in zip(numbers, ASSIGNORS[name]([requests[each] for each in numbers]), strict=True):
+            responses[number] = found
+    return responses

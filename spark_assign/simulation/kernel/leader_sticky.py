@@ -31,18 +31,18 @@ from spark_assign.simulation.kernel.assignment_request import (
 _MASK = (1 << CODE_BITS) - 1
 
 
-def assign_sticky(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+def assign_sticky(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Computes assignments as Kafka's `StickyAssignor`."""
-    return _assign(asks, cooperative=False)
+    return _assign(requests, cooperative=False)
 
 
-def assign_cooperative_sticky(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+def assign_cooperative_sticky(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Computes assignments as Kafka's `CooperativeStickyAssignor`."""
-    return _assign(asks, cooperative=True)
+    return _assign(requests, cooperative=True)
 
 
-def _assign(asks: Sequence[AssignmentRequest], *, cooperative: bool) -> list[AssignmentResponse]:
-    table = read_requests(asks)
+def _assign(requests: Sequence[AssignmentRequest], *, cooperative: bool) -> list[AssignmentResponse]:
+    table = read_requests(requests)
     by_id = _by_id(table)
     decided = plan_batch(_batch(table, by_id, cooperative))
     rows = decided.slices.take(~decided.withheld).expand()

@@ -32,11 +32,11 @@ class SimulatedConsumerGroup(AsyncConsumers):
             member.sent_topics = member.topics
             member.heartbeats_from_ms = member.phase(self.heartbeat_interval_ms)
             self.ownership_log.assign(member.owned, member, 0)
-            told = Heartbeat(str(member.member_id), generation_id, member.group_instance_id, member.rack_id)
-            told.rebalance_timeout_ms = self.timing.rebalance_timeout_ms
-            told.topics = [self.topics.names[each] for each in sorted(member.topics)]
-            told.assignor = next(iter(member.assignors), None)
-            rest.append((told, member.owned))
+            heartbeat = Heartbeat(str(member.member_id), generation_id, member.group_instance_id, member.rack_id)
+            heartbeat.rebalance_timeout_ms = self.timing.rebalance_timeout_ms
+            heartbeat.topics = [self.topics.names[each] for each in sorted(member.topics)]
+            heartbeat.assignor = next(iter(member.assignors), None)
+            rest.append((heartbeat, member.owned))
         self.coordinator.restore(rest, generation_id, 0)
 
     def close(self) -> None:

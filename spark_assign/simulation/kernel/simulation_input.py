@@ -1,6 +1,6 @@
-"""From the facts of many groups, as one Arrow table, to the stages of their plays and what is to happen.
+"""Converts the facts of many groups, as one Arrow table, to initial states and events.
 
-A fact is a row; its `kind` says which columns it uses:
+A fact is a row. Its `kind` determines the columns that it uses:
 
     group   names (strategies), group_type, numbers (`SETTINGS`; null: as everywhere)
     member  member_id, group_instance_id, rack_id, numbers (position, generation_id), names (topics), more (strategies;
@@ -51,17 +51,17 @@ EVENT_NUMBERS = ("at_ms", "partitions", "down_ms", "delay_ms", "parallelism", "p
 
 CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER = "configured", "eager", "cooperative", "static", "consumer"
 PROTOCOLS = (CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER)
-"""As what groups are played: as they are set, or all members as told by the name; `consumer` is KIP-848's."""
+"""Protocols of a simulation: as configured, or the named protocol for all members. `consumer` is that of KIP-848."""
 
 REMOTE = {"uniform": "uniform", "range": "range", "server-range": "range"}
-"""The broker's assignors by their names in fleets, and in the broker (`group.remote.assignor`)."""
+"""The broker's assignors (`group.remote.assignor`) by their names in fleets."""
 
 Key = tuple[str, str]
 Row = dict[str, Any]
 
 
 class InvalidGroupError(Exception):
-    """A group that cannot be played; `code` says why in a word, the message in a sentence."""
+    """Raised for a group that can't be simulated, with a rejection code and a message."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -70,15 +70,15 @@ class InvalidGroupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SimulationInput:
-    """What is known of one group: its rows by kind."""
+    """The facts of one group: its rows by kind."""
 
     rows: Mapping[int, Sequence[Row]]
 
     def initial_state(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
-        """The group as it is played with a protocol, and its events in order.
+        """Returns the initial state of the group with a protocol, and its events in order.
 
         Raises:
-            BadGroup, BadEvent: it cannot be played.
+            InvalidGroupError, BadEvent: the group can't be simulated.
         """
         events = in_order(map(_event, self.rows[EVENT]))
         assignors = self._assignors(protocol)
@@ -112,7 +112,7 @@ class SimulationInput:
         return initial_state, events
 
     def _assignors(self, protocol: str) -> tuple[str, ...]:
-        """Of members for which nothing else is said."""
+        """Returns the assignors of members without their own."""
         configured = next((tuple(row["names"]) for row in self.rows[GROUP] if row["names"]), ())
         if self._is_consumer_protocol(protocol):
             return _remote(configured if self._is_consumer_protocol(CONFIGURED) else ())
@@ -124,28 +124,28 @@ class SimulationInput:
         return ("cooperative-sticky",)
 
     def _is_consumer_protocol(self, protocol: str) -> bool:
-        """Whether the group is played with KIP-848's protocol."""
+        """Checks whether the group uses the protocol of KIP-848."""
         kinds = [row.get("group_type") for row in self.rows[GROUP]]
         return protocol == CONSUMER or (protocol == CONFIGURED and "consumer" in kinds)
 
     def _topic_ids(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        """Of each topic `Uuid.hashCode` and its place by id; if the id of one is not known, all count by name.
+        """Returns `Uuid.hashCode` and the rank by ID of each topic. If one ID is unknown, ranks are by name.
 
-        Topics that are to be created come last.
+        Topics that events create come last.
 
         Raises:
-            BadGroup: an id is none.
+            InvalidGroupError: an ID is invalid.
         """
         of_name = {row["topic"]: row.get("topic_id") for row in self.rows[TOPIC]}
         ids = read_topic_ids([of_name.get(name) for name in names])
-        for name, fine in zip(names, ids.is_valid.tolist(), strict=True):
-            if not fine and of_name.get(name) is not None:
-                said = f"topics: topic_id {of_name[name]!r} of {name} is no id. Kafka prints one as 22 characters"
-                raise InvalidGroupError("bad-topic-id", said)
+        for name, is_valid in zip(names, ids.is_valid.tolist(), strict=True):
+            if not is_valid and of_name.get(name) is not None:
+                detail = f"topics: topic_id {of_name[name]!r} of {name} is no id. Kafka prints one as 22 characters"
+                raise InvalidGroupError("bad-topic-id", detail)
         if not all(of_name.values()):
             return [(number, number) for number in range(len(names))]
         known = zip(ids.is_valid.tolist(), ids.hash.tolist(), ids.rank.tolist(), strict=True)
-        return [(hash_, rank) if fine else (at, len(names) + at) for at, (fine, hash_, rank) in enumerate(known)]
+        return [(hash_, rank) if valid else (at, len(names) + at) for at, (valid, hash_, rank) in enumerate(known)]
 
     def _timing(self, defaults: Timing) -> Timing:
         configured: dict[str, Any] = {}
@@ -175,7 +175,7 @@ class SimulationInput:
         of_kind = AsyncMember if is_consumer_protocol else ClassicMember
         shared: dict[frozenset[int], frozenset[int]] = {}
         members: list[SimulatedMember] = []
-        for row in sorted(self.rows[MEMBER], key=_place):
+        for row in sorted(self.rows[MEMBER], key=_list_order):
             name, instance = row["member_id"], row["group_instance_id"]
             topics = frozenset(number[topic] for topic in row["names"] or ())
             likes = tuple(row["more"]) if row["more"] and protocol == CONFIGURED else assignors
@@ -204,7 +204,7 @@ class SimulationInput:
 
 
 def scenes(facts: pa.Table) -> Iterator[tuple[Key, SimulationInput]]:
-    """The groups of a table of facts, in order."""
+    """Yields the groups of a table of facts, sorted by key."""
     of_group: dict[Key, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     columns = [name for name in facts.column_names if name not in ("cluster", "group_id", "kind")]
     for kind in range(6):
@@ -219,10 +219,10 @@ def scenes(facts: pa.Table) -> Iterator[tuple[Key, SimulationInput]]:
 
 
 def _remote(names: Sequence[str]) -> tuple[str, ...]:
-    """The broker's assignor that members ask for, by its name there; none: they leave it to the broker.
+    """Returns the broker's name of the assignor that members request, or () if they leave it to the broker.
 
     Raises:
-        BadGroup: the broker has no such.
+        InvalidGroupError: the broker has no such assignor.
     """
     if unknown := [name for name in names if name not in REMOTE]:
         known = ", ".join(REMOTE)
@@ -230,8 +230,8 @@ def _remote(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(REMOTE[name] for name in names[:1])
 
 
-def _place(row: Row) -> tuple[bool, int, bytes]:
-    """As the coordinator lists the members."""
+def _list_order(row: Row) -> tuple[bool, int, bytes]:
+    """Returns the sort key of a member in the coordinator's list."""
     position = row["numbers"][0]
     return position is None, position or 0, java_key(row["member_id"])
 
