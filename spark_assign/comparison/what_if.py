@@ -1,17 +1,15 @@
-"""What if: the same fleet after members leave, members join, or topics grow.
+"""Applies what-if changes to a fleet: members leave, members join, or topics grow.
 
-Every change is a table of what changes, or shell patterns (`payments-*`) over the fleet's own names.
-
-Named changes of a fleet, as small values: what would be if members left, joined, or topics grew.
-
-A change is a name and a function from fleet to fleet. Those that `Fleet.with_…` knows have a constructor here, and a
-form in words for the command line (`read_change`):
+A change is a name and a function from fleet to fleet; its rows are given as a table, or as shell patterns
+(`payments-*`)
+over the fleet's names. The changes of `Fleet.with_…` have a constructor here, and a text form for the command line
+(`read_change`):
 
     as-is                         nothing changes
-    leave:GROUPS:NUMBER           so many members leave each group that matches, the first by id
-    leave-members:MEMBERS         the members whose id matches leave, wherever they are (a host goes)
-    join:GROUPS:NUMBER            so many members join each group that matches
-    partitions:TOPICS:COUNT       the topics that match get so many partitions; `x2`: twice as many as they have
+    leave:GROUPS:NUMBER           NUMBER members leave each matching group, the first by id
+    leave-members:MEMBERS         the members with a matching id leave, in any group (a host fails)
+    join:GROUPS:NUMBER            NUMBER members join each matching group
+    partitions:TOPICS:COUNT       matching topics get COUNT partitions; `x2`: twice as many as they have
 """
 
 from __future__ import annotations
@@ -38,11 +36,11 @@ if TYPE_CHECKING:
 _TOPIC = ["cluster", "topic"]
 
 MOST_JOINERS = 100_000
-"""So many new members a group may be given by their number alone: one zero too many is found before Spark is asked."""
+"""Maximum number of new members per group that can be given as a number; detects typing errors before Spark runs."""
 
 
 def matches(**patterns: str) -> Column:
-    """Whether each named column matches its shell pattern."""
+    """Returns a column that is true if each named column matches its shell pattern."""
     fits = F.lit(True)
     for name, pattern in patterns.items():
         if pattern != "*":
@@ -57,13 +55,13 @@ def _needs(table: str, rows: DataFrame, names: list[str]) -> None:
 
 
 def either(table: str, rows: DataFrame | None, by_pattern: bool) -> None:
-    """Refuse a change that is given both as rows and by pattern, or not at all."""
+    """Raises an error if a change is given both as rows and by pattern, or not at all."""
     if (rows is None) != by_pattern:
         raise FleetError([Fault(table, "*", "rows and patterns are both given, or neither", "Give one of the two")])
 
 
 def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, number: int | None) -> DataFrame:
-    """The members that match; with `number`, only so many of each group, the first by id."""
+    """Returns the matching members; with `number`, only the first ones of each group by id."""
     found = fleet.members.where(matches(cluster=cluster, group_id=group_id, member_id=member_id)).select(*MEMBER_KEY)
     if number is None:
         return found
@@ -72,7 +70,7 @@ def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, number
 
 
 def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
-    """The fleet without these members; what they owned goes to `departed`, their tasks to `departed_tasks`."""
+    """Returns the fleet without these members; their partitions go to `departed`, their tasks to `departed_tasks`."""
     _needs("leavers", gone, MEMBER_KEY)
     gone = gone.select(*MEMBER_KEY).distinct()
     change: dict[str, DataFrame] = {
@@ -93,7 +91,7 @@ def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
 
 
 def joiners(fleet: Fleet, *, cluster: str, group_id: str, number: int, member_id: str) -> DataFrame:
-    """`number` new members for every group that matches: cluster, group_id, member_id."""
+    """Returns `number` new members for every matching group: cluster, group_id, member_id."""
     if not 1 <= number <= MOST_JOINERS:
         problem = f"{number:,} members are to join every group that matches, expected 1 to {MOST_JOINERS:,}"
         raise FleetError([Fault("joiners", "number", problem, "Give more as a table of joiners")])
@@ -105,7 +103,7 @@ def joiners(fleet: Fleet, *, cluster: str, group_id: str, number: int, member_id
 
 
 def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Fleet:
-    """The fleet with these members too, who own nothing."""
+    """Returns the fleet with these additional members, who own nothing."""
     _needs("joiners", new, MEMBER_KEY)
     known = [field.name for field in MEMBERS.fields if field.name in new.columns]
     members = fleet.members.unionByName(new.select(*known), allowMissingColumns=True)
@@ -118,7 +116,7 @@ def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Flee
 
 
 def led_by(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
-    """The fleet with another leader's library and release in the groups that match."""
+    """Returns the fleet with another client library and version of the leader in the matching groups."""
     if library not in LIBRARIES:
         known = ", ".join(LIBRARIES)
         raise FleetError([Fault("groups", "client_library", f"{library!r} is not known", f"Give one of {known}")])
@@ -127,15 +125,15 @@ def led_by(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: 
         raise FleetError([Fault("groups", "client_version", problem, f"These answer alike: {format_release_lines()}")])
     groups = _groups_of(fleet)
     matching = matches(cluster=cluster, group_id=group_id)
-    told = {"client_library": library, "client_version": release, "certainty": "given"}
-    led = {name: F.when(matching, F.lit(value)).otherwise(F.col(name)) for name, value in told.items()}
-    return replace(fleet, groups=groups.withColumns(led))
+    values = {"client_library": library, "client_version": release, "certainty": "given"}
+    columns = {name: F.when(matching, F.lit(value)).otherwise(F.col(name)) for name, value in values.items()}
+    return replace(fleet, groups=groups.withColumns(columns))
 
 
 def with_capacity(
     fleet: Fleet, capacity: float | None, load_bound: float | None, *, cluster: str, group_id: str
 ) -> Fleet:
-    """The fleet with these numbers in the groups that match; null leaves them as they are."""
+    """Returns the fleet with another capacity and load bound in the matching groups; `None` keeps the current value."""
     given = {name: value for name, value in (("capacity", capacity), ("load_bound", load_bound)) if value is not None}
     if not given:
         raise FleetError([Fault("groups", "capacity", "nothing is given", "Give capacity, load_bound or both")])
@@ -151,7 +149,7 @@ def with_capacity(
 
 
 def _groups_of(fleet: Fleet) -> DataFrame:
-    """The table `groups`, with a row for every group where the fleet has none."""
+    """Returns the table `groups`, with a row for every group if the fleet has no such table."""
     if fleet.groups is not None:
         return fleet.groups
     nothing = [field for field in GROUPS if field.nullable and field.metadata != ONLY_IF_GIVEN]
@@ -160,7 +158,7 @@ def _groups_of(fleet: Fleet) -> DataFrame:
 
 
 def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, to: int | None) -> DataFrame:
-    """New partition counts of the topics that match: cluster, topic, partitions."""
+    """Returns the new partition counts of the matching topics: cluster, topic, partitions."""
     if (factor is None) == (to is None):
         raise FleetError([Fault("topics", "partitions", "factor and to are both given, or neither", "Give one")])
     count = F.lit(to) if factor is None else F.ceil(F.col("partitions") * F.lit(float(factor)))
@@ -170,7 +168,7 @@ def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, to: i
 
 
 def with_counts(fleet: Fleet, counts: DataFrame) -> Fleet:
-    """The fleet with these partition counts; topics that it does not have are added."""
+    """Returns the fleet with these partition counts; unknown topics are added."""
     _needs("partitions", counts, [*_TOPIC, "partitions"])
     others = fleet.topics.join(counts.select(*_TOPIC), _TOPIC, "left_anti")
     new = counts.select(*_TOPIC, F.col("partitions").try_cast("int").alias("partitions"))
@@ -185,11 +183,11 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Change:
-    """One change.
+    """One change of a fleet.
 
     Attributes:
-        name: what it is called in tables.
-        apply: the fleet after it.
+        name: name in tables.
+        apply: returns the fleet after the change.
 
     Examples:
         >>> fewer = Change("one client less", lambda fleet: fleet.with_members_left(group_id="payments-*", number=1))
@@ -207,35 +205,35 @@ class Change:
 
 
 AS_IS = Change("as-is", lambda fleet: fleet)
-"""Nothing changes: what it takes to go over to an assignor, or to rebalance with it once more."""
+"""Nothing changes: the cost of a switch to an assignor, or of another rebalance with the same one."""
 
 
 def members_left(*, group_id: str = "*", member_id: str = "*", number: int | None = None, name: str = "") -> Change:
-    """Members leave: those that match these shell patterns, of each group the first `number` by id (null: all)."""
-    told = f"leave:{group_id}:{number}" if number is not None else f"leave-members:{member_id}"
+    """Returns the change that matching members leave, the first `number` of each group by id (`None`: all)."""
+    text = f"leave:{group_id}:{number}" if number is not None else f"leave-members:{member_id}"
     return Change(
-        name or told, lambda fleet: fleet.with_members_left(group_id=group_id, member_id=member_id, number=number)
+        name or text, lambda fleet: fleet.with_members_left(group_id=group_id, member_id=member_id, number=number)
     )
 
 
 def members_joined(*, number: int, group_id: str = "*", name: str = "") -> Change:
-    """`number` members join each group that matches the shell pattern; they subscribe to what the group does."""
+    """Returns the change that `number` members join each matching group, with the subscriptions of the group."""
     return Change(
         name or f"join:{group_id}:{number}", lambda fleet: fleet.with_members_joined(group_id=group_id, number=number)
     )
 
 
 def partitions_added(*, topic: str = "*", factor: float | None = None, to: int | None = None, name: str = "") -> Change:
-    """The topics that match get `factor` times their partitions, or exactly `to`."""
-    told = f"partitions:{topic}:{f'x{factor:g}' if factor is not None else to}"
-    return Change(name or told, lambda fleet: fleet.with_partitions(topic=topic, factor=factor, to=to))
+    """Returns the change that matching topics get `factor` times their partitions, or exactly `to`."""
+    text = f"partitions:{topic}:{f'x{factor:g}' if factor is not None else to}"
+    return Change(name or text, lambda fleet: fleet.with_partitions(topic=topic, factor=factor, to=to))
 
 
 def read_change(text: str) -> Change:
-    """A change from its words (the module's page), `NAME=` before them if it is to have a name of its own.
+    """Parses a change from its text form (see the module), optionally preceded by `NAME=`.
 
     Raises:
-        ConfigError: the words are no change; says what was expected.
+        ConfigError: invalid text; the message says what is expected.
     """
     kind, _, rest = text.partition(":")
     name, named, kind = kind.rpartition("=")
@@ -274,4 +272,4 @@ def _factor(number: str, text: str) -> float:
 
 
 MOST = 100_000
-"""More members of one group, or more partitions of one topic, are a typing error."""
+"""Maximum number of members per group and of partitions per topic in a change; more is a typing error."""
