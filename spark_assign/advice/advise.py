@@ -64,8 +64,8 @@ class Advised(LazyResult):
         rows: the tagged rows of that pass, computed or read back.
 
     Examples:
-        >>> silent = advise(fleet.with_capacity(400)).not_advised.orderBy("group_id", "of")
-        >>> silent.select("group_id", "of", "code").show()
+        >>> declined = advise(fleet.with_capacity(400)).not_advised.orderBy("group_id", "of")
+        >>> declined.select("group_id", "of", "code").show()
         +-----------+----------+-------------+
         |   group_id|        of|         code|
         +-----------+----------+-------------+

@@ -12,7 +12,7 @@ import pytest
 from spark_assign.advice.kernel.advice_items import AdviceParams
 from spark_assign.advice.kernel.advise import ABOUT, ADVISED, advise
 
-ASKED = AdviceParams()
+PARAMS = AdviceParams()
 Rows = list[dict[str, Any]]
 
 
@@ -24,9 +24,9 @@ def facts(*rows: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in full])
 
 
-def told(*rows: dict[str, Any], asked: AdviceParams = ASKED) -> tuple[Rows, Rows, Rows]:
+def run(*rows: dict[str, Any], params: AdviceParams = PARAMS) -> tuple[Rows, Rows, Rows]:
     """Advice in order, what is not advised, and what is rejected."""
-    found = pa.concat_tables(advise(facts(*rows), asked)).to_pylist()
+    found = pa.concat_tables(advise(facts(*rows), params)).to_pylist()
     by_kind = {kind: [row for row in found if row["kind"] == kind] for kind in ("advice", "not-advised", "rejected")}
     ranked = sorted(by_kind["advice"], key=lambda row: (row["at"], -(row["gain"] or 0), row["group_id"] or ""))
     return ranked, by_kind["not-advised"], by_kind["rejected"]
@@ -108,56 +108,56 @@ READER = {"about": "reader", "topic": "t"}
 def test_fewer_members_have_to_pay() -> None:
     """One consumer less is 36 a month, which pays a change of 60 within 12 months, and not within one."""
     found = size("too-many", 5, 4)
-    advice, silent, _ = told(found)
+    advice, declined, _ = run(found)
     assert (kinds(advice), advice[0]["matter"], advice[0]["gain"]) == (["scale-down"], "money", 36.0)
     assert (advice[0]["cost"], advice[0]["pays_after"]) == (60.0, pytest.approx(60 / 36))
-    assert codes(silent, "size") == []
-    advice, silent, _ = told(found, asked=replace(ASKED, months=1))
-    assert (advice, codes(silent, "size")) == ([], ["below-cost"])
-    assert [row["gain"] for row in silent if row["of"] == "size"] == [36.0]
-    advice, silent, _ = told(found, asked=replace(ASKED, consumer_price=0.0))
-    assert codes(silent, "size") == ["below-cost"]
+    assert codes(declined, "size") == []
+    advice, declined, _ = run(found, params=replace(PARAMS, months=1))
+    assert (advice, codes(declined, "size")) == ([], ["below-cost"])
+    assert [row["gain"] for row in declined if row["of"] == "size"] == [36.0]
+    advice, declined, _ = run(found, params=replace(PARAMS, consumer_price=0.0))
+    assert codes(declined, "size") == ["below-cost"]
 
 
 def test_pauses_have_to_pay() -> None:
     """A deploy that pauses 1 second less, four times a month, does not pay a restart of 400 within 12 months."""
-    assert kinds(told(membership("static", 10.0))[0]) == ["static"]
-    advice, silent, _ = told(membership("static", 1.0))
-    assert (advice, codes(silent, "membership")) == ([], ["below-cost"])
-    assert kinds(told(membership("static", 1.0), asked=replace(ASKED, deploys=100))[0]) == ["static"]
+    assert kinds(run(membership("static", 10.0))[0]) == ["static"]
+    advice, declined, _ = run(membership("static", 1.0))
+    assert (advice, codes(declined, "membership")) == ([], ["below-cost"])
+    assert kinds(run(membership("static", 1.0), params=replace(PARAMS, deploys=100))[0]) == ["static"]
 
 
 def test_pauses_as_money() -> None:
     """With a price of an hour they are money, and have to pay the change."""
-    advice, _, _ = told(membership("static", 900.0), asked=replace(ASKED, pause_price=10.0))
+    advice, _, _ = run(membership("static", 900.0), params=replace(PARAMS, pause_price=10.0))
     assert (advice[0]["matter"], advice[0]["gain"]) == ("money", 10.0)
     assert advice[0]["cost"] == pytest.approx(60 + 400 / 360)
-    _, silent, _ = told(membership("static", 900.0), asked=replace(ASKED, pause_price=1.0))
-    assert codes(silent, "membership") == ["below-cost"]
+    _, declined, _ = run(membership("static", 900.0), params=replace(PARAMS, pause_price=1.0))
+    assert codes(declined, "membership") == ["below-cost"]
 
 
 def test_balance_has_to_be_worth_it() -> None:
     """A quarter of what the most loaded member has, unless you say otherwise; by load where that is known."""
     rows = [compared("range", 2.0), compared("cooperative-sticky", 1.5, recommended=True)]
-    advice, _, _ = told(*rows)
+    advice, _, _ = run(*rows)
     assert [(row["advice"], row["matter"], row["gain"]) for row in advice] == [("assignor", "balance", 25.0)]
     assert advice[0]["settings"].endswith("CooperativeStickyAssignor")
-    advice, silent, _ = told(*rows, asked=replace(ASKED, least_balance=0.3))
-    assert (advice, codes(silent, "assignor")) == ([], ["below-cost"])
+    advice, declined, _ = run(*rows, params=replace(PARAMS, least_balance=0.3))
+    assert (advice, codes(declined, "assignor")) == ([], ["below-cost"])
     by_load = [{**row, "load_max_over_mean": load} for row, load in zip(rows, (2.0, 1.9), strict=True)]
-    assert codes(told(*by_load)[1], "assignor") == ["below-cost"]
+    assert codes(run(*by_load)[1], "assignor") == ["below-cost"]
 
 
 def test_never_fewer_than_the_least() -> None:
     """One would do, two are advised, if it is known what two do; a group of two keeps them."""
     two = {"about": "curve", "assignor": "range", "members": 2, "keeps_up": True, "moved": 3}
     two["partition_seconds_paused"] = 9.0
-    advice, _, _ = told(size("too-many", 8, 1), two)
+    advice, _, _ = run(size("too-many", 8, 1), two)
     assert (advice[0]["gain"], advice[0]["settings"]) == (6 * 36.0, "minReplicaCount: 2")
-    assert codes(told(size("too-many", 8, 1), {**two, "keeps_up": False})[1], "size") == ["not-known"]
-    assert codes(told(size("too-many", 8, 1))[1], "size") == ["not-known"]
-    assert codes(told(size("too-many", 2, 1))[1], "size") == ["nothing-to-do"]
-    advice, _, _ = told(size("too-many", 8, 1), asked=replace(ASKED, least_members=1))
+    assert codes(run(size("too-many", 8, 1), {**two, "keeps_up": False})[1], "size") == ["not-known"]
+    assert codes(run(size("too-many", 8, 1))[1], "size") == ["not-known"]
+    assert codes(run(size("too-many", 2, 1))[1], "size") == ["nothing-to-do"]
+    advice, _, _ = run(size("too-many", 8, 1), params=replace(PARAMS, least_members=1))
     assert advice[0]["settings"] == "minReplicaCount: 1"
 
 
@@ -167,14 +167,14 @@ def test_never_fewer_than_the_least() -> None:
 def test_nobody_is_made_to_fall_behind() -> None:
     """Zones would save 10 a day with an assignor that needs more members than there are."""
     sizes = [size("enough", 4, 4), size("too-few", 4, 9, "roundrobin")]
-    advice, silent, _ = told(*sizes, *all_compared(), *ways(12.0, 2.0))
-    assert (advice, codes(silent, "zones")) == ([], ["falls-behind"])
+    advice, declined, _ = run(*sizes, *all_compared(), *ways(12.0, 2.0))
+    assert (advice, codes(declined, "zones")) == ([], ["falls-behind"])
 
 
 def test_members_that_it_needs_more_are_counted() -> None:
     """Two more members cost 72 a month: of the 300 that are saved 228 are left."""
     sizes = [size("too-many", 20, 10), size("too-many", 20, 12, "roundrobin")]
-    advice, _, _ = told(*sizes, *all_compared(), *ways(12.0, 2.0))
+    advice, _, _ = run(*sizes, *all_compared(), *ways(12.0, 2.0))
     assert [(row["advice"], row["gain"]) for row in advice] == [("scale-down", 8 * 36.0), ("assignor", 228.0)]
 
 
@@ -182,8 +182,8 @@ def test_nobody_pays_for_balance_or_less_pause() -> None:
     """Cooperative-sticky would cost 10 a day more across zones."""
     rows = [way("today", 2.0), way("cooperative-sticky", 12.0)]
     even = [compared("range", 2.0), compared("cooperative-sticky", 1.0, recommended=True)]
-    advice, silent, _ = told(*rows, *even, membership("cooperative", 500.0))
-    assert (advice, codes(silent, "membership"), codes(silent, "assignor")) == ([], ["costs-more"], ["costs-more"])
+    advice, declined, _ = run(*rows, *even, membership("cooperative", 500.0))
+    assert (advice, codes(declined, "membership"), codes(declined, "assignor")) == ([], ["costs-more"], ["costs-more"])
 
 
 # --- 4. one assignor -----------------------------------------------------------------------------------------
@@ -193,20 +193,20 @@ def test_one_assignor_money_first() -> None:
     """Zones has round robin, membership cooperative-sticky, compare sticky: the first; each loser says by what."""
     even = [compared("range", 2.0), compared("sticky", 1.0, recommended=True)]
     others = [compared(name, 1.5) for name in ("roundrobin", "cooperative-sticky")]
-    advice, silent, _ = told(*even, *others, *ways(12.0, 2.0), membership("cooperative", 500.0))
+    advice, declined, _ = run(*even, *others, *ways(12.0, 2.0), membership("cooperative", 500.0))
     assert [(row["advice"], row["matter"]) for row in advice] == [("assignor", "money")]
     assert advice[0]["settings"].endswith("RoundRobinAssignor")
-    assert (codes(silent, "membership"), codes(silent, "assignor")) == (["superseded"], ["superseded"])
+    assert (codes(declined, "membership"), codes(declined, "assignor")) == (["superseded"], ["superseded"])
     assert all(
-        "roundrobin is advised (300.00 USD a month)" in row["detail"] for row in silent if row["code"] == "superseded"
+        "roundrobin is advised (300.00 USD a month)" in row["detail"] for row in declined if row["code"] == "superseded"
     )
 
 
 def test_figures_of_today_go_with_the_assignor() -> None:
     """Static is reckoned with range; with another assignor advised nobody knows what it saves."""
-    advice, silent, _ = told(*all_compared(), *ways(12.0, 2.0), membership("static", 500.0))
-    assert (kinds(advice), codes(silent, "membership")) == (["assignor"], ["superseded"])
-    advice, silent, _ = told(*all_compared(), *ways(2.0, 2.0), membership("static", 500.0))
+    advice, declined, _ = run(*all_compared(), *ways(12.0, 2.0), membership("static", 500.0))
+    assert (kinds(advice), codes(declined, "membership")) == (["assignor"], ["superseded"])
+    advice, declined, _ = run(*all_compared(), *ways(2.0, 2.0), membership("static", 500.0))
     assert kinds(advice) == ["static"]
     assert "autoscaler" in advice[0]["risk"]
 
@@ -214,17 +214,17 @@ def test_figures_of_today_go_with_the_assignor() -> None:
 def test_the_same_assignor_twice_is_once() -> None:
     """Membership and compare both want cooperative-sticky: it brings both."""
     even = [compared("range", 2.0), compared("cooperative-sticky", 1.0, recommended=True)]
-    advice, silent, _ = told(*even, membership("cooperative", 500.0))
-    assert (kinds(advice), codes(silent, "assignor")) == (["cooperative"], ["included"])
+    advice, declined, _ = run(*even, membership("cooperative", 500.0))
+    assert (kinds(advice), codes(declined, "assignor")) == (["cooperative"], ["included"])
 
 
 def test_an_assignor_that_cannot_be() -> None:
     """librdkafka has no sticky; a group's own assignor is not given up."""
     even = [compared("range", 2.0), compared("sticky", 1.0, recommended=True)]
-    assert kinds(told(*even)[0]) == ["assignor"]
+    assert kinds(run(*even)[0]) == ["assignor"]
     for other in ({"clients": "librdkafka 4"}, {"runs_with": "ours"}):
-        advice, silent, _ = told(*[{**row, **other} for row in even])
-        assert (advice, codes(silent, "assignor")) == ([], ["not-possible"])
+        advice, declined, _ = run(*[{**row, **other} for row in even])
+        assert (advice, codes(declined, "assignor")) == ([], ["not-possible"])
 
 
 # --- 5. how many members -------------------------------------------------------------------------------------
@@ -233,22 +233,26 @@ def test_an_assignor_that_cannot_be() -> None:
 def test_the_size_is_that_of_the_assignor_advised() -> None:
     """Range is enough with 4 of 5, round robin needs all 5: nothing is given back."""
     sizes = [size("too-many", 5, 4), size("enough", 5, 5, "roundrobin")]
-    advice, silent, _ = told(*sizes, *all_compared(), *ways(12.0, 2.0))
-    assert (kinds(advice), advice[0]["gain"], codes(silent, "size")) == (["assignor"], 300.0 - 36.0, ["nothing-to-do"])
+    advice, declined, _ = run(*sizes, *all_compared(), *ways(12.0, 2.0))
+    assert (kinds(advice), advice[0]["gain"], codes(declined, "size")) == (
+        ["assignor"],
+        300.0 - 36.0,
+        ["nothing-to-do"],
+    )
 
 
 def test_behind_with_a_better_assignor() -> None:
     """Range needs 12, round robin 8 of 5: one piece of advice with both. Where 5 are enough: the assignor alone."""
     own = size("too-few", 5, 12)
-    advice, _, _ = told(own, size("too-few", 5, 8, "roundrobin", max_load=250.0), *all_compared())
+    advice, _, _ = run(own, size("too-few", 5, 8, "roundrobin", max_load=250.0), *all_compared())
     assert (kinds(advice), advice[0]["gain"], advice[0]["cost"]) == (["assignor-scale-up"], 220.0, 108.0)
     assert advice[0]["settings"].splitlines()[1:] == ["minReplicaCount: 8"]
-    advice, silent, _ = told(own, size("too-many", 5, 4, "roundrobin", max_load=90.0), *all_compared())
-    assert (kinds(advice), advice[0]["matter"], codes(silent, "size")) == (["assignor"], "behind", ["superseded"])
-    advice, _, _ = told(own, size("too-few", 5, 11, "roundrobin"), *all_compared(), asked=replace(ASKED, months=1))
+    advice, declined, _ = run(own, size("too-many", 5, 4, "roundrobin", max_load=90.0), *all_compared())
+    assert (kinds(advice), advice[0]["matter"], codes(declined, "size")) == (["assignor"], "behind", ["superseded"])
+    advice, _, _ = run(own, size("too-few", 5, 11, "roundrobin"), *all_compared(), params=replace(PARAMS, months=1))
     assert kinds(advice) == ["scale-up"]
     hopeless = size("cannot", 5, None)
-    advice, _, _ = told(hopeless, size("too-few", 5, 40, "sticky"), *all_compared(), asked=replace(ASKED, months=1))
+    advice, _, _ = run(hopeless, size("too-few", 5, 40, "sticky"), *all_compared(), params=replace(PARAMS, months=1))
     assert kinds(advice) == ["assignor-scale-up"]
 
 
@@ -256,18 +260,18 @@ def test_of_two_that_keep_up_the_cheaper() -> None:
     """Both need 8; sticky reads for less across zones. Zones wants it as well: that is included."""
     sizes = [size("too-few", 5, 12), size("too-few", 5, 8, "roundrobin"), size("too-few", 5, 8, "sticky")]
     rows = [way("today", 12.0), way("roundrobin", 12.0), way("sticky", 2.0)]
-    advice, silent, _ = told(*sizes, *rows, *all_compared())
-    assert (kinds(advice), codes(silent, "zones")) == (["assignor-scale-up"], ["included"])
+    advice, declined, _ = run(*sizes, *rows, *all_compared())
+    assert (kinds(advice), codes(declined, "zones")) == (["assignor-scale-up"], ["included"])
     assert "StickyAssignor" in advice[0]["settings"]
 
 
 def test_no_number_is_enough() -> None:
-    """More partitions, which nobody knows the cost of; unknown capacity is asked for once per cluster."""
-    advice, _, _ = told(size("cannot", 5, None))
+    """More partitions, which nobody knows the cost of; unknown capacity is params for once per cluster."""
+    advice, _, _ = run(size("cannot", 5, None))
     assert (kinds(advice), advice[0]["cost"]) == (["more-partitions"], None)
     assert advice[0]["gain"] == pytest.approx(300 - 100 / 1.2)
-    advice, silent, _ = told(size("unknown", 5, None), {**size("unknown", 5, None), "group_id": "h"})
-    assert (kinds(advice), advice[0]["group_id"], codes(silent, "size")) == (["capacity"], None, ["not-known"] * 2)
+    advice, declined, _ = run(size("unknown", 5, None), {**size("unknown", 5, None), "group_id": "h"})
+    assert (kinds(advice), advice[0]["group_id"], codes(declined, "size")) == (["capacity"], None, ["not-known"] * 2)
     assert "of 2 groups" in advice[0]["what"]
 
 
@@ -277,57 +281,57 @@ def test_no_number_is_enough() -> None:
 def test_follower_fetching_once() -> None:
     """Two groups save 4 a day with it: once per cluster, the sum; not where assignors save more without."""
     two = [{**row, "group_id": name} for name in ("g", "h") for row in ways(4.0, 4.0, 2.0)]
-    advice, _, _ = told(*two)
+    advice, _, _ = run(*two)
     assert [(row["advice"], row["group_id"], row["gain"]) for row in advice] == [("follower-fetching", None, 120.0)]
-    advice, silent, _ = told(*ways(4.0, 4.0, 3.9))
-    assert (advice, codes(silent, "zones")) == ([], ["below-cost", "nothing-to-do"])
-    assert told(*two, asked=replace(ASKED, follower_fetching=True))[0] == []
+    advice, declined, _ = run(*ways(4.0, 4.0, 3.9))
+    assert (advice, codes(declined, "zones")) == ([], ["below-cost", "nothing-to-do"])
+    assert run(*two, params=replace(PARAMS, follower_fetching=True))[0] == []
 
 
 def test_fetching_and_an_assignor_share_what_is_saved() -> None:
     """Of 20 a day fetching saves 15, round robin 3 of the rest; nothing is counted twice."""
     rows = [way("today", 20.0), way("today", 5.0, fetching=True)]
     rows += [way("roundrobin", 12.0), way("roundrobin", 2.0, fetching=True)]
-    advice, _, _ = told(*rows, *all_compared())
+    advice, _, _ = run(*rows, *all_compared())
     assert [(row["advice"], row["gain"]) for row in advice] == [("follower-fetching", 450.0), ("assignor", 90.0)]
 
 
 def test_replicas() -> None:
     """One change of a partition: a move where what it saves beyond the reorder pays the copy (7 GB at 0.02)."""
     today = way("today", 10.0)
-    advice, _, _ = told(today, READER, move("reorder", 2.0), move("move", 5.0))
+    advice, _, _ = run(today, READER, move("reorder", 2.0), move("move", 5.0))
     assert [(row["advice"], row["gain"], row["cost"]) for row in advice] == [("replicas-move", 150.0, 60.14)]
-    advice, _, _ = told(today, READER, move("reorder", 2.0), move("move", 5.0, bytes_per_day=10**13))
+    advice, _, _ = run(today, READER, move("reorder", 2.0), move("move", 5.0, bytes_per_day=10**13))
     assert [(row["advice"], row["gain"]) for row in advice] == [("replicas-reorder", 60.0)]
-    few = replace(ASKED, retention_days=0.01)
-    advice, _, _ = told(today, READER, move("reorder", 2.0), move("move", 5.0, bytes_per_day=10**13), asked=few)
+    few = replace(PARAMS, retention_days=0.01)
+    advice, _, _ = run(today, READER, move("reorder", 2.0), move("move", 5.0, bytes_per_day=10**13), params=few)
     assert kinds(advice) == ["replicas-move"]
-    advice, silent, _ = told(today, READER, move("reorder", 0.1))
-    assert (advice, codes(silent, "replicas")) == ([], ["below-cost"])
-    assert told(today, READER, move("reorder", 2.0, fetching=True))[0] == []
+    advice, declined, _ = run(today, READER, move("reorder", 0.1))
+    assert (advice, codes(declined, "replicas")) == ([], ["below-cost"])
+    assert run(today, READER, move("reorder", 2.0, fetching=True))[0] == []
 
 
 def test_replicas_of_groups_that_change() -> None:
     """Who reads from where is not known after another assignor or number: these partitions are left alone."""
     rows = [*ways(12.0, 2.0), *all_compared(), READER, move("reorder", 2.0)]
-    advice, silent, _ = told(*rows)
-    assert (kinds(advice), codes(silent, "replicas")) == (["assignor"], ["superseded"])
-    advice, silent, _ = told(way("today", 9.0), size("too-few", 4, 6), READER, move("reorder", 2.0))
-    assert (kinds(advice), codes(silent, "replicas")) == (["scale-up"], ["superseded"])
+    advice, declined, _ = run(*rows)
+    assert (kinds(advice), codes(declined, "replicas")) == (["assignor"], ["superseded"])
+    advice, declined, _ = run(way("today", 9.0), size("too-few", 4, 6), READER, move("reorder", 2.0))
+    assert (kinds(advice), codes(declined, "replicas")) == (["scale-up"], ["superseded"])
     other = {**READER, "topic": "other"}
-    assert kinds(told(*rows[:-2], other, rows[-1])[0]) == ["assignor", "replicas-reorder"]
+    assert kinds(run(*rows[:-2], other, rows[-1])[0]) == ["assignor", "replicas-reorder"]
 
 
 def test_what_has_to_be_known() -> None:
     """Without rates readings, once; racks where what nobody knows could pay."""
-    asked = replace(ASKED, missing=(("size", "no rates"), ("zones", "no racks")))
-    advice, silent, _ = told(*all_compared(), asked=asked)
+    params = replace(PARAMS, missing=(("size", "no rates"), ("zones", "no racks")))
+    advice, declined, _ = run(*all_compared(), params=params)
     assert (kinds(advice), advice[0]["matter"]) == (["readings"], "unknown")
-    assert (codes(silent, "size"), codes(silent, "zones")) == (["not-known"], ["not-known"])
-    assert all("cost" not in row or row["cost"] is None for row in silent)
+    assert (codes(declined, "size"), codes(declined, "zones")) == (["not-known"], ["not-known"])
+    assert all("cost" not in row or row["cost"] is None for row in declined)
     unknown = way("today", None, cost_at_least=1.0, cost_at_most=3.0)
-    assert kinds(told(unknown)[0]) == ["racks"]
-    assert kinds(told({**unknown, "cost_at_most": 1.1})[0]) == []
+    assert kinds(run(unknown)[0]) == ["racks"]
+    assert kinds(run({**unknown, "cost_at_most": 1.1})[0]) == []
 
 
 # --- all of it --------------------------------------------------------------------------------------------------
@@ -345,7 +349,7 @@ def test_the_order() -> None:
         {**compared("range", 2.0), "group_id": "uneven"},
         {**compared("sticky", 1.0, recommended=True), "group_id": "uneven"},
     ]
-    advice, _, _ = told(*rows)
+    advice, _, _ = run(*rows)
     assert [row["group_id"] for row in advice] == ["behind", "many", "some", "paused more", "paused", "uneven", None]
 
 
@@ -355,12 +359,12 @@ def test_no_group_is_left_out_and_rows_come_in_any_order(seed: int) -> None:
     rows += [move("reorder", saved / 7, partition) for partition, saved in enumerate(range(1, 30))]
     refused = {"about": "refused", "of": "membership", "code": "no-members", "detail": "It has none"}
     rows += [{**refused, "group_id": "idle"}, {**way("today", None, members=0), "group_id": "idle"}]
-    first = told(*rows)
+    first = run(*rows)
     assert {row["group_id"] for found in first for row in found} == {"g", "idle", None}
     assert [(row["group_id"], row["code"]) for row in first[2]] == [("idle", "no-members")]
     for _ in range(5):
         Random(seed).shuffle(rows)
-        assert told(*rows) == first
+        assert run(*rows) == first
 
 
 @pytest.mark.parametrize(
@@ -369,6 +373,6 @@ def test_no_group_is_left_out_and_rows_come_in_any_order(seed: int) -> None:
 )
 def test_values_that_cannot_be(name: str, value: Any) -> None:
     """The name and what is expected."""
-    assert name in (replace(ASKED, **{name: value}).fault() or "")
-    assert ASKED.fault() is None
+    assert name in (replace(PARAMS, **{name: value}).fault() or "")
+    assert PARAMS.fault() is None
     assert set(ADVISED.names) >= {"kind", "gain", "cost", "risk", "command"}

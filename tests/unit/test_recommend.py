@@ -134,7 +134,7 @@ def test_what_a_group_runs_with_may_not_be_compared() -> None:
 
 
 def test_groups_without_a_plan() -> None:
-    """Nothing is recommended where there is nothing to decide, and a refusal is told in Kafka's words."""
+    """Nothing is recommended without a plan, and a rejection has its code and detail."""
     refused = of("sticky", rejected="kafka-fails", detail="Kafka's StickyAssignor throws here")
     assert reasons(refused) == ["sticky: cannot be planned (kafka-fails): Kafka's StickyAssignor throws here"]
     assert not any(each.recommended for each in judge([refused, of("range", members=0, partitions=0)]))

@@ -146,7 +146,7 @@ def test_the_curve() -> None:
     ],
 )
 def test_a_group_that_nothing_can_be_said_of(facts: list[Fact], code: str, text: str) -> None:
-    """Is told apart, and the others are sized."""
+    """Each is rejected with a code, and the others are sized."""
     rows = sized([*facts, *[fact | {"group_id": "fine"} for fact in group("fine", [1.0, 2.0], capacity=5)]])
     refused = one(rows, "rejected")
     assert (refused["group_id"], refused["code"], refused["detail"][: len(text)]) == ("g", code, text)
@@ -154,7 +154,7 @@ def test_a_group_that_nothing_can_be_said_of(facts: list[Fact], code: str, text:
 
 
 def test_which_numbers_are_looked_at() -> None:
-    """All where they are few; else today's, those around the answer, and the rest evenly by ratio."""
+    """All where they are few; else today's, those around the needed count, and the remaining ones spaced by ratio."""
     assert initial_counts(3, 12, 4.2, 9).tolist() == list(range(1, 13))
     assert initial_counts(20, 12, np.nan, 2).tolist() == list(range(1, 21))
     many = initial_counts(100, 100_000, 731.5, 300)

@@ -35,21 +35,21 @@ Fact = dict[str, Any]
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
 
 
-def changed(row: Row, told: list[Fact], members: int, name: str) -> list[Fact]:
+def changed(row: Row, fact_rows: list[Fact], members: int, name: str) -> list[Fact]:
     """The facts of a group with so many members, as if `Fleet.with_members_left` or `…_joined` had made it."""
     ids = sorted((each["id"] for each in row["members"]), key=java_key)
     gone = set(ids[: max(len(ids) - members, 0)])
     joiners = [f"joiner-{nth:02d}" for nth in range(1, members - len(ids) + 1)]
     kept = [
         fact
-        for fact in told
+        for fact in fact_rows
         if fact["kind"] not in (MEMBER, SUBSCRIPTION, OWNED_ORDER) or fact["member_id"] not in gone
     ]
     kept = [
         fact | {"kind": DEPARTED_SLICE} if fact["kind"] == OWNED_SLICE and fact["member_id"] in gone else fact
         for fact in kept
     ]
-    topics = {fact["topic"]: fact["partitions"] for fact in told if fact["kind"] == SUBSCRIPTION}
+    topics = {fact["topic"]: fact["partitions"] for fact in fact_rows if fact["kind"] == SUBSCRIPTION}
     nothing = dict.fromkeys(FACT_TYPES) | {"cluster": name, "group_id": "group", "at": [], "racks": []}
     for joiner in joiners:
         kept.append(nothing | {"kind": MEMBER, "member_id": joiner})
@@ -102,13 +102,13 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
     """Random groups with every oddity, with fewer and more members, by all assignors."""
     rows = list(random_groups.groups(strategy, seed, small=drawn(10, 25), mid_size=0))
     rng = random.Random(seed)
-    told_rows = facts(rows, ()).to_pylist()
-    assert not any(fact["kind"] == OWNED_BITMAP for fact in told_rows)
+    fact_rows = facts(rows, ()).to_pylist()
+    assert not any(fact["kind"] == OWNED_BITMAP for fact in fact_rows)
     by_case: dict[str, list[Fact]] = {}
-    for fact in told_rows:
+    for fact in fact_rows:
         by_case.setdefault(fact["cluster"], []).append(fact)
-    told = index_facts(pa.Table.from_pylist(told_rows, schema=pa.schema(FACT_TYPES)))
-    specs = read_group_specs(told, set(find_faults(told)))
+    indexed = index_facts(pa.Table.from_pylist(fact_rows, schema=pa.schema(FACT_TYPES)))
+    specs = read_group_specs(indexed, set(find_faults(indexed)))
     of_case = {row["case"]: row for row in rows}
     groups, members, expected, names = [], [], [], []
     for at, case in enumerate(specs.cluster.to_pylist()):
