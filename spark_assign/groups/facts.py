@@ -107,17 +107,8 @@ def gather_facts(
         group_columns = ("assignor", "group_type", "subscription_type", *kinds.LEADER_COLUMNS, *load_settings)
         facts.append(_fact(fleet.groups, kinds.GROUP, *group_columns))
     if fleet.owned_runs is not None:
-        facts.append(
-            _fact(
-                _with_topics(fleet.owned_runs, topics),
-                kinds.OWNED_SLICE,
-                "member_id",
-                "topic",
-                "partitions",
-                *topic_id,
-                *_RUN,
-            )
-        )
+        owned_slices = _with_topics(fleet.owned_runs, topics)
+        facts.append(_fact(owned_slices, kinds.OWNED_SLICE, "member_id", "topic", "partitions", *topic_id, *_RUN))
     if fleet.owned is not None:
         blocks = _with_topics(to_bitmaps(fleet.owned), topics)
         bitmap_columns = ("block", "bits", "twice", "count")
