@@ -167,14 +167,14 @@ def _assign_unassigned(
     unassigned = np.flatnonzero(to_member == _NO_MEMBER)
     by_rack_set = unassigned[np.argsort(rack_set[unassigned], kind="stable")]
     start = np.searchsorted(rack_set[by_rack_set], np.arange(int(rack_set.max(initial=0)) + 1)).tolist()
-    to_rack: dict[int, list[IntArray]] = {}
-    for (set_, to_rack_), amount in sorted(flow.items()):
-        to_rack.setdefault(to_rack_, []).append(by_rack_set[start[set_] : start[set_] + amount])
-        start[set_] += amount
+    partitions_by_rack: dict[int, list[IntArray]] = {}
+    for (set_index, target_rack), amount in sorted(flow.items()):
+        partitions_by_rack.setdefault(target_rack, []).append(by_rack_set[start[set_index] : start[set_index] + amount])
+        start[set_index] += amount
     num_remaining = num_missing.copy()
-    for to_rack_, batches in to_rack.items():
+    for target_rack, batches in partitions_by_rack.items():
         rack_partitions = np.sort(np.concatenate(batches))
-        members = np.flatnonzero(rack == to_rack_)
+        members = np.flatnonzero(rack == target_rack)
         to_member[rack_partitions] = np.repeat(members, num_missing[members])[: len(rack_partitions)]
         num_remaining -= np.bincount(to_member[rack_partitions], minlength=len(num_remaining))
     to_member[to_member == _NO_MEMBER] = np.repeat(np.arange(len(num_remaining)), num_remaining)
