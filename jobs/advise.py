@@ -30,7 +30,7 @@ from spark_assign.tables.advice import ADVISE_TABLES
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
-ASKED = {
+ARGUMENTS = {
     **{name: name for name in ("price", "currency", "follower_fetching", "consumer_price", "change_cost", "months")},
     **{name: name for name in ("deploys", "pause_price", "least_members", "least_balance", "retention_days")},
     **{name: name for name in ("headroom", "quantile")},
@@ -75,11 +75,13 @@ def main(options: Options) -> int:
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     fleet = with_capacities(fleet, options.capacity)
-    asked = {told: getattr(options, name) for name, told in ASKED.items() if getattr(options, name) is not None}
+    arguments = {
+        argument: getattr(options, name) for name, argument in ARGUMENTS.items() if getattr(options, name) is not None
+    }
     times = given_times(options)
-    found = advise(fleet, Settings(**times), **asked)
+    found = advise(fleet, Settings(**times), **arguments)
     found = found.with_tagged_rows(cached(found.tagged_rows()))  # a few rows per group, of many passes
-    inputs = {"fleet": place, "capacity": options.capacity, "asked": asked, "settings": times}
+    inputs = {"fleet": place, "capacity": options.capacity, "asked": arguments, "settings": times}
     tables = store_or_keep(options, found, schemas=ADVISE_TABLES, inputs=inputs)
     advice, silent, rejected = (tables[name] for name in ADVISE_TABLES)
     if options.group:

@@ -51,7 +51,7 @@ def main(options: Options) -> int:
     """Load, call, print."""
     check_usage(options)
     spark = spark_session("check", options)
-    told, found, names = options.outcome, [], []
+    outcome, found, names = options.outcome, [], []
     limits: dict[str, Any] = {}
     plan = drifted = past = None
     if options.run:
@@ -60,15 +60,15 @@ def main(options: Options) -> int:
         limits |= {"max_growth": options.max_growth, "max_rejected": options.max_rejected}
         drifted = _drifted(options, spark)
         found.append(alerts(plan.tables["rejected"], drifted, **limits))
-        told.run_id, told.attempt, told.places["plan"] = plan.manifest.run_id, plan.manifest.attempt, place
+        outcome.run_id, outcome.attempt, outcome.places["plan"] = plan.manifest.run_id, plan.manifest.attempt, place
         names.append(plan.manifest.run_id)
     if options.history:
         past = stored_history(spark, options.history)
         limits |= {name: getattr(options, name) for name in OF_HISTORY if getattr(options, name) is not None}
         found.append(_of_the_past(options, past.tables))
-        told.places["history"] = place_and_run(options.history)[0]
+        outcome.places["history"] = place_and_run(options.history)[0]
         if not names:
-            told.run_id, told.attempt = past.manifest.run_id, past.manifest.attempt
+            outcome.run_id, outcome.attempt = past.manifest.run_id, past.manifest.attempt
         names.append(past.manifest.run_id)
     if options.metrics:
         write_metrics(plan, options.metrics, drifted, past.tables["groups"] if past else None)
@@ -76,8 +76,8 @@ def main(options: Options) -> int:
     number = sum(numbers.values())
     text = f"{text}\ncheck: {number:,} alerts in {' and '.join(dict.fromkeys(names))}"
     print(text, flush=True)
-    told.counts, told.summary = {"alerts": number, **numbers}, text
-    told.exceeded = [
+    outcome.counts, outcome.summary = {"alerts": number, **numbers}, text
+    outcome.exceeded = [
         {"threshold": name, "limit": limits[name], "groups": numbers[kind]}
         for kind, name in THRESHOLDS.items()
         if kind in numbers

@@ -106,7 +106,7 @@ def main(options: Options) -> int:
     if options.run:
         tables = stored_history(spark, options.run).tables
         known = _known(spark, options, options.fleet)
-        print(_told(options, SimpleNamespace(**tables), tables, known), flush=True)
+        print(_summary_text(options, SimpleNamespace(**tables), tables, known), flush=True)
         return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
     fleet = options.fleet or (_sample() if options.sample else None)
     with interpreted(spark, [_sample() if options.sample else options.segments or options.records]):
@@ -146,28 +146,32 @@ def _flag(name: str) -> str:
 
 def _run(spark: SparkSession, options: Options, place: str | None) -> int:
     known = _known(spark, options, place)
-    asked = {name: getattr(options, flag) for flag, name in THRESHOLDS.items() if getattr(options, flag) is not None}
+    thresholds = {
+        name: getattr(options, flag) for flag, name in THRESHOLDS.items() if getattr(options, flag) is not None
+    }
     records = _records(spark, options)
     names = None if "topics" not in known else known["topics"].where("topic_id is not null")
-    found = History.read(records, topics=names, end_offsets=known.get("end_offsets"), **asked)
+    found = History.read(records, topics=names, end_offsets=known.get("end_offsets"), **thresholds)
     found = found.with_tagged_rows(cached(found.tagged_rows()))  # ten tables of one pass
     tables: Mapping[str, DataFrame] = {name: getattr(found, name) for name in HISTORY_TABLES}
     schemas = dict(HISTORY_TABLES)
     if options.replay:
-        otherwise = replay(records, **({"gap_ms": asked["gap_ms"]} if "gap_ms" in asked else {}))
+        otherwise = replay(records, **({"gap_ms": thresholds["gap_ms"]} if "gap_ms" in thresholds else {}))
         otherwise = otherwise.with_tagged_rows(cached(otherwise.tagged_rows()))
         of_replay = {"replayed": otherwise.replayed, "replays": otherwise.replays, "unreplayed": otherwise.rejected}
         tables = {**tables, **of_replay}
         schemas |= REPLAYED_TABLES
     if options.output:
-        inputs = {name: getattr(options, name) for name in PLACES if getattr(options, name)} | {"fleet": place} | asked
+        inputs = (
+            {name: getattr(options, name) for name in PLACES if getattr(options, name)} | {"fleet": place} | thresholds
+        )
         store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
         tables = read_run(spark, options.output, options.run_id, schemas=schemas).tables
-    print(_told(options, found, tables, known), flush=True)
+    print(_summary_text(options, found, tables, known), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
-def _told(options: Options, found: Any, tables: Mapping[str, DataFrame], known: Mapping[str, DataFrame]) -> str:
+def _summary_text(options: Options, found: Any, tables: Mapping[str, DataFrame], known: Mapping[str, DataFrame]) -> str:
     """What is asked for on the screen; the summary where that is nothing else. `found` has the tables as attributes."""
     parts = []
     if options.at:

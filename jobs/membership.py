@@ -28,7 +28,7 @@ from spark_assign.tables.advice import MEMBERSHIP_TABLES
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
-ASKED = {
+ARGUMENTS = {
     "restart": "restart_ms",
     "sessions": "sessions_ms",
     "restarts": "restarts_ms",
@@ -70,10 +70,12 @@ def main(options: Options) -> int:
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
-    asked = {told: getattr(options, name) for name, told in ASKED.items() if getattr(options, name) is not None}
+    arguments = {
+        argument: getattr(options, name) for name, argument in ARGUMENTS.items() if getattr(options, name) is not None
+    }
     times = given_times(options)
-    found = membership(fleet, Settings(**times), **asked)
-    inputs = {"fleet": place, "asked": asked, "settings": times}
+    found = membership(fleet, Settings(**times), **arguments)
+    inputs = {"fleet": place, "asked": arguments, "settings": times}
     tables = store_or_keep(options, found, schemas=MEMBERSHIP_TABLES, inputs=inputs)
     memberships, rejected = tables["memberships"], tables["rejected"]
     if options.group:

@@ -80,8 +80,8 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
         library=options.library,
         settings=Settings(**times),
     )
-    asked = {name: getattr(options, name) for name in ("server_assignor", "policy", "max_size", "library")}
-    tables = store_or_keep(options, found, schemas=MIGRATION_TABLES, inputs={"fleet": place, **asked})
+    arguments = {name: getattr(options, name) for name in ("server_assignor", "policy", "max_size", "library")}
+    tables = store_or_keep(options, found, schemas=MIGRATION_TABLES, inputs={"fleet": place, **arguments})
     print(_steps(options, tables) if options.group else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 

@@ -79,15 +79,15 @@ def flags(options: Options) -> dict[str, Any]:
         "output": output | {"tables": options.output_tables.split(",") if options.output_tables else None},
         "assignor": options.assignor,
         "assign": [{"groups": glob, "assignor": name} for glob, name in (options.assign or {}).items()],
-        "clients": [_clients(glob, told) for glob, told in (options.clients or {}).items()],
+        "clients": [_clients(glob, client) for glob, client in (options.clients or {}).items()],
         "run_id": options.run_id,
         "fail_on": list(options.fail_on) or None,
         "top": options.top,
     }
 
 
-def _clients(glob: str, told: str) -> dict[str, str | None]:
-    library, _, version = told.partition("@")
+def _clients(glob: str, client: str) -> dict[str, str | None]:
+    library, _, version = client.partition("@")
     return {"groups": glob, "library": library, "version": version or None}
 
 

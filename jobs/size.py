@@ -73,8 +73,8 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
         headroom=options.headroom,
         quantile=options.quantile,
     )
-    asked = {name: getattr(options, name) for name in ("assignors", "members", "headroom", "quantile", "capacity")}
-    tables = store_or_keep(options, found, schemas=SIZE_TABLES, inputs={"fleet": place, **asked})
+    arguments = {name: getattr(options, name) for name in ("assignors", "members", "headroom", "quantile", "capacity")}
+    tables = store_or_keep(options, found, schemas=SIZE_TABLES, inputs={"fleet": place, **arguments})
     print(_chosen(options, tables) if options.group else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 

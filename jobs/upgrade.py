@@ -42,12 +42,12 @@ def main(options: Options) -> int:
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
-    for glob, told in reversed((options.clients or {}).items()):  # the first one wins
-        library, _, version = told.partition("@")
+    for glob, client in reversed((options.clients or {}).items()):  # the first one wins
+        library, _, version = client.partition("@")
         fleet = fleet.with_clients(library, version or None, group_id=glob)
     found = upgrade(fleet, options.to, assignor=options.assignor)
-    asked = {name: getattr(options, name) for name in ("to", "assignor", "clients")}
-    tables = store_or_keep(options, found, schemas=UPGRADE_TABLES, inputs={"fleet": place, **asked})
+    arguments = {name: getattr(options, name) for name in ("to", "assignor", "clients")}
+    tables = store_or_keep(options, found, schemas=UPGRADE_TABLES, inputs={"fleet": place, **arguments})
     print(_steps(options, tables) if options.group else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 

@@ -64,9 +64,9 @@ def main(options: Options) -> int:
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
-    asked = {name: getattr(options, name) for name in ("price", "currency", "worth", "follower_fetching")}
-    found = zones(fleet, **asked)
-    tables = store_or_keep(options, found, schemas=ZONES_TABLES, inputs={"fleet": place, **asked})
+    arguments = {name: getattr(options, name) for name in ("price", "currency", "worth", "follower_fetching")}
+    found = zones(fleet, **arguments)
+    tables = store_or_keep(options, found, schemas=ZONES_TABLES, inputs={"fleet": place, **arguments})
     print(_ways(options, tables) if options.group else _summary(options, tables), flush=True)
     if options.output and is_path(options.output):
         _write_files(options, tables["replica_moves"])

@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.options import CONFIG, OUTCOME, VERBOSE
-from spark_assign.cli.outcome import Outcome, asked_for, write
+from spark_assign.cli.outcome import Outcome, find_outcome_file, write
 from spark_assign.tables.errors import SparkAssignError, reason
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Command(click.Command):
             print(f"{path}: {error.format_message()}\nIts options: {path} --help", file=sys.stderr)
             outcome = Outcome(path.removeprefix("spark-assign "))
             outcome.failed("UsageError", error.format_message())
-            _write(outcome, WRONG_INPUT, asked_for(words), logging.getLogger("spark_assign"))
+            _write(outcome, WRONG_INPUT, find_outcome_file(words), logging.getLogger("spark_assign"))
             return WRONG_INPUT
         except click.Abort:
             return INTERRUPTED

@@ -242,12 +242,12 @@ def fleet_or_sample(options: SimpleNamespace, job_file: str) -> str | None:
         ConfigError: neither `--fleet` nor `--sample` is given, or both are; or the sample fleet is not there.
     """
     by_words = [name for name in ("fleet", "sample") if name in options.given]
-    asked = by_words or [name for name in ("fleet", "sample") if getattr(options, name)]
-    if len(asked) == 2:
+    named_inputs = by_words or [name for name in ("fleet", "sample") if getattr(options, name)]
+    if len(named_inputs) == 2:
         raise ConfigError("--fleet and --sample are both given; give one of the two")
-    if asked == ["sample"]:
+    if named_inputs == ["sample"]:
         return sample_fleet(job_file)
-    if not asked and not options.table:
+    if not named_inputs and not options.table:
         raise ConfigError("there is no fleet: give --fleet PLACE, or --sample for the sample fleet")
     place: str | None = options.fleet
     return place

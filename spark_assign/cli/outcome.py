@@ -115,7 +115,7 @@ def write(outcome: Outcome, file: str) -> None:
         raise OSError(f"pyarrow cannot write to {file}: {error}") from error
 
 
-def asked_for(words: Sequence[str]) -> str | None:
+def find_outcome_file(words: Sequence[str]) -> str | None:
     """The file of `--outcome` on a command line that could not be parsed as a whole."""
     found = None
     for word, following in zip(words, [*words[1:], None], strict=False):

@@ -135,10 +135,10 @@ def upgrade_plan(
         }
         for step in steps
     ]
-    told = _to_table(
+    step_table = _to_table(
         fleet, rows, StructType([each for each in UPGRADE.fields if each.name in (rows[0] if rows else ())])
     )
-    return told.join(of_step, "step", "left").select(*UPGRADE.names).orderBy("step")
+    return step_table.join(of_step, "step", "left").select(*UPGRADE.names).orderBy("step")
 
 
 def holds_for(fleet: Fleet, cluster: str, group_id: str, settings: Settings | None = None) -> str:
@@ -163,8 +163,8 @@ def _read_configs(group_fleet: Fleet, settings: Settings) -> dict[str, _MemberCo
     else:
         members = members.withColumn("assignor", F.lit(None).cast("string"))
     if settings.members is not None:
-        told = settings.members.drop("group_instance_id")
-        members = members.join(told, [*GROUP_KEY, "member_id"], "left")
+        settings_rows = settings.members.drop("group_instance_id")
+        members = members.join(settings_rows, [*GROUP_KEY, "member_id"], "left")
     else:
         members = members.withColumn("partition_assignment_strategy", F.lit(None).cast("array<string>"))
     rows = members.orderBy("member_id").collect()  # the members of one group

@@ -81,10 +81,10 @@ def write_metrics(
         ConfigError: prometheus-client is not installed.
         SourceError: the file cannot be written.
     """
-    told = None if past is None else _rows(past.orderBy(*worst_of_the_past()).limit(MOST_GROUPS))
+    past_rows = None if past is None else _rows(past.orderBy(*worst_of_the_past()).limit(MOST_GROUPS))
     if plan is None:
-        publish(expose(Figures(past=told)), file)
-        return len(told or ())
+        publish(expose(Figures(past=past_rows)), file)
+        return len(past_rows or ())
     metrics, rejected = plan.tables["metrics"], plan.tables["rejected"]
     number = F.count(F.lit(1)).alias("groups")
     manifest = plan.manifest
@@ -95,7 +95,7 @@ def write_metrics(
         planned=_rows(metrics.groupBy("cluster").agg(number)),
         rejected=_rows(rejected.groupBy("cluster", "code").agg(number)),
         drifted=None if drifted is None else _rows(_most_changed(drifted).limit(MOST_GROUPS)),
-        past=told,
+        past=past_rows,
     )
     publish(expose(figures), file)
     return len(figures.groups)
@@ -126,8 +126,10 @@ def expose(figures: Figures) -> bytes:
     if figures.run_id is not None:
         for at, (name, about) in enumerate(_OF_GROUPS):
             gauge(f"group_{name}", about, by_group, ((_key(row), _figures(row)[at]) for row in figures.groups))
-        told = "Groups that were planned"
-        gauge("planned_groups", told, ("cluster",), (((row["cluster"],), row["groups"]) for row in figures.planned))
+        past_rows = "Groups that were planned"
+        gauge(
+            "planned_groups", past_rows, ("cluster",), (((row["cluster"],), row["groups"]) for row in figures.planned)
+        )
         codes = (((row["cluster"] or "", row["code"]), row["groups"]) for row in figures.rejected)
         gauge("rejected_groups", "Groups that were rejected, by code", ("cluster", "code"), codes)
         finished = [((figures.run_id,), figures.finished_s)]

@@ -94,10 +94,10 @@ def _on_spark(settings: Settings) -> None:
     }
     if settings.with_history:
         histories = settings.place("histories")
-        told = ["--history", f"{histories}@{RUN_ID}"]
+        history_options = ["--history", f"{histories}@{RUN_ID}"]
         steps["history"] += ["--fleet", fleet, "--output", histories, *of_run]
-        steps["report"] += told
-        steps["check"] += [*told, *as_words(settings.past), "--last", settings.history_last]
+        steps["report"] += history_options
+        steps["check"] += [*history_options, *as_words(settings.past), "--last", settings.history_last]
     else:
         del steps["history"]
     if not settings.bootstrap_server:

@@ -66,7 +66,10 @@ def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupA
     """Assigns the selected groups partition by partition."""
     cooperative = assignor == "cooperative-sticky"
     generation, readable = _read_generations(specs, cooperative)
-    results = [_plan(told, generation, cooperative) for told in _groups(specs, generation, readable, selected)]
+    results = [
+        _plan(balancer_input, generation, cooperative)
+        for balancer_input in _groups(specs, generation, readable, selected)
+    ]
     none = np.empty(0, np.int64)
     columns = [np.concatenate(each) for each in zip(*results, strict=True)] or [none] * 6
     member, topic, partition, reason, withheld, order_dependent = columns

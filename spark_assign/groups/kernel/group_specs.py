@@ -206,7 +206,7 @@ def _read_members(facts: IndexedFacts, spec_index: IntArray) -> MemberColumns:
     hashes = string_hashes(facts.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
     # The leader inserts members into its `HashMap` in the coordinator's order; without a position, by id.
     hash_order, treeified = member_hash_orders(hashes, ids, group, np.lexsort((position, group)))
-    told_generation = facts.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
+    has_user_data = facts.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
     return MemberColumns(
         group=group,
         row=rows,
@@ -215,7 +215,7 @@ def _read_members(facts: IndexedFacts, spec_index: IntArray) -> MemberColumns:
         treeified=treeified,
         generation=np.maximum(facts.int_column("generation_id")[rows], -1),
         user_data_generation=np.maximum(facts.int_column("user_data_generation_id")[rows], -1),
-        has_user_data=told_generation,
+        has_user_data=has_user_data,
         rack=np.full(len(rows), -1, np.int64),
         has_subscription=np.zeros(len(rows), bool),
     )

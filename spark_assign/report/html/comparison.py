@@ -50,11 +50,11 @@ def build_comparison_section(rows: CompareRows) -> ComparisonSection:
         verdicts[row["change"]].append(row)
     sums = {row["change"]: row for row in rows.sums}
     names = sorted(verdicts, key=lambda name: (name != rows.advised_for, name != AS_IS.name, name))
-    told = [(_change_title(name), [*_verdict(verdicts[name]), *_difference(sums.get(name))]) for name in names]
+    changes = [(_change_title(name), [*_verdict(verdicts[name]), *_difference(sums.get(name))]) for name in names]
     tables = [_switches_table(rows.ways), _improvements_table(rows.gains), _totals_table(rows.totals)]
     return ComparisonSection(
         headline=_headline(verdicts[rows.advised_for]) if rows.advised_for in verdicts else "",
-        changes=told,
+        changes=changes,
         to_change=any(row["verdict"] in ("change", "unknown") for row in rows.verdicts),
         tables=[table for table in tables if table.rows],
     )

@@ -151,9 +151,9 @@ def _heat_maps(rows: HistoryRows) -> list[Drawing]:
     def cells(value: Callable[[Row], int | None], words: Callable[[int], str]) -> list[Cell]:
         found = []
         for row in rows.time_buckets:
-            key, told = (row["cluster"], row["group_id"]), value(row)
-            if told and key in keys:
-                found.append(Cell(keys.index(key), row["time_bucket"] - first, told, words(told)))
+            key, cell_value = (row["cluster"], row["group_id"]), value(row)
+            if cell_value and key in keys:
+                found.append(Cell(keys.index(key), row["time_bucket"] - first, cell_value, words(cell_value)))
         return sorted(found, key=lambda each: (each.row, each.column))
 
     wide = f"each column is {_bucket_width_text(rows.wide_s)}, times in UTC"

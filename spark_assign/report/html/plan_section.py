@@ -271,12 +271,12 @@ def _lines(
             notes.append(f"{count(silent[key], 'partition')} without traffic")
         ruled = find_rule_source(row["assignor"], row.get("led_by")).text if row["members"] else DASH
         changes = advice is not None and advice["verdict"] in ("change", "unknown")
-        told = DASH if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
+        text = DASH if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
         now = DASH if advice is None else _now(advice)
         lines.append(
             GroupLine(
                 *(*key, row["assignor"], numbers, "; ".join(notes), shown.get(key, "")),
-                *(ruled, now, told, changes),
+                *(ruled, now, text, changes),
             )
         )
     return lines
@@ -313,12 +313,12 @@ def _oddities(row: Row) -> list[str]:
 
 def _by_load(row: Row) -> list[str]:
     """How unevenly load is shared, where that is worse than by count, and who never catches up."""
-    uneven, told = row.get("load_max_over_mean"), []
+    uneven, text = row.get("load_max_over_mean"), []
     if uneven is not None and uneven > UNEVEN * max(row["max_over_mean"] or 1, 1):
-        told.append(f"one member has {ratio(uneven)} times the mean load")
+        text.append(f"one member has {ratio(uneven)} times the mean load")
     if row.get("drain_seconds") == math.inf:
-        told.append("falls behind: more is written than one member reads")
-    return told
+        text.append("falls behind: more is written than one member reads")
+    return text
 
 
 REASONS = {

@@ -69,12 +69,12 @@ def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Ma
         .mark_text(dy=-8, fontWeight=600)
         .encode(x=x, y=alt.Y("to:Q", axis=None), text="words:N"),
     ).properties(width=WIDTH, height=180)
-    told = "; ".join(
+    text = "; ".join(
         f"{bar.label}: {number(bar.total)} {unit}, {number(bar.uneven)} of them could be more even"
         for bar in bars
         if bar.total
     )
-    return charts.inline_svg(chart, ident, title, told or "There is nothing to show.")
+    return charts.inline_svg(chart, ident, title, text or "There is nothing to show.")
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions:
             ).properties(width=WIDTH - 40, height=_PAUSE_HEIGHT, title=f"{panel.name}: {panel.said}")
         )
     chart = alt.vconcat(*rows, spacing=22)
-    told = "; ".join(f"{panel.name}: {panel.said}" for panel in panels)
-    return charts.inline_svg(chart, ident, title, told or "There is nothing to show.")
+    text = "; ".join(f"{panel.name}: {panel.said}" for panel in panels)
+    return charts.inline_svg(chart, ident, title, text or "There is nothing to show.")
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,8 @@ def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: 
         )
         names.append(name.encode(x=alt.value(WIDTH - 220 + 8), y=alt.value(below), text="words:N"))
     chart = alt.layer(*drawn, *names).properties(width=WIDTH - 220, height=_LINES_HEIGHT)
-    told = "; ".join(f"{line.name}: {line.said}" for line in lines)
-    return charts.inline_svg(chart, ident, title, told or "There is nothing to show.")
+    text = "; ".join(f"{line.name}: {line.said}" for line in lines)
+    return charts.inline_svg(chart, ident, title, text or "There is nothing to show.")
 
 
 def _pause_window(panels: Sequence[TimePanel]) -> tuple[float, float]:
@@ -263,8 +263,8 @@ def draw_heat_map(
     said = base.mark_text(fontSize=9, color=color("text")).encode(text="words:N")
     chart = alt.layer(drawn, said).properties(width=step * len(columns), height=_ROW_HEIGHT * len(rows))
     highest = sorted(cells, key=lambda cell: (-cell.value, cell.row, cell.column))[:5]
-    told = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)
-    return charts.inline_svg(chart, ident, title, f"Most: {told}" if told else "There is nothing to show.")
+    text = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)
+    return charts.inline_svg(chart, ident, title, f"Most: {text}" if text else "There is nothing to show.")
 
 
 @dataclass(frozen=True)

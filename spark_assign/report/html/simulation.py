@@ -190,8 +190,8 @@ def simulation_rows(simulation: Simulation | Mapping[str, Tables]) -> Simulation
 
 def _simulate_charted(simulation: Simulation) -> SimulationRows:
     """Of the groups that are drawn everything is played once more, of the others nothing."""
-    told = partial(_with_protocol, name=simulation.protocols[0])
-    totals, groups = _worst_groups(told(simulation.availability))
+    of_first_protocol = partial(_with_protocol, name=simulation.protocols[0])
+    totals, groups = _worst_groups(of_first_protocol(simulation.availability))
     drawn = _charted_groups(groups)
     rejected = collected(_rejected_groups(simulation.rejected))
     if not drawn:
@@ -200,8 +200,8 @@ def _simulate_charted(simulation: Simulation) -> SimulationRows:
     return SimulationRows(
         totals,
         groups,
-        rounds=collected(_round_times(told(simulation.rounds.where(any_of(drawn))))),
-        pauses=collected(_mean_pauses(told(these.ownership))),
+        rounds=collected(_round_times(of_first_protocol(simulation.rounds.where(any_of(drawn))))),
+        pauses=collected(_mean_pauses(of_first_protocol(these.ownership))),
         rejected=rejected,
     )
 
@@ -211,8 +211,8 @@ def charted_ownership(simulation: Simulation) -> DataFrame:
 
     It is a row per partition and change of its state: of all groups too much to store by the way.
     """
-    told = partial(_with_protocol, name=simulation.protocols[0])
-    drawn = _charted_groups(_worst_groups(told(simulation.availability))[1])
+    of_first_protocol = partial(_with_protocol, name=simulation.protocols[0])
+    drawn = _charted_groups(_worst_groups(of_first_protocol(simulation.availability))[1])
     if not drawn:
         return simulation.ownership.limit(0)
     return replace(simulation, facts=simulation.facts.where(any_of(drawn))).ownership

@@ -176,14 +176,14 @@ def _classes(members: Sequence[JoinedMember], begin: int, classes: list[list[int
     subscriptions = {topics: number for number, topics in enumerate(dict.fromkeys(each.topics for each in members))}
     if len(subscriptions) == 1:
         return dict.fromkeys(members[0].topics, ALL_MEMBERS)
-    asked_in: dict[int, list[int]] = {}
+    requests_by_topic: dict[int, list[int]] = {}
     for topics, number in subscriptions.items():
         for topic in topics:
-            asked_in.setdefault(topic, []).append(number)
+            requests_by_topic.setdefault(topic, []).append(number)
     subscription_of = [subscriptions[each.topics] for each in members]
     known = {tuple(range(len(subscriptions))): ALL_MEMBERS}
     class_of = {}
-    for topic, numbers in asked_in.items():
+    for topic, numbers in requests_by_topic.items():
         key = tuple(numbers)
         if key not in known:
             known[key] = len(classes)

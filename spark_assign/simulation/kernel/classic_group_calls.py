@@ -233,10 +233,10 @@ def _await_sync(group: ClassicGroup, id: str) -> None:
     group.remove_pending_sync_member(id)
 
 
-def _member(group: ClassicGroup, id: str, asked: str) -> ClassicGroupMember:
+def _member(group: ClassicGroup, id: str, method: str) -> ClassicGroupMember:
     """The member, of which Kafka's method asks this first."""
     if id not in group.members:
-        raise NullPointer(f'Cannot invoke "{_PACKAGE}.ClassicGroupMember.{asked}()" because "member" is null')
+        raise NullPointer(f'Cannot invoke "{_PACKAGE}.ClassicGroupMember.{method}()" because "member" is null')
     return group.members[id]
 
 

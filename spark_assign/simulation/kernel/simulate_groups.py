@@ -32,7 +32,7 @@ ROWS_PER_TABLE = 10_000
 PLAYED, TRACE, PARTITIONS, OWNERSHIP = "played", "trace", "partitions", "ownership"
 
 Rows = list[dict[str, Any]]
-Asked = AssignmentRequest | TargetRequest | None
+AnyRequest = AssignmentRequest | TargetRequest | None
 
 
 class InitialStateSource(Protocol):
@@ -56,7 +56,7 @@ class SimulationRun:
     protocol: str
     simulation: GroupSimulation | None = None
     running: Generator[Any, Any, None] | None = None
-    request: Asked = None
+    request: AnyRequest = None
     fault: tuple[str, str] | None = None
 
     def begin(self, source: InitialStateSource, defaults: Timing, until: int | None, writes: Collection[str]) -> None:
@@ -133,7 +133,7 @@ def in_step(runs: Iterator[SimulationRun]) -> Iterator[SimulationRun]:
         running = waiting + list(islice(runs, SIDE_BY_SIDE - len(waiting)))
 
 
-def answers(requests: Sequence[Asked]) -> list[Any]:
+def answers(requests: Sequence[AnyRequest]) -> list[Any]:
     """Solves all requests in two batches: those of leaders, and those of coordinators."""
     of_leaders = [request for request in requests if isinstance(request, AssignmentRequest)]
     of_brokers = [request for request in requests if isinstance(request, TargetRequest)]
