@@ -82,6 +82,9 @@ RETIRED = (
 )
 """Words that names no longer have, in any case and as a part of a name; prose may."""
 
+RETIRED_IN_PACKAGE = (*RETIRED, "told", "asked")
+"""The same of the package and the jobs; some tests still have the last two."""
+
 LAYERS = (
     {"tables", "numeric"},
     {"java"},
@@ -189,12 +192,13 @@ def test_retired_names() -> None:
     found = []
     for path in sources("spark_assign", "jobs", "tests"):
         text = path.read_text()
-        if path == Path(__file__) or not re.search("|".join(RETIRED), text, re.IGNORECASE):
+        retired = RETIRED if path.is_relative_to(ROOT / "tests") else RETIRED_IN_PACKAGE
+        if path == Path(__file__) or not re.search("|".join(retired), text, re.IGNORECASE):
             continue
         found += [
             f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string}"
             for token in tokenize.generate_tokens(io.StringIO(text).readline)
-            if token.type == tokenize.NAME and any(word in token.string.lower() for word in RETIRED)
+            if token.type == tokenize.NAME and any(word in token.string.lower() for word in retired)
         ]
     assert found == []
 
