@@ -23,7 +23,7 @@ from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members, java_programs, maven
 from tests.kafka.broker import Cluster
-from tests.kafka.coordinator_log import HeldUpError, nobody_was_held_up, repeated
+from tests.kafka.coordinator_log import HeldUpError, expirations, nobody_was_held_up, repeated
 from tests.kafka.group_members import Consumer
 from tests.unit.test_migration_restarts import specs_of, who_has
 
@@ -77,7 +77,8 @@ def _play(broker: Cluster, folder: Path) -> dict[str, Tables]:
         tables = snapshot(broker.bootstrap_servers, groups="up-*", topics="up.*").tables
         states[step] = {name: table.to_pylist() for name, table in tables.items()}
         told = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-        if not nobody_was_held_up(ASSIGNORS, broker.group_log(logged), told):
+        log = broker.group_log(logged)
+        if not nobody_was_held_up(ASSIGNORS, log, told) or any(expirations(group, log) for group in MIXED):
             raise HeldUpError
 
     with ExitStack() as stack:
