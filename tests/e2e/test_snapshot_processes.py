@@ -20,7 +20,7 @@ def test_a_killed_process_leaves_the_old_one(tmp_path: Path) -> None:
     snapshot_files.write_folder(_snapshot(1), tmp_path, "json")
     before = _tables(tmp_path)
     killed = (
-        "import os, sys; from pathlib import Path; from spark_assign.sources import snapshot_files; "
+        "import os, sys; from pathlib import Path; from spark_assign.sources.files import snapshot_files; "
         "from tests.unit.test_snapshot_files import _snapshot; "
         "Path.rename = lambda *_: os._exit(9); snapshot_files.write_folder(_snapshot(3), sys.argv[1], 'json')"
     )
