@@ -196,7 +196,7 @@ class Fleet:
         Args:
             leavers: cluster, group_id, member_id; a row per leaving member. In place of it, shell patterns:
             cluster, group_id, member_id: the members that match leave.
-            number: of those only so many in each group, the first by id.
+            number: maximum number of them in each group, the first ones by id.
 
         Raises:
             FleetError: a column is missing, or it is not said who leaves.
@@ -277,8 +277,8 @@ class Fleet:
         Args:
             partitions: cluster, topic, partitions (the new count); unknown topics are added. In place of it:
             cluster, topic: shell patterns; the topics that match get
-            factor: so many times the partitions that they have, rounded up, or
-            to: exactly so many.
+            factor: multiplies the number of partitions, rounded up; or
+            to: the new number of partitions.
 
         Raises:
             FleetError: a column is missing, or it is not said what changes.

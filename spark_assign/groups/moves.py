@@ -1,6 +1,6 @@
 """Moves and cooperative revocations: a pandas UDF turns each topic in which an owner changes into slices.
 
-The pass over whole groups answers a row for each such topic (`groups.kernel.changed_topics`). The UDF compares what is
+The pass over whole groups returns a row for each such topic (`groups.kernel.changed_topics`). The UDF compares what is
 owned with what is planned, in the task that has the row; nothing is shuffled.
 """
 
@@ -60,7 +60,7 @@ def moved_loads(changed: DataFrame) -> DataFrame:
 
 
 def revoked_slices(changed: DataFrame) -> DataFrame:
-    """Returns what live members have to give up (KIP-429): the columns of `moved_slices`.
+    """Returns what live members must give up (KIP-429): the columns of `moved_slices`.
 
     `to_member_id` gets the slice next; it may be the member that gives it up.
     """

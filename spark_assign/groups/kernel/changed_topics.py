@@ -108,7 +108,7 @@ def find_deltas(
 
     Args:
         partitions, member_flags, owned, planned: the columns of `changed_topics`, an entry for each topic.
-        revocations: whether to return what live members have to give up (KIP-429) in place of all changes of owner.
+        revocations: whether to return what live members must give up (KIP-429), instead of all changes of owner.
 
     Returns:
         for each name one array for each topic. Members are indexes into the topic's list, -1 for none; `reason` is an

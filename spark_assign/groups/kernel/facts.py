@@ -23,7 +23,7 @@ REPLICA_RACKS
 INITIALIZED
          topic, first, step, count: a row of `initialized`
 LOAD     topic, and the parallel lists at (partitions), in_rates, in_rate_stddevs, out_rates, lags, byte_rates (null if
-         unknown): rows of `partition_loads` that apply to all groups
+         unknown): rows of `loads` that apply to all groups
 GROUP_LOAD
          as LOAD: rows that apply to this group only
 SUBTOPOLOGY
@@ -43,7 +43,7 @@ from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.ownership_bitmaps import read_bitmaps, slices_from_bitmaps
 from spark_assign.numeric.segmented_arrays import expand_slices
 
-(
+KINDS = (
     MEMBER,
     SUBSCRIPTION,
     GROUP,
@@ -119,23 +119,6 @@ def column(table: pa.Table, name: str) -> pa.Array:
     if name in table.column_names:
         return table[name].combine_chunks()
     return pa.nulls(len(table), FACT_TYPES[name])
-
-
-KINDS = (
-    MEMBER,
-    SUBSCRIPTION,
-    GROUP,
-    OWNED_SLICE,
-    OWNED_BITMAP,
-    DEPARTED_SLICE,
-    REPLICA_RACKS,
-    DUPLICATE_TOPIC,
-    OWNED_ORDER,
-    SUBTOPOLOGY,
-    INITIALIZED,
-    LOAD,
-    GROUP_LOAD,
-)
 
 
 @dataclass(frozen=True)
