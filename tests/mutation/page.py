@@ -1,4 +1,4 @@
-"""docs/mutants.md, written from what is known."""
+"""Writes docs/mutants.md from `known.toml`."""
 
 from __future__ import annotations
 
@@ -11,48 +11,49 @@ from tests.mutation.known import EQUIVALENT, LEFT, Known, Register
 FILE = Path(__file__).parents[2] / "docs" / "mutants.md"
 
 HEAD = """\
-# Mutants: what the tests would notice
+# Mutation testing: surviving mutants
 
-A mutant is the code with one small fault: `<` where `<=` stands, a number that is one more, an argument that is
-missing, a call that is left out. It is killed if a test fails. Of the kernels, in which Kafka's rules stand, at least
-90 % are to be killed of those that change anything.
+A mutant is the code with one small fault: `<` instead of `<=`, a number increased by one, an argument or a call left
+out. A mutant is killed if a test fails. The kernels contain Kafka's rules. Of their mutants that change the behavior,
+the tests must kill at least 90 %.
 
 ```sh
 tests/mutants --sample 300 --seed 1                     # a random sample of all kernels
-tests/mutants --sample 100 --seed 1 simulation/kernel    # of a folder or a file
-tests/mutants --all numeric/round_robin_offset.py                     # every mutant; of all kernels that is a night
+tests/mutants --sample 100 --seed 1 simulation/kernel   # a sample of a folder or a file
+tests/mutants --all numeric/round_robin_offset.py       # every mutant of a file; all kernels take a night
 ```
 
-By hand or at night, not in CI; it needs the extra `mutants` of `pyproject.toml` in `.venv`. The tests are
-those of `tests/unit` and `tests/golden` that need no Spark, and none can start it. First it is measured which test
-executes which line; a mutant then meets the tests of its line only, the cheapest first, and the first failure is the
-last test. A test that takes 4 times its time and 5 seconds more is stopped and has failed.
+Run it by hand or at night, not in CI. It needs the extra `mutants` of `pyproject.toml` in `.venv`. It uses the tests
+in `tests/unit` and `tests/golden` that don't need Spark. First, it measures which test executes which line. A mutant is
+then checked only by the tests of its line, the fastest first, until one fails. A test counts as failed if it runs five
+seconds longer than four times its normal time.
 
-The faults are [mutmut](https://mutmut.readthedocs.io)'s, and three more: a call left out, a condition turned round,
-`min` for `max`. Its own run leaves out constants, defaults and properties, where many of Kafka's numbers stand; Cosmic
-Ray starts a new process for each mutant and runs all tests in it. So each mutant here is a fork of a pytest session
-that is collected already.
+The faults are those of [mutmut](https://mutmut.readthedocs.io), and three more: a call left out, a condition negated,
+and `min` instead of `max`. mutmut's own runner skips constants, defaults, and properties, which hold many of Kafka's
+numbers. Cosmic Ray starts a new process for each mutant and runs all tests in it. Therefore, each mutant runs here in a
+fork of a pytest session that has already collected the tests.
 
-The code around the kernels (Spark drivers, wire formats, stores, sources, commands, jobs) has a list of faults put in
-by hand, `tests/mutation/faults.toml`: the changed text, what a user would see, and the tests that must fail.
-`tests/faults` puts one fault after the other into a copy of the project and runs its tests, which takes about
-twenty minutes of processor time; the exit code is 1 if a fault survives. A test may leave the default run only if the
-tests that stay still catch every fault.
+## Faults outside the kernels
+For the code around the kernels (Spark drivers, wire formats, stores, sources, commands, jobs),
+`tests/mutation/faults.toml` lists faults: the changed text, what a user would see, and the tests that must fail. `tests/faults` inserts one fault
+after the other into a copy of the project and runs its tests. This takes about twenty minutes of processor time. The
+exit code is 1 if a fault survives. A test may leave the default run only if the remaining tests still detect every
+fault.
 
-What survives of the mutants stands below with the reason, from `tests/mutation/known.toml`; `tests/mutants --page`
-writes this page.
+`tests/mutation/known.toml` lists the surviving mutants with the reason for each. `tests/mutants --page` generates this
+page from it.
 """
 
 
 def rendered(register: Register) -> str:
-    """The page."""
+    """Returns the text of the page."""
     return "\n".join([HEAD, *_measured(register), *_left(register), *_equivalent(register)])
 
 
 def _measured(register: Register) -> Iterator[str]:
     yield "## Measured\n"
-    yield "Of some 27,000 mutants. Not reached: no test without Spark executes the line; Spark tests are not counted.\n"
-    yield "| | of | killed | 95 % interval | survived | not reached | equivalent |"
+    yield "The kernels have about 27,000 mutants. Not reached: only Spark tests, or none, execute the line.\n"
+    yield "| | command | killed | 95 % interval | survived | not reached | equivalent |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     for each in register.measured:
         of = each.figures
@@ -65,18 +66,18 @@ def _measured(register: Register) -> Iterator[str]:
 
 
 def _left(register: Register) -> Iterator[str]:
-    yield "## Left alive\n"
+    yield "## Surviving mutants\n"
     left = [each for each in register.known if each.kind == LEFT]
     if not left:
-        yield "None that is known.\n"
+        yield "None is known.\n"
     else:
-        yield "Each is a fault that no test notices; they count against the share.\n"
+        yield "No test detects these faults. They count as not killed.\n"
         yield from _by_file(left)
 
 
 def _equivalent(register: Register) -> Iterator[str]:
-    yield "## Equivalent\n"
-    yield "Nothing that can be seen changes, so they are not counted. Wherever they are made:\n"
+    yield "## Equivalent mutants\n"
+    yield "These mutants don't change the behavior, so they aren't counted. Anywhere in the code:\n"
     yield from (f"- {rule.name}: {rule.why}" for rule in register.rules)
     yield ""
     yield from _by_file(each for each in register.known if each.kind == EQUIVALENT)
