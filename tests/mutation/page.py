@@ -35,10 +35,10 @@ fork of a pytest session that has already collected the tests.
 
 ## Faults outside the kernels
 For the code around the kernels (Spark drivers, wire formats, stores, sources, commands, jobs),
-`tests/mutation/faults.toml` lists faults: the changed text, what a user would see, and the tests that must fail. `tests/faults` inserts one fault
-after the other into a copy of the project and runs its tests. This takes about twenty minutes of processor time. The
-exit code is 1 if a fault survives. A test may leave the default run only if the remaining tests still detect every
-fault.
+`tests/mutation/faults.toml` lists faults: the changed text, what a user would see, and the tests that must fail.
+`tests/faults` inserts one fault after the other into a copy of the project and runs its tests. This takes about twenty
+minutes of processor time. The exit code is 1 if a fault survives. A test may leave the default run only if the
+remaining tests still detect every fault.
 
 `tests/mutation/known.toml` lists the surviving mutants with the reason for each. `tests/mutants --page` generates this
 page from it.
