@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_assign.spark.fleet_check import Sizes, check_fleet
 from spark_assign.spark.partition_slices import compress
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import GROUP_KEY, REQUIRED_TABLES, RUNS
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, REQUIRED_TABLES
 from spark_assign.tables.schema_check import conform
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Fleet:
         members: one row per group member.
         subscriptions: one row per member and topic it subscribes to. Topics that `topics` lacks are legal.
         owned: one row per partition that a member owns now.
-        owned_runs: the same as runs `first, first + step, …`; give either this or `owned`.
+        owned_slices: the same as runs `first, first + step, …`; give either this or `owned`.
         replicas: broker ids of each partition's replicas, preferred leader first.
         brokers: each broker's rack.
         groups: the assignor that each group is configured with.
@@ -42,7 +42,7 @@ class Fleet:
         tasks: of streams groups, one row per task that a member has reached, or has state of on its disk.
         initialized: of share groups (KIP-932), the partitions that their coordinator can assign; null: all.
         loads: what goes through each partition: rates, lag, bytes.
-        departed: ownership (as `owned_runs`) of members that have left; see `with_members_left`.
+        departed: ownership (as `owned_slices`) of members that have left; see `with_members_left`.
         departed_tasks: the same of streams groups (as `tasks`).
 
     Raises:
@@ -56,7 +56,7 @@ class Fleet:
     members: DataFrame
     subscriptions: DataFrame
     owned: DataFrame | None = None
-    owned_runs: DataFrame | None = None
+    owned_slices: DataFrame | None = None
     replicas: DataFrame | None = None
     brokers: DataFrame | None = None
     groups: DataFrame | None = None
@@ -75,12 +75,12 @@ class Fleet:
                 if field.name in REQUIRED_TABLES:
                     faults.append(Fault(field.name, "*", "the table is missing", "Give it as a DataFrame"))
                 continue
-            shape = {"departed": "owned_runs", "departed_tasks": "tasks"}.get(field.name, field.name)
+            shape = {"departed": "owned_slices", "departed_tasks": "tasks"}.get(field.name, field.name)
             shaped, found = conform(shape, table)
             faults += found
             object.__setattr__(self, field.name, shaped)
-        if self.owned is not None and self.owned_runs is not None:
-            faults.append(Fault("owned", "*", "owned and owned_runs are both given", "Give one of the two"))
+        if self.owned is not None and self.owned_slices is not None:
+            faults.append(Fault("owned", "*", "owned and owned_slices are both given", "Give one of the two"))
         if self.tasks is not None and self.subtopologies is None:
             problem = "the table is missing, and tasks is given"
             faults.append(Fault("subtopologies", "*", problem, "Give it: tasks belong to a subtopology"))
@@ -167,11 +167,11 @@ class Fleet:
 
         return faulty_groups(self)
 
-    def runs(self) -> DataFrame | None:
-        """What living members own, as runs (columns as in `owned_runs`); null where nobody knows."""
+    def ownership_slices(self) -> DataFrame | None:
+        """What living members own, as runs (columns as in `owned_slices`); null where nobody knows."""
         if self.owned is not None:
             return compress(self.owned)
-        return None if self.owned_runs is None else self.owned_runs.select(*RUNS.names)
+        return None if self.owned_slices is None else self.owned_slices.select(*ASSIGNMENT_SLICES.names)
 
     def release(self) -> None:
         """Forget what was counted, so that tables that have changed since are looked over again."""
@@ -374,7 +374,7 @@ class Fleet:
         members = self.members.withColumn("generation_id", (latest + 1).cast("int")).withColumn(
             "user_data_generation_id", F.lit(None).cast("int")
         )
-        return replace(self, members=members, owned=None, owned_runs=plan.runs, departed=None)
+        return replace(self, members=members, owned=None, owned_slices=plan.assignment_slices, departed=None)
 
     def only(self, groups: DataFrame) -> Fleet:
         """The same fleet with only these groups (cluster, group_id)."""
@@ -383,7 +383,7 @@ class Fleet:
             "members",
             "subscriptions",
             "owned",
-            "owned_runs",
+            "owned_slices",
             "groups",
             "subtopologies",
             "tasks",

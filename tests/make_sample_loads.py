@@ -50,7 +50,7 @@ def made_up() -> Iterator[dict[str, object]]:
                 "in_rate_stddev": round(rate * draw.uniform(0.05, 0.3), 1),
                 "bytes": round(rate * size),
             }
-    for run in rows("owned_runs"):
+    for run in rows("owned_slices"):
         reads = BEHIND.get(run["group_id"], 1.0)
         draw = random.Random(f"{run['member_id']}{run['topic']}{run['first']}")
         for nth in range(int(run["count"])):

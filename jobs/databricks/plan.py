@@ -2,7 +2,7 @@
 # MAGIC %md
 # MAGIC # What would every consumer group be assigned?
 # MAGIC Reads a fleet from the Unity Catalog tables `catalog.schema.topics`, `.members`, `.subscriptions` (and
-# MAGIC `.owned_runs`, `.groups`, `.replicas`, `.brokers` where they are there), plans every group exactly as Kafka's
+# MAGIC `.owned_slices`, `.groups`, `.replicas`, `.brokers` where they are there), plans every group exactly as Kafka's
 # MAGIC own assignor would, and writes the plan to the tables of `catalog.output_schema`. Nothing is changed in Kafka.
 # MAGIC
 # MAGIC The path below is that of the bundle's wheel. Elsewhere, write where yours is: `/Volumes/…/spark_assign-….whl`.

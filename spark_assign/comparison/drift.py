@@ -98,14 +98,14 @@ def _plan_facts(plan: Plan) -> DataFrame:
 
 def _stored_plan_facts(tables: Mapping[str, DataFrame]) -> DataFrame:
     missing = [name for name in ("metrics", "rejected") if name not in tables]
-    if missing or ("runs" not in tables and "assignments" not in tables):
-        missing = missing or ["runs"]
+    if missing or ("assignment_slices" not in tables and "assignments" not in tables):
+        missing = missing or ["assignment_slices"]
         raise SourceError(
             f"the stored plan lacks {', '.join(missing)}; it has {', '.join(sorted(tables))}. Write it so"
         )
     all_facts = [_facts_of_kind(tables["rejected"], REFUSED, "code")]
-    if "runs" in tables:
-        all_facts.append(_facts_of_kind(tables["runs"], OWNED_SLICE, *_SLICE_COLUMNS))
+    if "assignment_slices" in tables:
+        all_facts.append(_facts_of_kind(tables["assignment_slices"], OWNED_SLICE, *_SLICE_COLUMNS))
     else:
         all_facts.append(_facts_of_kind(to_bitmaps(tables["assignments"]), OWNED_BITMAP, *_BITMAP_COLUMNS))
     assigned, withheld = F.col("partitions"), F.lit(0)
@@ -203,7 +203,7 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
 
     Args:
         before: a fleet (current ownership), a plan (final assignment), or the tables of a stored plan
-            (`stores.run_store.read_run(…).tables`: metrics, rejected, and runs or assignments; with revocations,
+            (`stores.run_store.read_run(…).tables`: metrics, rejected, and assignment_slices or assignments; with revocations,
             partitions that a cooperative plan withholds at first count for their next owner). Of a stored plan, only
             the names of members with partitions are known, and no topics.
         after: likewise. The sides can be of different kinds: a plan and the fleet that it led to.

@@ -75,10 +75,10 @@ def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
     gone = gone.select(*MEMBER_KEY).distinct()
     change: dict[str, DataFrame] = {
         name: getattr(fleet, name).join(gone, MEMBER_KEY, "left_anti")
-        for name in ("members", "subscriptions", "owned", "owned_runs", "tasks")
+        for name in ("members", "subscriptions", "owned", "owned_slices", "tasks")
         if getattr(fleet, name) is not None
     }
-    owned = fleet.owned_runs if fleet.owned is None else fleet.owned
+    owned = fleet.owned_slices if fleet.owned is None else fleet.owned
     if owned is not None:
         left = owned.join(gone, MEMBER_KEY, "left_semi")
         left = left.select(*MEMBER_KEY, "topic", "first", "step", "count") if fleet.owned is None else compress(left)

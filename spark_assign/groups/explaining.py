@@ -141,7 +141,7 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
 
 def _claims(fleet: Fleet) -> DataFrame | None:
     """Returns the slices that live members own and departed members owned."""
-    runs = fleet.runs()
+    runs = fleet.ownership_slices()
     if runs is None or fleet.departed is None:
         return runs if fleet.departed is None else fleet.departed
     return runs.unionByName(fleet.departed.select(*runs.columns))

@@ -106,8 +106,8 @@ def gather_facts(
         load_settings = [name for name in kinds.LOAD_SETTINGS if loads and name in fleet.groups.columns]
         group_columns = ("assignor", "group_type", "subscription_type", *kinds.LEADER_COLUMNS, *load_settings)
         facts.append(_fact(fleet.groups, kinds.GROUP, *group_columns))
-    if fleet.owned_runs is not None:
-        owned_slices = _with_topics(fleet.owned_runs, topics)
+    if fleet.owned_slices is not None:
+        owned_slices = _with_topics(fleet.owned_slices, topics)
         facts.append(_fact(owned_slices, kinds.OWNED_SLICE, "member_id", "topic", "partitions", *topic_id, *_RUN))
     if fleet.owned is not None:
         blocks = _with_topics(to_bitmaps(fleet.owned), topics)
@@ -115,8 +115,8 @@ def gather_facts(
         facts.append(_fact(blocks, kinds.OWNED_BITMAP, "member_id", "topic", "partitions", *topic_id, *bitmap_columns))
         if owned_order and "position" in fleet.owned.columns:
             facts.append(_fact(_owned_order(fleet.owned), kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
-    if owned_order and fleet.owned_runs is not None and "position" in fleet.owned_runs.columns:
-        ordered = fleet.owned_runs.where(F.col("position").isNotNull())
+    if owned_order and fleet.owned_slices is not None and "position" in fleet.owned_slices.columns:
+        ordered = fleet.owned_slices.where(F.col("position").isNotNull())
         ordered = ordered.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
         facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     if fleet.departed is not None:
@@ -239,7 +239,7 @@ def _keep_all_columns(rows: DataFrame) -> DataFrame:
 def num_spark_tasks(fleet: Fleet) -> int:
     """Returns the number of Spark tasks for the kernels."""
     sizes = fleet.sizes
-    rows = sizes.members + sizes.subscriptions + sizes.owned_runs + sizes.owned // OWNED_PER_FACT
+    rows = sizes.members + sizes.subscriptions + sizes.owned_slices + sizes.owned // OWNED_PER_FACT
     return max(1, -(-rows // ROWS_PER_TASK))
 
 

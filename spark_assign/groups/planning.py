@@ -52,7 +52,7 @@ PLAN_ROWS = from_arrow_schema(kernel.PLAN_ROWS)
 
 _KINDS = {
     "assignments": {ASSIGNED},
-    "runs": {ASSIGNED},
+    "assignment_slices": {ASSIGNED},
     "moves": {CHANGED_TOPIC},
     "revocations": {CHANGED_TOPIC},
     "metrics": {METRICS},
@@ -103,12 +103,12 @@ class Plan:
     @cached_property
     def assignments(self) -> DataFrame:
         """One row per assigned partition: cluster, group_id, member_id, topic, partition."""
-        return expand(self.runs)
+        return expand(self.assignment_slices)
 
     @cached_property
-    def runs(self) -> DataFrame:
+    def assignment_slices(self) -> DataFrame:
         """The assignments as slices: partitions first, first + step, … (`count` of them) of one topic."""
-        return self._runs(ASSIGNED)
+        return self._slices(ASSIGNED)
 
     @cached_property
     def withheld(self) -> DataFrame:
@@ -116,12 +116,12 @@ class Plan:
 
         Only cooperative-sticky, weighted-sticky, and the assignors of the broker withhold partitions.
         """
-        return self._runs(WITHHELD)
+        return self._slices(WITHHELD)
 
     @cached_property
     def target(self) -> DataFrame:
-        """The final assignment as slices: `runs` and `withheld`."""
-        return self._runs(ASSIGNED, WITHHELD)
+        """The final assignment as slices: `assignment_slices` and `withheld`."""
+        return self._slices(ASSIGNED, WITHHELD)
 
     @cached_property
     def order_dependent(self) -> DataFrame:
@@ -132,7 +132,7 @@ class Plan:
         every possible order of members, topics, and owned partitions (`groups.assignors.server.order_dependence`,
         `groups.assignors.franz_go.order_dependence`).
         """
-        return self._runs(ORDER_DEPENDENT)
+        return self._slices(ORDER_DEPENDENT)
 
     @cached_property
     def moves(self) -> DataFrame:
@@ -231,8 +231,8 @@ class Plan:
         rows = self.compute_rows(frozenset(kinds)) if self.stored is None else self.stored
         return rows.where(F.col("kind").isin(*kinds))
 
-    def _runs(self, *kinds: str) -> DataFrame:
-        return self.rows(*kinds).select(*PLAN_TABLES["runs"].names)
+    def _slices(self, *kinds: str) -> DataFrame:
+        return self.rows(*kinds).select(*PLAN_TABLES["assignment_slices"].names)
 
 
 def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:

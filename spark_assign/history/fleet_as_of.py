@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_assign.fleet import Fleet
 from spark_assign.history.history import History
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import GROUP_KEY, MEMBERS, RUNS, SUBSCRIPTIONS
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBERS, SUBSCRIPTIONS
 
 _CONSUMER_GROUP_TYPES = ("classic", "consumer", "share")
 
@@ -39,7 +39,7 @@ def fleet_at(history: History, timestamp: datetime | str, *, topics: DataFrame |
         topics=_topics(history, is_covered, moment) if topics is None else topics,
         members=_members(memberships.join(live_groups.select(*GROUP_KEY, "generation"), GROUP_KEY)),
         subscriptions=_rows_of_groups(subscriptions, live_groups).select(*SUBSCRIPTIONS.names),
-        owned_runs=_rows_of_groups(ownership, live_groups).select(*RUNS.names),
+        owned_slices=_rows_of_groups(ownership, live_groups).select(*ASSIGNMENT_SLICES.names),
         groups=_groups(live_groups, memberships),
     )
 

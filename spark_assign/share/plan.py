@@ -26,7 +26,7 @@ from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.spark.partition_slices import expand
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import GROUP_KEY, RUNS
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY
 from spark_assign.tables.share import CHANGES, PLAN_TABLES
 from spark_assign.tables.share import METRICS as METRICS_TABLE
 
@@ -54,16 +54,16 @@ class SharePlan:
     @property
     def assignments(self) -> DataFrame:
         """The assignment: cluster, group_id, member_id, topic, partition. Several members can share a partition."""
-        return expand(self.runs)
+        return expand(self.assignment_slices)
 
     @property
-    def runs(self) -> DataFrame:
+    def assignment_slices(self) -> DataFrame:
         """The assignment as slices: each row stands for `count` partitions first, first + step, … of a topic.
 
         A `count` of 0 means that the member keeps the topic without partitions, as in Kafka. Use this table as
-        `owned_runs` of a fleet to start the next plan from it.
+        `owned_slices` of a fleet to start the next plan from it.
         """
-        return self._rows(ASSIGNED).select(*RUNS.names)
+        return self._rows(ASSIGNED).select(*ASSIGNMENT_SLICES.names)
 
     @property
     def changes(self) -> DataFrame:
@@ -99,7 +99,7 @@ def plan_share(fleet: Fleet) -> SharePlan:
     """Plans every share group of a fleet (KIP-932) as `SimpleAssignor` of Kafka 4.2 to 4.4 does.
 
     Share groups are the groups whose `groups.group_type` is `share`; the plan ignores all other groups. The current
-    assignment is `owned` or `owned_runs`, in which several members can own a partition. The table `initialized` lists
+    assignment is `owned` or `owned_slices`, in which several members can own a partition. The table `initialized` lists
     the partitions that the coordinator can assign; without it, the coordinator can assign all of them.
 
     Returns:

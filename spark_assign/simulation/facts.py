@@ -91,7 +91,7 @@ def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFra
         _fact(without_faulty_groups(events, fleet), kinds.EVENT),
     ]
     facts.append(_topic_facts(fleet, topics))
-    runs = fleet.runs()
+    runs = fleet.ownership_slices()
     if runs is not None:
         facts.append(_fact(without_faulty_groups(runs, fleet), kinds.OWNED))
     if settings.partitions is not None:
@@ -104,7 +104,7 @@ def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
     """The same of groups that the driver holds as rows: sound ones, without settings, racks and instances of their own.
 
     Args:
-        tables: rows of `topics`, `members`, `subscriptions` and `owned_runs`; columns that are left out are null.
+        tables: rows of `topics`, `members`, `subscriptions` and `owned_slices`; columns that are left out are null.
         events: rows of `tables.simulation.EVENTS`, each of a group.
     """
     wanted: dict[Key, list[str]] = defaultdict(list)
@@ -125,7 +125,7 @@ def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
             for cluster, group, topic in dict.fromkeys(named)
             if counts.get((cluster, topic), 0) > 0
         ],
-        kinds.OWNED: tables["owned_runs"],
+        kinds.OWNED: tables["owned_slices"],
     }
     facts = [_fact_of_row(row, kind) for kind, of_kind in rows.items() for row in of_kind]
     return pa.Table.from_pylist(facts, _SCHEMA)

@@ -143,7 +143,7 @@ def _group(group_id: str, topics: dict[str, int], owned: dict[str, list[tuple[st
         "topics": [{"cluster": CLUSTER, "topic": topic, "partitions": count} for topic, count in topics.items()],
         "members": [member | {"generation_id": 1} for member in members],
         "subscriptions": [member | {"topic": topic} for member in members for topic in topics],
-        "owned_runs": [
+        "owned_slices": [
             key | {"member_id": member, "topic": topic, "first": first, "step": 1, "count": count}
             for member, runs in owned.items()
             for topic, first, count in runs

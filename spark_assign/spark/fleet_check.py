@@ -23,7 +23,7 @@ _KEYS = {
     "members": GROUP_KEY,
     "subscriptions": GROUP_KEY,
     "owned": GROUP_KEY,
-    "owned_runs": GROUP_KEY,
+    "owned_slices": GROUP_KEY,
     "replicas": ["cluster", "topic", "partition"],
     "brokers": ["cluster", "broker_id"],
     "groups": GROUP_KEY,
@@ -43,7 +43,7 @@ _FURTHER = {"topics": ["partitions"], "replicas": ["replicas", "partition"]}
 _MARKS = ("racked", "static")
 """Counted properties of members: with a rack, with an instance id."""
 
-_COUNTED = ("members", "subscriptions", "owned", "owned_runs", "subtopologies", "tasks")
+_COUNTED = ("members", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks")
 
 _LOOKED: list[tuple[str, str | None]] = [
     (table, problem)
@@ -63,7 +63,7 @@ class Sizes:
     static_members: int
     subscriptions: int
     owned: int
-    owned_runs: int
+    owned_slices: int
     subtopologies: int
     tasks: int
 

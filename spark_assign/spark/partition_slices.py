@@ -20,7 +20,7 @@ from spark_assign.numeric.ownership_bitmaps import (
     slices_from_bitmaps,
 )
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, RUNS
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBER_KEY
 
 
 def expand(slices: DataFrame) -> DataFrame:
@@ -50,7 +50,7 @@ def compress(partitions: DataFrame) -> DataFrame:
         cluster, group_id, member_id, topic, first, step, count.
     """
     blocks = to_bitmaps(partitions).repartition(*GROUP_KEY, "topic")  # adaptive execution decides in how many tasks
-    return blocks.mapInArrow(map_arrow_batches(_merged), RUNS)
+    return blocks.mapInArrow(map_arrow_batches(_merged), ASSIGNMENT_SLICES)
 
 
 def to_bitmaps(owned: DataFrame) -> DataFrame:

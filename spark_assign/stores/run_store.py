@@ -56,7 +56,7 @@ ManifestOutcome = Callable[[RowCounts, ReadTable], Mapping[str, Any]]
 KAFKA_RULES = "4.1 to 4.4"
 """The Kafka releases whose behavior plans follow."""
 
-_PLAN_ROWS_TABLE = "decided"
+_PLAN_ROWS_TABLE = "plan_rows"
 """The table of a plan that is written first: computed once, then read back for all tables, which are projections of
 it.
 """
@@ -191,7 +191,7 @@ def write_run(
                     dict(options or {}) if rows_format == format else {},
                 )
                 step()
-                log.info("decided in %.1f s", time.monotonic() - since)
+                log.info("computed in %.1f s", time.monotonic() - since)
                 plan = plan.with_tagged_rows(
                     target.read(_PLAN_ROWS_TABLE, run_id, attempt, rows_format, dict(options or {}))
                 )

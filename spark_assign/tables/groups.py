@@ -60,7 +60,7 @@ OWNED = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT), _POSITIO
 member tells in its user data, by default by topic and partition; `uniform` goes over what a member had in the order of
 the coordinator's maps, by default that in which a target read back has it."""
 
-OWNED_RUNS = StructType([*_MEMBER, *_RUN, _POSITION])
+OWNED_SLICES = StructType([*_MEMBER, *_RUN, _POSITION])
 """Partitions first, first + step, … (count of them) of one topic, owned by one member. In share groups several members
 may own a partition, and a count of 0 says that a member has the topic with no partition of it. `position` is that of
 the run's first partition."""
@@ -137,7 +137,7 @@ INPUT_TABLES: dict[str, StructType] = {
     "members": MEMBERS,
     "subscriptions": SUBSCRIPTIONS,
     "owned": OWNED,
-    "owned_runs": OWNED_RUNS,
+    "owned_slices": OWNED_SLICES,
     "replicas": REPLICAS,
     "brokers": BROKERS,
     "groups": GROUPS,
@@ -178,7 +178,7 @@ in a folder. For Connect clusters the table is `connect_snapshots`, and its firs
 
 ASSIGNMENTS = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT)])
 
-RUNS = StructType([*_MEMBER, *_RUN])
+ASSIGNMENT_SLICES = StructType([*_MEMBER, *_RUN])
 
 REVOCATIONS = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT), *nullable(next_member_id=_STRING)])
 
@@ -316,7 +316,7 @@ COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": C
 
 PLAN_TABLES: dict[str, StructType] = {
     "assignments": ASSIGNMENTS,
-    "runs": RUNS,
+    "assignment_slices": ASSIGNMENT_SLICES,
     "revocations": REVOCATIONS,
     "moves": MOVES,
     "metrics": METRICS,

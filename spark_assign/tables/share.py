@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
-from spark_assign.tables.groups import ASSIGNMENTS, REJECTED, RUNS
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, ASSIGNMENTS, REJECTED
 from spark_assign.tables.schema_fields import required
 
 _LONG, _DOUBLE = LongType(), DoubleType()
@@ -33,7 +33,7 @@ anew, and stay. `unknown_topics`: subscribed topics without metadata."""
 
 PLAN_TABLES: dict[str, StructType] = {
     "assignments": ASSIGNMENTS,
-    "runs": RUNS,
+    "assignment_slices": ASSIGNMENT_SLICES,
     "changes": CHANGES,
     "metrics": METRICS,
     "rejected": REJECTED,

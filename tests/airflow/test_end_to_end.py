@@ -127,7 +127,7 @@ def test_a_date(story: Story) -> None:
     assert "check: 0 alerts in 20261120T050000Z" in said
     assert lost(pages.block(PAGE, "[DAG TEST]"), said, story) is None
     story.files["first"] = story.written()
-    assert {"plans/runs/run_id=20261120T050000Z", "reports/20261120T050000Z.html"} < story.files["first"]
+    assert {"plans/assignment_slices/run_id=20261120T050000Z", "reports/20261120T050000Z.html"} < story.files["first"]
     assert {"comparisons/comparison/run_id=20261120T050000Z", "drifts/groups/run_id=20261120T050000Z"} < story.files[
         "first"
     ]

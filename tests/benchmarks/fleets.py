@@ -75,11 +75,11 @@ def written_with_owners(
 ) -> Path:
     """The same after `left` members of each group have left and `joined` new ones have come, who own nothing.
 
-    Before that the group's partitions went round its members. The table is `owned` or, with `runs`, `owned_runs`.
+    Before that the group's partitions went round its members. The table is `owned` or, with `runs`, `owned_slices`.
     """
     path = folder / f"owned{'-runs' if runs else ''}-{shape.slug}-less-{left}-plus-{joined}"
     owners = _owned_runs if runs else _owned
-    what = "owned_runs" if runs else "owned"
+    what = "owned_slices" if runs else "owned"
     return _write(path, lambda: _tables(spark, shape, left, joined) | {what: owners(spark, shape, left)})
 
 

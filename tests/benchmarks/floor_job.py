@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-fleet"
-TABLES = ("topics", "members", "subscriptions", "owned_runs", "replicas", "brokers", "groups")
-WRITTEN = ("assignments", "runs", "moves", "revocations", "metrics", "rejected")
+TABLES = ("topics", "members", "subscriptions", "owned_slices", "replicas", "brokers", "groups")
+WRITTEN = ("assignments", "assignment_slices", "moves", "revocations", "metrics", "rejected")
 ROW = StructType([StructField(name, StringType()) for name in ("cluster", "group_id", "table", "row")])
 
 
@@ -38,8 +38,8 @@ def main(folder: str) -> None:
         cells = F.concat_ws(",", *header).alias("row")
         rows.append(table.select("cluster", group.alias("group_id"), F.lit(name).alias("table"), cells))
     together = reduce(DataFrame.unionByName, rows).repartition(1, "cluster", "group_id")
-    together.mapInArrow(unchanged, ROW).write.mode("overwrite").parquet(f"{folder}/decided")
-    decided = spark.read.schema(ROW).parquet(f"{folder}/decided")
+    together.mapInArrow(unchanged, ROW).write.mode("overwrite").parquet(f"{folder}/plan_rows")
+    decided = spark.read.schema(ROW).parquet(f"{folder}/plan_rows")
     for name in WRITTEN:
         decided.where(F.col("table") != name).write.mode("overwrite").parquet(f"{folder}/{name}")
 

@@ -76,10 +76,12 @@ def runs(bench: Bench) -> None:
     path = fleets.written(bench.spark, shape, bench.folder)
     for name in bench.assignors:
         for sink, write in _sinks(bench):
-            seconds = bench.in_turns(plan=partial(plan_and_write, bench, path, name, write, "runs"))["plan"]
+            seconds = bench.in_turns(plan=partial(plan_and_write, bench, path, name, write, "assignment_slices"))[
+                "plan"
+            ]
             detail = f"stands for {shape.total:,} partitions"
             bench.report(Result(f"{name}, runs to {sink}", f"{shape}", seconds, "s", bench.goal("<= 5"), detail))
-        counted = plan(fleets.read(bench.spark, path), name).runs.agg(F.sum("count")).collect()[0][0]
+        counted = plan(fleets.read(bench.spark, path), name).assignment_slices.agg(F.sum("count")).collect()[0][0]
         if counted != shape.total:
             raise AssertionError(f"{name}'s runs stand for {counted} of {shape.total} partitions")
 

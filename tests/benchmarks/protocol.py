@@ -54,7 +54,7 @@ def _measure(bench: Bench, groups: int, members: int, protocol: str, goal: str |
     return took
 
 
-_TABLES = ("topics", "members", "subscriptions", "owned_runs")
+_TABLES = ("topics", "members", "subscriptions", "owned_slices")
 
 
 def write_fleet(spark: SparkSession, path: Path, groups: int, members: int) -> None:
@@ -72,7 +72,7 @@ def write_fleet(spark: SparkSession, path: Path, groups: int, members: int) -> N
         "topics": of_group.select("cluster", "topic", F.lit(PARTITIONS).alias("partitions")),
         "members": member.select("cluster", "group_id", "member_id", F.lit(1).alias("generation_id")),
         "subscriptions": member.select("cluster", "group_id", "member_id").join(of_group, ["cluster", "group_id"]),
-        "owned_runs": of_group.crossJoin(spark.range(PARTITIONS).selectExpr("int(id) as first"))
+        "owned_slices": of_group.crossJoin(spark.range(PARTITIONS).selectExpr("int(id) as first"))
         .withColumn("rank", whose)
         .join(member, ["cluster", "group_id", "rank"])
         .selectExpr("cluster", "group_id", "member_id", "topic", "first", "1 as step", "1 as count"),

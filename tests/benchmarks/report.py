@@ -90,7 +90,7 @@ def _tables(spark: SparkSession, groups: int) -> list[tuple[str, DataFrame]]:
     refused = group.where("id < 10").selectExpr("*", "'duplicate-member' as code", "'members: twice' as detail")
     ends = ("member_id as from_member_id", "next_id as to_member_id")
     return [
-        ("runs", runs),
+        ("assignment_slices", runs),
         ("assignments", owned),
         ("revocations", moved.withColumnRenamed("next_id", "next_member_id")),
         ("moves", moved.selectExpr("*", *ends, "'rebalanced' as reason")),

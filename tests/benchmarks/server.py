@@ -92,7 +92,9 @@ def runs(bench: Bench) -> None:
     shape = Shape(bench.size(20_000, 200), 10, 10, 500)
     path = fleets.written_with_owners(bench.spark, shape, bench.folder, runs=True)
     names = ("uniform",) if bench.quick else ("uniform", "server-range")
-    works = {name: partial(plan_and_write, bench, path, name, to_noop, "runs") for name in (*names, "sticky")}
+    works = {
+        name: partial(plan_and_write, bench, path, name, to_noop, "assignment_slices") for name in (*names, "sticky")
+    }
     seconds = bench.in_turns(**works)
     for name in names:
         detail = f"{seconds[name]:.2f} s for {shape.total:,} partitions; sticky {seconds['sticky']:.2f} s"

@@ -32,13 +32,13 @@ def sticky(bench: Bench) -> None:
     """
     shape = Shape(bench.size(2_000, 20), 10, 10, 500)
     path = fleets.written_with_owners(bench.spark, shape, bench.folder)
-    planned = [(name, what) for name in assignors(bench) for what in ("runs", "assignments")]
+    planned = [(name, what) for name in assignors(bench) for what in ("assignment_slices", "assignments")]
     works = {f"{name}, {what}": partial(plan_and_write, bench, path, name, to_noop, what) for name, what in planned}
     seconds = bench.in_turns(**works, floor=partial(_floor, bench, path))
     for work in works:
         detail = f"{seconds[work]:.2f} s; floor {seconds['floor']:.2f} s"
         ratio = seconds[work] / seconds["floor"]
-        goal = bench.goal("<= 2" if work.endswith("runs") else "<= 2.5")
+        goal = bench.goal("<= 2" if work.endswith("assignment_slices") else "<= 2.5")
         bench.report(Result(f"{work} to noop", f"{shape}", ratio, "x floor", goal, detail))
 
 
@@ -55,8 +55,11 @@ def runs(bench: Bench) -> None:
     giant = Shape(1, bench.size(500, 50), bench.size(2_000, 20), bench.size(500_000, 5_000))
     paths = {shape: fleets.written_with_owners(bench.spark, shape, bench.folder, runs=True) for shape in (fleet, giant)}
     for name in assignors(bench):
-        works = {f"{shape}": partial(plan_and_write, bench, paths[shape], name, to_noop, "runs") for shape in paths}
-        floors = {f"floor of {shape}": partial(_floor, bench, paths[shape], "owned_runs") for shape in paths}
+        works = {
+            f"{shape}": partial(plan_and_write, bench, paths[shape], name, to_noop, "assignment_slices")
+            for shape in paths
+        }
+        floors = {f"floor of {shape}": partial(_floor, bench, paths[shape], "owned_slices") for shape in paths}
         seconds = bench.in_turns(**works, **floors)
         for shape in paths:
             ours, least = seconds[f"{shape}"], seconds[f"floor of {shape}"]
@@ -78,7 +81,9 @@ def profiles(bench: Bench) -> None:
     path = fleets.written_with_owners(bench.spark, shape, bench.folder, runs=True)
     names = _profiles(bench)
     today = dict.fromkeys(client_assignor(name) for name in names)
-    works = {name: partial(plan_and_write, bench, path, name, to_noop, "runs") for name in (*names, *today)}
+    works = {
+        name: partial(plan_and_write, bench, path, name, to_noop, "assignment_slices") for name in (*names, *today)
+    }
     seconds = bench.in_turns(**works)
     for name in names:
         least = client_assignor(name)
@@ -99,7 +104,7 @@ def _profiles(bench: Bench) -> list[str]:
 
 
 def _check_total(bench: Bench, path: Path, assignor: str, shape: Shape) -> None:
-    counted = plan(fleets.read(bench.spark, path), assignor).runs.agg(F.sum("count")).collect()[0][0]
+    counted = plan(fleets.read(bench.spark, path), assignor).assignment_slices.agg(F.sum("count")).collect()[0][0]
     bench.forget()
     if counted != shape.total:
         raise AssertionError(f"{assignor}'s runs stand for {counted} of {shape.total} partitions")
@@ -109,8 +114,8 @@ def _check_sample(bench: Bench, path: Path, assignor: str) -> None:
     """A few groups have to get the same from their runs as from the rows that these stand for."""
     fleet = fleets.read(bench.spark, path)
     some = fleet.only(fleet.members.where(F.col("group_id").isin("group-0", "group-7", "group-101")))
-    assert some.owned_runs is not None
-    as_rows = replace(some, owned=expand(some.owned_runs), owned_runs=None)
+    assert some.owned_slices is not None
+    as_rows = replace(some, owned=expand(some.owned_slices), owned_slices=None)
     by_runs, by_rows = (plan(each, assignor).assignments for each in (some, as_rows))
     differing = by_runs.exceptAll(by_rows).count() + by_rows.exceptAll(by_runs).count()
     if differing or by_rows.isEmpty():
@@ -148,6 +153,6 @@ def _plans_of_rounds(bench: Bench, path: Path, number: int) -> None:
     for each in range(number):
         planned = plan(fleet, COOPERATIVE)
         written = str(bench.folder / f"round-{each}")
-        planned.runs.write.mode("overwrite").parquet(written)
+        planned.assignment_slices.write.mode("overwrite").parquet(written)
         bench.forget()
-        fleet = replace(fleet.after(planned), owned_runs=bench.spark.read.parquet(written))
+        fleet = replace(fleet.after(planned), owned_slices=bench.spark.read.parquet(written))

@@ -228,7 +228,7 @@ def catalog(spark: SparkSession, fleet: Fleet) -> None:
     """The schemas that the pages speak of, with a fleet in `main.kafka`."""
     for schema in SCHEMAS:
         spark.sql(f"create database if not exists {schema}")
-    for name in ("topics", "members", "subscriptions", "owned_runs", "groups"):
+    for name in ("topics", "members", "subscriptions", "owned_slices", "groups"):
         getattr(fleet, name).write.mode("overwrite").saveAsTable(f"kafka.{name}")
 
 
@@ -263,7 +263,7 @@ def small_fleet(spark: SparkSession) -> Fleet:
         topics=fleets.table(spark, "topics", [("c", "t", 3)]),
         members=fleets.table(spark, "members", [(*each, *nothing, weights.get(each[2])) for each in members], WEIGHT),
         subscriptions=fleets.table(spark, "subscriptions", [(*member, "t") for member in members]),
-        owned_runs=fleets.table(spark, "owned_runs", [("c", "payments-eu", "payments-eu-0", "t", 0, 1, 3)]),
+        owned_slices=fleets.table(spark, "owned_slices", [("c", "payments-eu", "payments-eu-0", "t", 0, 1, 3)]),
         replicas=fleets.table(spark, "replicas", [("c", "t", partition, [1]) for partition in range(3)]),
         brokers=fleets.table(spark, "brokers", [("c", 1, None)]),
         groups=fleets.table(spark, "groups", [("c", group, "range") for group in ("payments-eu", "encoder-a")]),

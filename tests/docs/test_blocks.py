@@ -185,7 +185,7 @@ def test_tables_of_a_fleet() -> None:
     for names, cells in table("docs/plan.md", "| table | columns"):
         for name, cell in each_of(names, cells):
             seen.add(name)
-            if name == "owned_runs":
+            if name == "owned_slices":
                 assert cell.strip() == "or first, step, count in place of partition"
                 assert set(schemas.INPUT_TABLES[name].names) == {
                     *schemas.INPUT_TABLES["owned"].names,
@@ -206,7 +206,7 @@ def test_the_table_of_loads() -> None:
 
 def test_tables_of_a_plan() -> None:
     """docs/plan.md and docs/what-if.md: those that there are."""
-    assert {row[0] for row in table("docs/plan.md", "| table | one row per |")} == {*schemas.PLAN_TABLES, "decided"}
+    assert {row[0] for row in table("docs/plan.md", "| table | one row per |")} == {*schemas.PLAN_TABLES, "plan_rows"}
     assert {row[0] for row in table("docs/what-if.md", "| table | a row is |")} == set(comparison_schemas.DRIFT_TABLES)
 
 

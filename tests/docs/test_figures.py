@@ -98,7 +98,7 @@ def test_a_deployment_that_takes_longer(down_ms: int, static: bool, sentence: st
     story = rolling_deployment()
     assert story.tables is not None
     owned = {
-        row["member_id"]: list(range(row["first"], row["first"] + row["count"])) for row in story.tables["owned_runs"]
+        row["member_id"]: list(range(row["first"], row["first"] + row["count"])) for row in story.tables["owned_slices"]
     }
     timing = Timing(poll_interval_ms=Settings.poll_interval_ms, **story.settings)
     stage = protocol_plays.stage(owned, protocol_plays.COOPERATIVE, static=static, timing=timing)

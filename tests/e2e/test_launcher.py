@@ -192,7 +192,7 @@ def test_rejected_groups_are_exit_code_1_where_the_user_asks(
     rows = ds.dataset(output / "assignments" / "run_id=r", format="parquet").to_table().to_pylist()
     assert len(rows) == 14
     assert {row["topic"] for row in rows if row["member_id"] == "p1"} == {"orders", "clicks"}
-    assert not (output / "runs").exists()
+    assert not (output / "assignment_slices").exists()
 
 
 def test_a_failure_is_exit_code_3(submit: Submit, fleet: str, tmp_path: Path) -> None:

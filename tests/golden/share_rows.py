@@ -121,7 +121,7 @@ def tables(row: Row) -> dict[str, list[tuple[Any, ...]]]:
         "groups": [(*group, None, "share", *[None] * 6)],
         "members": [],
         "subscriptions": [],
-        "owned_runs": [],
+        "owned_slices": [],
         "initialized": [],
     }
     differing = row["subscription_type"] == "HETEROGENEOUS"
@@ -134,7 +134,7 @@ def tables(row: Row) -> dict[str, list[tuple[Any, ...]]]:
         fleet["subscriptions"] += [(*key, topic) for topic in (*(name[each] for each in member["topics"]), *unknown)]
         had = [(name.get(topic, topic), at, 1, 1) for topic, at in member["previous"]]
         had += [(name.get(topic, topic), 0, 1, 0) for topic in member.get("previous_empty", [])]
-        fleet["owned_runs"] += [(*key, *each, place) for place, each in enumerate(had)]
+        fleet["owned_slices"] += [(*key, *each, place) for place, each in enumerate(had)]
     if "assignable" in row:
         for topic in row["topics"]:
             some = row["assignable"].get(topic, [])

@@ -37,7 +37,7 @@ def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Cal
     rows = [row for row in every if share_rows.is_determined_by_tables(row)]
     assert len(every) - len(rows) == NOT_TOLD
     planned = plan_share(fleet_of(spark, rows))
-    got = planned_sets(planned.runs)
+    got = planned_sets(planned.assignment_slices)
     for refused in planned.rejected.toArrow().to_pylist():
         assert refused["code"] == "kafka-fails"
         assert share_rows.FAILS in refused["detail"]

@@ -129,7 +129,7 @@ def wait_until_settled(cluster: Cluster, members: Mapping[str, int], groups: str
         tables = read(cluster, groups or list(members))
         problem = _unsettled(tables, members)
         now = (
-            [row for row in tables["owned_runs"] if row["group_id"] in members],
+            [row for row in tables["owned_slices"] if row["group_id"] in members],
             [about(each, log) for each in members],
         )
         if problem or now != before:
@@ -144,7 +144,7 @@ def _unsettled(tables: Tables, members: Mapping[str, int]) -> str:
     """Returns what the groups still lack; empty if nothing."""
     states = {row["group_id"]: row["state"] for row in tables["groups"]}
     joined = Counter(row["group_id"] for row in tables["members"])
-    owning = {row["group_id"] for row in tables["owned_runs"]}
+    owning = {row["group_id"] for row in tables["owned_slices"]}
     waiting = {
         group: (states.get(group), joined[group])
         for group, size in members.items()
@@ -162,6 +162,6 @@ def _unowned(tables: Tables, groups: Container[str]) -> set[tuple[str, str]]:
     partitions = {row["topic"]: row["partitions"] for row in tables["topics"]}
     read = {(row["group_id"], row["topic"]) for row in tables["subscriptions"] if row["topic"] in partitions}
     owned: Counter[tuple[str, str]] = Counter()
-    for run in tables["owned_runs"]:
+    for run in tables["owned_slices"]:
         owned[run["group_id"], run["topic"]] += run["count"]
     return {(group, topic) for group, topic in read if group in groups and owned[group, topic] < partitions[topic]}

@@ -158,7 +158,7 @@ def history(spark: SparkSession, location: str, to: str, groups: str, session_ms
     again.rejected.write.parquet(f"{to}/unreplayed")
     for number, moment in enumerate(moments):
         fleet = Fleet.at(past, moment)
-        for name in ("groups", "members", "subscriptions", "owned_runs", "topics"):
+        for name in ("groups", "members", "subscriptions", "owned_slices", "topics"):
             getattr(fleet, name).write.parquet(f"{to}/fleet-{number}/{name}")
     return {}
 

@@ -85,7 +85,7 @@ def owners(tables: Tables, owned: Iterable[Row] | None = None) -> Owners:
     """Returns what each member owns by `owned`, or else by the snapshot; members without partitions are included."""
     names = clients(tables)
     found: Owners = {(group, client): set() for (group, _), client in names.items()}
-    for row in tables["owned_runs"] if owned is None else owned:
+    for row in tables["owned_slices"] if owned is None else owned:
         found[row["group_id"], names[row["group_id"], row["member_id"]]] |= partitions(row)
     return found
 

@@ -119,7 +119,7 @@ def test_groups_without_members(spark: SparkSession, tmp_path: Path, capsys: pyt
     """They are in the plan's metrics with no member; the others are planned as ever."""
     groups = "cluster,group_id,assignor\nc,g,range\nc,nobody,range\n"
     fleet = written(tmp_path, {**GROUPS, "groups": groups})
-    arguments = ["--output", str(tmp_path / "out"), "--assignor", "configured", "--output-tables", "runs"]
+    arguments = ["--output", str(tmp_path / "out"), "--assignor", "configured", "--output-tables", "assignment_slices"]
     assert plan.main(["--fleet", str(fleet), *arguments]) == 0
     assert "2 groups planned, 0 rejected, 2 members, 4 partitions assigned" in capsys.readouterr().out
     metrics = read_run(spark, str(tmp_path / "out")).tables["metrics"]

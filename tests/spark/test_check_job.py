@@ -66,7 +66,18 @@ def test_metrics_for_prometheus(spark: SparkSession, tmp_path: Path) -> None:
     pytest.importorskip("prometheus_client", reason="metrics are an extra")
     place, file = str(tmp_path / "plans"), tmp_path / "spark_assign.prom"
     fleet = str(snapshot(tmp_path / "fleet", "aaabbb", twice=True))
-    arguments = ["--fleet", fleet, "--assignor", "range", "--output", place, "--run-id", "r", "--output-tables", "runs"]
+    arguments = [
+        "--fleet",
+        fleet,
+        "--assignor",
+        "range",
+        "--output",
+        place,
+        "--run-id",
+        "r",
+        "--output-tables",
+        "assignment_slices",
+    ]
     assert plan.main([*arguments, "--metrics", str(file)]) == 0
     told = file.read_text()
     assert 'spark_assign_group_moved_partitions{cluster="c",group="g"} 0.0' in told
@@ -92,7 +103,7 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     said = {}
     for run_id, fleet in (("2026-11-20", even), ("2026-11-21", uneven)):
         arguments = ["--fleet", str(fleet), "--assignor", "range", "--output", plans, "--run-id", run_id]
-        assert plan.main([*arguments, "--output-tables", "runs"]) == 0
+        assert plan.main([*arguments, "--output-tables", "assignment_slices"]) == 0
     for run_id in ("2026-11-20", "2026-11-21"):
         sides = ["--from", "previous", "--to", f"{plans}@{run_id}"]
         capsys.readouterr()

@@ -133,7 +133,7 @@ def partitions(runs: DataFrame) -> dict[str, set[tuple[str, Key]]]:
 @pytest.fixture(scope="module")
 def claims(groups: Fleet) -> tuple[dict[str, set[tuple[str, Key]]], dict[str, set[tuple[str, Key]]]]:
     """What living members own, and what those owned that left."""
-    living = groups.runs()
+    living = groups.ownership_slices()
     assert living is not None
     assert groups.departed is not None
     return partitions(living), partitions(groups.departed)
@@ -191,7 +191,7 @@ def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: l
 def test_the_figures_are_those_of_one_plan(groups: Fleet, rows, claims, name: str) -> None:
     """Each assignor by itself, its plan looked at partition by partition."""
     planned = kept(plan(groups, name))
-    now = partitions(planned.runs)
+    now = partitions(planned.assignment_slices)
     waits = {} if planned.withheld is None else partitions(planned.withheld)
     rounds: dict[str, list[Any]] = defaultdict(list)
     if name == "cooperative-sticky":

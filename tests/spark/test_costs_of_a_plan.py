@@ -93,7 +93,7 @@ def test_no_query_of_a_plan_is_long(spark: SparkSession) -> None:
 def test_a_pandas_udf_computes_moves_and_revocations(spark: SparkSession) -> None:
     """Both are projections of the same pass, evaluated by Arrow in Python without a shuffle of their own."""
     planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
-    exchanges = physical_plan(planned.runs).count("Exchange")
+    exchanges = physical_plan(planned.assignment_slices).count("Exchange")
     for query in (planned.moves, planned.revocations):
         text = physical_plan(query)
         assert "ArrowEvalPython" in text

@@ -139,7 +139,7 @@ def test_a_plan_against_what_is_owned(sides: tuple[Fleet, Fleet]) -> None:
     by_metrics = {row["group_id"]: row["max_over_mean"] for row in planned.metrics.collect()}
     assert dict(tuples(found.groups, "group_id", "max_over_mean_after")) == by_metrics
     with pytest.raises(SourceError, match="lacks metrics, rejected"):
-        drift(before, {"runs": planned.runs})
+        drift(before, {"assignment_slices": planned.assignment_slices})
 
 
 @pytest.mark.once
@@ -148,7 +148,9 @@ def test_a_stored_plan_is_compared_by_its_end(spark: SparkSession) -> None:
     owned = [("t", partition) for partition in range(4)]
     before = make(spark, {"t": 4}, {"grows": {"a": owned, "b": []}, "rests": {"a": owned[:2], "b": owned[2:]}})
     planned = plan(before, "cooperative-sticky")
-    tables = {name: cached(getattr(planned, name)) for name in ("runs", "revocations", "metrics", "rejected")}
+    tables = {
+        name: cached(getattr(planned, name)) for name in ("assignment_slices", "revocations", "metrics", "rejected")
+    }
     found = kept(drift(before, tables))
     assert (
         tuples(found.ownership, "group_id", "topic", "from_member_id", "to_member_id", "change")

@@ -106,15 +106,17 @@ FAULTY_ROWS = {
     "owned-null": ("null-key", {"members": [("m",)], "owned": [("m", None, 1)]}),
 }
 FAULTY_RUNS = {
-    "no-step": ("bad-partition", {"members": [("m",)], "owned_runs": [("m", "t", 0, 0, 2)]}),
-    "run-null": ("null-key", {"members": [("m",)], "owned_runs": [("m", "t", 0, None, 2)]}),
-    "run-of-stranger": ("unknown-member", {"members": [("m",)], "owned_runs": [("x", "t", 0, 1, 2)]}),
-    "runs-meet": ("duplicate-owned", {"members": [("m",)], "owned_runs": [("m", "t", 0, 2, 3), ("m", "t", 1, 3, 2)]}),
+    "no-step": ("bad-partition", {"members": [("m",)], "owned_slices": [("m", "t", 0, 0, 2)]}),
+    "run-null": ("null-key", {"members": [("m",)], "owned_slices": [("m", "t", 0, None, 2)]}),
+    "run-of-stranger": ("unknown-member", {"members": [("m",)], "owned_slices": [("x", "t", 0, 1, 2)]}),
+    "runs-meet": ("duplicate-owned", {"members": [("m",)], "owned_slices": [("m", "t", 0, 2, 3), ("m", "t", 1, 3, 2)]}),
 }
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("faulty", [{**FAULTY, **FAULTY_ROWS}, {**FAULTY, **FAULTY_RUNS}], ids=["rows", "runs"])
+@pytest.mark.parametrize(
+    "faulty", [{**FAULTY, **FAULTY_ROWS}, {**FAULTY, **FAULTY_RUNS}], ids=["rows", "assignment_slices"]
+)
 def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tuple[str, dict[str, list]]]) -> None:
     """Each is rejected with its code; the good group is planned, and measured, as if nothing were."""
     rows: dict[str, list] = {"topics": [("c", "t", 4)], **{name: list(good) for name, good in GOOD.items()}}
@@ -177,8 +179,8 @@ def test_read_plan_and_write(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "groups.csv").write_text("cluster,group_id,assignor\nc,good,roundrobin\n")
     found = Fleet.read(spark, str(tmp_path / "fleet"), tables={"groups": str(tmp_path / "groups.csv")})
     planned = plan(found)
-    named = planned.write(str(tmp_path / "plans"), run_id="r", tables=["runs"], format="json")
-    assert (named.run_id, named.rows) == ("r", {"runs": 2, "metrics": 1, "rejected": 0})
+    named = planned.write(str(tmp_path / "plans"), run_id="r", tables=["assignment_slices"], format="json")
+    assert (named.run_id, named.rows) == ("r", {"assignment_slices": 2, "metrics": 1, "rejected": 0})
     timed = planned.write(str(tmp_path / "plans"), tables=[], inputs={"fleet": "here"})
     assert re.fullmatch(r"\d{8}T\d{6}Z", timed.run_id)
     assert timed.content["inputs"] == {"fleet": "here"}

@@ -118,7 +118,7 @@ def test_the_fleet_of_a_moment(history: History) -> None:
         ("shared", "q", 1, "client-q", "/h", "r"),
     ]
     assert fleet.groups is not None
-    assert fleet.owned_runs is not None
+    assert fleet.owned_slices is not None
     assert tuples(fleet.groups, "group_id", "assignor", "group_type", "state") == [
         ("gone", "range", "classic", "Stable"),
         ("idle", None, "classic", "Empty"),
@@ -126,7 +126,7 @@ def test_the_fleet_of_a_moment(history: History) -> None:
         ("orders", "range", "classic", "Stable"),
         ("shared", "simple", "share", "Stable"),
     ]
-    assert tuples(fleet.owned_runs, "group_id", "member_id", "topic", "first", "step", "count") == [
+    assert tuples(fleet.owned_slices, "group_id", "member_id", "topic", "first", "step", "count") == [
         ("gone", "g", "v", 0, 1, 1),
         ("moved", "x", "u", 1, 2, 3),
         ("orders", "a", "t", 0, 1, 2),

@@ -17,7 +17,7 @@ from tests.spark.fleets import fleet, group, kept, shuffled, table, tuples
 
 pytestmark = pytest.mark.spark
 
-TABLES = ("assignments", "runs", "moves", "revocations", "metrics", "rejected")
+TABLES = ("assignments", "assignment_slices", "moves", "revocations", "metrics", "rejected")
 
 
 def _odd_fleet(spark: SparkSession) -> Fleet:
@@ -73,7 +73,7 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
     """Of a fleet that gives ownership as runs; as rows it becomes runs before anything is counted."""
     odd = _odd_fleet(spark)
     assert odd.owned is not None
-    planned = kept(plan(replace(odd, owned=None, owned_runs=compress(odd.owned)), "range"))
+    planned = kept(plan(replace(odd, owned=None, owned_slices=compress(odd.owned)), "range"))
     assert planned.metrics.columns == PLAN_TABLES["metrics"].names
     [row] = planned.metrics.where("group_id = 'g'").collect()
     assert row.asDict() == {
@@ -109,7 +109,7 @@ def test_members_that_left_are_told_apart(spark: SparkSession) -> None:
     """What a leaver owned moves because it left; it revokes nothing."""
     rows = group({"m1": ["t"], "m2": ["t"], "m3": ["t"]})
     runs = [("c", "g", "m1", "t", 0, 1, 2), ("c", "g", "m2", "t", 2, 1, 2), ("c", "g", "m3", "t", 4, 1, 2)]
-    start = fleet(spark, topics=[("c", "t", 6)], **rows, owned_runs=runs)
+    start = fleet(spark, topics=[("c", "t", 6)], **rows, owned_slices=runs)
     after = start.with_members_left(table(spark, "members", [("c", "g", "m2"), ("c", "g", "nobody")]))
     planned = kept(plan(after, "range"))
     assert tuples(planned.moves, "partition", "from_member_id", "to_member_id", "reason") == [
@@ -179,7 +179,7 @@ def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, seed: int) -> No
     """
     ordered = tables.fleet_of(spark, random_groups.groups("range", seed, small=40, mid_size=0))
     one, other = kept(plan(ordered, "range")), kept(plan(shuffled(ordered, seed), "range"))
-    for name in ("runs", "rejected"):
+    for name in ("assignment_slices", "rejected"):
         assert_df_equality(getattr(one, name), getattr(other, name), ignore_row_order=True, ignore_nullable=True)
 
 

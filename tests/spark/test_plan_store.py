@@ -48,7 +48,7 @@ def small_plan(spark: SparkSession, partitions: int = 3) -> Ready:
 
     member = "'c'|'g'|'m1'|'orders'"
     return Ready(
-        runs=table("runs", f"{member}|0|1|{partitions}"),
+        assignment_slices=table("assignment_slices", f"{member}|0|1|{partitions}"),
         assignments=table("assignments", f"{member}|id", partitions),
         moves=table("moves", "'c'|'g'|'orders'|0|null|'m1'|'new'"),
         revocations=table("revocations", f"{member}|0|null", 0),
@@ -141,7 +141,7 @@ def test_a_folder_that_only_spark_sees(
 @pytest.mark.once
 def test_a_manifest_that_python_cannot_read_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     """Files that somebody has compressed."""
-    written = write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
+    written = write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["assignment_slices"])
     [file] = (tmp_path / "manifest").glob("*.json")
     with gzip.open(f"{file}.gz", "wb") as packed:
         packed.write(file.read_bytes())
@@ -203,13 +203,13 @@ def test_a_failed_job_removes_what_it_wrote(
 def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path: Path) -> None:
     """While one run is written again and again, what is read is one of the plans and never a mixture."""
     output = str(tmp_path)
-    write_run(small_plan(spark, 1), output, run_id="r", tables=["runs", "assignments"])
+    write_run(small_plan(spark, 1), output, run_id="r", tables=["assignment_slices", "assignments"])
     failed: list[BaseException] = []
 
     def keep_writing() -> None:
         try:
             for orders in (2, 3, 4):
-                write_run(small_plan(spark, orders), output, run_id="r", tables=["runs", "assignments"])
+                write_run(small_plan(spark, orders), output, run_id="r", tables=["assignment_slices", "assignments"])
         except BaseException as error:
             failed.append(error)
 
@@ -221,7 +221,7 @@ def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path
             stored = read_run(spark, output, "r")
             found = (
                 stored.tables["assignments"].count(),
-                stored.tables["runs"].selectExpr("sum(count) as n").collect()[0]["n"],
+                stored.tables["assignment_slices"].selectExpr("sum(count) as n").collect()[0]["n"],
                 stored.manifest.rows["assignments"],
             )
         except Exception as error:
@@ -264,16 +264,16 @@ def test_what_cannot_be_removed_is_logged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A file system that only Spark knows: the plan is switched all the same."""
-    write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
+    write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["assignment_slices"])
 
     def unreachable(*_: object, **__: object) -> None:
         raise OSError("no such file system")
 
     monkeypatch.setattr("pyarrow.fs.FileSelector", unreachable)
     with caplog.at_level(logging.WARNING):
-        write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
+        write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["assignment_slices"])
     assert "stay (they are in no plan): no such file system" in caplog.text
-    assert len(attempts(tmp_path, "runs")) == 2
+    assert len(attempts(tmp_path, "assignment_slices")) == 2
 
 
 def test_run_ids_are_made_safe_and_stay_different() -> None:

@@ -72,7 +72,7 @@ def planned(spark: SparkSession) -> Plan:
 def place(planned: Plan, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Where it is stored, as the run `whole`."""
     folder = str(tmp_path_factory.mktemp("plans"))
-    write_run(planned, folder, run_id="whole", tables=("runs", "moves", "revocations"))
+    write_run(planned, folder, run_id="whole", tables=("assignment_slices", "moves", "revocations"))
     return folder
 
 
@@ -93,7 +93,7 @@ def test_members_before_and_after(stored: StoredRun, rows: PlanRows) -> None:
     """What follows from the tables of a plan is what the fleet says is owned, and what the plan assigns."""
     before = {(group, member): len(owned) for group, of_group in OWNED.items() for member, owned in of_group.items()}
     after: Counter[tuple[str, str]] = Counter()
-    for run in stored.tables["runs"].collect():
+    for run in stored.tables["assignment_slices"].collect():
         after[run["group_id"], run["member_id"]] += run["count"]
     shown = {(row["group_id"], row["member_id"]): row for row in rows.members}
     assert set(before) <= set(shown)
@@ -133,7 +133,7 @@ def test_partitions_without_traffic(spark: SparkSession, stored: StoredRun, rows
     assert [tuple(row.values()) for row in found.silent or ()] == [("c", "joined", 4)]
     after = {
         (run["group_id"], run["member_id"], run["first"] + at * run["step"])
-        for run in stored.tables["runs"].collect()
+        for run in stored.tables["assignment_slices"].collect()
         for at in range(run["count"])
     }
     for row in found.members:
@@ -174,7 +174,7 @@ def test_the_job_on_stored_plans(
     short = SimpleNamespace(**{name: stored.tables[name] for name in ("metrics", "rejected")})
     write_run(short, place, run_id="short", tables=[])
     assert job.main([*arguments, place]) == 0
-    assert "Members are not shown: the plan was stored without the tables runs and assignments." in file.read_text()
+    assert "Members are not shown: the plan was stored without the tables assignment_slices and assignments." in file.read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
     assert job.main([*arguments, f"{place}@other"]) == 2
     for wrong in (str(tmp_path), "/no/where.html"):

@@ -202,14 +202,14 @@ def test_on_the_page(planned: Plan) -> None:
 def test_carried_out_nothing_moves_any_more(groups: Fleet, tmp_path: Path) -> None:
     """Stored, read back, held against what came of it; and the way there had two steps."""
     over = kept(plan(groups, "uniform"))
-    over.write(str(tmp_path), run_id="over", tables=("runs", "revocations", "metrics"))
+    over.write(str(tmp_path), run_id="over", tables=("assignment_slices", "revocations", "metrics"))
     stored = read_run(groups.members.sparkSession, str(tmp_path), "over")
     assert stored.tables["metrics"].where("order_dependent is null").count() == 0
     after = Fleet(
         topics=groups.topics,
         members=groups.members,
         subscriptions=groups.subscriptions,
-        owned_runs=cached(over.target),
+        owned_slices=cached(over.target),
         groups=groups.groups,
     )
     assert tuples(plan(after, "uniform").metrics, "group_id", "moved", "withheld") == [

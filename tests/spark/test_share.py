@@ -67,7 +67,7 @@ def test_the_shape_of_the_input_does_not_matter(fleet: Fleet) -> None:
         name: getattr(fleet, name).repartition(7).orderBy("cluster", ascending=False)
         for name in ("topics", "members", "subscriptions", "groups")
     }
-    again = plan_share(Fleet(**shuffled, owned_runs=fleet.runs()))
+    again = plan_share(Fleet(**shuffled, owned_slices=fleet.ownership_slices()))
     for name in PLAN_TABLES:
         both = [sorted(map(str, getattr(each, name).collect())) for each in (first, again)]
         assert both[0] == both[1]

@@ -63,7 +63,7 @@ def groups(spark: SparkSession) -> Fleet:
         subscriptions=[
             ("c", name, member, topic) for name, each in GROUPS.items() for member in each for topic in each[member]
         ],
-        owned_runs=OWNED,
+        owned_slices=OWNED,
         replicas=[("c", "w", 0, [1]), ("c", "w", 1, [2])],
         brokers=[("c", 1, "r1"), ("c", 2, "r2")],
     )
@@ -86,7 +86,7 @@ def test_what_a_cooperative_round_withholds_and_why(cooperative: Plan) -> None:
     assert {name: getattr(cooperative, name).columns for name in PLAN_TABLES} == {
         name: schema.fieldNames() for name, schema in PLAN_TABLES.items()
     }
-    runs = tuples(cooperative.runs, "group_id", "member_id", "topic", "first", "count")
+    runs = tuples(cooperative.assignment_slices, "group_id", "member_id", "topic", "first", "count")
     assert _of("grown", runs) == [("a", "t", 0, 4), ("b", "u", 0, 4)]
     assert _of("left", runs) == [("b", "t", 0, 4), ("b", "t", 4, 2)]
     assert _of("contested", runs) == [("b", "two", 1, 1)], "equal generations: nobody keeps it"
@@ -160,13 +160,15 @@ def test_the_eager_protocol_does_it_in_one_round(groups: Fleet) -> None:
     """Everything stops once; nothing is withheld."""
     some = groups.only(groups.members.where(F.col("group_id").isin("grown", "left")))
     eager = plan(some, "sticky")
-    runs = tuples(eager.runs, "group_id", "member_id", "topic", "first", "count")
+    runs = tuples(eager.assignment_slices, "group_id", "member_id", "topic", "first", "count")
     assert _of("grown", runs)[2:] == [("c", "t", 4, 2), ("c", "u", 4, 2)]
     found = tuples(converge(some, "sticky"), "group_id", "round", "assigned", "revoked", "moved", "unowned", "stable")
     assert found == [("grown", 1, 12, 12, 4, 12, True), ("left", 1, 6, 2, 4, 6, True)]
     after = some.after(plan(some, "cooperative-sticky"))
     again = plan(after, "cooperative-sticky")
-    assert _of("grown", tuples(again.runs, "group_id", "member_id", "topic", "first", "count")) == _of("grown", runs)
+    assert _of("grown", tuples(again.assignment_slices, "group_id", "member_id", "topic", "first", "count")) == _of(
+        "grown", runs
+    )
 
 
 def test_changes_by_pattern(spark: SparkSession, groups: Fleet) -> None:

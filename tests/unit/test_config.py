@@ -44,7 +44,7 @@ def test_the_commented_examples_of_the_shipped_file_are_valid(tmp_path: Path) ->
     ]
     shown = settings(tmp_path, "\n".join(top))
     assert shown.fail_on == ("rejected",)
-    assert set(shown.output.tables) == {"runs", "moves", "metrics", "rejected"}
+    assert set(shown.output.tables) == {"assignment_slices", "moves", "metrics", "rejected"}
     assert shown.fleet.options == {"sep": ";"}
 
 
@@ -85,7 +85,7 @@ def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> 
         ("fleet = 3\n[output]\nlocation = 'a.b'", "fleet is 3 .*expected a table"),
         ("[output]\nlocation = 'a.b'", "there is no fleet: give --fleet"),
         (MINIMAL + "tables = ['assignment']\n", "output.tables 1 is 'assignment'. Did you mean assignments"),
-        (MINIMAL + "tables = 'runs'\n", "expected a list of strings"),
+        (MINIMAL + "tables = 'assignment_slices'\n", "expected a list of strings"),
         ("fail_on = ['reject']\n" + MINIMAL, "fail_on 1 is 'reject'. Did you mean rejected"),
         ("[[assign]]\ngroups = 'x'\n" + MINIMAL, "assign 1: assignor is missing"),
         ("[[assign]]\ngroup = 'x'\n" + MINIMAL, "assign 1: unknown key group. Did you mean groups"),
@@ -122,7 +122,7 @@ assignor = 3
 location = "./fleet"
 tables = { own = "x.y" }
 [output]
-tables = ["runs", "move"]
+tables = ["assignment_slices", "move"]
 """
     with pytest.raises(ConfigError) as raised:
         settings(tmp_path, text)

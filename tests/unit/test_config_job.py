@@ -54,7 +54,9 @@ def test_an_editor_sees_what_the_job_would_say(capsys: pytest.CaptureFixture[str
     found = jsonschema.Draft202012Validator(schema("plan", capsys))
     for wrong in ({"tpo": 3}, {"top": "ten"}, {"top": -1}, {"fail_on": ["reject"]}, {"assign": [{"groups": "a"}]}):
         assert not found.is_valid(wrong), wrong
-    assert found.is_valid({"output": {"tables": ["runs"]}, "assign": [{"groups": "a", "assignor": "range"}]})
+    assert found.is_valid(
+        {"output": {"tables": ["assignment_slices"]}, "assign": [{"groups": "a", "assignor": "range"}]}
+    )
     compare = jsonschema.Draft202012Validator(schema("compare", capsys))
     assert compare.is_valid({"assignors": ["range"], "change": "leave:*:1", "fleet": {"options": {"sep": ";"}}})
     assert compare.is_valid({"fleet": "./fleet", "fail-on": "rejected", "run_id": "r", "run-id": "r"})

@@ -187,7 +187,7 @@ def test_runs_that_meet_are_found() -> None:
             (member, topic, first + at * step) for member, topic, first, step, count in runs for at in range(count)
         )
         twice = sorted(
-            f"owned_runs: member_id={member}, topic={topic}, partition={partition}"
+            f"owned_slices: member_id={member}, topic={topic}, partition={partition}"
             for (member, topic, partition), number in times.items()
             if number > 1
         )

@@ -143,7 +143,7 @@ def test_a_settings_file_says_what_the_flags_say(tmp_path: Path) -> None:
     [
         ("tpo = 3", "unknown key tpo. Did you mean top?"),
         ("[fleet]\nplace = 'x'", "unknown key fleet.place. Known: location, format, options, tables"),
-        ("[output]\ntables = ['runs']", "unknown key output.tables. Known: location, format, options"),
+        ("[output]\ntables = ['assignment_slices']", "unknown key output.tables. Known: location, format, options"),
         ("top = 'ten'", "top is 'ten' (str), expected a whole number"),
         ("top = -1", "top is -1, expected 0 or more"),
         ("group = [{}]", "group is [{}] (list), expected a string or a list of strings"),

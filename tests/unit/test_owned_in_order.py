@@ -32,7 +32,7 @@ def test_position_only_where_the_order_is_another() -> None:
     rows.add_owned("g", "plain", [("a", 0), ("a", 1), ("b", 0)], in_order=True)
     rows.add_owned("g", "odd", [("b", 0), ("a", 1), ("a", 2), ("a", 0)], in_order=True)
     rows.add_owned("g", "whatever", [("b", 1), ("a", 3)])
-    found = rows.tables()["owned_runs"].select(["member_id", "topic", "first", "count", "position"]).to_pylist()
+    found = rows.tables()["owned_slices"].select(["member_id", "topic", "first", "count", "position"]).to_pylist()
     assert [tuple(row.values()) for row in found] == [
         ("plain", "a", 0, 2, None),
         ("plain", "b", 0, 1, None),

@@ -178,7 +178,7 @@ NO_ID = {"kind": SUBSCRIPTION, "member_id": "a", "topic": "t", "partitions": 1, 
     ("facts", "code", "words"),
     [
         ([*subscribes("a", "t"), *subscribes("a")], "duplicate-member", "members: member_id=a"),
-        ([*subscribes("a", "t"), *owns("x", "t", 0)], "unknown-member", "owned_runs: member_id=x"),
+        ([*subscribes("a", "t"), *owns("x", "t", 0)], "unknown-member", "owned_slices: member_id=x"),
         ([*subscribes("a", "t"), *owns("a", "t", 0), *owns("a", "t", 0)], "duplicate-owned", "partition=0"),
         ([*subscribes("a", "t"), *initialized("t", step=0)], "bad-partition", "initialized: topic=t"),
         ([*subscribes("a", "t"), *initialized(None)], "null-key", "initialized: topic=null"),

@@ -128,7 +128,7 @@ def test_a_share_group_is_read() -> None:
     ]
     asked = [(row["member_id"], row["topic"]) for row in rows["subscriptions"]]
     assert asked == [("m-1", "uploads"), ("m-1", "absent"), ("m-2", "uploads")]
-    owned = [(row["member_id"], row["topic"], row["first"], row["step"], row["count"]) for row in rows["owned_runs"]]
+    owned = [(row["member_id"], row["topic"], row["first"], row["step"], row["count"]) for row in rows["owned_slices"]]
     assert owned == [("m-1", "uploads", 0, 1, 2), ("m-1", "uploads", 4, 1, 1), ("m-2", "uploads", 1, 1, 1)]
     initialized = [(row["topic"], row["first"], row["step"], row["count"]) for row in rows["initialized"]]
     assert initialized == [("absent", 0, 1, 0), ("uploads", 0, 1, 2)]
@@ -185,7 +185,7 @@ def test_a_streams_group_is_read(
         ("gone", "GroupIdNotFoundError: [Error 69] GroupIdNotFoundError: no such group")
     ]
     assert "subscriptions" not in rows
-    assert "owned_runs" not in rows
+    assert "owned_slices" not in rows
 
 
 def test_topics_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -344,17 +344,17 @@ FAULTS = {
     "runs of nobody": (
         [A, fact(OWNED_SLICE, "x", topic="t", first=0, step=1, count=2)],
         "unknown-member",
-        "owned_runs: member_id=x. Add the member to members, or take its rows out (Fleet.with_members_left does so)",
+        "owned_slices: member_id=x. Add the member to members, or take its rows out (Fleet.with_members_left does so)",
     ),
     "a run without an end": (
         [A, fact(OWNED_SLICE, "a", topic="t", first=0, step=1)],
         "null-key",
-        "owned_runs: member_id=a, topic=t, first=0, step=1, count=null. Fill the key in or leave the row out",
+        "owned_slices: member_id=a, topic=t, first=0, step=1, count=null. Fill the key in or leave the row out",
     ),
     "a run without a step": (
         [A, fact(OWNED_SLICE, "a", topic="t", first=0, step=0, count=2)],
         "bad-partition",
-        "owned_runs: member_id=a, topic=t, first=0, step=0, count=2. Partitions count from 0, a run's step from 1",
+        "owned_slices: member_id=a, topic=t, first=0, step=0, count=2. Partitions count from 0, a run's step from 1",
     ),
 }
 

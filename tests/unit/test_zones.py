@@ -152,7 +152,7 @@ def test_what_is_not_there() -> None:
     assert (off["partitions"], off["bytes_per_day"]) == (1, DAY * 10**6)
     group["members"] = {"m": ("b", [])}
     off, _ = today(run(facts([group]))["way"])
-    assert (off["partitions"], off["reason"]) == (0, "Who has what is not known: give owned or owned_runs")
+    assert (off["partitions"], off["reason"]) == (0, "Who has what is not known: give owned or owned_slices")
     assert not off["recommended"]
 
 

@@ -237,7 +237,7 @@ def _unknown_reason(current: ReadOption, context: GroupContext) -> str:
     if not context.members:
         return "It has no members: it reads nothing"
     if not current.partitions:
-        return "Who has what is not known: give owned or owned_runs"
+        return "Who has what is not known: give owned or owned_slices"
     if context.without_bytes >= current.partitions:
         return "How many bytes are read is not known: give loads.bytes"
     if context.without_rack:

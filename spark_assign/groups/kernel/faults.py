@@ -105,7 +105,7 @@ def _member_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     rows = facts.rows_by_kind[SUBSCRIPTION]
     for group in np.unique(facts.group_index[rows[facts.topic_index[rows] < 0]]).tolist():
         yield _Fault(group, "null-key", _row("subscriptions", topic=None), 1)
-    for kind, table in ((OWNED_SLICE, "owned_runs"), (OWNED_BITMAP, "owned")):
+    for kind, table in ((OWNED_SLICE, "owned_slices"), (OWNED_BITMAP, "owned")):
         for key in np.setdiff1d(_member_keys(facts, kind), np.append(member_keys, subscriber_keys)).tolist():
             yield _member_fault(facts, key, table, "unknown-member")
     yield from _instances(facts)
@@ -162,7 +162,7 @@ _RUN = ("first", "step", "count")
 def _slice_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     """Yields faults of slices: null or negative values, and partitions that a member owns twice."""
     for kind, table, names in (
-        (OWNED_SLICE, "owned_runs", ("member_id", "topic")),
+        (OWNED_SLICE, "owned_slices", ("member_id", "topic")),
         (INITIALIZED, "initialized", ("topic",)),
     ):
         rows = facts.rows_by_kind[kind]
@@ -200,7 +200,7 @@ def _duplicate_faults(
     duplicates, counts = np.unique(np.stack([pair[is_overlapping][slice_index], partition]), axis=1, return_counts=True)
     example = dict(zip(pair.tolist(), rows.tolist(), strict=True))
     for key, duplicate in duplicates[:, counts > 1].T.tolist():
-        yield _duplicate_fault(facts, example[key], "owned_runs", duplicate, 1)
+        yield _duplicate_fault(facts, example[key], "owned_slices", duplicate, 1)
 
 
 def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:

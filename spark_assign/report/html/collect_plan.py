@@ -121,7 +121,7 @@ def plan_rows(plan: Plan | StoredRun, offsets: DataFrame | None = None) -> PlanR
             **{name.replace("_", " "): value for name, value in manifest.content["versions"].items()},
         }
         return rows_of_tables(plan.tables, about, offsets)
-    names = ("runs", "metrics", "moves", "revocations", "rejected")
+    names = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
     decided = cached(plan.tagged_rows(names))
     computed = plan.with_tagged_rows(decided)
     rows = rows_of_tables({name: getattr(computed, name) for name in names}, {}, offsets)
@@ -142,8 +142,8 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame 
         notes.append("What was before is not shown: the plan was stored without the tables moves and revocations.")
     elif any(row["claim_conflicts"] for row in worst):
         notes.append("A partition that several members claim now counts for each of them before.")
-    if not {"runs", "assignments"} & set(tables):
-        notes.append("Members are not shown: the plan was stored without the tables runs and assignments.")
+    if not {"assignment_slices", "assignments"} & set(tables):
+        notes.append("Members are not shown: the plan was stored without the tables assignment_slices and assignments.")
     silent = None if offsets is None else offsets.where("end_offset = 0").select(*_PARTITION)
     shares = _shares(of_worst, known)
     if shares is not None:
@@ -172,7 +172,7 @@ def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) 
     """How many of a member's partitions are without traffic."""
     if silent is None:
         return shares.withColumn("silent", F.lit(0).cast("long"))
-    given = expand(of_worst["runs"]) if "runs" in of_worst else of_worst["assignments"]
+    given = expand(of_worst["assignment_slices"]) if "assignment_slices" in of_worst else of_worst["assignments"]
     counted = given.join(F.broadcast(silent), _PARTITION, "left_semi").groupBy(*MEMBER_KEY)
     found = counted.agg(F.count(F.lit(1)).alias("silent"))
     return shares.join(found, MEMBER_KEY, "left").withColumn("silent", F.coalesce("silent", F.lit(0).cast("long")))
@@ -208,9 +208,9 @@ def _shares(tables: Tables, known: bool) -> DataFrame | None:
     What a member owned before follows from what it has afterwards, what came, and what went. A partition that comes
     from another claimer may have been its own already: then that is its only change of owner.
     """
-    if "runs" in tables:
-        after = tables["runs"].groupBy(*MEMBER_KEY).agg(F.sum("count").alias("after"))
-        given = expand(tables["runs"])
+    if "assignment_slices" in tables:
+        after = tables["assignment_slices"].groupBy(*MEMBER_KEY).agg(F.sum("count").alias("after"))
+        given = expand(tables["assignment_slices"])
     elif "assignments" in tables:
         given = tables["assignments"]
         after = given.groupBy(*MEMBER_KEY).agg(F.count(F.lit(1)).alias("after"))

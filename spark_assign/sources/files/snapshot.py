@@ -96,7 +96,7 @@ class SnapshotRows:
     def add_owned(
         self, group_id: str, member_id: str, partitions: Iterable[tuple[str, int]], *, in_order: bool = False
     ) -> None:
-        """Adds the partitions of a member to `owned_runs`.
+        """Adds the partitions of a member to `owned_slices`.
 
         With `in_order`, `position` gives their order, unless they are sorted by topic and partition.
         """
@@ -109,7 +109,7 @@ class SnapshotRows:
         for topic in by_topic if in_order else topics:
             for first, step, count in to_slices_in_order(by_topic[topic]) if in_order else to_slices(by_topic[topic]):
                 self.add(
-                    "owned_runs",
+                    "owned_slices",
                     group_id=group_id,
                     member_id=member_id,
                     topic=topic,

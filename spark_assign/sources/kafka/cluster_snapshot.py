@@ -73,7 +73,7 @@ def snapshot(
         kafka_groups.describe(connection, listed, sizes, rows, progress)
         answered_s: dict[str, float] = {}
         starts = kafka_groups.share_starts(connection, listed, rows, progress, answered_s)
-        if unseen := {row["topic"] for row in rows.rows["owned_runs"]} - readable.keys():
+        if unseen := {row["topic"] for row in rows.rows["owned_slices"]} - readable.keys():
             progress(kafka_connection.unseen_topics_text(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
@@ -118,7 +118,7 @@ def cluster_id(bootstrap_servers: str, properties: Mapping[str, str] | None = No
 
 def _kept(rows: SnapshotRows, names: Collection[str], patterns: Patterns) -> set[str]:
     """Returns the topics that match the patterns or that a group uses."""
-    used = {row["topic"] for table in ("subscriptions", "owned_runs") for row in rows.rows[table]}
+    used = {row["topic"] for table in ("subscriptions", "owned_slices") for row in rows.rows[table]}
     return {name for name in names if matches(name, patterns) or name in used}
 
 
@@ -150,7 +150,7 @@ def _partitions(
 ) -> dict[str, set[tuple[str, int]]]:
     """Returns the partitions of topics in the snapshot that each group has committed or owns."""
     group_partitions = {group_id: {key for key in offsets if key in leaders} for group_id, offsets in committed.items()}
-    for run in rows.rows["owned_runs"]:
+    for run in rows.rows["owned_slices"]:
         last = run["first"] + run["step"] * (run["count"] - 1)
         owned = {(run["topic"], number) for number in range(run["first"], last + 1, run["step"])}
         group_partitions.setdefault(run["group_id"], set()).update(owned)

@@ -183,7 +183,7 @@ def describe(
     rows: SnapshotRows,
     report: Progress,
 ) -> None:
-    """Adds groups, members, subscriptions, and owned_runs of every listed group; undescribed for groups that fail.
+    """Adds groups, members, subscriptions, and owned_slices of every listed group; undescribed for groups that fail.
 
     Also adds subtopologies and tasks of streams groups, and the initialized partitions of share groups.
 

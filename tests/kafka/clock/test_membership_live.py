@@ -98,7 +98,7 @@ _PREDICTED: dict[tuple[str, int], Row] = {}
 def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
     """The options of the dynamic group, of what it is now and of what it would be."""
     tables = snapshot(broker.bootstrap_servers, groups="membership-dynamic", topics="membership.*").tables
-    rows = {name: tables[name].to_pylist() for name in ("topics", "members", "subscriptions", "owned_runs")}
+    rows = {name: tables[name].to_pylist() for name in ("topics", "members", "subscriptions", "owned_slices")}
     about = [{**each, "kind": ABOUT} for each in rows["members"]]
     names = ("cluster", "group_id", "kind", "member_id", "client_id", "client_host")
     schema = pa.schema([(name, pa.int8() if name == "kind" else pa.string()) for name in names])

@@ -97,7 +97,7 @@ def settled(broker: Cluster, expected: set[str]) -> dict[str, dict[str, Any]]:
         tables = {
             name: table.to_pylist() for name, table in snapshot(broker.bootstrap_servers, groups="led.*").tables.items()
         }
-        owning = Counter(group for group, _ in {(row["group_id"], row["member_id"]) for row in tables["owned_runs"]})
+        owning = Counter(group for group, _ in {(row["group_id"], row["member_id"]) for row in tables["owned_slices"]})
         done = {
             row["group_id"]: row
             for row in tables["groups"]

@@ -199,7 +199,7 @@ def test_the_fleet_of_a_moment(live: Live) -> None:
             assert expected is not None
             clients = {row["member_id"]: row["client_id"] for row in fleet["members"] if row["group_id"] == group}
             found: dict[str, set[Item]] = {name: set() for name in clients.values()}
-            for run in fleet["owned_runs"]:
+            for run in fleet["owned_slices"]:
                 if run["group_id"] == group:
                     found[clients[run["member_id"]]] |= set(items(run | {"role": "partition"}))
             assert {name: frozenset(owned) for name, owned in found.items()} == expected, where

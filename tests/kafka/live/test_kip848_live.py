@@ -76,7 +76,7 @@ def _renamed(before: State, after: State) -> list[Row]:
     """What the members that are there after a step owned before it, by the ids that they have then."""
     clients = {(group, member): client for (group, client), member in before.members.items()}
     owned = []
-    for row in before.tables["owned_runs"]:
+    for row in before.tables["owned_slices"]:
         member = after.members.get((row["group_id"], clients[row["group_id"], row["member_id"]]))
         if member is not None:
             owned.append(row | {"member_id": member})
@@ -107,7 +107,7 @@ def test_the_target_is_what_members_have(story: dict[str, State]) -> None:
     """The snapshot of a settled group has the broker's target as what is owned: the plans below begin with it."""
     for step, state in story.items():
         owners: dict[tuple[str, str], set[tuple[str, int]]] = {}
-        for run in state.tables["owned_runs"]:
+        for run in state.tables["owned_slices"]:
             owners.setdefault((run["group_id"], run["member_id"]), set()).update(partitions(run))
         assert owners == {who: set(got) for who, got in state.targets.items()}, f"{step}, {REPEAT}"
     assert len(story) == 12
@@ -117,7 +117,9 @@ def test_members_join_subscribe_and_find_topics(spark: SparkSession, story: dict
     """Ownership of before, all else of after: the ids of new members and topics are only known once they are there."""
     changed = _changed(story, "joined", "subscribed", "returned", "created")
     predicted = _planned(
-        _fleet(spark, {step: now.tables | {"owned_runs": _renamed(last, now)} for step, (last, now) in changed.items()})
+        _fleet(
+            spark, {step: now.tables | {"owned_slices": _renamed(last, now)} for step, (last, now) in changed.items()}
+        )
     )
     _assert_predicted(predicted, story, changed)
     assert len(changed) == 8

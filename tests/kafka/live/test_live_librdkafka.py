@@ -59,7 +59,7 @@ def _rows(broker: Cluster, of: dict[str, int]) -> dict[str, Row]:
     group_members.wait_until_settled(broker, of)
     tables = {name: table.to_pylist() for name, table in snapshot(broker.bootstrap_servers).tables.items()}
     mine = [row for row in tables["members"] if row["group_id"] in of]
-    now = [row for row in tables["owned_runs"] if row["group_id"] in of]
+    now = [row for row in tables["owned_slices"] if row["group_id"] in of]
     rows = {}
     for group in tables["groups"]:
         if group["group_id"] in of:

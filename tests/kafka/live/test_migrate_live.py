@@ -89,7 +89,7 @@ def planned(
 def renamed(before: Tables, after: Tables) -> list[dict[str, Any]]:
     """What members owned before a step, by the ids that they have after it; of those that are there then."""
     names, ids = clients(before), {(group, client): member for (group, member), client in clients(after).items()}
-    seats = [(run, names[run["group_id"], run["member_id"]]) for run in before["owned_runs"]]
+    seats = [(run, names[run["group_id"], run["member_id"]]) for run in before["owned_slices"]]
     there = [(run, ids.get((run["group_id"], client))) for run, client in seats]
     return [run | {"member_id": member} for run, member in there if member is not None]
 
@@ -131,7 +131,7 @@ def test_who_has_what_after_each_step_is_planned(spark: SparkSession, story: dic
         before, after = story[last], story[step]
         classic = step == "over 0 away"
         assignor = {group: name if classic else "uniform" for group, name in NOW.items()}
-        state = after | {"owned_runs": renamed(before, after)}
+        state = after | {"owned_slices": renamed(before, after)}
         expected, unknown = planned(fleet_of(spark, state), clients(after), assignor)
         actual = owners(after)
         for group in NOW:

@@ -120,7 +120,7 @@ def _fleet(spark: SparkSession, tables: Tables, owned: list[Row], generation: in
         | {"generation_id": generation if (row["group_id"], row["member_id"]) in owning else None}
         for row in tables["members"]
     ]
-    return fleet(spark, tables | {"members": members, "owned_runs": owned})
+    return fleet(spark, tables | {"members": members, "owned_slices": owned})
 
 
 def _listed(rows: DataFrame) -> list[Row]:
@@ -146,8 +146,8 @@ def _in(assignor: str, found: Owners) -> Owners:
 
 def test_a_settled_group_stays(spark: SparkSession, story: Story) -> None:
     """Another rebalance of the same members changes nothing: the plan is what the broker reports."""
-    planned = plan(_fleet(spark, story.settled, story.settled["owned_runs"], 1), "configured")
-    assert owners(story.settled, _listed(planned.runs)) == owners(story.settled)
+    planned = plan(_fleet(spark, story.settled, story.settled["owned_slices"], 1), "configured")
+    assert owners(story.settled, _listed(planned.assignment_slices)) == owners(story.settled)
     assert len(story.settled["groups"]) == 6
 
 
@@ -157,7 +157,7 @@ def test_a_static_member_comes_back(spark: SparkSession, story: Story) -> None:
     assert len(old - new) == len(RESTARTED)
     assert owners(story.restarted) == owners(story.settled)
     assert story.told_at_restart == []
-    planned = plan(_fleet(spark, story.restarted, story.restarted["owned_runs"], 1), "configured")
+    planned = plan(_fleet(spark, story.restarted, story.restarted["owned_slices"], 1), "configured")
     assert planned.moves.collect() == []
 
 
@@ -166,14 +166,14 @@ def test_a_member_joins(spark: SparkSession, story: Story) -> None:
 
     The joiners' ids, which decide ties, are only known once they have joined.
     """
-    owned = story.waiting["owned_runs"]
+    owned = story.waiting["owned_slices"]
     clients = {row["member_id"]: row["client_id"] for row in story.joined["members"]}
     assert {run["member_id"] for run in owned} <= clients.keys()
     first = plan(_fleet(spark, story.joined, owned, 1), "configured")
     revoked: Owners = {}
     for row in _listed(first.revocations):
         revoked.setdefault((row["group_id"], clients[row["member_id"]]), set()).add((row["topic"], row["partition"]))
-    runs = _listed(first.runs)
+    runs = _listed(first.assignment_slices)
 
     # An eager member gives everything up before it joins, and has its new assignment after one round.
     assert _in(EAGER, _told(story.told_at_join, "revoked")) == _in(EAGER, owners(story.waiting))
@@ -186,7 +186,9 @@ def test_a_member_joins(spark: SparkSession, story: Story) -> None:
     after_one_round = _in(COOPERATIVE, owners(story.joined, runs))
     assert after_one_round != _in(COOPERATIVE, owners(story.joined))
     second = plan(_fleet(spark, story.joined, runs, 2), "configured")
-    assert _in(COOPERATIVE, owners(story.joined, _listed(second.runs))) == _in(COOPERATIVE, owners(story.joined))
+    assert _in(COOPERATIVE, owners(story.joined, _listed(second.assignment_slices))) == _in(
+        COOPERATIVE, owners(story.joined)
+    )
     assert second.revocations.collect() == []
     assert _in(COOPERATIVE, _told(story.told_joiners, "assigned")) == {
         who: partitions for who, partitions in _in(COOPERATIVE, owners(story.joined)).items() if who[1] in ("a3", "d3")

@@ -87,7 +87,7 @@ def _settle(broker: Cluster, sizes: dict[str, int], before: dict[str, int], fold
             joined[member["group_id"]] = joined.get(member["group_id"], 0) + 1
         now = {group: max(found) for group, found in epochs.items() if len(found) == 1}
         fine = joined == sizes and all(now.get(group, -1) > before.get(group, 0) for group in sizes)
-        seen = (now, taken.tables["owned_runs"].to_pylist(), taken.tables["initialized"].to_pylist())
+        seen = (now, taken.tables["owned_slices"].to_pylist(), taken.tables["initialized"].to_pylist())
         if fine and seen == settled:
             write_folder(taken, str(folder))
             return now
@@ -97,7 +97,7 @@ def _settle(broker: Cluster, sizes: dict[str, int], before: dict[str, int], fold
 
 
 def _owned(fleet: Fleet) -> Owned:
-    runs = fleet.runs()
+    runs = fleet.ownership_slices()
     assert runs is not None
     return {
         (row["group_id"], row["member_id"], row["topic"], row["first"] + row["step"] * at)
@@ -110,9 +110,9 @@ def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
     """Who has what after a join, and after a departure, planned from what was owned before it."""
     fleets = [read_fleet(spark, str(folder)) for folder in story]
     for before, after in itertools.pairwise(fleets):
-        assert before.owned_runs is not None
+        assert before.owned_slices is not None
         there = after.members.select(*MEMBER_KEY)
-        planned = plan_share(replace(after, owned_runs=before.owned_runs.join(there, MEMBER_KEY, "left_semi")))
+        planned = plan_share(replace(after, owned_slices=before.owned_slices.join(there, MEMBER_KEY, "left_semi")))
         predicted = {
             (row["group_id"], row["member_id"], row["topic"], row["partition"]) for row in planned.assignments.collect()
         }

@@ -77,7 +77,7 @@ def _clients(taken: Snapshot, group: str) -> dict[str, str]:
 def _owned(taken: Snapshot, group: str) -> dict[str, list[tuple[str, int]]]:
     clients = _clients(taken, group)
     owned: dict[str, list[tuple[str, int]]] = {client: [] for client in clients.values()}
-    for run in _rows(taken, "owned_runs", group):
+    for run in _rows(taken, "owned_slices", group):
         for number in range(run["count"]):
             partition = run["first"] + number * run["step"]
             owned[clients[run["member_id"]]].append((run["topic"], partition))
@@ -135,7 +135,7 @@ def test_members(taken: Snapshot) -> None:
     }
     assert {row["client_host"] for row in _rows(taken, "members")} == {"/127.0.0.1"}
     keys = {(row["group_id"], row["member_id"]) for row in _rows(taken, "members")}
-    for table in ("subscriptions", "owned_runs"):
+    for table in ("subscriptions", "owned_slices"):
         assert {(row["group_id"], row["member_id"]) for row in _rows(taken, table)} <= keys
     for group in SIZES:
         assert sorted(row["position"] for row in _rows(taken, "members", group)) == [0, 1]
@@ -160,7 +160,7 @@ def test_ownership(taken: Snapshot) -> None:
         "k0": [("s.one", partition) for partition in range(3)],
         "k1": [("s.two", partition) for partition in range(8)],
     }
-    runs = {(run["first"], run["step"], run["count"]) for run in _rows(taken, "owned_runs", "s-static")}
+    runs = {(run["first"], run["step"], run["count"]) for run in _rows(taken, "owned_slices", "s-static")}
     assert runs == {(0, 2, 4), (1, 2, 4)}
     for group in ("s-range", "s-sticky", "s-coop"):
         owned = [partition for partitions in _owned(taken, group).values() for partition in partitions]
@@ -225,8 +225,8 @@ def test_the_tools_text_says_the_same(
         found[step.words[1]] = {file.stem: pq.read_table(file, partitioning=None).to_pylist() for file in files}
     assert set(found) == {"snapshot", "ingest"}
     for name, tables in found.items():
-        for table in ("topics", "replicas", "owned_runs", "offsets"):
-            mine = "group_id" if table in ("owned_runs", "offsets") else "topic"
+        for table in ("topics", "replicas", "owned_slices", "offsets"):
+            mine = "group_id" if table in ("owned_slices", "offsets") else "topic"
             rows = [_row(each) for each in tables[table] if each[mine].startswith(("s-", "s."))]
             assert sorted(rows, key=str) == sorted(map(_row, _rows(taken, table)), key=str), (name, table)
         assignors = {row["group_id"]: row["assignor"] for row in tables["groups"] if row["group_id"].startswith("s-")}

@@ -116,7 +116,7 @@ def owners(tables: Tables, group: str) -> dict[str, set[tuple[str, int]]]:
     """By client id what everybody has."""
     names = {member_id: name for name, member_id in ids(tables, group).items()}
     found: dict[str, set[tuple[str, int]]] = {name: set() for name in names.values()}
-    for row in tables["owned_runs"]:
+    for row in tables["owned_slices"]:
         if row["group_id"] == group:
             run = range(row["first"], row["first"] + row["step"] * row["count"], row["step"])
             found[names[row["member_id"]]] |= {(row["topic"], partition) for partition in run}
