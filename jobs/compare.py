@@ -33,7 +33,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 @reads()
 @click.option("--assignors", metavar="A,B,…", help=f"whom to compare, for all groups (default: {ASSIGNORS})")
 @click.option("--change", metavar="CHANGE", multiple=True, help="what happens first, see below; repeatable")
-@together(*(milliseconds(name, "for partition_seconds_paused; see simulate") for name in TIMES))
+@together(*(milliseconds(name, "for paused_partition_seconds; see simulate") for name in TIMES))
 @writes()
 @fail_on("rejected", "exit code 1 for rejected groups")
 @top("groups in the summary of each change")

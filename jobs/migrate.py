@@ -61,7 +61,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
     ),
 )
 @patterns("--group", "the steps of these groups in words, in place of the summary")
-@together(*(milliseconds(name, "for partition_seconds_paused; see simulate") for name in TIMES))
+@together(*(milliseconds(name, "for paused_partition_seconds; see simulate") for name in TIMES))
 @writes()
 @fail_on("rejected", "exit code 1 for rejected groups")
 @top("groups of each verdict in the summary")

@@ -36,7 +36,7 @@ from spark_assign.tables.groups import GROUP_KEY
 
 _SIZES = (
     *("assignor", "verdict", "reason", "members", "needed", "max_load", "max_load_needed", "capacity"),
-    *("moved", "partition_seconds_paused", "keeps_up"),
+    *("moved", "paused_partition_seconds", "keeps_up"),
 )
 _MEMBERSHIPS = (
     *("recommendation", "sentence", "settings", "warning", "assignor", "to_membership"),
@@ -47,7 +47,7 @@ _WAYS = (
     *("cost_per_day", "cost_at_least", "cost_at_most", "reason"),
 )
 _COMPARED = (
-    *("assignor", "members", "max_over_mean", "load_max_over_mean", "partition_seconds_paused", "rejected"),
+    *("assignor", "members", "max_over_mean", "load_max_over_mean", "paused_partition_seconds", "rejected"),
     *("recommended", "reason", "runs_with", "clients"),
 )
 _MOVES = ("topic", "partition", "follower_fetching", "saved_per_day", "bytes_per_day", "groups")

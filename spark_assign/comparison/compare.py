@@ -2,7 +2,7 @@
 
 The facts of the fleet, once for each change, are grouped; in each task, the assignors plan the groups, and the results
 are counted and judged (`comparison.kernel.compare`). Every figure is of the final state, when withheld partitions are
-assigned; the cost of the transition is in `moved`, `revoked`, `rounds`, and `partition_seconds_paused`.
+assigned; the cost of the transition is in `moved`, `revoked`, `rounds`, and `paused_partition_seconds`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def compare(
         included for every assignor and change: a group that can't be planned has its code in `rejected`, and a group
             without
         members has 0 `members`. One assignor is `recommended` per group and change, unless none can plan the group; for
-        the rules, see `comparison.kernel.recommend`. `partition_seconds_paused` is the expected cost of the rebalance,
+        the rules, see `comparison.kernel.recommend`. `paused_partition_seconds` is the expected cost of the rebalance,
         from its start until every member has its partitions; for the formula and its limits, see
         `simulation.kernel.pause_estimates`.
 

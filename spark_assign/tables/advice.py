@@ -28,7 +28,7 @@ SIZES = StructType(
         *nullable(max_load_needed=_DOUBLE, capacity=_DOUBLE, capacity_is=_STRING),
         *nullable(drain_seconds=_DOUBLE, drain_seconds_needed=_DOUBLE),
         *required(hot_topic=_STRING, hot_partition=_LONG, hot_load=_DOUBLE),
-        *nullable(moved=_LONG, partition_seconds_paused=_DOUBLE),
+        *nullable(moved=_LONG, paused_partition_seconds=_DOUBLE),
     ]
 )
 """A row per group and assignor. `verdict`: `enough`, `too-few`, `too-many`, `cannot` or `unknown`
@@ -39,14 +39,14 @@ members would have to share the load evenly. Loads are messages a second: `load`
 average and at the quantile; `max_load` and `max_load_needed` of its most loaded member, today's number and `needed`;
 `hot_load` of its hottest partition. `capacity` is what a member can handle, `given` or `measured`. `drain_seconds` as
 in METRICS. `moved` partitions get another owner on the way to `needed` members, which costs
-`partition_seconds_paused`."""
+`paused_partition_seconds`."""
 
 CURVES = StructType(
     [
         *_GROUP,
         *required(assignor=_STRING, members=_LONG, now=BooleanType(), max_load=_DOUBLE, max_load_high=_DOUBLE),
         *nullable(load_max_over_mean=_DOUBLE, drain_seconds=_DOUBLE),
-        *required(idle=_LONG, unassigned=_LONG, moved=_LONG, partition_seconds_paused=_DOUBLE),
+        *required(idle=_LONG, unassigned=_LONG, moved=_LONG, paused_partition_seconds=_DOUBLE),
         *nullable(keeps_up=BooleanType()),
     ]
 )

@@ -103,7 +103,7 @@ MIGRATIONS = StructType(
             moved_back=_LONG,
             max_over_mean_before=_DOUBLE,
             max_over_mean_after=_DOUBLE,
-            partition_seconds_paused=_DOUBLE,
+            paused_partition_seconds=_DOUBLE,
             cross_rack_before=_LONG,
             cross_rack_after=_LONG,
             what_if=_STRING,
@@ -118,7 +118,7 @@ protocol); `rank`: 1 for the group to begin with, null for those that are there.
 the group while it runs. `assignor` is what it runs with now, `server_assignor` what it goes over to. Counts are of
 partitions, but `members` and `static_members`: `moved` has another owner because the assignor changes;
 `moved_on_the_way` and `stopped_on_the_way` are added up over all restarts, once for each time, and null where not all
-were played; `moved_back` moves when the group goes back. `partition_seconds_paused`: what the move to the broker's
+were played; `moved_back` moves when the group goes back. `paused_partition_seconds`: what the move to the broker's
 target is expected to cost (`simulation.kernel.pause_estimates`). `…_before` is what the group has now, `…_after` what
 it has when all members have restarted. `cross_rack_…`: partitions whose owner has no replica in its rack; null without
 racks; `cross_rack_what_if` if `what_if`, an assignor that Kafka does not have, took over then. `codes` and `reasons`

@@ -288,7 +288,7 @@ COMPARISON = StructType(
             unassigned=_LONG,
             rounds=_INT,
             stable=BooleanType(),
-            partition_seconds_paused=_DOUBLE,
+            paused_partition_seconds=_DOUBLE,
             rack_matched=_LONG,
             cross_rack_share=_DOUBLE,
             configured=BooleanType(),
@@ -301,7 +301,7 @@ COMPARISON = StructType(
 )
 """A row per group, assignor and change of `compare`. Counts are of partitions, but `members` and `rounds`; they hold
 for the end, when everybody has what was withheld from it. `moved` and `revoked` as in METRICS, of all rounds;
-`rounds`: 1 under the eager protocol, and `stable` whether no further one follows; `partition_seconds_paused`:
+`rounds`: 1 under the eager protocol, and `stable` whether no further one follows; `paused_partition_seconds`:
 partition-seconds, see `simulation.kernel.pause_estimates`; `cross_rack_share`: of 1, of all `partitions`, null where
 racks are unknown, as is `rack_matched`. `configured`: whether the group runs with it now, null where that is unknown.
 `rejected`: why there is no plan (a code of REJECTED), null where there is one; the figures are null then, and `reason`

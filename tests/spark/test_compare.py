@@ -180,7 +180,7 @@ def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: l
         "unassigned": sum(count for _, topic, count in source["topics"] if topic in asked) - len(end),
         "rounds": len(rounds) or 1,
         "stable": rounds[-1]["stable"] if rounds else True,
-        "partition_seconds_paused": formula(counts, TIMES.timing),
+        "paused_partition_seconds": formula(counts, TIMES.timing),
         "rack_matched": matched if racks else None,
         "cross_rack_share": 1 - matched / len(end) if racks and end else None,
     }
@@ -301,7 +301,7 @@ def test_the_call_as_the_design_has_it(spark: SparkSession) -> None:
     joined = Change("grown", lambda each: each.with_members_joined(number=2))
     (row,) = compare(plain, ["cooperative-sticky"], [joined]).collect()
     assert (row["members"], row["moved"], row["recommended"]) == (4, 0, True)
-    assert row["partition_seconds_paused"] == pytest.approx(3 * (1.5 + 0.5 * 4 / 5))
+    assert row["paused_partition_seconds"] == pytest.approx(3 * (1.5 + 0.5 * 4 / 5))
     plain.release()
 
 

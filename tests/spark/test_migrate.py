@@ -47,7 +47,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     compared = {row["group_id"]: row for row in compare(given, ["uniform"]).collect()}
     for name in ("near", "far"):
         assert rows[name]["moved"] == compared[name]["moved"]
-        assert rows[name]["partition_seconds_paused"] == pytest.approx(compared[name]["partition_seconds_paused"])
+        assert rows[name]["paused_partition_seconds"] == pytest.approx(compared[name]["paused_partition_seconds"])
     steps = {(row["group_id"], row["what"]): row for row in found.steps.collect()}
     assert (
         sum(steps["near", what]["moved"] for what in ("first-member", "last-member"))

@@ -215,7 +215,7 @@ def test_comparisons(spark: SparkSession) -> None:
     """Sums per assignor; who keeps what it has, who should change, and what that costs; advice for listed groups."""
     columns = (
         "cluster string, group_id string, assignor string, change string, members long, moved long, revoked long, "
-        "rounds int, max_over_mean double, partition_seconds_paused double, configured boolean, rejected string, "
+        "rounds int, max_over_mean double, paused_partition_seconds double, configured boolean, rejected string, "
         "recommended boolean, reason string"
     )
     rows = []

@@ -72,7 +72,7 @@ def test_the_curve_is_what_compare_says(spark: SparkSession) -> None:
     assert len(compared) == 4
     for row in compared:
         mine = curve[row["members"], row["assignor"]]
-        for name in ("load_max_over_mean", "drain_seconds", "moved", "partition_seconds_paused"):
+        for name in ("load_max_over_mean", "drain_seconds", "moved", "paused_partition_seconds"):
             assert mine[name] == pytest.approx(row[name]), (row["assignor"], row["members"], name)
 
 

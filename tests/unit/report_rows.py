@@ -184,7 +184,7 @@ def advice(name: str) -> AdviceRows:
 
 def comparison(name: str, key: Row) -> CompareRows:
     """Two groups: one should change, of the other it is not known what it runs with."""
-    figures = {"max_over_mean": 1.0, "moved": 4, "revoked": 4, "partition_seconds_paused": 1.5}
+    figures = {"max_over_mean": 1.0, "moved": 4, "revoked": 4, "paused_partition_seconds": 1.5}
     now = {f"now_{each}": value for each, value in figures.items()}
     told = {"change": "as-is", "assignor": "sticky", "groups": 1}
     gain = key | told | figures | now | {"verdict": "change", "rounds": 1, "now": "range", "now_assignor": "range"}

@@ -44,7 +44,7 @@ def codes(rows: Rows, of: str) -> list[str]:
 
 _ALL = {
     *("assignor", "verdict", "reason", "members", "needed", "max_load", "max_load_needed", "capacity", "moved"),
-    *("partition_seconds_paused", "keeps_up", "recommendation", "sentence", "settings", "warning", "to_membership"),
+    *("paused_partition_seconds", "keeps_up", "recommendation", "sentence", "settings", "warning", "to_membership"),
     *("restart_pause_seconds", "saved_seconds", "follower_fetching", "partitions", "cost_per_day", "cost_at_least"),
     *("cost_at_most", "max_over_mean", "load_max_over_mean", "rejected", "recommended", "runs_with", "clients"),
     *("topic", "partition", "saved_per_day", "bytes_per_day", "groups", "change", "of", "code", "detail"),
@@ -56,14 +56,14 @@ def size(verdict: str, members: int, needed: int | None, assignor: str = "range"
     row = {"about": "size", "assignor": assignor, "verdict": verdict, "members": members, "needed": needed}
     row |= {"reason": f"{verdict} by {assignor}.", "capacity": None if verdict == "unknown" else 100.0}
     row |= {"max_load": 300.0, "max_load_needed": None if needed is None else 80.0}
-    return row | {"moved": 6, "partition_seconds_paused": 36.0} | more
+    return row | {"moved": 6, "paused_partition_seconds": 36.0} | more
 
 
 def compared(assignor: str, imbalance: float = 1.0, *, recommended: bool = False, **more: Any) -> dict[str, Any]:
     """What `compare` says of one assignor."""
     row = {"about": "compared", "assignor": assignor, "members": 4, "max_over_mean": imbalance, "runs_with": "range"}
     row |= {"recommended": recommended, "reason": f"{assignor}: because", "clients": "Java 4"}
-    return row | {"partition_seconds_paused": 36.0} | more
+    return row | {"paused_partition_seconds": 36.0} | more
 
 
 def all_compared(**more: Any) -> Rows:
@@ -151,7 +151,7 @@ def test_balance_has_to_be_worth_it() -> None:
 def test_never_fewer_than_the_least() -> None:
     """One would do, two are advised, if it is known what two do; a group of two keeps them."""
     two = {"about": "curve", "assignor": "range", "members": 2, "keeps_up": True, "moved": 3}
-    two["partition_seconds_paused"] = 9.0
+    two["paused_partition_seconds"] = 9.0
     advice, _, _ = run(size("too-many", 8, 1), two)
     assert (advice[0]["gain"], advice[0]["settings"]) == (6 * 36.0, "minReplicaCount: 2")
     assert codes(run(size("too-many", 8, 1), {**two, "keeps_up": False})[1], "size") == ["not-known"]

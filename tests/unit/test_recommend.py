@@ -345,7 +345,7 @@ ROW = {
     "stable": True,
     "rounds": 5,
     "cross_rack_share": 0.25,
-    "partition_seconds_paused": 8.5,
+    "paused_partition_seconds": 8.5,
     "rejected": "r",
     "detail": "d",
 }

@@ -282,12 +282,12 @@ def test_compared_with_the_assignors_of_the_clients() -> None:
         [
             *((name, pa.string()) for name in ("assignor", "rejected")),
             *((name, pa.int64()) for name in ("moved", "revoked", "rounds")),
-            ("partition_seconds_paused", pa.float64()),
+            ("paused_partition_seconds", pa.float64()),
         ]
     )
     found = pa.concat_tables(list(compare(facts, asked_for, schema))).to_pylist()
     by_name = {each.pop("assignor"): each for each in found}
-    paused = {name: each.pop("partition_seconds_paused") for name, each in by_name.items()}
+    paused = {name: each.pop("paused_partition_seconds") for name, each in by_name.items()}
     wait = (Timing().heartbeat_interval_ms + Timing().poll_interval_ms) / 2
     rest = {"rejected": None, "moved": 2, "revoked": 2}
     assert by_name == {name: rest | {"rounds": 1 if name == "sticky" else 2} for name in names}

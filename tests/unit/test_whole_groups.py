@@ -213,7 +213,7 @@ def compared(told: pa.Table, **asked: Any) -> dict[tuple[str, str, str], dict[st
     kinds = {"members": pa.int64(), "partitions": pa.int64(), "moved": pa.int64(), "revoked": pa.int64()}
     kinds |= {"unassigned": pa.int64(), "rounds": pa.int32(), "stable": pa.bool_(), "rack_matched": pa.int64()}
     kinds |= dict.fromkeys(("max_over_mean", "stddev_per_member"), pa.float64())
-    kinds |= dict.fromkeys(("partition_seconds_paused", "cross_rack_share"), pa.float64())
+    kinds |= dict.fromkeys(("paused_partition_seconds", "cross_rack_share"), pa.float64())
     kinds |= dict.fromkeys(("configured", "recommended"), pa.bool_())
     names = ("cluster", "group_id", "assignor", "change", "rejected", "reason")
     schema = pa.schema(kinds | dict.fromkeys(names, pa.string()))

@@ -119,7 +119,7 @@ class GroupFindings:
     def pause_seconds(self, assignor: str) -> float | None:
         """Returns the pause of the switch to an assignor, in partition-seconds; `None` if unknown."""
         row = self.compared.get(client_assignor(assignor)) or self.compared.get(assignor)
-        return None if row is None else row["partition_seconds_paused"]
+        return None if row is None else row["paused_partition_seconds"]
 
 
 def is_same(first: str, second: str) -> bool:

@@ -192,7 +192,7 @@ def propose_balance(group: GroupFindings, params: AdviceParams) -> AdviceItem | 
         f"{group.own} {current[name]:,.2f} times.",
         100 * gain,
         "%",
-        best["partition_seconds_paused"],
+        best["paused_partition_seconds"],
         "partition-seconds once",
         f"{_SWITCH}. {switch_steps}",
         f"compare --group {quoted(group.group_id)}",

@@ -198,7 +198,7 @@ def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> Advi
         params.consumers(row["needed"] - row["members"]),
         f"{params.currency} a month",
         f"{row['moved']:,} partitions get another owner once, which pauses "
-        f"{row['partition_seconds_paused']:,.0f} partition-seconds.",
+        f"{row['paused_partition_seconds']:,.0f} partition-seconds.",
         f"size --group {quoted(group.group_id)} --keda",
         f"minReplicaCount: {row['needed']}",
     )
@@ -228,13 +228,13 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
         resolved.not_advised.append(not_advised(SIZE, NOTHING, detail))
         return
     curve = row if target == row["needed"] else group.minimum_curves.get(row["assignor"])
-    if curve is None or curve["partition_seconds_paused"] is None or curve.get("keeps_up") is False:
+    if curve is None or curve["paused_partition_seconds"] is None or curve.get("keeps_up") is False:
         detail = (
             f"With {target} members, the fewest that are advised, nobody knows whether it keeps up. {row['reason']}"
         )
         resolved.not_advised.append(not_advised(SIZE, NOT_KNOWN, detail))
         return
-    paused = curve["partition_seconds_paused"]
+    paused = curve["paused_partition_seconds"]
     spare = "" if target == row["needed"] else f" {row['needed']:,} would do; the others are for when one fails."
     advice = in_money(
         AdviceItem(

@@ -100,7 +100,7 @@ def build_size_row(sizing: SizingInput, swept: LoadByMemberCount, criteria: Sizi
             "max_load_needed": float(swept.max_load[at]),
             "drain_seconds_needed": _known(swept.drain_seconds[at]),
             "moved": int(swept.moved[at]),
-            "partition_seconds_paused": float(swept.paused[at]),
+            "paused_partition_seconds": float(swept.paused[at]),
         }
     row["reason"] = _reason(sizing, row, hot_high, criteria)
     return row
@@ -169,7 +169,7 @@ SIZED = pa.schema(
         **dict.fromkeys(("cluster", "group_id", "kind", "assignor", "verdict", "reason"), _TEXT),
         **dict.fromkeys(("members", "partitions", "needed", "knee", "no_more_use", "partitions_needed"), _LONG),
         **dict.fromkeys(("load", "load_high", "capacity", "max_load", "max_load_needed"), _DOUBLE),
-        **dict.fromkeys(("drain_seconds", "drain_seconds_needed", "partition_seconds_paused", "hot_load"), _DOUBLE),
+        **dict.fromkeys(("drain_seconds", "drain_seconds_needed", "paused_partition_seconds", "hot_load"), _DOUBLE),
         **dict.fromkeys(("capacity_is", "bound_by", "hot_topic"), _TEXT),
         **dict.fromkeys(("hot_partition", "moved", "idle", "unassigned"), _LONG),
         **dict.fromkeys(("max_load_high", "load_max_over_mean"), _DOUBLE),
@@ -351,7 +351,7 @@ def _curve_table(
             "idle": pa.array(swept.idle),
             "unassigned": pa.array(swept.unassigned),
             "moved": pa.array(swept.moved),
-            "partition_seconds_paused": pa.array(swept.paused),
+            "paused_partition_seconds": pa.array(swept.paused),
             "now": pa.array(swept.members == sizing.num_members),
             "keeps_up": pa.array(fits, mask=~all_assignors),
         }

@@ -245,7 +245,7 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, params: Compar
         "unassigned": (count_subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)).tolist(),
         "rounds": later["rounds"].tolist(),
         "stable": later["stable"].tolist(),
-        "partition_seconds_paused": seconds_paused(specs, counts, target, later, assignor, params).tolist(),
+        "paused_partition_seconds": seconds_paused(specs, counts, target, later, assignor, params).tolist(),
         "rack_matched": count_rack_matched(specs, target, racks_known=params.racks_known).to_pylist(),
     }
     if params.loads_known:
@@ -274,7 +274,7 @@ _FIGURES = (
         "rounds",
         "stable",
     ),
-    *("partition_seconds_paused", "rack_matched", "cross_rack_share", "rejected", "detail"),
+    *("paused_partition_seconds", "rack_matched", "cross_rack_share", "rejected", "detail"),
     *_LOAD,
 )
 

@@ -78,7 +78,7 @@ def read_metrics(row: Mapping[str, Any]) -> AssignorMetrics:
         stable=bool(row["stable"]),
         rounds=row["rounds"] or 0,
         cross_rack_share=row["cross_rack_share"],
-        paused=row["partition_seconds_paused"] or 0.0,
+        paused=row["paused_partition_seconds"] or 0.0,
         rejected=row["rejected"],
         detail=row["detail"],
     )

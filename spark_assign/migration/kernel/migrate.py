@@ -51,7 +51,7 @@ MIGRATED = pa.schema(
         **dict.fromkeys(("assignor", "server_assignor", "clients", "codes", "reasons", "way_back"), _TEXT),
         **dict.fromkeys(("members", "static_members", "partitions", "moved", "moved_on_the_way"), _LONG),
         **dict.fromkeys(("stopped_on_the_way", "moved_back"), _LONG),
-        **dict.fromkeys(("max_over_mean_before", "max_over_mean_after", "partition_seconds_paused"), _DOUBLE),
+        **dict.fromkeys(("max_over_mean_before", "max_over_mean_after", "paused_partition_seconds"), _DOUBLE),
         **dict.fromkeys(("cross_rack_before", "cross_rack_after", "cross_rack_what_if"), _LONG),
         "what_if": _TEXT,
         "step": pa.int32(),

@@ -93,7 +93,7 @@ def measure_migration(
         "owned": counts.owned.tolist(),
         "moved": np.where(can_convert, _num_moved(counts), _count_moved(specs, assigned_after, is_planned)).tolist(),
         "moved_back": _count_moved_back(specs, current_assignors, assigned_after, is_planned),
-        "partition_seconds_paused": server_seconds(pause_counts, timing).tolist(),
+        "paused_partition_seconds": server_seconds(pause_counts, timing).tolist(),
         "cross_rack_before": _count_cross_rack(specs, assigned_before, racks_known),
         "cross_rack_after": _count_cross_rack(specs, assigned_after, racks_known),
         **_measure_what_if(specs, current_assignors, can_convert, what_if, racks_known),

@@ -114,7 +114,7 @@ def _difference(sums: Row | None) -> list[str]:
     """What following all advice costs, held against the assignors of today."""
     if sums is None:
         return []
-    moved, balance, paused = ("moved", "max_over_mean", "partition_seconds_paused")
+    moved, balance, paused = ("moved", "max_over_mean", "paused_partition_seconds")
     return [
         f"With what is recommended {count(sums[moved], 'partition')} {_verb(sums[moved], 'move')} instead of "
         f"{number(sums[f'now_{moved}'])}; the largest over the mean is {ratio(sums[balance])} instead of "
@@ -164,7 +164,7 @@ def _improvements_table(rows: Rows) -> Table:
                 row["assignor"],
                 *(ratio(row[name]) for name in ("now_max_over_mean", "max_over_mean")),
                 *(number(row[name]) for name in ("now_moved", "moved")),
-                *(_paused(row[name]) for name in ("now_partition_seconds_paused", "partition_seconds_paused")),
+                *(_paused(row[name]) for name in ("now_paused_partition_seconds", "paused_partition_seconds")),
                 *(row.get("clients") or DASH, _first_words(row.get("way"))),
                 row["reason"].removeprefix(f"{row['assignor']}: "),
             ]
@@ -194,7 +194,7 @@ def _totals_table(rows: Rows) -> Table:
                 *(number(row[name]) for name in ("groups", "recommended", "rejected")),
                 ratio(row["max_over_mean"]),
                 *(number(row[name]) for name in ("moved", "revoked")),
-                _paused(row["partition_seconds_paused"]),
+                _paused(row["paused_partition_seconds"]),
             ]
             for row in rows
         ],
@@ -243,7 +243,7 @@ def _advice_note(shown: int, number: int) -> str:
     return f"Shown are {shown:,} of {number:,}; the table advice has all." if shown < number else ""
 
 
-_FIGURES = ("max_over_mean", "moved", "revoked", "partition_seconds_paused")
+_FIGURES = ("max_over_mean", "moved", "revoked", "paused_partition_seconds")
 _CLIENTS = ("runs_with", "clients", "way")
 """Columns that a comparison stored by an earlier release lacks."""
 

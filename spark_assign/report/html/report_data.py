@@ -92,12 +92,12 @@ class CompareRows:
 
     Attributes:
         totals: change, assignor, groups (that it can plan), rejected and recommended (groups), max_over_mean (the mean
-            over groups), moved, revoked, partition_seconds_paused (sums).
+            over groups), moved, revoked, paused_partition_seconds (sums).
         verdicts: change, verdict, assignor (the recommended one), groups. The verdict is `keep`, `change`, `unknown`
             (it is not known what the group runs with), `elsewhere` (it runs with what is not compared) or `none`
             (nothing is recommended).
         sums: change, groups, and as in totals what is recommended (max_over_mean, moved, revoked,
-            partition_seconds_paused) and what is now (now_max_over_mean, …).
+            paused_partition_seconds) and what is now (now_max_over_mean, …).
         gains: groups for which something else is recommended, those that gain most first: cluster, group_id, change,
             verdict, assignor, rounds, the figures of sums, now (null: not known), now_assignor, reason, clients, way.
         ways: change, way (how to switch, in words), groups (how many), example (the name of one).

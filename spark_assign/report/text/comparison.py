@@ -43,7 +43,7 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
             F.avg("max_over_mean").alias("max_over_mean"),
             F.avg("load_max_over_mean").alias("load_max_over_mean"),
             *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("partitions", "moved", "revoked")),
-            F.coalesce(F.sum("partition_seconds_paused"), F.lit(0.0)).alias("paused"),
+            F.coalesce(F.sum("paused_partition_seconds"), F.lit(0.0)).alias("paused"),
         )
         .orderBy("change", "assignor")
         .collect()

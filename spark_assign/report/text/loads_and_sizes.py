@@ -177,7 +177,7 @@ def format_curves(sizes: Sequence[Row], curves: Sequence[Row]) -> str:
                 continue
             keeps_up = {True: "yes", False: "no", None: DASH}[row["keeps_up"]]
             loads = [number(round(row[name])) for name in ("max_load", "max_load_high")]
-            costs = [number(row["moved"]), f"{row['partition_seconds_paused']:,.1f}"]
+            costs = [number(row["moved"]), f"{row['paused_partition_seconds']:,.1f}"]
             counts = [ratio(row["load_max_over_mean"]), number(row["idle"]), number(row["unassigned"])]
             cells = [*loads, *counts, duration(row["drain_seconds"]), *costs, keeps_up]
             table.append([f"{row['members']:,}{' (now)' if row['now'] else ''}", *cells])
