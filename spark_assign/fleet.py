@@ -305,7 +305,7 @@ class Fleet:
         """The same fleet with this client library in the lead of groups, whose rules a plan as `configured` follows.
 
         Args:
-            library: as `groups.client_library` has it: Java, librdkafka, franz-go, …
+            library: as `groups.leader_library` has it: Java, librdkafka, franz-go, …
             release: of the library; of Java's clients one that `groups.assignors.release_rules` knows. Null: as of
                 today.
             cluster, group_id: shell patterns; the groups that match.
@@ -315,9 +315,10 @@ class Fleet:
 
         Examples:
             >>> old = fleet.with_clients("Java", "2.8", group_id="payments-*")
-            >>> plan(old).metrics.select("group_id", "assignor", "led_by").orderBy("group_id").show(truncate=False)
+            >>> metrics = plan(old).metrics.select("group_id", "assignor", "leader_client").orderBy("group_id")
+            >>> metrics.show(truncate=False)
             +-----------+---------+----------------+
-            |group_id   |assignor |led_by          |
+            |group_id   |assignor |leader_client   |
             +-----------+---------+----------------+
             |encoder-a  |range    |NULL            |
             |payments-eu|range@2.8|Java 2.8 (given)|
@@ -325,7 +326,7 @@ class Fleet:
         """
         from spark_assign.comparison import what_if as fleet_changes
 
-        return fleet_changes.led_by(self, cluster=cluster, group_id=group_id, library=library, release=release)
+        return fleet_changes.leader_client(self, cluster=cluster, group_id=group_id, library=library, release=release)
 
     def with_capacity(
         self,

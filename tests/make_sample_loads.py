@@ -15,11 +15,11 @@ COLUMNS = (
     "topic",
     "partition",
     "group_id",
-    "in_rate",
-    "in_rate_stddev",
-    "out_rate",
+    "in_messages_per_second",
+    "in_messages_per_second_stddev",
+    "out_messages_per_second",
     "lag",
-    "bytes",
+    "in_bytes_per_second",
 )
 BEHIND = {"fraud-detection": 0.8, "clickstream-sessionizer": 0.9, "orders-service": 0.95}
 """Groups that do not keep up, and what share of their messages they read."""
@@ -46,9 +46,9 @@ def made_up() -> Iterator[dict[str, object]]:
                 "cluster": topic["cluster"],
                 "topic": topic["topic"],
                 "partition": partition,
-                "in_rate": rate,
-                "in_rate_stddev": round(rate * draw.uniform(0.05, 0.3), 1),
-                "bytes": round(rate * size),
+                "in_messages_per_second": rate,
+                "in_messages_per_second_stddev": round(rate * draw.uniform(0.05, 0.3), 1),
+                "in_bytes_per_second": round(rate * size),
             }
     for run in rows("owned_slices"):
         reads = BEHIND.get(run["group_id"], 1.0)
@@ -61,7 +61,7 @@ def made_up() -> Iterator[dict[str, object]]:
                 "topic": run["topic"],
                 "partition": partition,
                 "group_id": run["group_id"],
-                "out_rate": round(rate * reads, 1),
+                "out_messages_per_second": round(rate * reads, 1),
                 "lag": round(rate * (draw.uniform(600, 900) if reads < 1 else draw.uniform(0, 0.5))),
             }
 

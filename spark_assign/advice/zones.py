@@ -155,7 +155,7 @@ def zones(
     Args:
         fleet: clusters, topics, groups, and members with their racks, ownership, replicas, brokers with their racks,
             and
-            `loads.bytes`.
+            `loads.in_bytes_per_second`.
         price: cost per gigabyte (10^9 bytes) of cross-zone traffic.
         currency: currency of the price.
         worth: minimum savings of a change per day, in that currency.

@@ -203,9 +203,9 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
 
     Args:
         before: a fleet (current ownership), a plan (final assignment), or the tables of a stored plan
-            (`stores.run_store.read_run(…).tables`: metrics, rejected, and assignment_slices or assignments; with revocations,
-            partitions that a cooperative plan withholds at first count for their next owner). Of a stored plan, only
-            the names of members with partitions are known, and no topics.
+            (`stores.run_store.read_run(…).tables`: metrics, rejected, and assignment_slices or assignments; with
+            revocations, partitions that a cooperative plan withholds at first count for their next owner). Of a stored
+            plan, only the names of members with partitions are known, and no topics.
         after: likewise. The sides can be of different kinds: a plan and the fleet that it led to.
 
     Returns:

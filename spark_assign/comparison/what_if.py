@@ -115,17 +115,17 @@ def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Flee
     return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(params, True))
 
 
-def led_by(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
+def leader_client(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
     """Returns the fleet with another client library and version of the leader in the matching groups."""
     if library not in LIBRARIES:
         known = ", ".join(LIBRARIES)
-        raise FleetError([Fault("groups", "client_library", f"{library!r} is not known", f"Give one of {known}")])
+        raise FleetError([Fault("groups", "leader_library", f"{library!r} is not known", f"Give one of {known}")])
     if library == "Java" and release is not None and parse_release_assignor(f"sticky@{release}") is None:
         problem = f"no release of Kafka's clients is known as {release!r}"
-        raise FleetError([Fault("groups", "client_version", problem, f"These answer alike: {format_release_lines()}")])
+        raise FleetError([Fault("groups", "leader_version", problem, f"These answer alike: {format_release_lines()}")])
     groups = _groups_of(fleet)
     matching = matches(cluster=cluster, group_id=group_id)
-    values = {"client_library": library, "client_version": release, "certainty": "given"}
+    values = {"leader_library": library, "leader_version": release, "leader_confidence": "given"}
     columns = {name: F.when(matching, F.lit(value)).otherwise(F.col(name)) for name, value in values.items()}
     return replace(fleet, groups=groups.withColumns(columns))
 

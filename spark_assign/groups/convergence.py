@@ -88,13 +88,13 @@ def heartbeats(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> 
 
     Examples:
         >>> beats = heartbeats(fleet, "uniform").where("group_id = 'payments-eu'").orderBy("member_id")
-        >>> beats.select("member_id", "heartbeats", "kept", "revoked", "gained", "waits_for").show()
-        +-------------+----------+----+-------+------+---------+
-        |    member_id|heartbeats|kept|revoked|gained|waits_for|
-        +-------------+----------+----+-------+------+---------+
-        |payments-eu-0|         2|   2|      1|     0|        0|
-        |payments-eu-1|         2|   0|      0|     1|        1|
-        +-------------+----------+----+-------+------+---------+
+        >>> beats.select("member_id", "heartbeats", "kept", "revoked", "newly_assigned", "unreleased_partitions").show()
+        +-------------+----------+----+-------+--------------+---------------------+
+        |    member_id|heartbeats|kept|revoked|newly_assigned|unreleased_partitions|
+        +-------------+----------+----+-------+--------------+---------------------+
+        |payments-eu-0|         2|   2|      1|             0|                    0|
+        |payments-eu-1|         2|   0|      0|             1|                    1|
+        +-------------+----------+----+-------+--------------+---------------------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
     facts = gather_plan_facts(fleet, patterns)

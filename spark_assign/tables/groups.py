@@ -1,7 +1,7 @@
-"""Every table that spark_assign reads or writes, declared once.
+"""Schemas of the tables of consumer groups: input tables, plan tables, and the tables around them.
 
-A nullable field of an input table may be null or may be left out altogether; the others must be there and
-hold no null. Nullability is checked by value, not by schema: Parquet reads everything back as nullable.
+A nullable column of an input table may contain nulls or be missing. Other columns must exist and must not contain
+nulls. The values are checked, not the schema: columns read from Parquet are always nullable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleT
 
 
 ONLY_IF_GIVEN = {"only_if_given": True}
-"""Metadata of a nullable column that is not added where a table lacks it."""
+"""Metadata of a nullable column that is not added to a table without it."""
 
 _GROUP = required(cluster=_STRING, group_id=_STRING)
 _MEMBER = [*_GROUP, *required(member_id=_STRING)]
@@ -33,7 +33,7 @@ _RUN = required(topic=_STRING, first=_INT, step=_INT, count=_INT)
 # --- the Fleet ------------------------------------------------------------------------------------------
 
 TOPICS = StructType([*required(cluster=_STRING, topic=_STRING, partitions=_INT), *nullable(topic_id=_STRING)])
-"""`topic_id` is the topic's id as Kafka prints it; only the broker's assignors look at it (`uniform`)."""
+"""One row per topic. `topic_id`: UUID as Kafka prints it; only `uniform` uses it."""
 
 MEMBERS = StructType(
     [
@@ -50,25 +50,25 @@ MEMBERS = StructType(
         ),
     ]
 )
-"""`process_id`: of a Streams application, which process the member runs in (KIP-1071)."""
+"""One row per group member. `process_id`: process of the member, only in streams groups (KIP-1071)."""
 
 SUBSCRIPTIONS = StructType([*_MEMBER, *required(topic=_STRING)])
 
 _POSITION = StructField("position", _INT, nullable=True, metadata=ONLY_IF_GIVEN)
 OWNED = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT), _POSITION])
-"""`position` is the place at which the member has the partition. Sticky before 3.7.1 gives up from the end of what the
-member tells in its user data, by default by topic and partition; `uniform` goes over what a member had in the order of
-the coordinator's maps, by default that in which a target read back has it."""
+"""One row per owned partition. `position`: index of the partition in the order in which the member reports it; default:
+sorted by topic and partition. Java's sticky assignors before 3.7.1 revoke from the end of this order. `uniform` uses
+the order of the coordinator's maps; default: the order of a target assignment that the coordinator has loaded."""
 
 OWNED_SLICES = StructType([*_MEMBER, *_RUN, _POSITION])
-"""Partitions first, first + step, … (count of them) of one topic, owned by one member. In share groups several members
-may own a partition, and a count of 0 says that a member has the topic with no partition of it. `position` is that of
-the run's first partition."""
+"""One row per slice of owned partitions: `count` partitions `first, first + step, …` of one topic. In share groups,
+members can own the same partition, and `count` 0 means that the member has the topic without partitions. `position`: as
+in OWNED, of the first partition of the slice."""
 
 REPLICAS = StructType(
     required(cluster=_STRING, topic=_STRING, partition=_INT, replicas=ArrayType(_INT, containsNull=True))
 )
-"""`replicas` holds broker ids, the preferred leader first."""
+"""`replicas`: broker IDs, preferred leader first."""
 
 BROKERS = StructType([*required(cluster=_STRING, broker_id=_INT), *nullable(rack_id=_STRING)])
 
@@ -79,9 +79,9 @@ GROUPS = StructType(
             assignor=_STRING,
             group_type=_STRING,
             state=_STRING,
-            client_library=_STRING,
-            client_version=_STRING,
-            certainty=_STRING,
+            leader_library=_STRING,
+            leader_version=_STRING,
+            leader_confidence=_STRING,
             standby_replicas=_INT,
             subscription_type=_STRING,
         ),
@@ -89,48 +89,56 @@ GROUPS = StructType(
         StructField("load_bound", _DOUBLE, nullable=True, metadata=ONLY_IF_GIVEN),
     ]
 )
-"""What a snapshot knows of a group itself. `assignor` is the strategy that the group runs with now, by Kafka's
-name; `group_type` is `classic`, `consumer` (KIP-848), `share` (KIP-932) or `streams` (KIP-1071); `standby_replicas` is
-what a streams group is configured with (`streams.num.standby.replicas`, 0 where null). A classic group is assigned by
-its leader: `client_library` and `client_version` (such as `2.8-3.3`, `3.4+`) are the leader's, as far as they can be
-told; `certainty` is `sure`, `likely`, `guess` or `unknown` (`groups.kernel.leader_rules`). `subscription_type`
-says how
-the broker counts the subscriptions of a `consumer` group: `homogeneous`, or `heterogeneous`, which patterns may make of
-equal ones; null: as they are. `capacity`: messages a second that one member can handle; `load_bound`: how many times
-the mean load a member may have at most (`weighted-sticky`). No snapshot knows these two."""
+"""One row per group, with values that only the broker or the user knows:
+
+- `assignor`: assignor that the group currently uses, by Kafka's name.
+- `group_type`: `classic`, `consumer` (KIP-848), `share` (KIP-932), or `streams` (KIP-1071).
+- `leader_library`, `leader_version`, `leader_confidence`: client library of the group leader, its releases (`2.8-3.3`,
+  `3.4+`), and how reliable this is: `sure`, `likely`, `guess`, or `unknown` (`groups.kernel.leader_rules`). Only for
+  classic groups, whose leader assigns.
+- `standby_replicas`: `streams.num.standby.replicas` of a streams group (null: 0).
+- `subscription_type`: `homogeneous` or `heterogeneous`, as the broker classifies a `consumer` group; patterns can make
+  equal subscriptions heterogeneous. Null: derived from `subscriptions`.
+- `capacity`: messages/s that one member can handle. Not in snapshots.
+- `load_bound`: maximum load of a member, as a multiple of the mean load (`weighted-sticky`). Not in snapshots."""
 
 LOADS = StructType(
     [
         *required(cluster=_STRING, topic=_STRING, partition=_INT),
         *nullable(
             group_id=_STRING,
-            in_rate=_DOUBLE,
-            in_rate_stddev=_DOUBLE,
-            out_rate=_DOUBLE,
+            in_messages_per_second=_DOUBLE,
+            in_messages_per_second_stddev=_DOUBLE,
+            out_messages_per_second=_DOUBLE,
             lag=_LONG,
-            bytes=_DOUBLE,
+            in_bytes_per_second=_DOUBLE,
         ),
     ]
 )
-"""What goes through partitions, on average over the readings of a snapshot. `in_rate`: messages a second that are
-written; `in_rate_stddev`: the standard deviation of that between readings, null for fewer than two rates; `out_rate`:
-messages a second by which a group's committed offset goes on; `lag`: messages that it is behind, at the last reading;
-`bytes`: bytes a second that are written, as stored. A row without `group_id` holds for all groups; one with it, for
-that group, and what it says comes before what the other one says, column by column. Null: unknown."""
+"""Mean load per partition over the readings of a snapshot; null if unknown.
+
+- `in_messages_per_second`, `in_messages_per_second_stddev`: messages/s written, and their standard deviation between
+  readings (null for fewer than two rates).
+- `out_messages_per_second`: messages/s by which the committed offset of the group increases.
+- `lag`: messages between the committed offset and the end offset, at the last reading.
+- `in_bytes_per_second`: bytes/s written, as stored.
+
+A row without `group_id` applies to all groups. In a row with `group_id`, every non-null value takes precedence for that
+group."""
 
 SUBTOPOLOGIES = StructType([*_GROUP, *required(subtopology=_STRING, partitions=_INT, stateful=BooleanType())])
-"""The topology of a streams group. `partitions`: the number of its tasks; `stateful`: it has changelog topics."""
+"""One row per subtopology of a streams group. `partitions`: number of its tasks. `stateful`: has changelog topics."""
 
 TASKS = StructType(
     [*_MEMBER, *required(subtopology=_STRING, task=_INT), *nullable(role=_STRING, changelog_offset=_LONG)]
 )
-"""What the members of streams groups have reached, not their target. `role`: `active`, `standby` or `warmup`; null
-where a member only reports that it has state of the task on disk. `changelog_offset`: how far that state is, the
-sum of the offsets of the task's changelogs, as the member reports it."""
+"""One row per task that a member of a streams group currently has (not its target). `role`: `active`, `standby`, or
+`warmup`; null if the member only reports state on disk. `changelog_offset`: sum of the offsets of the task's
+changelogs."""
 
 INITIALIZED = StructType([*_GROUP, *_RUN])
-"""Partitions for which the coordinator has initialised share state: no others are newly assigned in a share group. A
-count of 0 says that there are none of that topic. Of groups that have no row all partitions are taken for such."""
+"""Partitions for which the coordinator has initialized share state: only these are newly assigned in a share group.
+`count` 0 means that no partition of the topic is initialized. In a group without rows, all partitions are."""
 
 INPUT_TABLES: dict[str, StructType] = {
     "topics": TOPICS,
@@ -157,10 +165,10 @@ OFFSETS = StructType(
         *nullable(committed_offset=_LONG, end_offset=_LONG, lag=_LONG),
     ]
 )
-"""Records: the group's committed offset, the partition's end offset, and their difference."""
+"""Offsets in records: committed offset of the group, end offset of the partition, and their difference."""
 
 UNDESCRIBED = StructType([*_GROUP, *required(error=_STRING)])
-"""Groups that the cluster listed but would not describe, with what it said."""
+"""Groups that the cluster listed but did not describe, with its error."""
 
 SNAPSHOT_TABLES: dict[str, StructType] = {
     **{name: schema for name, schema in INPUT_TABLES.items() if name not in ("owned", "loads")},
@@ -171,8 +179,8 @@ SNAPSHOT_TABLES: dict[str, StructType] = {
 SNAPSHOTS = StructType(
     [*required(cluster=_STRING, taken_at=TimestampType()), *nullable(kafka_cluster_id=_STRING, content=_STRING)]
 )
-"""In a catalog, a row per cluster: when it was read, the id of the Kafka cluster, and as JSON what `snapshot.json` says
-in a folder. For Connect clusters the table is `connect_snapshots`, and its first column `connect_cluster`."""
+"""In a catalog, one row per cluster: time of the snapshot, ID of the Kafka cluster, and `snapshot.json` as text. The
+table of Connect clusters is `connect_snapshots`, with `connect_cluster` as the first column."""
 
 # --- the Plan -------------------------------------------------------------------------------------------
 
@@ -211,41 +219,42 @@ METRICS = StructType(
             withheld=_LONG,
             members_without_subscription=_LONG,
             unknown_topics=_LONG,
-            owned_topic_gone=_LONG,
-            owned_beyond_count=_LONG,
+            owned_unknown_topic=_LONG,
+            owned_out_of_range=_LONG,
             claim_conflicts=_LONG,
             order_dependent=_LONG,
         ),
         *nullable(
             rack_matched=_LONG,
-            led_by=_STRING,
+            leader_client=_STRING,
             load=_DOUBLE,
             max_load_per_member=_DOUBLE,
             load_max_over_mean=_DOUBLE,
             load_unknown=_LONG,
             drain_seconds=_DOUBLE,
-            bound=_STRING,
+            load_bound_status=_STRING,
         ),
     ]
 )
-"""A row per planned group. All counts are of partitions, but `members`, `members_without_subscription` (members)
-and `unknown_topics` (subscribed topics without metadata). `withheld`, part of `unassigned`, have a next owner
-that gets them a round later. `order_dependent`: partitions that Kafka may give to somebody else, as that hangs on an
-order which the fleet does not say (`Plan.order_dependent`); counted for `uniform` only. `max_over_mean` is null where
-nothing is assigned; `rack_matched` is null where racks are unknown. `led_by` is what is known of the group's leader, by
-whose rules a group is assigned that is planned as configured: `Java 2.8-3.3 (likely)`
-(`groups.kernel.leader_rules`).
+"""One row per planned group. All counts are partitions, except `members`, `members_without_subscription` (members), and
+`unknown_topics` (subscribed topics without metadata).
 
-`bound` is null but for `weighted-sticky`: how it went with the load that a member may have. `held`: nobody has more;
-`hot-partition`: nobody but members of one partition, which is more by itself; `relaxed`: no assignment was found that
-holds it, and the least one that can be held took its place; `over-capacity`: more is written than all members can
-handle.
-
-The five before it are null where `loads` says nothing of a group. `load`: messages a second that are written to what is
-assigned; `max_load_per_member`, `load_max_over_mean`: the same as of partitions; `load_unknown`: assigned partitions
-whose rate is not known, and counts as 0; `drain_seconds`: how long the slowest member takes until it has read what it
-is behind; infinite where as much is written as it can read, null where nothing tells how fast a member reads
-(`groups.kernel.group_metrics.member_capacity`)."""
+- `max_over_mean`: largest number of partitions of a member, divided by the mean; null if nothing is assigned.
+- `withheld`: partitions assigned only in the next round, after their owner has revoked them. Included in `unassigned`.
+- `owned_unknown_topic`, `owned_out_of_range`: owned partitions of topics that don't exist, and partitions that exceed
+  the partition count of their topic.
+- `claim_conflicts`: partitions that more than one member reports as owned.
+- `order_dependent`: partitions that Kafka might assign to another member, because the owner depends on an order that
+  the fleet doesn't specify (`Plan.order_dependent`); computed for `uniform` and franz-go's sticky balancers.
+- `rack_matched`: partitions with a replica in the rack of their member; null if racks are unknown.
+- `leader_client`: group leader whose rules are followed, for a group planned as `configured`: `Java 2.8-3.3 (likely)`.
+- `load`: messages/s written to the assigned partitions. `max_load_per_member`, `load_max_over_mean`: as for partitions.
+  `load_unknown`: assigned partitions without a known rate, counted as 0. Null if `loads` has no row of the group.
+- `drain_seconds`: time until the slowest member has read its lag; infinite if messages are written as fast as the
+  member reads, null if its speed is unknown (`groups.kernel.group_metrics.member_capacity`).
+- `load_bound_status`: only for `weighted-sticky`. `held`: no member exceeds the bound. `hot-partition`: only members
+  with a single partition exceed it. `relaxed`: no assignment within the bound was found, so the smallest feasible bound
+  applies. `over-capacity`: more is written than all members can handle."""
 
 ROUNDS = StructType(
     [
@@ -254,23 +263,23 @@ ROUNDS = StructType(
         *required(stable=BooleanType()),
     ]
 )
-"""A row per group and round of `converge`; counts are of partitions. `assigned` has an owner after the round;
-`revoked` is given up by living owners for it (eager: all they own); `moved` gets another owner than it had;
-`unowned` is consumed by nobody: for an eager group while the round runs, for a cooperative one from its end until
-the next; `stable`: no rebalance follows. Of a group that the broker assigns (KIP-848) a round is the next heartbeat of
-everybody, and `stable` says that all have come to their target."""
+"""One row per group and round of `converge`; counts are partitions. `assigned`: with an owner after the round.
+`revoked`: revoked by live owners (in the eager protocol all that they own). `moved`: another owner than before.
+`unowned`: not consumed; in an eager group during the round, in a cooperative group from its end until the next round.
+`stable`: no rebalance follows. For a group that the broker assigns (KIP-848), a round is the next heartbeat of each
+member, and `stable` means that all members have reached their target."""
 
 HEARTBEATS = StructType(
     [
         *_MEMBER,
-        *required(assignor=_STRING, heartbeats=_INT, kept=_LONG, revoked=_LONG, gained=_LONG),
-        *required(waits_for=_LONG, waits_for_members=_LONG),
+        *required(assignor=_STRING, heartbeats=_INT, kept=_LONG, revoked=_LONG, newly_assigned=_LONG),
+        *required(unreleased_partitions=_LONG, unreleased_owners=_LONG),
     ]
 )
-"""A row per member of a group that the broker assigns; counts are of partitions, but `heartbeats` and
-`waits_for_members` (members). `heartbeats`: with so many the member has come to its target, the first one included;
-`kept` it has and will have, `revoked` it gives up, `gained` it gets; `waits_for`, part of `gained`, others have to give
-up first: so many as `waits_for_members`."""
+"""One row per member of a group that the broker assigns; counts are partitions, except as noted. `heartbeats`: number
+of heartbeats until the member has reached its target, including the first. `kept`: owned before and after.
+`newly_assigned`: partitions that the member gets. `unreleased_partitions`: those of them that other members must revoke
+first. `unreleased_owners`: number of these members."""
 
 REJECTED = StructType([*_GROUP, *required(code=_STRING, detail=_STRING)])
 
@@ -299,16 +308,21 @@ COMPARISON = StructType(
         *nullable(load_max_over_mean=_DOUBLE, drain_seconds=_DOUBLE),
     ]
 )
-"""A row per group, assignor and change of `compare`. Counts are of partitions, but `members` and `rounds`; they hold
-for the end, when everybody has what was withheld from it. `moved` and `revoked` as in METRICS, of all rounds;
-`rounds`: 1 under the eager protocol, and `stable` whether no further one follows; `paused_partition_seconds`:
-partition-seconds, see `simulation.kernel.pause_estimates`; `cross_rack_share`: of 1, of all `partitions`, null where
-racks are unknown, as is `rack_matched`. `configured`: whether the group runs with it now, null where that is unknown.
-`rejected`: why there is no plan (a code of REJECTED), null where there is one; the figures are null then, and `reason`
-has the detail. `runs_with`: the assignor that the group runs with now, null where unknown. `clients`: the libraries
-that its members run on, as far as their client ids tell, with the number of members (`groups.kernel.client_libraries`).
-`way`: how to switch to the recommended assignor, where the group runs with another one or that is not known.
-`load_max_over_mean` and `drain_seconds` as in METRICS."""
+"""One row per group, assignor, and change of `compare`. Counts are partitions, except `members` and `rounds`. They
+apply after the last round, when no partition is withheld.
+
+- `moved`, `revoked`: as in METRICS, of all rounds. `rounds`: 1 in the eager protocol. `stable`: no further round
+  follows.
+- `paused_partition_seconds`: partition-seconds (`simulation.kernel.pause_estimates`).
+- `cross_rack_share`: share of `partitions`, from 0 to 1; null if racks are unknown, as is `rack_matched`.
+- `configured`: whether the group currently uses the assignor; null if unknown.
+- `rejected`: code of REJECTED if the group can't be planned, else null. All metrics are then null, and `reason` has the
+  detail.
+- `runs_with`: assignor that the group currently uses; null if unknown.
+- `clients`: client libraries of the members according to their client IDs, with the number of members
+  (`groups.kernel.client_libraries`).
+- `way`: how to switch to the recommended assignor, if the current one is another or unknown.
+- `load_max_over_mean`, `drain_seconds`: as in METRICS."""
 
 COMPARE_REJECTED = StructType([*_GROUP, *required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
 
@@ -333,9 +347,9 @@ ALERTS = StructType(
         *required(detail=_STRING),
     ]
 )
-"""A row per group and threshold that it is beyond. `alert`: `rejected` (`detail` has code and remedy); `imbalance`: its
-largest over mean has grown; of a history `rebalances`, `pause` or `unread`: too many, too long, records that nothing
-could be made of."""
+"""One row per group and exceeded threshold. `alert`: `rejected` (code and remedy in `detail`) or `imbalance` (its
+`max_over_mean` has grown); of a history `rebalances` (too many), `pause` (too long), or `unread` (records that can't be
+decoded)."""
 
 # --- the manifest of written tables ----------------------------------------------------------------------
 
@@ -348,7 +362,8 @@ MANIFEST = StructType(
         content=_STRING,
     )
 )
-"""One row per finished attempt; the newest of a run_id is the run. `content` is JSON: inputs, counts, versions."""
+"""One row per finished attempt; the newest attempt of a `run_id` is the run. `content`: inputs, counts, and versions as
+JSON."""
 
 
 # --- keys ---------------------------------------------------------------------------------------------------

@@ -39,4 +39,4 @@ def _with_loads(fleet: Fleet) -> Fleet:
     each = fleet.topics.select(
         "cluster", "topic", F.explode(F.sequence(F.lit(0), F.col("partitions") - 1)).alias("partition")
     )
-    return replace(fleet, loads=each.withColumn("in_rate", rate)).with_capacity(CAPACITY)
+    return replace(fleet, loads=each.withColumn("in_messages_per_second", rate)).with_capacity(CAPACITY)

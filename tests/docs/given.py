@@ -123,7 +123,7 @@ ZONES: dict[str, list[dict[str, Any]]] = {
         for at, ids in enumerate(each)
     ],
     "loads": [
-        {"topic": name, "partition": at, "bytes": rate}
+        {"topic": name, "partition": at, "in_bytes_per_second": rate}
         for name, (rate, each) in _PLACED.items()
         for at in range(len(each))
     ],
@@ -248,7 +248,13 @@ WEIGHT = StructField("user_data", StringType())
 
 
 LOADS = [
-    {"cluster": "c", "topic": "t", "partition": partition, "in_rate": rate, "bytes": rate * 1_000}
+    {
+        "cluster": "c",
+        "topic": "t",
+        "partition": partition,
+        "in_messages_per_second": rate,
+        "in_bytes_per_second": rate * 1_000,
+    }
     for partition, rate in enumerate((300.0, 200.0, 100.0))
 ]
 """docs/reference.md: 300, 200 and 100 messages a second, of a thousand bytes each."""

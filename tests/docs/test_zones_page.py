@@ -28,7 +28,7 @@ def tables() -> tuple[list[list[str]], list[list[str]]]:
 def test_the_fleet_of_the_page() -> None:
     """Partitions with their replicas and bytes, members with their zones and partitions."""
     partitions, members = tables()
-    rate = {(row["topic"], row["partition"]): row["bytes"] for row in given.ZONES["loads"]}
+    rate = {(row["topic"], row["partition"]): row["in_bytes_per_second"] for row in given.ZONES["loads"]}
     for row, (name, replicas, mb, gb) in zip(given.ZONES["replicas"], partitions, strict=True):
         assert name == f"{row['topic']}-{row['partition']}"
         assert replicas.split(", ") == [ZONE_OF[each] for each in row["replicas"]]

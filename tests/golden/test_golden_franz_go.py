@@ -83,12 +83,12 @@ def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
     assert vectors.differences(expected, tables.planned_sets(planned.assignments)) == []
     metrics = {
         row["cluster"]: row
-        for row in planned.metrics.select("cluster", "assignor", "led_by", "order_dependent").collect()
+        for row in planned.metrics.select("cluster", "assignor", "leader_client", "order_dependent").collect()
     }
     assert {case: row["order_dependent"] for case, row in metrics.items()} == {
         row["case"]: len(alone[row["case"]].order_dependent) if row["case"] in alone else 0 for row in rows
     }
-    assert {row["led_by"] for row in metrics.values()} == {"franz-go (given)"}
+    assert {row["leader_client"] for row in metrics.values()} == {"franz-go (given)"}
     assert {row["assignor"] for row in metrics.values()} == {
         *("range@franz-go", "roundrobin", "sticky@franz-go", "cooperative-sticky@franz-go"),
     }

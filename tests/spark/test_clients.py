@@ -33,17 +33,17 @@ def test_the_leader_decides(spark: SparkSession) -> None:
     given = some(spark)
     today = kept(plan(given))
     assert tuples(today.assignments, "member_id", "partition") == [("a", 1), ("b", 0)]
-    assert tuples(today.metrics, "assignor", "led_by") == [("range", None)]
+    assert tuples(today.metrics, "assignor", "leader_client") == [("range", None)]
     old = kept(plan(given.with_clients("Java", "3.4", group_id="g")))
     assert tuples(old.assignments, "member_id", "partition") == [("a", 0), ("b", 1)]
-    assert tuples(old.metrics, "assignor", "led_by") == [("range@3.4", "Java 3.4 (given)")]
+    assert tuples(old.metrics, "assignor", "leader_client") == [("range@3.4", "Java 3.4 (given)")]
     new = plan(given.with_clients("Java", "3.4").with_clients("Java", "3.9", group_id="g*"))
-    assert tuples(new.metrics, "assignor", "led_by") == [("range", "Java 3.9 (given)")]
+    assert tuples(new.metrics, "assignor", "leader_client") == [("range", "Java 3.9 (given)")]
     sarama = kept(plan(given.with_clients("Sarama", group_id="g")))
     assert tuples(sarama.assignments, "member_id", "partition") == [("a", 0), ("b", 1)]
-    assert tuples(sarama.metrics, "assignor", "led_by") == [("range@3.4", "Sarama (given)")]
+    assert tuples(sarama.metrics, "assignor", "leader_client") == [("range@3.4", "Sarama (given)")]
     elsewhere = plan(given.with_clients("Java", "3.4", group_id="h*"))
-    assert tuples(elsewhere.metrics, "assignor", "led_by") == [("range", None)]
+    assert tuples(elsewhere.metrics, "assignor", "leader_client") == [("range", None)]
 
 
 @pytest.mark.once

@@ -76,8 +76,11 @@ def told(loads: DataFrame, cluster: str) -> dict[Any, tuple[Any, ...]]:
     """In, out and lag of each row of a cluster."""
     assert loads.columns == LOADS.names
     rows = loads.where(loads.cluster == cluster).collect()
-    assert all(row.in_rate_stddev is None and row.bytes is None for row in rows)
-    return {(row.topic, row.partition, row.group_id): (row.in_rate, row.out_rate, row.lag) for row in rows}
+    assert all(row.in_messages_per_second_stddev is None and row.in_bytes_per_second is None for row in rows)
+    return {
+        (row.topic, row.partition, row.group_id): (row.in_messages_per_second, row.out_messages_per_second, row.lag)
+        for row in rows
+    }
 
 
 @pytest.fixture
@@ -104,7 +107,7 @@ def test_tables_of_a_catalog(spark: SparkSession, schema: str, tmp_path: Path) -
     write_folder(taken("eu", 0, BEFORE), tmp_path / "monday")
     read = taken("eu", 100, AFTER, topic_id="B")
     rows = SnapshotRows("eu")
-    rows.add("loads", topic="t", partition=0, in_rate=1.5)
+    rows.add("loads", topic="t", partition=0, in_messages_per_second=1.5)
     write_tables(replace(read, tables=read.tables | {"loads": rows.tables()["loads"]}), spark, schema)
     other = taken("us", 0, AFTER)
     rows = SnapshotRows("us")
@@ -112,7 +115,7 @@ def test_tables_of_a_catalog(spark: SparkSession, schema: str, tmp_path: Path) -
     write_tables(replace(other, tables=other.tables | {"loads": rows.tables()["loads"]}), spark, schema)
     fleet = read_fleet(spark, schema)
     assert fleet.loads is not None
-    assert sorted((row.cluster, row.in_rate, row.lag) for row in fleet.loads.collect()) == [
+    assert sorted((row.cluster, row.in_messages_per_second, row.lag) for row in fleet.loads.collect()) == [
         ("eu", 1.5, None),
         ("us", None, 3),
     ]
@@ -164,7 +167,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
 def test_how_long_it_takes_to_catch_up(spark: SparkSession) -> None:
     """The slowest partition decides; never where what comes in is no less than what goes out."""
     rates = {0: 5.0, 1: 10.0, 2: None}
-    rows: list[dict[str, Any]] = [{"partition": at, "in_rate": rate} for at, rate in rates.items()]
+    rows: list[dict[str, Any]] = [{"partition": at, "in_messages_per_second": rate} for at, rate in rates.items()]
     of_groups = {
         "quick": {0: (10.0, 100), 1: (30.0, 800), 2: (1.0, 0)},
         "never": {0: (5.0, 1), 1: (30.0, 10), 2: (9.0, 9)},
@@ -173,13 +176,15 @@ def test_how_long_it_takes_to_catch_up(spark: SparkSession) -> None:
     }
     for group, partitions in of_groups.items():
         rows += [
-            {"partition": at, "group_id": group, "out_rate": out, "lag": lag} for at, (out, lag) in partitions.items()
+            {"partition": at, "group_id": group, "out_messages_per_second": out, "lag": lag}
+            for at, (out, lag) in partitions.items()
         ]
-    rows[-1]["in_rate"] = 7.0
+    rows[-1]["in_messages_per_second"] = 7.0
     lines = [[({"cluster": "c", "topic": "t"} | row).get(name) for name in LOADS.names] for row in rows]
     loads = dataframe(spark, LOADS, lines)
     found = {
-        row.group_id: (row.partitions, row.lag, row.in_rate, row.drain_s) for row in loads_by_group(loads).collect()
+        row.group_id: (row.partitions, row.lag, row.in_messages_per_second, row.drain_s)
+        for row in loads_by_group(loads).collect()
     }
     assert found == {
         "quick": (3, 900, 15.0, 40.0),

@@ -93,11 +93,11 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
         "withheld": 0,
         "members_without_subscription": 1,
         "unknown_topics": 1,
-        "owned_topic_gone": 1,
-        "owned_beyond_count": 1,
+        "owned_unknown_topic": 1,
+        "owned_out_of_range": 1,
         "claim_conflicts": 1,
         "order_dependent": 0,
-        **dict.fromkeys(("rack_matched", "led_by", "bound")),
+        **dict.fromkeys(("rack_matched", "leader_client", "load_bound_status")),
         **dict.fromkeys(("load", "max_load_per_member", "load_max_over_mean", "load_unknown", "drain_seconds")),
     }
     others = planned.metrics.where("group_id != 'g'")

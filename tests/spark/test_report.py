@@ -174,7 +174,10 @@ def test_the_job_on_stored_plans(
     short = SimpleNamespace(**{name: stored.tables[name] for name in ("metrics", "rejected")})
     write_run(short, place, run_id="short", tables=[])
     assert job.main([*arguments, place]) == 0
-    assert "Members are not shown: the plan was stored without the tables assignment_slices and assignments." in file.read_text()
+    assert (
+        "Members are not shown: the plan was stored without the tables assignment_slices and assignments."
+        in file.read_text()
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
     assert job.main([*arguments, f"{place}@other"]) == 2
     for wrong in (str(tmp_path), "/no/where.html"):

@@ -42,7 +42,9 @@ def three_members(spark: SparkSession) -> Fleet:
 def test_no_group_is_left_out(spark: SparkSession) -> None:
     """Each is in sizes or, with the reason, in rejected; tables agree with schemas."""
     given = mixed(spark)
-    rows = given.topics.select("cluster", "topic", F.lit(0).alias("partition"), F.lit(5.0).alias("in_rate"))
+    rows = given.topics.select(
+        "cluster", "topic", F.lit(0).alias("partition"), F.lit(5.0).alias("in_messages_per_second")
+    )
     found = kept(size(replace(given, loads=rows)))
     assert {name: getattr(found, name).schema.names for name in SIZE_TABLES} == {
         name: schema.names for name, schema in SIZE_TABLES.items()
@@ -90,7 +92,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
         "members": [key | {"member_id": name} for name in "ab"],
         "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
-        "loads": [{"cluster": "c", "topic": "t", "partition": p, "in_rate": 10.0} for p in range(4)],
+        "loads": [{"cluster": "c", "topic": "t", "partition": p, "in_messages_per_second": 10.0} for p in range(4)],
     }
     words = ["--fleet", str(written_as_json(tmp_path / "fleet", tables)), "--capacity", "g=15"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]

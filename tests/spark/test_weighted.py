@@ -48,7 +48,7 @@ def fleet(spark: SparkSession, groups: list[tuple[Any, ...]]) -> Fleet:
         loads=table(
             "loads",
             [
-                {"cluster": "c", "topic": topics[group], "partition": partition, "in_rate": rate}
+                {"cluster": "c", "topic": topics[group], "partition": partition, "in_messages_per_second": rate}
                 for group in names
                 if group != "silent"
                 for partition, rate in enumerate(RATES)

@@ -24,8 +24,8 @@ def group(number: int, members: int, partitions: int, moved: int, most: int, **m
     row |= {"members": members, "partitions": partitions, "min_per_member": int(mean / 2), "max_per_member": most}
     row |= {"mean_per_member": mean, "stddev_per_member": 1.0, "max_over_mean": most / mean if partitions else None}
     row |= {"moved": moved, "revoked": moved, "rack_matched": None}
-    zero = ("unassigned", "withheld", "members_without_subscription", "unknown_topics", "owned_topic_gone")
-    row |= dict.fromkeys((*zero, "owned_beyond_count", "claim_conflicts"), 0)
+    zero = ("unassigned", "withheld", "members_without_subscription", "unknown_topics", "owned_unknown_topic")
+    row |= dict.fromkeys((*zero, "owned_out_of_range", "claim_conflicts"), 0)
     return row | more
 
 
@@ -47,8 +47,8 @@ def ruled_of(groups: Sequence[Mapping[str, Any]]) -> list[Row]:
     """By whose rules groups are planned: what `collect` has Spark do."""
     found: dict[tuple[str, str | None], Row] = {}
     for row in groups:
-        key = (row["assignor"], row.get("led_by"))
-        sums = found.setdefault(key, {"assignor": key[0], "led_by": key[1], "groups": 0, "partitions": 0})
+        key = (row["assignor"], row.get("leader_client"))
+        sums = found.setdefault(key, {"assignor": key[0], "leader_client": key[1], "groups": 0, "partitions": 0})
         sums["groups"] += 1
         sums["partitions"] += row["partitions"]
     return list(found.values())
@@ -112,7 +112,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
     """Arguments of `render_report` that fill every section; the group, its members and topics are called so."""
     key = {"cluster": "c", "group_id": name}
     metrics = group(1, 3, 9, 4, 5, **key, unassigned=3, withheld=2, claim_conflicts=1, rack_matched=6)
-    metrics["led_by"] = "Java 3.4+ (likely)"
+    metrics["leader_client"] = "Java 3.4+ (likely)"
     members = [
         key
         | {"member_id": f"{name}-{at}", "listed": 3, "gone": at == 2, "before": before, "after": 3, "waiting": at}

@@ -138,7 +138,7 @@ def test_as_many_as_the_coordinator_takes(assignor: str) -> None:
             found, owners = Played(row, wanted.get(row["case"], {})).beats(first)
             for member_id, count in found.items():
                 assert count <= said[member_id]["heartbeats"]
-                if member_id == first or not (said[member_id]["revoked"] and said[member_id]["waits_for"]):
+                if member_id == first or not (said[member_id]["revoked"] and said[member_id]["unreleased_partitions"]):
                     assert count == said[member_id]["heartbeats"], (row, member_id)
             slowest = max(slowest, *found.values())
             steps = rounds[row["case"]]
@@ -160,9 +160,9 @@ def test_what_members_lose_get_and_wait_for() -> None:
         owned = {member["id"]: len(member["owned"]) for member in row["members"]}
         assert {each["member_id"]: each["kept"] + each["revoked"] for each in mine} == owned
         assert sum(each["revoked"] for each in mine) == steps[0]["revoked"]
-        assert sum(each["kept"] + each["gained"] for each in mine) == steps[-1]["assigned"]
-        assert all((each["waits_for"] > 0) == (each["waits_for_members"] > 0) for each in mine)
-        assert all(each["waits_for"] <= each["gained"] for each in mine)
+        assert sum(each["kept"] + each["newly_assigned"] for each in mine) == steps[-1]["assigned"]
+        assert all((each["unreleased_partitions"] > 0) == (each["unreleased_owners"] > 0) for each in mine)
+        assert all(each["unreleased_partitions"] <= each["newly_assigned"] for each in mine)
         assert [each["stable"] for each in steps] == [False] * (len(steps) - 1) + [True]
 
 
@@ -171,7 +171,15 @@ def test_one_story() -> None:
     members = {"C0": ["t1"], "C1": ["t1"]}
     row = group("c", members, {"C0": [("t1", 0), ("t1", 1), ("t1", 2), ("t2", 0)], "C1": []})
     _, beats, rounds = asked([row], "uniform")
-    figures = ("member_id", "heartbeats", "kept", "revoked", "gained", "waits_for", "waits_for_members")
+    figures = (
+        "member_id",
+        "heartbeats",
+        "kept",
+        "revoked",
+        "newly_assigned",
+        "unreleased_partitions",
+        "unreleased_owners",
+    )
     assert [tuple(each[name] for name in figures) for each in beats["c"]] == [
         ("C0", 2, 2, 2, 0, 0, 0),
         ("C1", 2, 0, 0, 1, 1, 1),

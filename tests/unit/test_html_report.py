@@ -268,7 +268,7 @@ def test_by_whose_rules() -> None:
         "roundrobin": None,
         "uniform": None,
     }
-    groups = [one | {"group_id": name, "assignor": name, "led_by": leader} for name, leader in leaders.items()]
+    groups = [one | {"group_id": name, "assignor": name, "leader_client": leader} for name, leader in leaders.items()]
     rows = PlanRows(classes=report_rows.classes_of(groups), groups=groups, ruled=report_rows.ruled_of(groups))
     text = html.unescape(render_report(rows))
     assert "<td>sticky@3.3</td><td>Java 2.8-3.3 (likely), as 3.3</td>" in text

@@ -59,7 +59,7 @@ def figures(facts: list[Fact]) -> dict[str, Fact]:
 
 def test_the_load_of_members() -> None:
     """m0 has partitions 0 and 2, m1 has 1; nothing is known of partition 3, which is m1's."""
-    found = figures([*group("g", 4), loads("g", [0, 1, 2], in_rate=[10, 20, 30])])["g"]
+    found = figures([*group("g", 4), loads("g", [0, 1, 2], in_messages_per_second=[10, 20, 30])])["g"]
     assert found == {
         "load": 60,
         "max_load_per_member": 40,
@@ -71,19 +71,19 @@ def test_the_load_of_members() -> None:
 
 def test_what_a_group_says_itself_comes_first() -> None:
     """Column by column; what it does not say holds as for all."""
-    of_all = loads("g", [0, 1], in_rate=[10, 20], lag=[5, 5])
-    of_group = loads("g", [1], GROUP_LOAD, in_rate=[None], lag=[100], out_rate=[1])
+    of_all = loads("g", [0, 1], in_messages_per_second=[10, 20], lag=[5, 5])
+    of_group = loads("g", [1], GROUP_LOAD, in_messages_per_second=[None], lag=[100], out_messages_per_second=[1])
     told = pa.Table.from_pylist([of_group, *group("g", 2), of_all], schema=pa.schema(FACT_TYPES))
     known = read_group_specs(index_facts(told), set()).loads
-    assert known.in_rate.tolist() == [10, 20]
+    assert known.in_messages_per_second.tolist() == [10, 20]
     assert known.lag.tolist() == [5, 100]
-    assert np.isnan(known.out_rate[0])
-    assert known.out_rate[1] == 1
+    assert np.isnan(known.out_messages_per_second[0])
+    assert known.out_messages_per_second[1] == 1
 
 
 def test_the_capacity_is_that_of_a_member_that_is_behind() -> None:
     """m0 reads 50 a second and is 1,000 behind; m1 reads 80 and waits for messages. What is given comes first."""
-    rates = loads("g", [0, 1], in_rate=[60, 80], out_rate=[50, 80], lag=[1_000, 3])
+    rates = loads("g", [0, 1], in_messages_per_second=[60, 80], out_messages_per_second=[50, 80], lag=[1_000, 3])
     for given, expected in ((None, 50), (200, 200)):
         facts = [*group("g", 2, **({} if given is None else {"capacity": given})), rates]
         specs = read_group_specs(index_facts(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES))), set())
@@ -94,17 +94,20 @@ def test_the_capacity_is_that_of_a_member_that_is_behind() -> None:
 
 def test_how_long_until_nothing_is_left() -> None:
     """Never, where no less is written than can be read; at once where there is no lag; unknown without a capacity."""
-    lag, in_rate = np.array([100.0, 100, 0, 0, 5]), np.array([5.0, 10, 10, 11, 0])
-    found = drain_seconds(lag, in_rate, np.array([10.0, 10, 10, 10, np.nan]))
+    lag, in_messages_per_second = np.array([100.0, 100, 0, 0, 5]), np.array([5.0, 10, 10, 11, 0])
+    found = drain_seconds(lag, in_messages_per_second, np.array([10.0, 10, 10, 10, np.nan]))
     assert found[:4].tolist() == [20, np.inf, 0, np.inf]
     assert np.isnan(found[4])
 
 
-@pytest.mark.parametrize("wrong", [{"in_rate": [-1.0, 2.0]}, {"lag": [float("inf"), None], "in_rate": [1.0, 1.0]}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"in_messages_per_second": [-1.0, 2.0]}, {"lag": [float("inf"), None], "in_messages_per_second": [1.0, 1.0]}],
+)
 def test_a_group_with_rows_that_cannot_be_believed_has_no_figures(wrong: dict[str, list[float | None]]) -> None:
     """And the others have theirs."""
     facts = [*group("bad", 2), loads("bad", [0, 1], GROUP_LOAD, **wrong), *group("fine", 2)]
-    facts += [loads("fine", [0, 1], in_rate=[1, 2])]
+    facts += [loads("fine", [0, 1], in_messages_per_second=[1, 2])]
     found = figures(facts)
     assert set(found["bad"].values()) == {None}
     assert found["fine"]["load"] == 3
@@ -113,9 +116,17 @@ def test_a_group_with_rows_that_cannot_be_believed_has_no_figures(wrong: dict[st
 def test_faults_name_the_row() -> None:
     """The first by topic and partition."""
     for rows, code, text in (
-        ([loads("g", [1, 0], in_rate=[-2.0, 4.0])], "bad-load", "loads: topic=t, partition=1, in_rate=-2.0."),
-        ([loads("g", [1, 1], in_rate=[2.0, 4.0])], "duplicate-load", "loads: topic=t, partition=1. Keep one row"),
-        ([loads("g", [-1], in_rate=[2.0])], "bad-load", "loads: topic=t, partition=-1, partition=-1."),
+        (
+            [loads("g", [1, 0], in_messages_per_second=[-2.0, 4.0])],
+            "bad-load",
+            "loads: topic=t, partition=1, in_messages_per_second=-2.0.",
+        ),
+        (
+            [loads("g", [1, 1], in_messages_per_second=[2.0, 4.0])],
+            "duplicate-load",
+            "loads: topic=t, partition=1. Keep one row",
+        ),
+        ([loads("g", [-1], in_messages_per_second=[2.0])], "bad-load", "loads: topic=t, partition=-1, partition=-1."),
     ):
         told = index_facts(pa.Table.from_pylist([*group("g", 2), *rows], schema=pa.schema(FACT_TYPES)))
         found_code, detail = read_group_specs(told, set()).loads.faults[0]
@@ -124,7 +135,7 @@ def test_faults_name_the_row() -> None:
 
 def test_partitions_behind_the_end_of_a_topic_count_for_nothing() -> None:
     """Loads of a larger topic that was made anew with fewer partitions."""
-    assert figures([*group("g", 2), loads("g", [0, 1, 7], in_rate=[1, 2, 50])])["g"]["load"] == 3
+    assert figures([*group("g", 2), loads("g", [0, 1, 7], in_messages_per_second=[1, 2, 50])])["g"]["load"] == 3
 
 
 def test_the_same_to_the_last_bit_whatever_else_is_in_the_task(seed: int) -> None:
@@ -135,7 +146,10 @@ def test_the_same_to_the_last_bit_whatever_else_is_in_the_task(seed: int) -> Non
     for name in groups:
         size = draw.randrange(3, 40)
         at = draw.sample(range(size), size)
-        facts += [*group(name, size, members=3), loads(name, at, in_rate=[draw.random() * 1e3 for _ in at])]
+        facts += [
+            *group(name, size, members=3),
+            loads(name, at, in_messages_per_second=[draw.random() * 1e3 for _ in at]),
+        ]
     together = figures(facts)
     draw.shuffle(facts)
     assert figures(facts) == together

@@ -91,9 +91,12 @@ def test_rates_lag_and_bytes() -> None:
         [reading(10, {T0: 200, T1: 0}, {"g": {T0: 140}}, {T0: 6000}), reading(20, {T0: 300, T1: 0}, {"g": {T0: 190}})],
     )
     assert played.loads() == {
-        (0, None): {"in_rate": 10.0, "in_rate_stddev": 0.0},  # the size is not there at the end
-        (1, None): {"in_rate": 0.0, "in_rate_stddev": 0.0},
-        (0, "g"): {"out_rate": 5.0, "lag": 110},
+        (0, None): {
+            "in_messages_per_second": 10.0,
+            "in_messages_per_second_stddev": 0.0,
+        },  # the size is not there at the end
+        (1, None): {"in_messages_per_second": 0.0, "in_messages_per_second_stddev": 0.0},
+        (0, "g"): {"out_messages_per_second": 5.0, "lag": 110},
     }
 
 
@@ -110,7 +113,7 @@ def test_what_comes_goes_and_goes_back() -> None:
         (0, "new"): {"lag": 10},
         (1, "new"): {},
         (0, "reset"): {"lag": 40},
-        (0, "ahead"): {"out_rate": 0.0},
+        (0, "ahead"): {"out_messages_per_second": 0.0},
     }
 
 
@@ -124,7 +127,10 @@ def test_a_cluster_that_is_lost_on_the_way() -> None:
     """What was read until then counts, and it is said; the first reading alone has lags."""
     first, second = reading(0, {T0: 0}, {"g": {T0: 0}}), reading(10, {T0: 50}, {"g": {T0: 20}})
     played = Played(first, [second, SourceError("connection lost"), second])
-    assert played.loads() == {(0, None): {"in_rate": 5.0}, (0, "g"): {"out_rate": 2.0, "lag": 30}}
+    assert played.loads() == {
+        (0, None): {"in_messages_per_second": 5.0},
+        (0, "g"): {"out_messages_per_second": 2.0, "lag": 30},
+    }
     assert played.said[-1] == "loads are of 2 readings, not of 4: connection lost"
     assert Played(first, [SourceError("x")]).loads() == {(0, None): {}, (0, "g"): {"lag": 0}}
 
@@ -200,7 +206,7 @@ def test_a_partition_that_is_written_to_while_it_is_asked(monkeypatch: pytest.Mo
     }
     rows, watched = SnapshotRows("c"), LoadTargets(cast(Any, None), {}, {}, {}, lambda _: None)
     kafka_loads.add(rows, watched, OffsetReading({}, {}, ends), LoadReadOptions(since_s=600))
-    rates = {row["topic"]: row["in_rate"] for row in rows.tables()["loads"].to_pylist()}
+    rates = {row["topic"]: row["in_messages_per_second"] for row in rows.tables()["loads"].to_pylist()}
     assert rates == {"busy": pytest.approx(0.1), "quiet": 0, "first": None, "ahead": None, "undated": None}
     assert len(asked_for) == 4
 

@@ -232,7 +232,7 @@ def test_a_partition_of_two_owners_stays_with_one() -> None:
     got = runs_of(found, "assigned") | runs_of(found, "withheld")
     assert sorted(first + n * step for _, first, step, count in got for n in range(count)) == [0, 1, 2, 3]
     metrics = next(each for each in found if each["kind"] == "metrics")
-    assert (metrics["max_per_member"], metrics["claim_conflicts"], metrics["owned_beyond_count"]) == (2, 4, 1)
+    assert (metrics["max_per_member"], metrics["claim_conflicts"], metrics["owned_out_of_range"]) == (2, 4, 1)
 
 
 def test_a_topic_id_that_is_none_is_refused() -> None:

@@ -34,7 +34,7 @@ def group(
     assignor: str | None = "range",
     deviation: float | None = None,
     lag: float | None = None,
-    out_rate: float | None = None,
+    out_messages_per_second: float | None = None,
     **of_group: float,
 ) -> list[Fact]:
     """A group of one topic; its partitions are dealt to its members in turn."""
@@ -48,7 +48,12 @@ def group(
             {**me, "kind": SUBSCRIPTION, "topic": "t", "partitions": len(rates)},
             {**me, "kind": OWNED_SLICE, "topic": "t", "partitions": len(rates), **mine},
         ]
-    every = {"in_rate_stddev": deviation, "lag": lag, "out_rate": out_rate, "bytes": None}
+    every = {
+        "in_messages_per_second_stddev": deviation,
+        "lag": lag,
+        "out_messages_per_second": out_messages_per_second,
+        "in_bytes_per_second": None,
+    }
     lists = {LOAD_COLUMNS[column]: [value] * len(rates) for column, value in every.items()}
     return [*facts, {**key, "kind": LOAD, "topic": "t", "at": list(range(len(rates))), "in_rates": rates, **lists}]
 
@@ -110,7 +115,7 @@ def test_a_hot_partition_that_is_too_much_for_any_member() -> None:
 
 def test_the_capacity_is_measured_where_members_are_behind() -> None:
     """Each of two members reads 6 x 8 a second, and is far behind."""
-    row = one(sized(group("g", [10.0] * 12, out_rate=8.0, lag=10_000)))
+    row = one(sized(group("g", [10.0] * 12, out_messages_per_second=8.0, lag=10_000)))
     assert (row["capacity"], row["capacity_is"], row["needed"]) == (48, "measured", 3)
     assert row["drain_seconds"] == np.inf
     assert row["drain_seconds_needed"] == 40_000 / 8
@@ -139,9 +144,9 @@ def test_the_curve() -> None:
 @pytest.mark.parametrize(
     ("facts", "code", "text"),
     [
-        (group("g", [1.0, -1.0], capacity=5), "bad-load", "loads: topic=t, partition=1, in_rate=-1.0"),
+        (group("g", [1.0, -1.0], capacity=5), "bad-load", "loads: topic=t, partition=1, in_messages_per_second=-1.0"),
         (group("g", [1.0, 2.0], capacity=0), "bad-capacity", "groups: capacity=0.0"),
-        (group("g", [1.0, 2.0])[:-1], "no-loads", "loads has no in_rate"),
+        (group("g", [1.0, 2.0])[:-1], "no-loads", "loads has no in_messages_per_second"),
         (group("g", [1.0, 2.0], assignor="mine"), "unknown-assignor", "It is configured with mine"),
     ],
 )

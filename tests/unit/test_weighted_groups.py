@@ -55,7 +55,7 @@ def test_what_moves_is_withheld_and_told_with_its_load() -> None:
     moves = ("first", "member_id", "next_member_id", "reason", "loads")
     assert [row[name] for row in answer if row["kind"] == "move" for name in moves] == [1, "a", "b", "over-load", [5.0]]
     assert of_kind(answer, "revocation", "first", "member_id", "next_member_id") == [(1, "a", "b")]
-    assert of_kind(answer, "metrics", "bound", "moved") == [("held", 1)]
+    assert of_kind(answer, "metrics", "load_bound_status", "moved") == [("held", 1)]
 
 
 def test_a_bound_that_cannot_be_held_is_told() -> None:
@@ -67,7 +67,7 @@ def test_a_bound_that_cannot_be_held_is_told() -> None:
         *group("full", {"a": [0, 1], "b": [2]}, [4, 4, 4], capacity=5),
     ]
     words = [("full", "over-capacity"), ("held", "held"), ("hot", "hot-partition"), ("relaxed", "relaxed")]
-    assert of_kind(rows(facts), "metrics", "group_id", "bound") == words
+    assert of_kind(rows(facts), "metrics", "group_id", "load_bound_status") == words
 
 
 def test_a_capacity_is_enough() -> None:
@@ -94,8 +94,8 @@ def test_a_missing_rate_counts_as_the_mean_of_its_topic() -> None:
     ("rates", "of_group", "code", "says"),
     [
         ([None, None], {}, "no-loads", "none of its partitions"),
-        ([1, -2], {}, "bad-load", "partition=1, in_rate=-2"),
-        ([1, float("inf")], {}, "bad-load", "in_rate=inf"),
+        ([1, -2], {}, "bad-load", "partition=1, in_messages_per_second=-2"),
+        ([1, float("inf")], {}, "bad-load", "in_messages_per_second=inf"),
         ([1, 2], {"capacity": 0.0}, "bad-capacity", "groups.capacity is 0"),
         ([1, 2], {"capacity": -5.0}, "bad-capacity", "above 0"),
         ([1, 2], {"load_bound": 0.9}, "bad-load-bound", "from 1"),

@@ -121,7 +121,7 @@ def test_bytes_that_nobody_knows() -> None:
         for name in ("bytes_per_day", "cross_zone_bytes_per_day", "cost_per_day", "cost_at_most", "saved_per_day"):
             assert row[name] is None
         assert not row["recommended"]
-    assert off["reason"] == "How many bytes are read is not known: give loads.bytes"
+    assert off["reason"] == "How many bytes are read is not known: give loads.in_bytes_per_second"
     group = {"name": "g", "members": {"m": ("b", [("t", 0), ("t", 1)])}}
     group["topics"] = {"t": [(["a", "b"], None), (["a", "b"], 2e6)]}
     off, on = today(run(facts([group]))["way"])

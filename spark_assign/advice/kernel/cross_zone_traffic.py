@@ -69,7 +69,7 @@ def read_partition_racks(specs: GroupSpecs) -> PartitionRacks:
     for topic, sets in specs.rack_set.items():
         replicas[start[topic] : start[topic] + len(sets)] = sets
     near = np.array([[rack in rack_set for rack in range(len(specs.racks))] for rack_set in specs.rack_sets], bool)
-    rate = specs.loads.bytes
+    rate = specs.loads.in_bytes_per_second
     known = np.isfinite(rate) & (rate >= 0)
     bytes_per_day = np.rint(np.minimum(np.where(known, rate, 0) * SECONDS_PER_DAY, MAX_DAILY_BYTES)).astype(np.int64)
     near = near.reshape(len(specs.rack_sets), len(specs.racks))
@@ -239,7 +239,7 @@ def _unknown_reason(current: ReadOption, context: GroupContext) -> str:
     if not current.partitions:
         return "Who has what is not known: give owned or owned_slices"
     if context.without_bytes >= current.partitions:
-        return "How many bytes are read is not known: give loads.bytes"
+        return "How many bytes are read is not known: give loads.in_bytes_per_second"
     if context.without_rack:
         return f"{context.without_rack:,} of {context.members:,} members have no rack: set client.rack"
     return "Leaders are on brokers without a rack: set broker.rack"

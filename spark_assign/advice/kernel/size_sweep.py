@@ -158,7 +158,7 @@ def high_rates(specs: GroupSpecs, criteria: SizingCriteria) -> FloatArray:
     """Returns the rate of each partition at the quantile; the mean if its deviation is unknown. Shape:
     (num_partitions,)."""
     loads = specs.loads
-    return loads.in_rate + criteria.deviations * np.nan_to_num(loads.in_rate_stddev)
+    return loads.in_messages_per_second + criteria.deviations * np.nan_to_num(loads.in_messages_per_second_stddev)
 
 
 def sweep(
@@ -202,7 +202,7 @@ def _sweep(
         read_ownership(new, planned.assigned_now, planned.slices.take(planned.withheld), is_planned)
     )
     member_loads, loads = MemberLoads(new, planned.slices), new.loads
-    load = member_loads.sums(loads.in_rate)
+    load = member_loads.sums(loads.in_messages_per_second)
     idle = np.bincount(new.members.group[member_loads.num_partitions() == 0], minlength=new.num_groups)
     drain = drain_seconds(member_loads.sums(loads.lag), load, capacity[group][new.members.group])
     behind = sum_by_group(new, member_loads.num_known(loads.lag)) > 0
@@ -258,7 +258,7 @@ def read_sizing_inputs(
     )
     topic = topics.with_metadata[topic]
     at = loads.position_of(topic, partition)
-    rate, high = (np.nan_to_num(rates[at]) for rates in (loads.in_rate, high_rates(specs, criteria)))
+    rate, high = (np.nan_to_num(rates[at]) for rates in (loads.in_messages_per_second, high_rates(specs, criteria)))
     group = topics.group[topic]
     load, load_high = (np.bincount(group, rates, specs.num_groups) for rates in (rate, high))
     hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equal rates, the first partition is last

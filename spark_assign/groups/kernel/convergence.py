@@ -187,19 +187,19 @@ def _target_rounds(specs: GroupSpecs, assignor: list[str | None], params: PlanPa
     heartbeats = count_heartbeats(specs, assignments)
     max_heartbeats = heartbeats.of_groups(specs)
 
-    def later(gained: IntArray) -> IntArray:
+    def later(newly_assigned: IntArray) -> IntArray:
         """Of each group what members that lose something get of that later."""
-        return np.bincount(specs.members.group, np.where(heartbeats.revoked > 0, gained, 0), specs.num_groups).astype(
-            np.int64
-        )
+        return np.bincount(
+            specs.members.group, np.where(heartbeats.revoked > 0, newly_assigned, 0), specs.num_groups
+        ).astype(np.int64)
 
     total = compared.sum_by_group(assignments.slices.topic, assignments.slices.count)
     first = compared.sum_by_group(assignments.assigned_now.topic, assignments.assigned_now.count) - later(
-        heartbeats.gained - heartbeats.waits_for
+        heartbeats.newly_assigned - heartbeats.unreleased_partitions
     )
     zero = np.zeros(specs.num_groups, np.int64)
     moved = counts.owned_and_assigned - counts.kept - counts.returned
-    steps = ((first, counts.owned - counts.kept, moved), (total - later(heartbeats.waits_for), zero, zero))
+    steps = ((first, counts.owned - counts.kept, moved), (total - later(heartbeats.unreleased_partitions), zero, zero))
     for number, (assigned, revoked, moves) in enumerate((*steps, (total, zero, zero)), 1):
         groups = np.flatnonzero(is_planned & (max_heartbeats >= number))
         metrics = {

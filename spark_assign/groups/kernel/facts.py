@@ -8,7 +8,7 @@ SUBSCRIPTION
 DUPLICATE_TOPIC
          topic, topic_id, like: a topic with the same subscribers and partition count as the representative `like`. If
          such facts exist, only the subscriptions to representatives are included; a representative is its own `like`
-GROUP    assignor, group_type, subscription_type, client_library, client_version, certainty: a row of `groups`
+GROUP    assignor, group_type, subscription_type, leader_library, leader_version, leader_confidence: a row of `groups`
 OWNED_SLICE
          member_id, topic, partitions (of the topic; null: unknown topic), first, step, count: owned partitions
 OWNED_BITMAP
@@ -59,15 +59,15 @@ KINDS = (
     GROUP_LOAD,
 ) = range(13)
 
-LEADER_COLUMNS = ("client_library", "client_version", "certainty")
+LEADER_COLUMNS = ("leader_library", "leader_version", "leader_confidence")
 """Columns of `groups` about the group's leader (`groups.kernel.leader_rules`)."""
 
 LOAD_COLUMNS = {
-    "in_rate": "in_rates",
-    "in_rate_stddev": "in_rate_stddevs",
-    "out_rate": "out_rates",
+    "in_messages_per_second": "in_rates",
+    "in_messages_per_second_stddev": "in_rate_stddevs",
+    "out_messages_per_second": "out_rates",
     "lag": "lags",
-    "bytes": "byte_rates",
+    "in_bytes_per_second": "byte_rates",
 }
 """Columns of `loads`, and the fact columns that hold a list of each."""
 

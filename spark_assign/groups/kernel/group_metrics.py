@@ -85,8 +85,8 @@ def group_metrics(
             np.bincount(specs.members.group[no_subscription], minlength=specs.num_groups)
         ),
         "unknown_topics": pa.array(np.bincount(topics.group[unknown], minlength=specs.num_groups)),
-        "owned_topic_gone": pa.array(counts.topic_gone),
-        "owned_beyond_count": pa.array(counts.out_of_range),
+        "owned_unknown_topic": pa.array(counts.topic_gone),
+        "owned_out_of_range": pa.array(counts.out_of_range),
         "claim_conflicts": pa.array(counts.conflicts),
         "order_dependent": pa.array(compared.sum_by_group(order_dependent.topic, order_dependent.count)),
         "rack_matched": count_rack_matched(specs, assigned, racks_known=racks_known),
@@ -194,18 +194,20 @@ def member_capacity(specs: GroupSpecs) -> FloatArray:
     because only those members don't wait for messages.
     """
     loads, owned_loads = specs.loads, MemberLoads(specs, specs.owned)
-    out_rate, lag = owned_loads.sums(loads.out_rate), owned_loads.sums(loads.lag)
-    busy = (out_rate > 0) & (lag > BEHIND_S * out_rate)
+    out_messages_per_second, lag = owned_loads.sums(loads.out_messages_per_second), owned_loads.sums(loads.lag)
+    busy = (out_messages_per_second > 0) & (lag > BEHIND_S * out_messages_per_second)
     configured = configured_value(specs, "capacity")
-    return np.where(np.isnan(configured), max_per_group(specs, np.where(busy, out_rate, np.nan)), configured)
+    return np.where(
+        np.isnan(configured), max_per_group(specs, np.where(busy, out_messages_per_second, np.nan)), configured
+    )
 
 
-def drain_seconds(lag: FloatArray, in_rate: FloatArray, capacity: FloatArray) -> FloatArray:
+def drain_seconds(lag: FloatArray, in_messages_per_second: FloatArray, capacity: FloatArray) -> FloatArray:
     """Returns the time that members need to work off their lag, in seconds.
 
     The time is infinite if the write rate is at or above the capacity, and NaN if the capacity is unknown.
     """
-    spare = capacity - in_rate
+    spare = capacity - in_messages_per_second
     with np.errstate(divide="ignore", invalid="ignore"):
         seconds = np.where(spare > 0, lag / spare, np.where((lag > 0) | (spare < 0), np.inf, 0.0))
     return np.where(np.isnan(capacity), np.nan, seconds)
@@ -214,8 +216,8 @@ def drain_seconds(lag: FloatArray, in_rate: FloatArray, capacity: FloatArray) ->
 def load_metrics(specs: GroupSpecs, assigned: PartitionSlices) -> dict[str, pa.Array]:
     """Returns how evenly load is spread over the members of each group; columns and units: `tables.groups.METRICS`."""
     loads, member_loads = specs.loads, MemberLoads(specs, assigned)
-    load = member_loads.sums(loads.in_rate)
-    known = sum_by_group(specs, member_loads.num_known(loads.in_rate))
+    load = member_loads.sums(loads.in_messages_per_second)
+    known = sum_by_group(specs, member_loads.num_known(loads.in_messages_per_second))
     total, maximum = sum_by_group(specs, load), max_per_group(specs, load)
     mean = total / np.maximum(np.bincount(specs.members.group, minlength=specs.num_groups), 1)
     drain = drain_seconds(member_loads.sums(loads.lag), load, member_capacity(specs)[specs.members.group])

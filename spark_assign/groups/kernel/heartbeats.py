@@ -35,7 +35,9 @@ HEARTBEATS = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "member_id", "assignor"), pa.string()),
         "heartbeats": pa.int32(),
-        **dict.fromkeys(("kept", "revoked", "gained", "waits_for", "waits_for_members"), pa.int64()),
+        **dict.fromkeys(
+            ("kept", "revoked", "newly_assigned", "unreleased_partitions", "unreleased_owners"), pa.int64()
+        ),
     }
 )
 
@@ -47,21 +49,21 @@ class HeartbeatCounts:
     Attributes:
         kept: partitions that the member has and keeps.
         revoked: partitions that the member must revoke.
-        gained: partitions that the member gets.
-        waits_for: of `gained`, partitions that other members must revoke first.
-        waits_for_members: number of these members.
+        newly_assigned: partitions that the member gets.
+        unreleased_partitions: of `newly_assigned`, partitions that other members must revoke first.
+        unreleased_owners: number of these members.
     """
 
     kept: IntArray
     revoked: IntArray
-    gained: IntArray
-    waits_for: IntArray
-    waits_for_members: IntArray
+    newly_assigned: IntArray
+    unreleased_partitions: IntArray
+    unreleased_owners: IntArray
 
     @property
     def heartbeats(self) -> IntArray:
         """Number of heartbeats until the member reaches its target."""
-        return 1 + (self.revoked > 0) + (self.waits_for > 0)
+        return 1 + (self.revoked > 0) + (self.unreleased_partitions > 0)
 
     def of_groups(self, specs: GroupSpecs) -> IntArray:
         """Returns the number of heartbeats of the slowest member of each group."""
@@ -98,9 +100,9 @@ def count_heartbeats(specs: GroupSpecs, assignments: GroupAssignments) -> Heartb
     return HeartbeatCounts(
         kept,
         revoked=_sum_by_member(owned_slices.member, owned_slices.count, num_members) - kept,
-        gained=_sum_by_member(slices.member, slices.count, num_members) - kept,
-        waits_for=np.bincount(withheld.member, minlength=num_members),
-        waits_for_members=np.bincount(waiting_pairs // max(num_members, 1), minlength=num_members),
+        newly_assigned=_sum_by_member(slices.member, slices.count, num_members) - kept,
+        unreleased_partitions=np.bincount(withheld.member, minlength=num_members),
+        unreleased_owners=np.bincount(waiting_pairs // max(num_members, 1), minlength=num_members),
     )
 
 
@@ -121,7 +123,7 @@ def list_heartbeats(table: pa.Table, params: PlanParams) -> Iterator[pa.Table]:
         "member_id": specs.member_id.take(pa.array(members, pa.int64())),
         "assignor": pa.array(names[specs.members.group[members]], pa.string()),
     }
-    count_columns = ("heartbeats", "kept", "revoked", "gained", "waits_for", "waits_for_members")
+    count_columns = ("heartbeats", "kept", "revoked", "newly_assigned", "unreleased_partitions", "unreleased_owners")
     columns |= {name: pa.array(getattr(counts, name)[members]) for name in count_columns}
     yield pa.table(columns).select(HEARTBEATS.names).cast(HEARTBEATS)
 

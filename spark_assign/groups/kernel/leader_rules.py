@@ -258,7 +258,7 @@ class RuleSource:
 def format_leader(
     library: str | None, releases: str | None, certainty: str | None, *, static: bool = False
 ) -> str | None:
-    """Returns the text of `metrics.led_by`; None if the library is unknown.
+    """Returns the text of `metrics.leader_client`; None if the library is unknown.
 
     Args:
         library, releases, certainty: library, releases, and confidence of the leader, as far as known.
@@ -294,7 +294,7 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
 
     Args:
         assignor: assignor of the plan, with its release (`metrics.assignor`).
-        leader: leader of the group (`metrics.led_by`).
+        leader: leader of the group (`metrics.leader_client`).
 
     Examples:
         >>> find_rule_source("sticky@3.3", "Java 2.8-3.3 (likely)").text

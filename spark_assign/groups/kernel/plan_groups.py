@@ -60,13 +60,13 @@ METRIC_COLUMNS = {
     **dict.fromkeys(("members", "partitions", "min_per_member", "max_per_member"), _LONG),
     **dict.fromkeys(("mean_per_member", "stddev_per_member", "max_over_mean"), _DOUBLE),
     **dict.fromkeys(("moved", "revoked", "unassigned", "withheld", "members_without_subscription"), _LONG),
-    **dict.fromkeys(("unknown_topics", "owned_topic_gone", "owned_beyond_count", "claim_conflicts"), _LONG),
+    **dict.fromkeys(("unknown_topics", "owned_unknown_topic", "owned_out_of_range", "claim_conflicts"), _LONG),
     **dict.fromkeys(("order_dependent", "rack_matched"), _LONG),
-    "led_by": _TEXT,
+    "leader_client": _TEXT,
     **LOAD_METRICS,
-    "bound": _TEXT,
+    "load_bound_status": _TEXT,
 }
-_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_METRICS, "bound")
+_NULLABLE = ("max_over_mean", "rack_matched", "leader_client", *LOAD_METRICS, "load_bound_status")
 PLAN_ROWS = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "topic"), _TEXT),
@@ -158,8 +158,8 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
     if METRICS in params.required_kinds:
         names = np.array([name or "" for name in assignor], object)
         metrics = group_metrics(specs, compared, assignments.order_dependent, racks_known=params.racks_known)
-        metrics |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_leader_texts(specs), _TEXT)}
-        metrics["bound"] = pa.array(
+        metrics |= {"assignor": pa.array(names, _TEXT), "leader_client": pa.array(_leader_texts(specs), _TEXT)}
+        metrics["load_bound_status"] = pa.array(
             [assignments.load_bound_status.get(group) for group in range(specs.num_groups)], _TEXT
         )
         if params.loads_known:

@@ -62,20 +62,20 @@ class PartitionLoads:
 
     Attributes:
         start: index of each topic's first partition in the columns below.
-        in_rate, in_rate_stddev: messages/s written, and their standard deviation.
-        out_rate: messages/s that the group reads.
+        in_messages_per_second, in_messages_per_second_stddev: messages/s written, and their standard deviation.
+        out_messages_per_second: messages/s that the group reads.
         lag: messages that the group is behind.
-        bytes: bytes/s written.
+        in_bytes_per_second: bytes/s written.
         faults: code and detail by group index, for groups with invalid rows.
         has_loads: whether the rate of any subscribed partition is known. Shape: (num_groups,).
     """
 
     start: IntArray
-    in_rate: FloatArray
-    in_rate_stddev: FloatArray
-    out_rate: FloatArray
+    in_messages_per_second: FloatArray
+    in_messages_per_second_stddev: FloatArray
+    out_messages_per_second: FloatArray
     lag: FloatArray
-    bytes: FloatArray
+    in_bytes_per_second: FloatArray
     faults: Mapping[int, tuple[str, str]]
     has_loads: BoolArray
 
@@ -107,7 +107,7 @@ def read_loads(facts: IndexedFacts, fact_group_index: IntArray, topics: TopicCol
             is_known = ~np.isnan(column[exists])
             columns[name][position[is_known]] = column[exists][is_known]
     has_loads = np.zeros(len(fact_group_index), bool)
-    has_rate = np.repeat(topics.is_subscribed, sizes) & ~np.isnan(columns["in_rate"])
+    has_rate = np.repeat(topics.is_subscribed, sizes) & ~np.isnan(columns["in_messages_per_second"])
     has_loads[np.repeat(topics.group, sizes)[has_rate]] = True
     return PartitionLoads(start=start, **columns, faults=faults, has_loads=has_loads)
 
@@ -161,6 +161,6 @@ def slice_rates(
     row, partition = expand_slices(first, step, count)
     exists = partition < topics.partitions[topic[row]]
     rate = np.full(len(row), np.nan)
-    rate[exists] = loads.in_rate[loads.position_of(topic[row[exists]], partition[exists])]
+    rate[exists] = loads.in_messages_per_second[loads.position_of(topic[row[exists]], partition[exists])]
     ends = np.append(0, np.cumsum(count))
     return pa.LargeListArray.from_arrays(pa.array(ends), pa.array(rate, mask=np.isnan(rate)))

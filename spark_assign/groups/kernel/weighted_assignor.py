@@ -1,8 +1,8 @@
 """Assigns groups by weighted-sticky.
 
-The load of a partition is its `in_rate`. An unknown rate is replaced by the mean of the known rates of its topic or,
-without any, of its group: a partition without a rate isn't idle. Members without a subscription don't count in the mean
-load per member.
+The load of a partition is its `in_messages_per_second`. An unknown rate is replaced by the mean of the known rates of
+its topic or, without any, of its group: a partition without a rate isn't idle. Members without a subscription don't
+count in the mean load per member.
 
 A partition that another member still owns is withheld, as by cooperative-sticky. If two members claim a partition, the
 first by member id is its owner.
@@ -73,15 +73,16 @@ def _find_rejected(specs: GroupSpecs) -> Iterator[tuple[int, tuple[str, str]]]:
 _CAPACITY = "Say how many messages a second one member can handle, a number above 0, or nothing"
 _BOUND = "Say how many times the mean load a member may have, a number from 1, or nothing"
 _NO_LOADS = (
-    f"{WEIGHTED_STICKY} balances by in_rate, and loads has none of its partitions. Take a snapshot with several "
-    "readings (--every 60s --times 5) or by timestamps (--rates-since 10m), fill loads in, or choose another assignor"
+    f"{WEIGHTED_STICKY} needs in_messages_per_second, and the table loads has no value for the group. Take a "
+    "snapshot with readings (--every 60s --times 5) or timestamps (--rates-since 10m), fill in loads, or choose "
+    "another assignor"
 )
 
 
 def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: IntArray) -> WeightedGroups:
     """Returns the input of weighted-sticky: the groups of these topics, with one row per partition."""
     group = specs.topics.group[topic]
-    rate = specs.loads.in_rate[specs.loads.position_of(topic, partition)]
+    rate = specs.loads.in_messages_per_second[specs.loads.position_of(topic, partition)]
     load, _ = fill_loads(rate, topic, group, specs.num_groups)
     subscribing = np.bincount(specs.members.group[specs.members.has_subscription], minlength=specs.num_groups)
     capacity = configured_value(specs, "capacity")

@@ -124,7 +124,7 @@ class UpgradeCandidate:
 
     Attributes:
         assignor: its assignor; `None` if unknown.
-        library, releases: library and releases of its leader (`groups.client_library` and `client_version`).
+        library, releases: library and releases of its leader (`groups.leader_library` and `leader_version`).
         clients: the libraries of its members, in the format of `groups.kernel.client_libraries.count_clients`.
         to: the release of its members afterward.
         to_assignor: the assignor of its members afterward; `None` if it stays the same.

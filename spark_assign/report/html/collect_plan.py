@@ -193,7 +193,7 @@ def _classes(metrics: DataFrame) -> DataFrame:
 def _ruled(metrics: DataFrame) -> DataFrame:
     """`PlanRows.ruled`: a few rows, as there are few libraries and releases."""
     sums = (F.count(F.lit(1)).alias("groups"), F.sum("partitions").alias("partitions"))
-    return metrics.where("members > 0").groupBy("assignor", "led_by").agg(*sums)
+    return metrics.where("members > 0").groupBy("assignor", "leader_client").agg(*sums)
 
 
 def _reasons(moves: DataFrame) -> DataFrame:

@@ -122,7 +122,7 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> PlanSection:
         notes=plan.notes,
         advised=bool(advised),
         planned_otherwise=not advised or any(line.now != line.assignor for line in lines),
-        leaders_known=any(row["led_by"] for row in plan.ruled),
+        leaders_known=any(row["leader_client"] for row in plan.ruled),
     )
 
 
@@ -269,7 +269,7 @@ def _lines(
         notes = _oddities(row)
         if key in silent:
             notes.append(f"{count(silent[key], 'partition')} without traffic")
-        ruled = find_rule_source(row["assignor"], row.get("led_by")).text if row["members"] else DASH
+        ruled = find_rule_source(row["assignor"], row.get("leader_client")).text if row["members"] else DASH
         changes = advice is not None and advice["verdict"] in ("change", "unknown")
         text = DASH if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
         now = DASH if advice is None else _now(advice)
@@ -304,8 +304,8 @@ def _oddities(row: Row) -> list[str]:
         "claim_conflicts": count(row["claim_conflicts"], "partition") + " claimed by several members",
         "members_without_subscription": count(row["members_without_subscription"], "member") + " without subscription",
         "unknown_topics": count(row["unknown_topics"], "subscribed topic") + " unknown",
-        "owned_topic_gone": count(row["owned_topic_gone"], "owned partition") + " of topics that are gone",
-        "owned_beyond_count": count(row["owned_beyond_count"], "owned partition") + " beyond the topic's count",
+        "owned_unknown_topic": count(row["owned_unknown_topic"], "owned partition") + " of topics that are gone",
+        "owned_out_of_range": count(row["owned_out_of_range"], "owned partition") + " beyond the topic's count",
         "order_dependent": f"{number(row.get('order_dependent') or 0)} may go to another member: an order is not known",
     }
     return [*given_up, *_by_load(row), *(words for name, words in said.items() if row.get(name))]
@@ -360,7 +360,7 @@ def rules_table(rows: Rows) -> Table | None:
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     which: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        whose = find_rule_source(row["assignor"], row["led_by"])
+        whose = find_rule_source(row["assignor"], row["leader_client"])
         sums[whose.kind].update(groups=row["groups"], partitions=row["partitions"])
         which[whose.kind][whose.text] += row["groups"]
     remedy = "Where the leader is not known or a guess, name it: plan --clients 'PATTERN=Java@3.3'. "

@@ -68,7 +68,7 @@ class PlanRows:
         rejected_total: how many there are.
         about: run_id, finished_at, inputs, versions, as far as known.
         notes: sentences on what the plan does not hold.
-        ruled: assignor, led_by, groups (how many), partitions: by whose rules groups with members are planned.
+        ruled: assignor, leader_client, groups (how many), partitions: by whose rules groups with members are planned.
         silent: of the listed groups that have any: cluster, group_id, partitions (without traffic: no record was ever
             written to them); null where offsets are not known.
     """

@@ -50,15 +50,19 @@ def summarize_loads(loads: DataFrame, limit: int) -> str:
     """
     partitions, groups = loads.where("group_id is null"), loads_by_group(loads)
     totals = partitions.agg(
-        F.count(F.lit(1)).alias("partitions"), F.count("in_rate").alias("rated"), F.sum("in_rate").alias("in_rate")
+        F.count(F.lit(1)).alias("partitions"),
+        F.count("in_messages_per_second").alias("rated"),
+        F.sum("in_messages_per_second").alias("in_messages_per_second"),
     ).collect()[0]  # one row
     sums = groups.agg(F.count(F.lit(1)).alias("groups"), F.sum("lag").alias("lag")).collect()[0]  # one row
-    by_rate = partitions.where("in_rate is not null").orderBy(F.desc("in_rate"), *_PARTITION_KEY)
+    by_rate = partitions.where("in_messages_per_second is not null").orderBy(
+        F.desc("in_messages_per_second"), *_PARTITION_KEY
+    )
     hottest = by_rate.limit(limit).collect()  # `limit`
     lagging = groups.where("lag > 0").orderBy(F.desc("lag"), *GROUP_KEY).limit(limit).collect()  # `limit`
     lines = [
         f"Partitions: {totals['partitions']:,}, of {totals['rated']:,} the rate is known: "
-        f"{_rate(totals['in_rate'])} messages/s in",
+        f"{_rate(totals['in_messages_per_second'])} messages/s in",
         f"Groups: {sums['groups']:,}, {sums['lag'] or 0:,} messages behind",
     ]
     if hottest:
@@ -73,22 +77,25 @@ def summarize_loads(loads: DataFrame, limit: int) -> str:
 
 
 def loads_by_group(loads: DataFrame) -> DataFrame:
-    """Returns one row per group: cluster, group_id, partitions, lag, in_rate, out_rate, drain_s.
+    """Returns one row per group: cluster, group_id, partitions, lag, in_messages_per_second, out_messages_per_second,
+    drain_s.
 
     `drain_s` is the time until the slowest partition has caught up, in seconds: infinite if a partition has lag and is
     consumed no faster than it is produced to, null if that is unknown for a partition with lag.
     """
-    topic_rates = loads.where("group_id is null").select(*_PARTITION_KEY, F.col("in_rate").alias("topic_rate"))
+    topic_rates = loads.where("group_id is null").select(
+        *_PARTITION_KEY, F.col("in_messages_per_second").alias("topic_rate")
+    )
     rows = loads.where("group_id is not null").join(topic_rates, _PARTITION_KEY, "left")
-    rows = rows.withColumn("in_rate", F.coalesce("in_rate", "topic_rate"))
-    surplus = F.col("out_rate") - F.col("in_rate")
+    rows = rows.withColumn("in_messages_per_second", F.coalesce("in_messages_per_second", "topic_rate"))
+    surplus = F.col("out_messages_per_second") - F.col("in_messages_per_second")
     drain = (
         F.when(F.col("lag") == 0, 0.0)
         .when(surplus > 0, F.col("lag") / surplus)
         .when(surplus <= 0, F.lit(_NEVER))
         .alias("drain_s")
     )
-    sums = (F.sum(name).alias(name) for name in ("lag", "in_rate", "out_rate"))
+    sums = (F.sum(name).alias(name) for name in ("lag", "in_messages_per_second", "out_messages_per_second"))
     num_unknown = F.count(F.when(F.col("drain_s").isNull() & (F.col("lag") > 0), 1))
     slowest = F.max("drain_s")
     group_drain = F.when((num_unknown == 0) | (slowest == _NEVER), slowest).alias("drain_s")
@@ -98,11 +105,12 @@ def loads_by_group(loads: DataFrame) -> DataFrame:
 
 def _partition_cells(row: Row) -> Sequence[str]:
     name = f"{row['cluster']}/{row['topic']}-{row['partition']}"
-    return [name, *(_rate(row[column]) for column in ("in_rate", "in_rate_stddev", "bytes"))]
+    columns = ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
+    return [name, *(_rate(row[column]) for column in columns)]
 
 
 def _lag_cells(row: Row) -> Sequence[str]:
-    rates = [_rate(row[column]) for column in ("in_rate", "out_rate")]
+    rates = [_rate(row[column]) for column in ("in_messages_per_second", "out_messages_per_second")]
     return [group_name(row), f"{row['partitions']:,}", f"{row['lag']:,}", *rates, _drain_time(row["drain_s"])]
 
 

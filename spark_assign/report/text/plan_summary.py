@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_REJECTED = 10
 _SUMMARY_TABLES = {"metrics", "rejected"}
-_RULE_COLUMNS = ("assignor", "led_by")
+_RULE_COLUMNS = ("assignor", "leader_client")
 _MAX_LOCAL_ROWS = 10_000
 """Number of rows that Python processes faster than Spark starts a query."""
 
@@ -52,7 +52,9 @@ def summarize(stored: StoredRun, location: str, limit: int = 10) -> str:
         f"{count(totals['members'], 'member')}, {count(totals['partitions'], 'partition')} assigned, "
         f"{totals['moved']:,} moved, {totals['revoked']:,} revoked, {totals['unassigned']:,} unassigned{withheld}",
     ]
-    if rules := format_rule_sources(count_rules((row["assignor"], row["led_by"], row["groups"]) for row in rule_rows)):
+    if rules := format_rule_sources(
+        count_rules((row["assignor"], row["leader_client"], row["groups"]) for row in rule_rows)
+    ):
         lines.append(rules)
     if limit and totals["groups"]:
         selection = f"the {len(worst)} least balanced of {totals['groups']:,}"

@@ -112,19 +112,21 @@ _GROUP_PARTITION = [*_PARTITION, "group_id"]
 def loads_between(before: Offsets, after: Offsets) -> DataFrame:
     """Computes the load of the partitions of a fleet from two snapshots: the table `loads`.
 
-    Each cluster has its own times. Each partition has a row without `group_id`, for all groups, with `in_rate`: the
-    increase of its end offset, in records per second. Each group with a committed offset has a row with `out_rate`, the
-    increase of its committed offset in records per second, and `lag`, in records at the later snapshot. Unknown values
-    are null: for an offset that decreased (a recreated topic, a truncated log, a reset), for a partition that the
-    earlier snapshot lacks, and always for `in_rate_stddev` and `bytes`. As in the `offsets` of a snapshot, only
-    partitions that a group has committed or owns are included.
+    Each cluster has its own times. Each partition has a row without `group_id`, for all groups, with
+    `in_messages_per_second`: the increase of its end offset, in records per second. Each group with a committed offset
+    has a row with `out_messages_per_second`, the increase of its committed offset in records per second, and `lag`, in
+    records at the later snapshot. Unknown values are null: for an offset that decreased (a recreated topic, a truncated
+    log, a reset), for a partition that the earlier snapshot lacks, and always for `in_messages_per_second_stddev` and
+    `in_bytes_per_second`. As in the `offsets` of a snapshot, only partitions that a group has committed or owns are
+    included.
 
     Args:
         before: the earlier snapshot.
         after: the later snapshot.
 
     Returns:
-        cluster, topic, partition, group_id, in_rate, in_rate_stddev, out_rate, lag, bytes (`tables.groups.LOADS`).
+        cluster, topic, partition, group_id, in_messages_per_second, in_messages_per_second_stddev,
+        out_messages_per_second, lag, in_bytes_per_second (`tables.groups.LOADS`).
 
     Raises:
         SourceError: a cluster is missing in one snapshot, isn't later in the second, or is another Kafka cluster with
@@ -140,22 +142,23 @@ def loads_between(before: Offsets, after: Offsets) -> DataFrame:
         ...     times = spark.createDataFrame(when, "cluster string, taken_at timestamp")
         ...     return Offsets(spark.createDataFrame(rows, columns), times)
         >>> loads = loads_between(at(0, 100, 130), at(1, 400, 730))
-        >>> loads.select("partition", "group_id", "in_rate", "out_rate", "lag").orderBy("group_id").show()
-        +---------+-----------+-------+--------+----+
-        |partition|   group_id|in_rate|out_rate| lag|
-        +---------+-----------+-------+--------+----+
-        |        0|       NULL|   10.0|    NULL|NULL|
-        |        0|payments-eu|   NULL|     5.0| 330|
-        +---------+-----------+-------+--------+----+
+        >>> rates = loads.drop("cluster", "topic", "in_messages_per_second_stddev", "in_bytes_per_second")
+        >>> rates.orderBy("group_id").show()
+        +---------+-----------+----------------------+-----------------------+----+
+        |partition|   group_id|in_messages_per_second|out_messages_per_second| lag|
+        +---------+-----------+----------------------+-----------------------+----+
+        |        0|       NULL|                  10.0|                   NULL|NULL|
+        |        0|payments-eu|                  NULL|                    5.0| 330|
+        +---------+-----------+----------------------+-----------------------+----+
     """
     seconds = _seconds(before, after)
     joined = _joined(before, after).join(F.broadcast(seconds), "cluster")
     ends = joined.groupBy(*_PARTITION).agg(
         *(F.max(name).alias(name) for name in ("end_before", "end_after", "seconds")), F.bool_and("same").alias("same")
     )
-    partition_rates = ends.withColumn("in_rate", _rate("end"))
+    partition_rates = ends.withColumn("in_messages_per_second", _rate("end"))
     group_rates = joined.where(F.col("committed_before").isNotNull() | F.col("committed_after").isNotNull()).withColumn(
-        "out_rate", _rate("committed")
+        "out_messages_per_second", _rate("committed")
     )
     rows = partition_rates.unionByName(group_rates, allowMissingColumns=True)
     return rows.select(

@@ -64,7 +64,11 @@ class GroupDescription:
         if not seen:
             return {}
         leader = leader_fingerprint.find_leader(group_id, self.assignor, seen)
-        columns = {"client_library": leader.library, "client_version": leader.releases, "certainty": leader.confidence}
+        columns = {
+            "leader_library": leader.library,
+            "leader_version": leader.releases,
+            "leader_confidence": leader.confidence,
+        }
         return {name: value for name, value in columns.items() if value is not None}
 
 

@@ -152,7 +152,14 @@ def _add(rows: SnapshotRows, readings: Sequence[OffsetReading], recreated: Colle
     growth = rates.growth_rates(*_matrix([map(reading.sizes.get, keys) for reading in readings], len(keys)))
     columns = (_known(column, is_same_topic) for column in (written.mean, written.stddev, growth))
     for (topic, partition), mean, stddev, num_bytes in zip(keys, *columns, strict=True):
-        rows.add("loads", topic=topic, partition=partition, in_rate=mean, in_rate_stddev=stddev, bytes=num_bytes)
+        rows.add(
+            "loads",
+            topic=topic,
+            partition=partition,
+            in_messages_per_second=mean,
+            in_messages_per_second_stddev=stddev,
+            in_bytes_per_second=num_bytes,
+        )
     for group_id in sorted(set().union(*(reading.committed for reading in readings))):
         _add_group(rows, readings, recreated, group_id)
 
@@ -171,7 +178,7 @@ def _add_group(
     out_rates = _known(rates.rates(*_matrix(responses, len(keys))).mean, is_same_topic)
     for (topic, partition), rate in zip(keys, out_rates, strict=True):
         lag = _lag(readings[-1], group_id, (topic, partition))
-        rows.add("loads", topic=topic, partition=partition, group_id=group_id, out_rate=rate, lag=lag)
+        rows.add("loads", topic=topic, partition=partition, group_id=group_id, out_messages_per_second=rate, lag=lag)
 
 
 def _lag(reading: OffsetReading, group_id: str, key: TopicPartition) -> int | None:
@@ -216,7 +223,7 @@ def _add_since(rows: SnapshotRows, targets: LoadTargets, reading: OffsetReading,
         if key in starts and key in ahead and key in first_since:
             dated = key in latest and latest[key].timestamp >= 0
             rate = _since(over_s, since_ms, end.offset, starts[key].offset, first_since[key], ahead[key].offset, dated)
-        rows.add("loads", topic=key[0], partition=key[1], in_rate=None if np.isnan(rate) else rate)
+        rows.add("loads", topic=key[0], partition=key[1], in_messages_per_second=None if np.isnan(rate) else rate)
     for group_id in sorted(reading.committed):
         for topic, partition in sorted(key for key in reading.committed[group_id] if key in reading.ends):
             lag = _lag(reading, group_id, (topic, partition))

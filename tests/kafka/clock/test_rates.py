@@ -21,9 +21,9 @@ def test_rates_by_readings(taken: Taken) -> None:
     loads = loads_of(taken.readings)
     for partition, rate in SENT.items():
         row = loads["rd.hot", partition, None]
-        assert row["in_rate"] == pytest.approx(rate, rel=NEAR)
-        assert 0 <= row["in_rate_stddev"] < rate * NEAR
-    assert loads["rd.hot", 0, "rd-slow"]["out_rate"] == pytest.approx(READ, rel=NEAR)
+        assert row["in_messages_per_second"] == pytest.approx(rate, rel=NEAR)
+        assert 0 <= row["in_messages_per_second_stddev"] < rate * NEAR
+    assert loads["rd.hot", 0, "rd-slow"]["out_messages_per_second"] == pytest.approx(READ, rel=NEAR)
 
 
 def test_lag_grows_by_what_is_not_read(taken: Taken) -> None:
@@ -37,7 +37,7 @@ def test_rates_by_timestamps(taken: Taken) -> None:
     """Of the last seconds before one reading."""
     loads = loads_of(taken.since)
     for partition, rate in SENT.items():
-        assert loads["rd.hot", partition, None]["in_rate"] == pytest.approx(rate, rel=2 * NEAR)
+        assert loads["rd.hot", partition, None]["in_messages_per_second"] == pytest.approx(rate, rel=2 * NEAR)
 
 
 def test_rates_between_two_snapshots(taken: Taken, spark: SparkSession, tmp_path: Path) -> None:
@@ -46,5 +46,5 @@ def test_rates_between_two_snapshots(taken: Taken, spark: SparkSession, tmp_path
         snapshot_files.write_folder(getattr(taken, name), tmp_path / name)
     before, after = (Offsets.read(spark, str(tmp_path / name)) for name in ("readings", "since"))
     found = {(row["topic"], row["partition"], row["group_id"]): row for row in loads_between(before, after).collect()}
-    assert found["rd.hot", 0, None]["in_rate"] == pytest.approx(SENT[0], rel=NEAR)
-    assert found["rd.hot", 0, "rd-slow"]["out_rate"] == pytest.approx(READ, rel=NEAR)
+    assert found["rd.hot", 0, None]["in_messages_per_second"] == pytest.approx(SENT[0], rel=NEAR)
+    assert found["rd.hot", 0, "rd-slow"]["out_messages_per_second"] == pytest.approx(READ, rel=NEAR)

@@ -117,7 +117,7 @@ def _check(told: Told, by: Running) -> None:
             wrong.append(f"{each.group}: did not settle")
             continue
         row = told.groups[each.group]
-        said = (row["client_library"], row["client_version"], row["certainty"])
+        said = (row["leader_library"], row["leader_version"], row["leader_confidence"])
         library, releases, certainty = said
         if library is not None and (library != by.library or not holds(releases, by.release)):
             wrong.append(f"{each.group}: {said}")

@@ -63,7 +63,7 @@ def _rows(broker: Cluster, of: dict[str, int]) -> dict[str, Row]:
     rows = {}
     for group in tables["groups"]:
         if group["group_id"] in of:
-            assignor = assignor_of_leader(group["assignor"], group["client_library"], group["client_version"])
+            assignor = assignor_of_leader(group["assignor"], group["leader_library"], group["leader_version"])
             rows[group["group_id"]] = {"case": group["group_id"], "strategy": assignor, "topics": TOPICS, "members": []}
     by_id: dict[str, dict[str, object]] = {}
     for row in sorted(mine, key=lambda row: row["position"]):

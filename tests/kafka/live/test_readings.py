@@ -170,46 +170,60 @@ def test_what_was_sent_between_readings(taken: Taken) -> None:
     loads = loads_of(taken.readings)
     for partition in SENT:
         row = loads["rd.hot", partition, None]
-        assert row["in_rate"] > 0
-        assert row["in_rate_stddev"] >= 0
-        assert 1 < row["bytes"] / (row["in_rate"] * len(VALUE)) < 1.25
-        assert row["out_rate"] is None
+        assert row["in_messages_per_second"] > 0
+        assert row["in_messages_per_second_stddev"] >= 0
+        assert 1 < row["in_bytes_per_second"] / (row["in_messages_per_second"] * len(VALUE)) < 1.25
+        assert row["out_messages_per_second"] is None
         assert row["lag"] is None
     for key in (("rd.hot", 2, None), ("rd.still", 0, None), ("rd.empty", 0, None)):
-        assert [loads[key][name] for name in ("in_rate", "in_rate_stddev", "bytes")] == [0, 0, 0]
+        assert [
+            loads[key][name]
+            for name in ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
+        ] == [0, 0, 0]
     slow = loads["rd.hot", 0, "rd-slow"]
-    assert slow["out_rate"] > 0
-    assert [slow[name] for name in ("in_rate", "in_rate_stddev", "bytes")] == [None, None, None]
+    assert slow["out_messages_per_second"] > 0
+    assert [
+        slow[name] for name in ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
+    ] == [None, None, None]
     assert f"reading {TIMES} of {TIMES}" in taken.said
 
 
 def test_lag_is_that_of_the_last_reading(taken: Taken) -> None:
     """Exact where nothing moves; `tests/kafka/clock` has what grows."""
     still = loads_of(taken.readings)["rd.still", 0, "rd-still"]
-    assert (still["lag"], still["out_rate"]) == (5, 0)
+    assert (still["lag"], still["out_messages_per_second"]) == (5, 0)
 
 
 def test_resets_and_topics_recreated(taken: Taken) -> None:
     """No rate, although the topic has more messages than before; the lag is as it is."""
     loads = loads_of(taken.readings)
-    assert [loads["rd.anew", 0, None][name] for name in ("in_rate", "in_rate_stddev", "bytes")] == [None] * 3
+    assert [
+        loads["rd.anew", 0, None][name]
+        for name in ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
+    ] == [None] * 3
     reset = loads["rd.still", 0, "rd-reset"]
-    assert (reset["out_rate"], reset["lag"]) == (None, 7)
+    assert (reset["out_messages_per_second"], reset["lag"]) == (None, 7)
 
 
 def test_by_timestamps(taken: Taken) -> None:
     """One reading: what was written in the last seconds; nothing where records are ahead of the clock."""
     loads = loads_of(taken.since)
     for partition in SENT:
-        assert loads["rd.hot", partition, None]["in_rate"] > 0
-    assert {topic: loads[topic, 0, None]["in_rate"] for topic in ("rd.still", "rd.empty", "rd.ahead")} == {
+        assert loads["rd.hot", partition, None]["in_messages_per_second"] > 0
+    assert {
+        topic: loads[topic, 0, None]["in_messages_per_second"] for topic in ("rd.still", "rd.empty", "rd.ahead")
+    } == {
         "rd.still": 0,
         "rd.empty": 0,
         "rd.ahead": None,
     }
     row = loads["rd.still", 0, "rd-still"]
-    assert (row["lag"], row["out_rate"]) == (5, None)
-    assert all(row[name] is None for row in loads.values() for name in ("in_rate_stddev", "bytes", "out_rate"))
+    assert (row["lag"], row["out_messages_per_second"]) == (5, None)
+    assert all(
+        row[name] is None
+        for row in loads.values()
+        for name in ("in_messages_per_second_stddev", "in_bytes_per_second", "out_messages_per_second")
+    )
 
 
 def test_a_snapshot_without_readings_has_no_loads(taken: Taken) -> None:
@@ -229,11 +243,14 @@ def test_between_two_snapshots(taken: Taken, spark: SparkSession, tmp_path: Path
     before, after = (Offsets.read(spark, str(tmp_path / name)) for name in ("readings", "since"))
     rows = [row.asDict() for row in loads_between(before, after).collect()]
     found = {(row["topic"], row["partition"], row["group_id"]): row for row in rows}
-    assert found["rd.hot", 0, None]["in_rate"] > 0
+    assert found["rd.hot", 0, None]["in_messages_per_second"] > 0
     slow = found["rd.hot", 0, "rd-slow"]
-    assert slow["out_rate"] > 0
+    assert slow["out_messages_per_second"] > 0
     assert slow["lag"] == loads_of(taken.since)["rd.hot", 0, "rd-slow"]["lag"]
-    assert (found["rd.still", 0, "rd-reset"]["out_rate"], found["rd.still", 0, None]["in_rate"]) == (None, 0)
+    assert (
+        found["rd.still", 0, "rd-reset"]["out_messages_per_second"],
+        found["rd.still", 0, None]["in_messages_per_second"],
+    ) == (None, 0)
     with pytest.raises(SparkAssignError, match=r"the earlier one was taken at .*, the later one at .*Swap them"):
         loads_between(after, before)
 
@@ -250,8 +267,8 @@ def test_brokers_that_do_not_tell_sizes(broker: Cluster, monkeypatch: pytest.Mon
         progress=said.append,
     )
     row = loads_of(some)["rd.still", 0, None]
-    assert (row["bytes"], row["in_rate"]) == (None, 0)
-    lines = [line for line in said if line.startswith("bytes")]
+    assert (row["in_bytes_per_second"], row["in_messages_per_second"]) == (None, 0)
+    lines = [line for line in said if line.startswith("in_bytes_per_second")]
     assert [re.sub(r"\d", "N", line) for line in lines] == [
         "bytes are not known of what these brokers lead: N (no reason)"
     ]

@@ -339,7 +339,7 @@ def test_missing_permissions(
         assert said in outcome.said
     assert ("secret-topic" in topics) == (kind != ResourceType.TOPIC)
     assert (kafka_permissions.NO_SIZES in outcome.said) == (kind == ResourceType.CLUSTER)
-    assert {row["bytes"] is None for row in outcome.rows("loads") if row["group_id"] is None} == {
+    assert {row["in_bytes_per_second"] is None for row in outcome.rows("loads") if row["group_id"] is None} == {
         kind == ResourceType.CLUSTER
     }
     assert kafka_permissions.NO_SIZES in (ROOT / "docs/security.md").read_text()

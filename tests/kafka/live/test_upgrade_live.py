@@ -145,7 +145,7 @@ def row_of(tables: Tables, group: str) -> Row:
 def leader_of(tables: Tables, group: str) -> tuple[str | None, str | None]:
     """Library and releases of whoever leads."""
     (row,) = (row for row in tables["groups"] if row["group_id"] == group)
-    return row["client_library"], row["client_version"]
+    return row["leader_library"], row["leader_version"]
 
 
 @pytest.mark.parametrize("group", ASSIGNORS)

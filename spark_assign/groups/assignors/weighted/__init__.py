@@ -1,7 +1,7 @@
 """Weighted-sticky, an assignor that balances by load instead of by count. It isn't part of Kafka.
 
-The load of a partition is its `in_rate`, the messages per second that are written to it. A member's load is that of its
-partitions.
+The load of a partition is its `in_messages_per_second`, the messages per second that are written to it. A member's load
+is that of its partitions.
 
 Principles, in order of priority
     1. Bound: no member has more load than the group's bound, if an assignment can hold it.
