@@ -95,7 +95,7 @@ class Account:
         self.display = display
         self._clock = clock
         self._began = clock()
-        self._said: float | None = None
+        self._shown_at: float | None = None
         self._lock = threading.Lock()
 
     def step(self, done: int = 1, following: str = "") -> None:
@@ -108,19 +108,21 @@ class Account:
         """Reports if a report is due."""
         with self._lock:
             now = self._clock()
-            due = now >= self._began + QUIET_S if self._said is None else now >= self._said + self.display.every_s
+            due = (
+                now >= self._began + QUIET_S if self._shown_at is None else now >= self._shown_at + self.display.every_s
+            )
             if due:
                 self._show(now)
 
     def finish(self) -> None:
         """Reports completion if anything was reported before."""
         with self._lock:
-            if self._said is not None:
+            if self._shown_at is not None:
                 self.done, self.current = self.total, ""
                 self._show(self._clock())
 
     def _show(self, now: float) -> None:
-        self._said = now
+        self._shown_at = now
         self.display.show(self.text(now - self._began), self.done, now - self._began)
 
     def text(self, since_s: float) -> str:

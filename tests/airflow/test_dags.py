@@ -122,7 +122,7 @@ def test_a_snapshot_is_of_the_date_and_is_what_is_planned(dags: dict[str, DAG]) 
         assert importlib.import_module(f"jobs.{name}").main.parse(arguments).fleet == options.output
 
 
-def test_who_waits_for_a_snapshot_or_a_plan_is_told(dags: dict[str, DAG]) -> None:
+def test_assets_are_updated(dags: dict[str, DAG]) -> None:
     """Assets: places as URIs, catalogs by their prefix."""
     outlets = {
         name: {each.task_id: [asset.uri for asset in each.outlets] for each in dag.tasks} for name, dag in dags.items()
@@ -169,12 +169,12 @@ def test_databricks_payload_is_what_the_bundles_job_takes(
 ) -> None:
     """What would be sent: the job by its name, parameters that it has, the same thresholds."""
     task = rendered(dags["on_databricks"].get_task("watch"))
-    asked = []
-    monkeypatch.setattr(type(task._hook), "find_job_id_by_name", lambda _, name: asked.append(name) or 42)
+    names = []
+    monkeypatch.setattr(type(task._hook), "find_job_id_by_name", lambda _, name: names.append(name) or 42)
     payload = task._build_run_now_payload({})
     bundle = yaml.safe_load((ROOT / "databricks.yml").read_text())
     job = bundle["resources"]["jobs"]["watch"]
-    assert asked == [job["name"]]
+    assert names == [job["name"]]
     assert payload["job_id"] == 42
     assert payload["job_parameters"] == {
         "run_id": "20261121T050000Z",

@@ -82,21 +82,21 @@ class Story:
                 found.add(str(path.relative_to(self.folder / "out")))
         return found
 
-    def told(self) -> str:
+    def alerts(self) -> str:
         """What the notifier has been told."""
         file = self.folder / "told"
         return file.read_text() if file.exists() else ""
 
 
-def lost(lines: list[str], said: str, story: Story) -> str | None:
+def lost(lines: list[str], output: str, story: Story) -> str | None:
     """The first line of the page that Airflow does not say behind the one before it, whatever it says around them."""
-    said = said.replace(str(story.folder), ".").replace(str(ROOT), "/opt/spark_assign")
+    output = output.replace(str(story.folder), ".").replace(str(ROOT), "/opt/spark_assign")
     whole = "\n".join(line for line in lines if line != shown.LEFT_OUT).replace("\n  ", " ")
     for line in whole.splitlines():
-        found = re.search(rf"(?<!\S){shown.pattern(line).pattern}(?!\S)", said)
+        found = re.search(rf"(?<!\S){shown.pattern(line).pattern}(?!\S)", output)
         if found is None:
             return line
-        said = said[found.end() :]
+        output = output[found.end() :]
     return None
 
 
@@ -121,18 +121,18 @@ def test_a_date(story: Story) -> None:
     """Every table and the report, under the id of the date; the rejected group is within the threshold."""
     done = story.run("fleet", "2026-11-20T05:00:00")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    said = done.stdout + done.stderr
-    assert "groups planned, 1 rejected" in said
-    assert "/out/plans@20261120T050000Z" in said.partition("From nothing to ")[2].partition("\n")[0]
-    assert "check: 0 alerts in 20261120T050000Z" in said
-    assert lost(pages.block(PAGE, "[DAG TEST]"), said, story) is None
+    output = done.stdout + done.stderr
+    assert "groups planned, 1 rejected" in output
+    assert "/out/plans@20261120T050000Z" in output.partition("From nothing to ")[2].partition("\n")[0]
+    assert "check: 0 alerts in 20261120T050000Z" in output
+    assert lost(pages.block(PAGE, "[DAG TEST]"), output, story) is None
     story.files["first"] = story.written()
     assert {"plans/assignment_slices/run_id=20261120T050000Z", "reports/20261120T050000Z.html"} < story.files["first"]
     assert {"comparisons/comparison/run_id=20261120T050000Z", "drifts/groups/run_id=20261120T050000Z"} < story.files[
         "first"
     ]
     assert all("20261120T050000Z" in name for name in story.files["first"])
-    assert story.told() == ""
+    assert story.alerts() == ""
 
 
 def test_the_same_date_again(story: Story) -> None:
@@ -140,9 +140,9 @@ def test_the_same_date_again(story: Story) -> None:
     done = story.run("fleet", "2026-11-20T05:00:00", "compare|drift|report", max_rejected=0, alert="warn")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert story.written() == story.files["first"]
-    assert "fleet.check try 1: " in story.told()
-    assert "shop-prod/twice  rejected" in story.told()
-    assert "check: 1 alerts in 20261120T050000Z" in story.told()
+    assert "fleet.check try 1: " in story.alerts()
+    assert "shop-prod/twice  rejected" in story.alerts()
+    assert "check: 1 alerts in 20261120T050000Z" in story.alerts()
 
 
 def test_the_next_date(story: Story) -> None:
@@ -152,12 +152,12 @@ def test_the_next_date(story: Story) -> None:
     assert done.returncode != 0
     places = [f"{story.folder}/out/plans@{date}T050000Z" for date in ("20261120", "20261121")]
     assert f"From {places[0]} to {places[1]}" in done.stdout + done.stderr
-    assert story.told().count("fleet.check try") == 1
-    assert "shop-prod/clickstream-archive" in story.told()
-    assert "imbalance" in story.told()
-    assert "rejected" not in story.told()
-    told = [line for line in story.told().splitlines() if line != "---"]
-    assert shown.lost(pages.block(PAGE, "fleet.check try"), map(Line, told)) is None
+    assert story.alerts().count("fleet.check try") == 1
+    assert "shop-prod/clickstream-archive" in story.alerts()
+    assert "imbalance" in story.alerts()
+    assert "rejected" not in story.alerts()
+    alerts = [line for line in story.alerts().splitlines() if line != "---"]
+    assert shown.lost(pages.block(PAGE, "fleet.check try"), map(Line, alerts)) is None
     added = story.written() - story.files["first"]
     again = {name for name in story.files["first"] if not name.startswith(("comparisons", "reports"))}
     assert added == {name.replace("20261120", "20261121") for name in again}
@@ -168,8 +168,8 @@ def test_broken_input(story: Story) -> None:
     before = story.written()
     done = story.run("broken", "2026-11-20T05:00:00")
     assert done.returncode != 0
-    said = done.stdout + done.stderr
-    assert "plan: wrong usage or input (exit code 2), not tried again" in said
-    assert "members: looked for members.parquet, members.csv" in said
-    assert said.count("Spark-Submit cmd") == 1
+    output = done.stdout + done.stderr
+    assert "plan: wrong usage or input (exit code 2), not tried again" in output
+    assert "members: looked for members.parquet, members.csv" in output
+    assert output.count("Spark-Submit cmd") == 1
     assert story.written() == before

@@ -54,18 +54,18 @@ FAILED = outcome("compare", 3, "java.io.IOException: disk full")
 )
 def test_ends(ended: Any, alert: str, expected: type | None, message: str) -> None:
     """An alert fails or skips, wrong input fails for good, the rest is Airflow's to try again."""
-    told: list[str] = []
+    alerts: list[str] = []
     if expected is None:
-        judge(ended, alert, told.append)
+        judge(ended, alert, alerts.append)
     else:
         with pytest.raises(AirflowException) as raised:
-            judge(ended, alert, told.append)
+            judge(ended, alert, alerts.append)
         assert type(raised.value) is expected
         assert message in str(raised.value)
-    assert told == ([ALERT] if ended == {"check": CHECK} else [])
+    assert alerts == ([ALERT] if ended == {"check": CHECK} else [])
 
 
-def test_what_is_said_of_a_job_that_is_not_done() -> None:
+def test_messages_of_a_job_that_failed() -> None:
     """Its own words, or that it has left none."""
     assert why(FAILED) == "java.io.IOException: disk full"
     assert "left no outcome" in why(None)

@@ -48,7 +48,7 @@ def run(airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     for name, text in (("spark-submit.sh", LAUNCHER), ("submit", SUBMIT)):
         (project / name).write_text(text.format(folder=project))
         (project / name).chmod(0o755)
-    told = tmp_path / "told"
+    alerts = tmp_path / "told"
 
     def call(
         *,
@@ -63,20 +63,20 @@ def run(airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
         settings = tmp_path / "airflow.toml"
         settings.write_text(
             f'[[dag]]\ndag_id = "{dag_id}"\n{source}\noutput = "{tmp_path}/out"\nproject = "{project}"\n'
-            f'retries = 2\nretry_delay_s = 0\nnotify = {{ class = "{NOTIFIER}.Line", to = "{told}" }}\n'
+            f'retries = 2\nretry_delay_s = 0\nnotify = {{ class = "{NOTIFIER}.Line", to = "{alerts}" }}\n'
         )
         monkeypatch.setenv("SPARK_ASSIGN_AIRFLOW", str(settings))
         dag = imported(settings)[dag_id]
         made = dag.test(logical_date=logical_date, run_conf=params)
         submitted = (project / "submitted").read_text().splitlines()
         states = {ti.task_id: str(ti.state) for ti in made.get_task_instances()}
-        said = told.read_text() if told.exists() else ""
+        text = alerts.read_text() if alerts.exists() else ""
         return SimpleNamespace(
             state=str(made.state),
             states=states,
             submitted=submitted,
             jobs=[line.split()[0] for line in submitted],
-            told=said,
+            alerts=text,
         )
 
     return call
@@ -100,7 +100,7 @@ def test_all_is_well(run: Run, tmp_path: Path) -> None:
     assert len(set(outcomes)) == len(JOBS)
     assert not any(Path(each).exists() for each in outcomes), "read, and removed"
     assert (tmp_path / "out" / "reports").is_dir(), "which the job report wants to be there"
-    assert done.told == ""
+    assert done.alerts == ""
 
 
 def test_a_cluster_is_read_first(run: Run, tmp_path: Path) -> None:
@@ -116,22 +116,22 @@ def test_wrong_input_is_not_tried_again(run: Run) -> None:
     done = run(plan=2)
     assert (done.state, done.jobs) == ("failed", ["plan"])
     assert done.states["compare"] == "upstream_failed"
-    assert "plan try 1: plan: wrong usage or input (exit code 2), not tried again:\nplan: plan says why" in done.told
+    assert "plan try 1: plan: wrong usage or input (exit code 2), not tried again:\nplan: plan says why" in done.alerts
 
 
 def test_a_failure_is_tried_again(run: Run) -> None:
     """Exit code 3: as often as the DAG says; somebody is told at the end."""
     done = run(compare=3)
     assert (done.state, done.jobs) == ("failed", ["plan", "compare", "compare", "compare"])
-    assert done.told.count("compare try") == 1
-    assert "compare try 3: compare failed: compare says why" in done.told
+    assert done.alerts.count("compare try") == 1
+    assert "compare try 3: compare failed: compare says why" in done.alerts
 
 
 def test_a_job_that_is_killed_is_tried_again(run: Run) -> None:
     """It has left no outcome; what spark-submit says is kept."""
     done = run(plan=137)
     assert (done.state, done.jobs) == ("failed", ["plan"] * 3)
-    assert "Error code is: 137" in done.told
+    assert "Error code is: 137" in done.alerts
 
 
 @pytest.mark.parametrize(("code", "jobs"), [(2, ["plan"]), (3, ["plan"] * 3)])
@@ -142,7 +142,7 @@ def test_a_driver_in_the_cluster(run: Run, tmp_path: Path, code: int, jobs: list
     assert "--deploy-mode cluster" in done.submitted[0]
     place = f"--outcome {tmp_path}/out/outcomes/20261121T050000Z/plan-try1-"
     assert place in done.submitted[0]
-    assert "plan says why" in done.told
+    assert "plan says why" in done.alerts
     assert len(list((tmp_path / "out" / "outcomes" / "20261121T050000Z").iterdir())) == len(jobs)
 
 
@@ -150,8 +150,8 @@ def test_an_outcome_that_is_nowhere(run: Run) -> None:
     """All is well, says spark-submit, and the job has said nothing: the task does not pass for done."""
     done = run(source='fleet = "main.kafka"\ndeploy_mode = "cluster"', plan=137, submit=0)
     assert done.state == "failed"
-    assert "plan: it left no outcome" in done.told
-    assert "The outcome should be in " in done.told
+    assert "plan: it left no outcome" in done.alerts
+    assert "The outcome should be in " in done.alerts
 
 
 def test_an_alert_fails_the_run(run: Run) -> None:
@@ -159,14 +159,14 @@ def test_an_alert_fails_the_run(run: Run) -> None:
     done = run(check=1)
     assert (done.state, done.jobs.count("check")) == ("failed", 1)
     assert (done.states["report"], done.states["check"]) == ("success", "failed")
-    assert "check try 1: beyond the thresholds:\ncheck says why\ncheck: 1 alerts in r" in done.told
+    assert "check try 1: beyond the thresholds:\ncheck says why\ncheck: 1 alerts in r" in done.alerts
 
 
 def test_an_alert_that_is_to_warn(run: Run) -> None:
     """The run is a success, its last task skipped, and somebody is told all the same."""
     done = run(check=1, params={"alert": "warn"})
     assert (done.state, done.states["check"]) == ("success", "skipped")
-    assert "check says why\ncheck: 1 alerts in r" in done.told
+    assert "check says why\ncheck: 1 alerts in r" in done.alerts
 
 
 def test_a_run_by_hand_without_a_date(run: Run) -> None:
@@ -183,5 +183,5 @@ def test_no_clone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "clone" / "submitted").touch()
     done = run()
     assert (done.state, done.jobs) == ("failed", [])
-    assert "there is no spark-submit.sh; give the folder of a clone" in done.told
-    assert json.dumps(done.told).count("plan try") == 1
+    assert "there is no spark-submit.sh; give the folder of a clone" in done.alerts
+    assert json.dumps(done.alerts).count("plan try") == 1

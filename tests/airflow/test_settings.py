@@ -85,7 +85,7 @@ def test_thresholds_of_the_past(tmp_path: Path) -> None:
     assert (made.records, made.place("histories")) == (str(tmp_path / "r"), "/data/out/histories")
 
 
-def test_installed_as_a_package_it_has_to_be_told_where_things_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_needs_locations(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no clone around it whose file it could take."""
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr("spark_assign_airflow.settings.IS_CLONE", False)
@@ -93,7 +93,7 @@ def test_installed_as_a_package_it_has_to_be_told_where_things_are(monkeypatch: 
         load()
 
 
-def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     """Of every DAG, in one message."""
     text = (
         ON_SPARK

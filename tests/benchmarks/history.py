@@ -55,7 +55,7 @@ def _grown_by_form(bench: Bench, sizes: tuple[int, ...]) -> None:
 
 def _measured(bench: Bench, path: Path, records: int, name: str) -> dict[str, float]:
     """Records a second by the clock; microseconds of processor time for each record."""
-    works = {"records told": partial(_told, bench, path)}
+    works = {"records told": partial(_count_records, bench, path)}
     works["records to stored tables"] = partial(_stored_and_counted, bench, path, records)
     used: dict[str, list[float]] = {measure: [] for measure in works}
     seconds = bench.in_turns(**{measure: partial(_timed, work, used[measure]) for measure, work in works.items()})
@@ -73,7 +73,7 @@ def _timed(work: Callable[[], object], used: list[float]) -> float:
     return timed(lambda: used.append(used_by(work)))
 
 
-def _told(bench: Bench, path: Path) -> None:
+def _count_records(bench: Bench, path: Path) -> None:
     """Every row of every table, and none is kept."""
     to_noop(History.read(bench.spark.read.parquet(str(path))).tagged_rows())
 

@@ -63,8 +63,8 @@ class KafkaProcess:
         answer = self._process.stdout.readline()
         if not answer:
             raise RuntimeError(f"{self._name} failed at {line!r}; it says why on stderr")
-        told: dict[str, Any] = json.loads(answer)
-        return told
+        response: dict[str, Any] = json.loads(answer)
+        return response
 
     def warm_up(self, assignor: str, group: Path, seconds: float) -> None:
         """Assign a group again and again for so long: the JVM compiles what it runs often."""

@@ -37,9 +37,9 @@ def uniform(bench: Bench) -> None:
             theirs = kafka.ask(state)
             while time.perf_counter() < end:
                 kafka.ask(state)
-            asked, present = _group(shape, state)
-            _check_same(assign_homogeneous(*asked), present, int(theirs["checksum"]))
-            seconds = bench.in_turns(ours=partial(_ours, asked), theirs=partial(_theirs, kafka, state))
+            arguments, present = _group(shape, state)
+            _check_same(assign_homogeneous(*arguments), present, int(theirs["checksum"]))
+            seconds = bench.in_turns(ours=partial(_ours, arguments), theirs=partial(_theirs, kafka, state))
             detail = f"ours {1e3 * seconds['ours']:.2f} ms, theirs {1e3 * seconds['theirs']:.2f} ms"
             ratio, goal = seconds["theirs"] / seconds["ours"], bench.goal(">= 1")
             bench.report(
@@ -67,9 +67,9 @@ def _group(shape: Shape, state: str) -> tuple[tuple[IntArray, IntArray, IntArray
     return (group, topics, np.full(shape.topics, shape.partitions), previous), present
 
 
-def _ours(asked: tuple[IntArray, IntArray, IntArray, PartitionSlices]) -> float:
+def _ours(arguments: tuple[IntArray, IntArray, IntArray, PartitionSlices]) -> float:
     since = time.perf_counter()
-    assign_homogeneous(*asked)
+    assign_homogeneous(*arguments)
     return time.perf_counter() - since
 
 

@@ -27,26 +27,26 @@ LIMIT_MS = 60_000
 @pytest.fixture
 def page_of(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     """A function that opens a report; at the end nothing may have been said on the console or asked of a network."""
-    said: list[str] = []
-    asked: set[str] = set()
+    messages: list[str] = []
+    requested: set[str] = set()
 
     def start(text: str, **options: object) -> Page:
         file = tmp_path / "report.html"
         file.write_text(text, encoding="utf-8")
         page = browser.new_page(**options)
         page.set_default_timeout(LIMIT_MS)
-        page.on("console", lambda message: said.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: said.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda request: asked.add(request.url.partition("#")[0]))
+        page.on("console", lambda message: messages.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: messages.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: messages.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: requested.add(request.url.partition("#")[0]))
         page.goto(file.as_uri())
         return page
 
     yield start
     for context in browser.contexts:
         context.close()
-    assert said == []
-    assert asked == {(tmp_path / "report.html").as_uri()}
+    assert messages == []
+    assert requested == {(tmp_path / "report.html").as_uri()}
 
 
 def shown(page: Page, column: int) -> list[str]:
@@ -241,7 +241,7 @@ def test_what_a_screen_reader_hears(page_of: Open) -> None:
     page = page_of(render_report(**report_rows.everything()))
     page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
     heard = page.locator("body").aria_snapshot()
-    for said in (
+    for expected in (
         'heading "Report of orders-service" [level=1]',
         'navigation "Sections"',
         'searchbox "Search groups"',
@@ -254,7 +254,7 @@ def test_what_a_screen_reader_hears(page_of: Open) -> None:
         'table "Partitions of each member, before and after; the thin line is the mean, 3.00"',
         'rowheader "orders-service/0"',
     ):
-        assert said in heard, said
+        assert expected in heard, expected
     assert [
         line for line in heard.splitlines() if line.strip(" -:") in ("button", "link", "img", "table", "region")
     ] == []

@@ -287,8 +287,8 @@ def _connect(spark: SparkSession, _: Fleet) -> dict[str, Any]:
 
 
 def _replicas(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
-    asked = {"cluster": "shop-prod", "topic": "new", "partitions": 3, "replication_factor": 2, "start_index": 0}
-    return {"requests": _rows(spark, REQUESTS, [asked]), "brokers": fleet.brokers}
+    request = {"cluster": "shop-prod", "topic": "new", "partitions": 3, "replication_factor": 2, "start_index": 0}
+    return {"requests": _rows(spark, REQUESTS, [request]), "brokers": fleet.brokers}
 
 
 def _report(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:

@@ -58,8 +58,8 @@ def differs(shown: Sequence[str], value: Any, *, ordered: bool = False) -> str |
         rows = [[cell_text(each) for each in row] for row in value.collect()]
         wrong = _rows_differ(shown, value.columns, rows, ordered)
         return wrong and f"{wrong}\nit is:\n{drawn([value.columns, *rows])}"
-    said, told = " ".join(" ".join(shown).split()), " ".join(str(value).split())
-    return None if pattern(said).fullmatch(told) else f"{said!r} and not {told!r}"
+    expected, printed = " ".join(" ".join(shown).split()), " ".join(str(value).split())
+    return None if pattern(expected).fullmatch(printed) else f"{expected!r} and not {printed!r}"
 
 
 def _rows_differ(shown: Sequence[str], columns: list[str], there: list[Row], ordered: bool) -> str | None:

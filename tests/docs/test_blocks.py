@@ -79,9 +79,9 @@ def test_the_environment_of_airflow() -> None:
     assert pip.words[2:] == ["/opt/spark_assign/jobs/airflow"]
     assert set(provider["dependencies"]) > set(project["optional-dependencies"]["airflow"])
     exports = [step.words[1:] for step in steps(ROOT / "docs/airflow.md") if step.words[0] == "export"]
-    said = dict(word.split("=", 1) for words in exports for word in words)
-    assert said["AIRFLOW__CORE__DAGS_FOLDER"].endswith("/jobs/airflow")
-    assert json.loads(said["AIRFLOW_CONN_SPARK_DEFAULT"]) == {"conn_type": "spark", "host": "local[*]"}
+    variables = dict(word.split("=", 1) for words in exports for word in words)
+    assert variables["AIRFLOW__CORE__DAGS_FOLDER"].endswith("/jobs/airflow")
+    assert json.loads(variables["AIRFLOW_CONN_SPARK_DEFAULT"]) == {"conn_type": "spark", "host": "local[*]"}
     dag = tomllib.loads((ROOT / "conf/airflow.toml").read_text())["dag"][0]
     for step in steps(ROOT / "docs/airflow.md"):
         if step.words[:3] == ["airflow", "dags", "test"]:
@@ -92,9 +92,9 @@ def test_a_settings_file(tmp_path: Path) -> None:
     """docs/plan.md: the file and the flags that it stands for are the same; those of its table are the jobs'."""
     (tmp_path / "compare.toml").write_text("\n".join(block("docs/plan.md", "top = 20")))
     page = (ROOT / "docs" / "plan.md").read_text()
-    (said,) = re.findall(r"^This file is equivalent to `compare (.+)`\.$", page, re.MULTILINE)
+    (variables,) = re.findall(r"^This file is equivalent to `compare (.+)`\.$", page, re.MULTILINE)
     by_file = vars(compare.main.parse(["--config", str(tmp_path / "compare.toml")]))
-    by_flags = vars(compare.main.parse(shlex.split(said)))
+    by_flags = vars(compare.main.parse(shlex.split(variables)))
     for name in ("top", "change"):
         assert by_file[name] == by_flags[name]
     assert by_file["fleet"] == str(tmp_path / by_flags["fleet"])

@@ -38,9 +38,9 @@ def test_an_example_prints_what_is_shown(name: str, spark: SparkSession, monkeyp
     known = {each: getattr(spark_assign, each) for each in spark_assign.__all__}
     known |= {"spark": spark, "fleet": given.small_fleet(spark), "records": given.sample_records(spark)}
     example = with_examples()[name]
-    said: list[str] = []
+    printed: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for test in doctest.DocTestFinder(recurse=False).find(example, name, globs=known):
-        runner.run(test, out=said.append)
+        runner.run(test, out=printed.append)
     assert runner.tries > 0
-    assert not runner.failures, "".join(said)
+    assert not runner.failures, "".join(printed)

@@ -20,7 +20,7 @@ from tests.docs.pages import ROOT, steps
 from tests.unit import protocol_plays
 
 
-def said(page: str, sentence: str) -> list[str]:
+def figures(page: str, sentence: str) -> list[str]:
     """The figures of a sentence, where `#` stands for each; it is on the page once, however its lines are broken."""
     text = " ".join((ROOT / page).read_text().split())
     found = re.findall(re.escape(sentence).replace(r"\#", r"(\d[\d,.]*\d|\d)").replace(r"\ ", " "), text)
@@ -37,7 +37,7 @@ def recorded(name: str) -> list[dict[str, Any]]:
 def test_calls_of_the_coordinator() -> None:
     """docs/simulate.md: as many as were recorded."""
     sentence = "`replay` gives what Kafka's own `ClassicGroup` gave in # recorded calls"
-    assert said("docs/simulate.md", sentence) == [f"{len(recorded('classic-group')):,}"]
+    assert figures("docs/simulate.md", sentence) == [f"{len(recorded('classic-group')):,}"]
 
 
 def test_groups_of_real_consumers() -> None:
@@ -45,7 +45,7 @@ def test_groups_of_real_consumers() -> None:
     pytest.importorskip("kafka")
     from tests.kafka.protocol_cases import CASES
 
-    assert said("docs/simulate.md", "leave, crash, restart and vote in # groups") == [str(len(CASES))]
+    assert figures("docs/simulate.md", "leave, crash, restart and vote in # groups") == [str(len(CASES))]
 
 
 def test_groups_that_are_heard() -> None:
@@ -53,7 +53,7 @@ def test_groups_that_are_heard() -> None:
     pytest.importorskip("kafka")
     from tests.kafka.heartbeat_story import CASES
 
-    assert said("docs/simulate.md", "listeners and the epochs in # groups") == [str(len(CASES))]
+    assert figures("docs/simulate.md", "listeners and the epochs in # groups") == [str(len(CASES))]
 
 
 def test_what_another_decoder_reads() -> None:
@@ -73,9 +73,9 @@ def test_what_another_decoder_reads() -> None:
             passed += not row["valid"]
     valid = sum(row["valid"] for row in rows)
     page = "docs/snapshot.md"
-    assert said(page, "own `ConsumerProtocol` (# subscriptions and assignments") == [str(len(rows))]
-    assert said(page, "decoder reads # of # valid ones alike; #") == [str(alike), str(valid), str(failed)]
-    assert said(page, "where Kafka reads on, # damaged ones pass") == [str(passed)]
+    assert figures(page, "own `ConsumerProtocol` (# subscriptions and assignments") == [str(len(rows))]
+    assert figures(page, "decoder reads # of # valid ones alike; #") == [str(alike), str(valid), str(failed)]
+    assert figures(page, "where Kafka reads on, # damaged ones pass") == [str(passed)]
 
 
 def _topics(read: Any) -> list[Any]:
@@ -104,7 +104,7 @@ def test_a_deployment_that_takes_longer(down_ms: int, static: bool, sentence: st
     stage = protocol_plays.stage(owned, protocol_plays.COOPERATIVE, static=static, timing=timing)
     event = {name: value for name, value in story.events[0].items() if name not in ("cluster", "group_id")}
     played = protocol_plays.play(stage, Event(**event | {"down_ms": down_ms}))
-    assert said("docs/simulate.md", sentence) == [f"{sum(protocol_plays.pauses(played).values()) / 1000:,.0f}"]
+    assert figures("docs/simulate.md", sentence) == [f"{sum(protocol_plays.pauses(played).values()) / 1000:,.0f}"]
 
 
 def test_shorter_heartbeats() -> None:
@@ -118,12 +118,12 @@ def test_shorter_heartbeats() -> None:
         (played,) = play_whole(facts, ("consumer",), settings.timing, ("played",))["played"]
         found[name] = played["availability"]
     paused = found["textbook-join"]["longest_pause_ms"]
-    assert said("docs/simulate.md", "heartbeat-interval-ms 1000` it is # s") == [f"{paused / 1000:.1f}"]
+    assert figures("docs/simulate.md", "heartbeat-interval-ms 1000` it is # s") == [f"{paused / 1000:.1f}"]
     lost = found["rolling-deployment"]["partition_ms_not_consumed"] / 1000
-    assert said("docs/simulate.md", "it costs # partition-seconds: ") == [f"{lost:,.0f}"]
-    assert said("docs/simulate.md", "partition-seconds: #% saved") == [f"{1 - lost / 25_385.8:.0%}".rstrip("%")]
+    assert figures("docs/simulate.md", "it costs # partition-seconds: ") == [f"{lost:,.0f}"]
+    assert figures("docs/simulate.md", "partition-seconds: #% saved") == [f"{1 - lost / 25_385.8:.0%}".rstrip("%")]
     longest = found["rolling-deployment"]["longest_pause_ms"]
-    assert said("docs/simulate.md", "no pause beyond # s") == [f"{longest / 1000:.1f}"]
+    assert figures("docs/simulate.md", "no pause beyond # s") == [f"{longest / 1000:.1f}"]
 
 
 def test_shares_of_the_bill() -> None:
@@ -133,17 +133,17 @@ def test_shares_of_the_bill() -> None:
     of_two = [line.split("/")[2] for line in step.shown if line.startswith("  shop-prod/clickstream-")]
     parts = [float(each.replace(",", "")) for each in of_two]
     share = sum(parts) / float(total.replace(",", ""))
-    assert said("docs/simulate.md", "the two clickstream groups pay #% of the bill") == [f"{share:.0%}".rstrip("%")]
+    assert figures("docs/simulate.md", "the two clickstream groups pay #% of the bill") == [f"{share:.0%}".rstrip("%")]
 
 
 def test_the_page_of_5_000_groups() -> None:
     """docs/report.md: as docs/benchmarks.md has it."""
-    (size,) = said("docs/report.md", "The page of 5,000 groups has # MB")
-    assert said("docs/benchmarks.md", "takes 9.3 s (goal ≤ 20: met) and has # MB") == [size]
+    (size,) = figures("docs/report.md", "The page of 5,000 groups has # MB")
+    assert figures("docs/benchmarks.md", "takes 9.3 s (goal ≤ 20: met) and has # MB") == [size]
 
 
 def test_the_tutorial_counts_what_the_plan_prints() -> None:
     """docs/tutorial.md: the figures of the summary that docs/plan.md shows."""
-    counted = said("docs/tutorial.md", "planned # consumer groups with # members and # partitions")
+    counted = figures("docs/tutorial.md", "planned # consumer groups with # members and # partitions")
     summary = r"(\d+) groups planned, 0 rejected, (\d+) members, (\d+) partitions assigned"
     assert re.findall(summary, (ROOT / "docs/plan.md").read_text())[0] == tuple(counted)

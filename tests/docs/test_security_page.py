@@ -48,10 +48,10 @@ def test_the_clients_properties(block: Block) -> None:
 def test_every_mechanism_has_a_file() -> None:
     """And every kind of store."""
     texts = ["\n".join(block.lines) for block in _blocks(PAGE, "properties")]
-    for said in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"):
-        assert any(f"sasl.mechanism={said}\n" in text for text in texts), said
-    for said in (".p12", ".jks", "type=PEM\n", "ssl.keystore.key="):
-        assert any(said in text and "security.protocol=SSL\n" in text for text in texts), said
+    for word in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"):
+        assert any(f"sasl.mechanism={word}\n" in text for text in texts), word
+    for word in (".p12", ".jks", "type=PEM\n", "ssl.keystore.key="):
+        assert any(word in text and "security.protocol=SSL\n" in text for text in texts), word
 
 
 @pytest.mark.parametrize("block", _blocks("docs/connect-snapshot.md", "properties"), ids=lambda block: str(block.line))

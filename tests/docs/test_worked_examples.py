@@ -55,10 +55,10 @@ def read(lines: list[str]) -> Example:
     example = Example(topics, members)
     for answer in answers:
         first, *rows = answer.splitlines()
-        said = ROUND.match(first)
-        assert said is not None, f"no assignor: {first}"
+        heading = ROUND.match(first)
+        assert heading is not None, f"no assignor: {first}"
         gets = {name: partitions(text) for name, text in (row.split(maxsplit=1) for row in rows)}
-        example.given[said["assignor"], int(said["round"] or 1)] = gets
+        example.given[heading["assignor"], int(heading["round"] or 1)] = gets
     return example
 
 
@@ -76,11 +76,11 @@ def rows_of(group: str, example: Example) -> Iterator[tuple[str, dict[str, Any]]
         yield "topics", at | {"topic": topic, "partitions": count}
         for number, rack in enumerate(of_topic):
             yield "replicas", at | {"topic": topic, "partition": number, "replicas": [racks.index(rack)]}
-    for name, said in example.members.items():
+    for name, heading in example.members.items():
         member = at | {"group_id": group, "member_id": name}
-        owned = partitions(said.get("owns", ""))
-        yield "members", member | {"rack_id": said.get("rack"), "generation_id": OWNER if owned else None}
-        yield from (("subscriptions", member | {"topic": topic}) for topic in said["subscribes to"].split(", "))
+        owned = partitions(heading.get("owns", ""))
+        yield "members", member | {"rack_id": heading.get("rack"), "generation_id": OWNER if owned else None}
+        yield from (("subscriptions", member | {"topic": topic}) for topic in heading["subscribes to"].split(", "))
         yield from (("owned", member | {"topic": topic, "partition": number}) for topic, number in owned)
 
 

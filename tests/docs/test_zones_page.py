@@ -50,7 +50,7 @@ def test_the_worked_example(spark: SparkSession) -> None:
     partitions, members = tables()
     gb = {name: float(size) for name, _, _, size in partitions}
     rows = zones(given.zones_fleet(spark)).zones.where("assignor = 'today'").collect()
-    said: dict[tuple[str, bool], Any] = {(row["group_id"], row["follower_fetching"]): row for row in rows}
+    traffic: dict[tuple[str, bool], Any] = {(row["group_id"], row["follower_fetching"]): row for row in rows}
     for group in {each[0] for each in members}:
         for fetching in (False, True):
             listed = [
@@ -61,7 +61,7 @@ def test_the_worked_example(spark: SparkSession) -> None:
             ]
             sure = sum(gb[name] for name in listed if not name.endswith("?"))
             perhaps = sum(gb[name.rstrip("?")] for name in listed)
-            row = said[group, fetching]
+            row = traffic[group, fetching]
             assert row["cross_zone_bytes_at_least"] == pytest.approx(sure * 1e9)
             assert row["cross_zone_bytes_at_most"] == pytest.approx(perhaps * 1e9)
             assert row["cost_at_least"] == pytest.approx(sure * PRICE)

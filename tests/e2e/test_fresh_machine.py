@@ -69,7 +69,9 @@ def test_the_set_up_needs_no_compiler_and_no_cache(fresh: Path, tmp_path: Path) 
     ("says", "found"),
     [('openjdk version "11.0.2"', "found 11"), ('java version "1.8.0_292"', "found 8"), ("none", "found none")],
 )
-def test_a_java_that_is_too_old_is_said_before_the_set_up(fresh: Path, tmp_path: Path, says: str, found: str) -> None:
+def test_a_java_that_is_too_old_is_reported_before_the_set_up(
+    fresh: Path, tmp_path: Path, says: str, found: str
+) -> None:
     """With what to do; nothing was installed."""
     executable(tmp_path / "java" / "bin", "java", f"#!/bin/sh\necho '{says}' >&2\n")
     done, seconds = run(fresh, "plan", JAVA_HOME=str(tmp_path / "java"))

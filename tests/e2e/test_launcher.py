@@ -31,7 +31,7 @@ def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path:
     assert "19 groups planned, 0 rejected, 82 members" in done.stdout
     assert "Written to output/plan" in done.stdout
     assert (tmp_path / "output" / "plan" / "metrics").is_dir()
-    assert " WARN " not in said(done)
+    assert " WARN " not in printed(done)
 
 
 def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], messag
     """Found before a session is started."""
     done = submit(*arguments)
     assert done.returncode == 2, done.stderr
-    assert message in said(done)
+    assert message in printed(done)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_missing_tables_are_exit_code_2(submit: Submit, tmp_path: Path) -> None:
     """Every missing table with where it was looked for; no traceback."""
     done = submit("plan", "--fleet", str(tmp_path), "--output", str(tmp_path / "out"))
     assert done.returncode == 2, done.stderr
-    assert "members: looked for members.parquet, members.csv" in said(done)
-    assert "Traceback" not in said(done)
+    assert "members: looked for members.parquet, members.csv" in printed(done)
+    assert "Traceback" not in printed(done)
 
 
 def test_rejected_groups_are_exit_code_1_where_the_user_asks(
@@ -199,13 +199,13 @@ def test_a_failure_is_exit_code_3(submit: Submit, fleet: str, tmp_path: Path) ->
     """What nobody can plan for: one clear line."""
     done = submit(*NO_RESULTS, "plan", "--fleet", fleet, "--output", str(tmp_path))
     assert done.returncode == 3, done.stderr
-    assert "plan failed: " in said(done)
-    assert "Traceback" not in said(done)
+    assert "plan failed: " in printed(done)
+    assert "Traceback" not in printed(done)
 
 
 NO_RESULTS = ("--conf", "spark.driver.maxResultSize=1")
 
 
-def said(done: subprocess.CompletedProcess[str]) -> str:
+def printed(done: subprocess.CompletedProcess[str]) -> str:
     """Both streams: spark-submit passes a Python job's errors on in its output."""
     return done.stdout + done.stderr

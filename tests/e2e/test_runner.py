@@ -30,19 +30,19 @@ def test_a_part_that_hangs_is_ended(runner: Runner, tmp_path: Path, stubborn: bo
     child = "sh -c 'echo $$ >pid; exec sleep 120'"
     hangs = fake(f"{ignored}{GOOD}; echo thinking; {child}; true", seconds=2)
     started = time.monotonic()
-    said = runner(hangs, BESIDE, grace=0.1 if stubborn else 60)
+    printed = runner(hangs, BESIDE, grace=0.1 if stubborn else 60)
     assert time.monotonic() - started < 30
-    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
-    assert "== fake\nthinking\nfake: not over after " in said.text
+    assert (printed.code, printed.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== fake\nthinking\nfake: not over after " in printed.text
     assert gone(int((tmp_path / "pid").read_text()))
 
 
 def test_a_set_up_that_hangs_is_red(runner: Runner, tmp_path: Path) -> None:
     """Its own words are shown, the part is not run, the others are."""
     set_up = SetUp("venv", ("sh", "-c", "echo no network; sleep 600"), seconds=2)
-    said = runner(replace(fake(f"touch ran; {GOOD}"), set_up=set_up), BESIDE)
-    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
-    assert "== fake\nno network\nfake: set-up: not over after " in said.text
+    printed = runner(replace(fake(f"touch ran; {GOOD}"), set_up=set_up), BESIDE)
+    assert (printed.code, printed.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== fake\nno network\nfake: set-up: not over after " in printed.text
     assert not (tmp_path / "ran").exists()
 
 
@@ -105,19 +105,19 @@ def test_what_pytest_leaves_out_is_seen(
         (tmp_path / "tests" / "fake").mkdir(parents=True)
         (tmp_path / "tests" / "fake" / "test_it.py").write_text(module)
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/fake")
-    said = runner(Part("fake", command, ("tests/fake",)), ci=True)
-    assert (said.code, said.last) == (int(bool(reason)), last)
-    assert f"\nfake: {reason}" in said.text or not reason
+    printed = runner(Part("fake", command, ("tests/fake",)), ci=True)
+    assert (printed.code, printed.last) == (int(bool(reason)), last)
+    assert f"\nfake: {reason}" in printed.text or not reason
 
 
 def test_a_test_that_hangs_is_named(runner: Runner, tmp_path: Path) -> None:
     """pytest is asked to end, and says where it was."""
     (tmp_path / "test_it.py").write_text("import time\ndef test_hangs(): open('began', 'w'); time.sleep(600)\n")
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "test_it.py")
-    said = runner(Part("fake", command, ("test_it.py",), seconds=8), grace=60)
-    assert (said.code, said.last) == (1, "0 passed, 1 failed, 0 skipped")
+    printed = runner(Part("fake", command, ("test_it.py",), seconds=8), grace=60)
+    assert (printed.code, printed.last) == (1, "0 passed, 1 failed, 0 skipped")
     assert (tmp_path / "began").exists()
-    assert "test_it.py:2: KeyboardInterrupt" in said.text
+    assert "test_it.py:2: KeyboardInterrupt" in printed.text
 
 
 def test_a_machine_without_tools(tmp_path: Path) -> None:

@@ -77,9 +77,9 @@ def test_who_may_use_it_is_in_it(wheel: Path) -> None:
     about = f"{PROJECT['name']}-{__version__}.dist-info"
     for name in ("LICENSE", "NOTICE"):
         assert archive.read(f"{about}/licenses/{name}") == (ROOT / name).read_bytes()
-    said = archive.read(f"{about}/METADATA").decode()
-    assert f"\nVersion: {__version__}\n" in said
-    assert "\nLicense-Expression: Apache-2.0\n" in said
+    metadata = archive.read(f"{about}/METADATA").decode()
+    assert f"\nVersion: {__version__}\n" in metadata
+    assert "\nLicense-Expression: Apache-2.0\n" in metadata
     assert "spark_assign/py.typed" in archive.namelist()
 
 

@@ -107,15 +107,17 @@ class Steps:
         """Every topic that there ever was has a number; ids are ordered anew whenever there are more."""
         names = set(op["remove"])
         self.metadata.remove(op["remove"])
-        told = {topic.name: (self.ids[topic.number], topic.partitions) for topic in self.metadata.by_name.values()}
-        told |= {topic["name"]: (topic["id"], topic["partitions"]) for topic in op["put"]}
+        topics_by_name = {
+            topic.name: (self.ids[topic.number], topic.partitions) for topic in self.metadata.by_name.values()
+        }
+        topics_by_name |= {topic["name"]: (topic["id"], topic["partitions"]) for topic in op["put"]}
         names |= {topic["name"] for topic in op["put"]}
-        for id_, _ in told.values():
+        for id_, _ in topics_by_name.values():
             self._number(id_)
         read = read_topic_ids(self.ids)
         self.metadata.put(
             Topic(at := self._number(id_), name, partitions, int(read.hash[at]), id_rank=_rank(id_))
-            for name, (id_, partitions) in told.items()
+            for name, (id_, partitions) in topics_by_name.items()
         )
         self.group.topics_changed(names)
 

@@ -88,10 +88,10 @@ def wrong(answer: Answer, theirs: Owners) -> set[Partition]:
 def broken(row: Row, theirs: Owners, withheld: Iterable[Partition] = ()) -> list[str]:
     """What an answer does not keep of what every answer must: all is assigned, once, and to subscribers."""
     asks = {member["id"]: set(member["topics"]) for member in row["members"]}
-    asked = {(topic, at) for topic in set().union(*asks.values()) for at in range(row["topics"].get(topic, 0))}
+    subscribed = {(topic, at) for topic in set().union(*asks.values()) for at in range(row["topics"].get(topic, 0))}
     found = [f"{at} goes to {member}" for at, member in theirs.items() if at[0] not in asks[member]]
-    if asked != theirs.keys() | set(withheld):
-        found.append(f"not all is assigned: {sorted(asked ^ (theirs.keys() | set(withheld)))[:5]}")
+    if subscribed != theirs.keys() | set(withheld):
+        found.append(f"not all is assigned: {sorted(subscribed ^ (theirs.keys() | set(withheld)))[:5]}")
     return found
 
 

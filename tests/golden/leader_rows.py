@@ -19,11 +19,11 @@ from tests.golden.vectors import Row, Sets
 
 def ask_of(row: Row, assignor: str) -> AssignmentRequest:
     """One case; its topics have names behind and before them that nobody asks for."""
-    asked = {topic for member in row["members"] for topic in member["topics"]}
+    subscribed = {topic for member in row["members"] for topic in member["topics"]}
     owned = {topic for member in row["members"] for topic, _ in member["owned"]}
     replicas = row.get("replica_racks") or {}
     racks = {topic: [frozenset(of) - {None, ""} for of in each] for topic, each in replicas.items()}
-    topics = Topics.of({*row["topics"], *asked, *owned, "", "\uffff"}, racks)
+    topics = Topics.of({*row["topics"], *subscribed, *owned, "", "\uffff"}, racks)
     number = {name: at for at, name in enumerate(topics.names)}
     hashes = string_hashes([member["id"] for member in row["members"]]).tolist()
     subscriptions: dict[frozenset[int], frozenset[int]] = {}

@@ -113,7 +113,7 @@ def served_key(member: Row) -> tuple[bool, bytes]:
 
 def client_row(row: Row) -> Row:
     """The same as rows of the clients' assignors (`README-client.md`) tell it: names for topics, beside their ids."""
-    name = {topic: told["name"] for topic, told in row["topics"].items()}
+    name = {topic: topic_row["name"] for topic, topic_row in row["topics"].items()}
     members = [
         {
             "id": member["id"],
@@ -126,8 +126,8 @@ def client_row(row: Row) -> Row:
         }
         for member in row["members"]
     ]
-    topics = {told["name"]: told["partitions"] for told in row["topics"].values()}
-    ids = {told["name"]: topic for topic, told in row["topics"].items()}
+    topics = {topic_row["name"]: topic_row["partitions"] for topic_row in row["topics"].values()}
+    ids = {topic_row["name"]: topic for topic, topic_row in row["topics"].items()}
     return {
         "case": row["case"],
         "topics": topics,
@@ -138,7 +138,7 @@ def client_row(row: Row) -> Row:
     }
 
 
-def told_by_a_fleet(row: Row) -> bool:
+def fits_a_fleet(row: Row) -> bool:
     """Whether a fleet's tables say all that the answer hangs on.
 
     They do not say, of a bucket with more than eight members, in which order the recorded walk met them.

@@ -72,16 +72,16 @@ def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
     if "subscription_type" in row:
         yield {"kind": GROUP, "group_type": "consumer", "subscription_type": row["subscription_type"]}
     for position, member in enumerate(row["members"]):
-        told = None
+        user_data_generation = None
         if "user_generation" in member:
-            told = -1 if member["user_generation"] is None else member["user_generation"]
+            user_data_generation = -1 if member["user_generation"] is None else member["user_generation"]
         yield {
             "kind": MEMBER,
             "member_id": member["id"],
             "group_instance_id": member.get("instance"),
             "rack_id": member["rack"] or None,
             "generation_id": member["generation"],
-            "user_data_generation_id": told,
+            "user_data_generation_id": user_data_generation,
             "position": position,
         }
         for topic in member["topics"]:
@@ -124,11 +124,11 @@ def planned(rows: Iterable[Row], strategy: str) -> Answer:
     return decided(facts(rows), strategy)
 
 
-def decided(told: pa.Table, strategy: str) -> Answer:
+def decided(user_data_generation: pa.Table, strategy: str) -> Answer:
     """What the kernels make of facts."""
     question = PlanParams((("*", strategy),), (strategy,), required_kinds=_KINDS, racks_known=True)
     answer = Answer()
-    for run in pa.concat_tables(list(plan_groups(told, question))).select(_RUNS).to_pylist():
+    for run in pa.concat_tables(list(plan_groups(user_data_generation, question))).select(_RUNS).to_pylist():
         if run["kind"] == REJECTED:
             answer.refused[run["cluster"]] = run["detail"].partition(": ")[2]
             continue
@@ -141,8 +141,8 @@ def decided(told: pa.Table, strategy: str) -> Answer:
 
 def counted_rounds(rows: Iterable[Row], limit: int) -> dict[str, int]:
     """Of each case of cooperative-sticky, in how many rounds it comes to rest; at most `limit`."""
-    told = index_facts(facts(rows))
-    specs = read_group_specs(told, set(find_faults(told)))
+    user_data_generation = index_facts(facts(rows))
+    specs = read_group_specs(user_data_generation, set(find_faults(user_data_generation)))
     counted: dict[str, int] = {}
     for each in simulate_rounds(specs, np.ones(specs.num_groups, bool), limit):
         counted |= dict.fromkeys(specs.cluster.take(pa.array(each.group)).to_pylist(), each.number)

@@ -64,8 +64,8 @@ def group_of(row: Row, *, release_4_3: bool = False) -> Group:
         for subtopology in (*member["active"], *member["standby"], *member["offsets"]):
             number.setdefault(subtopology, len(number))
 
-    def tasks(told: dict[str, Iterable[Any]]) -> list[Task]:
-        return [(number[subtopology], int(task)) for subtopology, listed in told.items() for task in listed]
+    def tasks(values: dict[str, Iterable[Any]]) -> list[Task]:
+        return [(number[subtopology], int(task)) for subtopology, listed in values.items() for task in listed]
 
     members = [
         Member(
@@ -109,7 +109,9 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     group = (row["case"], GROUP_ID)
     tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
     tables["groups"] = [(*group, None, "streams", *[None] * 4, row["standby_replicas"], None)]
-    tables["subtopologies"] = [(*group, name, *told.values()) for name, told in row["subtopologies"].items()]
+    tables["subtopologies"] = [
+        (*group, name, *partitions_of.values()) for name, partitions_of in row["subtopologies"].items()
+    ]
     for position, member in enumerate(row["members"]):
         key = (*group, member["id"])
         nothing = [None] * 6
@@ -140,8 +142,8 @@ def facts_of(rows: Iterable[Row]) -> pa.Table:
         for kind, table in ((GROUP, "groups"), (SUBTOPOLOGY, "subtopologies"), (MEMBER, "members"), (TASK, "tasks")):
             names = [field.name for field in INPUT_TABLES[table] if field.metadata != ONLY_IF_GIVEN]
             for line in tables[table]:
-                told = dict(zip(names, line, strict=True))
-                renamed = {_RENAMED[kind].get(name, name): value for name, value in told.items()}
+                values = dict(zip(names, line, strict=True))
+                renamed = {_RENAMED[kind].get(name, name): value for name, value in values.items()}
                 facts.append({name: value for name, value in renamed.items() if name in FACTS.names} | {"kind": kind})
     return pa.Table.from_pylist(facts, FACTS)
 
@@ -156,7 +158,7 @@ def planned_sets(tasks: Iterable[Row]) -> dict[str, Sets]:
     return planned
 
 
-def told_by_a_fleet(row: Row) -> bool:
+def fits_a_fleet(row: Row) -> bool:
     """Whether the order of the members follows from their ids; with nine in a bucket it does not."""
     ids = [member["id"] for member in row["members"]]
     return texts_in_table_order(ids) == ids

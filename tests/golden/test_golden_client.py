@@ -36,8 +36,8 @@ def test_the_plan_is_what_kafka_recorded(
     differences = vectors.differences(vectors.expected_sets(rows), tables.planned_sets(planned.assignments))
     rejected = planned.rejected.collect()
     assert {row["code"] for row in rejected} <= {"kafka-fails"}
-    said = {row["cluster"]: row["detail"].split(" throws here: ")[1] for row in rejected}
-    assert vectors.other_errors(rows, said) == []
+    errors = {row["cluster"]: row["detail"].split(" throws here: ")[1] for row in rejected}
+    assert vectors.other_errors(rows, errors) == []
     assert not differences, f"{len(differences)} cases differ:\n" + "\n".join(differences[:20])
     if vectors.LEFT_OUT[assignor]:
         left_out(f"{assignor}: prefer_rack_aware, which only Kafka's own tests have", vectors.LEFT_OUT[assignor])

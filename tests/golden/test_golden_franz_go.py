@@ -19,9 +19,10 @@ LUCKY = {"franz-go:relg-cooperative-sticky-a0145"}
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("strategy", "stable", "told_sure", "at_most"), [("sticky", 110, 106, 0.5), ("cooperative-sticky", 105, 101, 0.45)]
+    ("strategy", "stable", "independent", "at_most"),
+    [("sticky", 110, 106, 0.5), ("cooperative-sticky", 105, 101, 0.45)],
 )
-def test_what_is_called_sure_is_what_was_recorded(strategy: str, stable: int, told_sure: int, at_most: float) -> None:
+def test_what_is_called_sure_is_what_was_recorded(strategy: str, stable: int, independent: int, at_most: float) -> None:
     """No answer of franz-go differs in anything called sure; nothing that it changed its mind about is all sure.
 
     What was always answered alike is planned so, and nearly all of it is called sure.
@@ -37,7 +38,7 @@ def test_what_is_called_sure_is_what_was_recorded(strategy: str, stable: int, to
             assert answer.assigned == franz_go_rows.owners(row["expect"]), row["case"]
         count[row["stable"], not answer.order_dependent] += 1
     assert count[True, True] + count[True, False] == stable
-    assert (count[True, True], count[False, True]) == (told_sure, 0)
+    assert (count[True, True], count[False, True]) == (independent, 0)
     every = sum(len(answer.assigned) + len(answer.withheld) for answer in planned.values())
     assert sum(len(answer.order_dependent) for answer in planned.values()) / every <= at_most
 

@@ -36,8 +36,8 @@ def planned(rows: list[vectors.Row]) -> vectors.Sets:
     """What is recorded of partitions that there are: a plan leaves out what is given back of topics that are gone."""
     sets = vectors.expected_sets(rows)
     for row in rows:
-        asked = {topic for member in row["members"] for topic in member["topics"]}
-        there = {topic: count if topic in asked else 0 for topic, count in row["topics"].items()}
+        subscribed = {topic for member in row["members"] for topic in member["topics"]}
+        there = {topic: count if topic in subscribed else 0 for topic, count in row["topics"].items()}
         got = {who: {(t, p) for t, p in what if p < there.get(t, 0)} for who, what in sets.pop(row["case"], {}).items()}
         sets[row["case"]] = {who: what for who, what in got.items() if what}
     return {case: got for case, got in sets.items() if got}

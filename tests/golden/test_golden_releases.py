@@ -50,6 +50,6 @@ def test_the_plan_is_what_older_releases_recorded(spark: SparkSession) -> None:
     assert not differences, f"{len(differences)} cases differ:\n" + "\n".join(differences[:20])
     rejected = planned.rejected.collect()
     assert {row["code"] for row in rejected} == {"kafka-fails"}
-    said = {row["cluster"]: row["detail"].split(" throws here: ")[1] for row in rejected}
-    assert vectors.other_errors(rows, said) == []
-    assert (len(rows), len(said)) == (750, THROWN)
+    errors = {row["cluster"]: row["detail"].split(" throws here: ")[1] for row in rejected}
+    assert vectors.other_errors(rows, errors) == []
+    assert (len(rows), len(errors)) == (750, THROWN)

@@ -27,7 +27,7 @@ from tests.golden import server_rows, sticky_kernel, tables, vectors
 from tests.golden.vectors import Sets
 
 ASSIGNORS = ("uniform", "server-range")
-NOT_TOLD = {"uniform": 39, "server-range": 0}
+NO_FLEET = {"uniform": 39, "server-range": 0}
 """Rows whose answer hangs on what a fleet's tables do not say (`server_rows.told_by_a_fleet`)."""
 
 
@@ -41,13 +41,13 @@ def test_the_kernels_plan_what_the_broker_recorded() -> None:
 def rows_of(assignor: str, left_out: Callable[[str, int], None]) -> tuple[list[vectors.Row], Sets]:
     """The rows of an assignor that a fleet can tell, and what the broker answered, by the names of topics."""
     every = [row for row in server_rows.rows() if row["system"] == assignor]
-    rows = [row for row in every if server_rows.told_by_a_fleet(row)]
-    assert len(every) - len(rows) == NOT_TOLD[assignor]
-    if NOT_TOLD[assignor]:
-        left_out(f"{assignor}: a fleet does not say all that the answer hangs on", NOT_TOLD[assignor])
+    rows = [row for row in every if server_rows.fits_a_fleet(row)]
+    assert len(every) - len(rows) == NO_FLEET[assignor]
+    if NO_FLEET[assignor]:
+        left_out(f"{assignor}: a fleet does not say all that the answer hangs on", NO_FLEET[assignor])
     expected: Sets = {}
     for row in rows:
-        name = {topic: told["name"] for topic, told in row["topics"].items()}
+        name = {topic: topic_row["name"] for topic, topic_row in row["topics"].items()}
         got = server_rows.expected(row)
         if got:
             expected[row["case"]] = {who: {(name[topic], at) for topic, at in mine} for who, mine in got.items()}
@@ -77,17 +77,17 @@ def test_groups_are_planned_as_the_broker_recorded(assignor: str, left_out: Call
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("told", "at_most"), [("everything", 0.01), ("no positions", 0.17), ("no ids", 0.35), ("neither", 0.4)]
+    ("topic_row", "at_most"), [("everything", 0.01), ("no positions", 0.17), ("no ids", 0.35), ("neither", 0.4)]
 )
-def test_what_is_called_sure_is_what_the_broker_recorded(told: str, at_most: float) -> None:
+def test_what_is_called_sure_is_what_the_broker_recorded(topic_row: str, at_most: float) -> None:
     """Whatever the fleet leaves out: what differs hangs on it, and is said to; and not everything is said to."""
     rows = [row for row in server_rows.rows() if row["system"] == "uniform"]
-    if told in ("everything", "no ids"):
+    if topic_row in ("everything", "no ids"):
         # The others have positions that a coordinator's table does not have.
-        rows = [row for row in rows if server_rows.told_by_a_fleet(row)]
+        rows = [row for row in rows if server_rows.fits_a_fleet(row)]
     facts = sticky_kernel.facts([server_rows.client_row(row) for row in rows])
     for name in {"everything": (), "no positions": ("position",), "no ids": ("topic_id",)}.get(
-        told, ("position", "topic_id")
+        topic_row, ("position", "topic_id")
     ):
         facts = facts.drop_columns([name])
     question = PlanParams(
@@ -102,7 +102,7 @@ def test_what_is_called_sure_is_what_the_broker_recorded(told: str, at_most: flo
         else:
             owners[run["cluster"]] |= dict.fromkeys(some, run["member_id"])
     for row in rows:
-        name = {topic: told["name"] for topic, told in row["topics"].items()}
+        name = {topic: topic_row["name"] for topic, topic_row in row["topics"].items()}
         theirs = {(name[topic], at): who for who, got in server_rows.expected(row).items() for topic, at in got}
         ours = owners[row["case"]]
         assert {one for one in theirs.keys() | ours.keys() if theirs.get(one) != ours.get(one)} <= order_dependent[

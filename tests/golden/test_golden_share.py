@@ -16,7 +16,7 @@ from tests.golden import share_rows
 from tests.golden.share_rows import Got
 from tests.spark import fleets
 
-NOT_TOLD = 22
+NO_FLEET = 22
 """Rows whose assignment a fleet's tables do not determine (`share_rows.is_determined_by_tables`)."""
 
 
@@ -35,7 +35,7 @@ def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Cal
     """The same from the tables of a fleet, in one call; what Kafka throws for is rejected with its words."""
     every = share_rows.rows()
     rows = [row for row in every if share_rows.is_determined_by_tables(row)]
-    assert len(every) - len(rows) == NOT_TOLD
+    assert len(every) - len(rows) == NO_FLEET
     planned = plan_share(fleet_of(spark, rows))
     got = planned_sets(planned.assignment_slices)
     for refused in planned.rejected.toArrow().to_pylist():
@@ -47,7 +47,7 @@ def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Cal
     different = sorted(case for case, each in expected.items() if got.get(case, {}) != each)
     assert not different
     planned.release()
-    left_out("share-simple: a fleet does not say all that the answer hangs on", NOT_TOLD)
+    left_out("share-simple: a fleet does not say all that the answer hangs on", NO_FLEET)
 
 
 def fleet_of(spark: SparkSession, rows: list[share_rows.Row]) -> Fleet:

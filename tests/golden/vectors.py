@@ -78,14 +78,14 @@ def other_errors(rows: Iterable[Row], refused: Mapping[str, str]) -> list[str]:
     """
     lines = []
     for row in rows:
-        said, thrown = refused.get(row["case"]), None
+        rejection, thrown = refused.get(row["case"]), None
         if row["expect"] is None:
             thrown = row["error"].rpartition(".")[2]
             message = row.get("error_message") if thrown == "IllegalStateException" else None
-            said = said if message is not None or said is None else said.partition(":")[0]
+            rejection = rejection if message is not None or rejection is None else rejection.partition(":")[0]
             thrown = thrown if message is None else f"{thrown}: {message}"
-        if said != thrown:
-            lines.append(f"{row['case']}: we say {said!r}, Kafka {thrown!r}")
+        if rejection != thrown:
+            lines.append(f"{row['case']}: we say {rejection!r}, Kafka {thrown!r}")
     return lines
 
 

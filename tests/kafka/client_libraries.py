@@ -112,5 +112,5 @@ def go_program(sources: Path, name: str) -> Path:
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"GOFLAGS": ""})
     if done.returncode != 0:
-        said = (done.stderr + done.stdout).strip().splitlines()
-        raise UnavailableError(f"{command[-1]}: {said[-1] if said else 'no output'}")
+        output = (done.stderr + done.stdout).strip().splitlines()
+        raise UnavailableError(f"{command[-1]}: {output[-1] if output else 'no output'}")

@@ -127,8 +127,8 @@ class ConnectCluster:
         log = file.with_suffix(".log")
         command = ["java", *_JVM, "-cp", maven.applications_classpath()]
         command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(file)]
-        with log.open("wb") as said:
-            process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         return Worker(url, process, log)
 
     def _properties(self, url: str) -> dict[str, str]:

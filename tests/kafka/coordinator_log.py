@@ -21,7 +21,7 @@ _STABILIZED = re.compile(r"Stabilized group \S+ generation (\d+) with (\d+) memb
 def about(group: str, log: Iterable[Line]) -> list[Line]:
     """The lines about a group, whatever its protocol."""
     named = re.compile(rf"(?:\bgroup |\[GroupId ){re.escape(group)}[] .]")
-    return [(at, said) for at, said in log if named.search(said)]
+    return [(at, text) for at, text in log if named.search(text)]
 
 
 def epochs(group: str, log: Iterable[Line]) -> dict[int, int]:
@@ -39,19 +39,19 @@ def targets(group: str, log: Iterable[Line]) -> list[tuple[int, int]]:
 
 
 def _numbers(of: re.Pattern[str], group: str, log: Iterable[Line]) -> Iterator[tuple[int, int]]:
-    made = ((at, of.search(said)) for at, said in about(group, log))
+    made = ((at, of.search(text)) for at, text in about(group, log))
     return ((at, int(found[1])) for at, found in made if found)
 
 
 def generations(group: str, log: Iterable[Line]) -> list[tuple[int, int]]:
     """Every generation that the coordinator has made of a classic group, with the number of its members."""
-    made = [_STABILIZED.search(said) for _, said in about(group, log)]
+    made = [_STABILIZED.search(text) for _, text in about(group, log)]
     return [(int(found[1]), int(found[2])) for found in made if found]
 
 
 def expirations(group: str, log: Iterable[Line]) -> int:
     """Returns the number of members whose session the coordinator saw expire, in a group of any protocol."""
-    return sum(_EXPIRED.search(said) is not None for _, said in about(group, log))
+    return sum(_EXPIRED.search(text) is not None for _, text in about(group, log))
 
 
 class HeldUpError(Exception):
@@ -67,7 +67,7 @@ def repeated(play: Callable[[int], Played]) -> Played:
 
 
 def nobody_was_held_up(
-    groups: Collection[str], log: Iterable[Line], told: Iterable[dict[str, Any]], failures: int = 0
+    groups: Collection[str], log: Iterable[Line], rows: Iterable[dict[str, Any]], failures: int = 0
 ) -> bool:
     """Whether every member of these classic groups was told its part in every generation of the log, and only as many
     members failed as expected.
@@ -77,8 +77,8 @@ def nobody_was_held_up(
     no snapshot of before foretells it.
     """
     log = list(log)
-    seen = {(row["group"], row["generation_id"], row["client_id"]) for row in told if row["event"] == "assigned"}
-    if sum("has failed, removing it" in said for group in groups for _, said in about(group, log)) != failures:
+    seen = {(row["group"], row["generation_id"], row["client_id"]) for row in rows if row["event"] == "assigned"}
+    if sum("has failed, removing it" in text for group in groups for _, text in about(group, log)) != failures:
         return False
     return all(
         sum((name, number) == (group, generation) for name, number, _ in seen) == members

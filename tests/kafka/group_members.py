@@ -76,8 +76,8 @@ def running(
 @contextlib.contextmanager
 def fed(command: list[str], lines: Iterable[str], events: Path | None) -> Iterator[subprocess.Popen[str]]:
     """A program that reads such lines and an empty one, while the block runs; it ends when its standard input does."""
-    with (events or Path(os.devnull)).open("a") as told:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=told, stderr=subprocess.DEVNULL, text=True)
+    with (events or Path(os.devnull)).open("a") as output:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL, text=True)
     assert process.stdin is not None
     try:
         write(process, [*lines, ""])

@@ -34,17 +34,17 @@ def differs(row: Row, key: bytes, value: bytes | None) -> bool:
     """Whether the broker reads something else than we do, or one of both refuses it."""
     try:
         ours = read_key(key)
-        told = None if value is None else read_value(ours.type, value)
+        decoded = None if value is None else read_value(ours.type, value)
     except WireError:
         return "refused" not in row
     if "refused" in row:
         return True
     if "unknown_version" in row:
-        assert told is not None
-        assert not 0 <= told.version <= NEWEST[ours.type]
+        assert decoded is not None
+        assert not 0 <= decoded.version <= NEWEST[ours.type]
     elif row["key_read"] != group_record_json.of_key(ours):
         return True
-    return told_differs(row, ours.type, told)
+    return value_differs(row, ours.type, decoded)
 
 
 def refused_since_4_4(key: bytes, value: bytes | None) -> bool:
@@ -56,12 +56,16 @@ def refused_since_4_4(key: bytes, value: bytes | None) -> bool:
     return False
 
 
-def told_differs(row: Row, type: int, told: Value | None) -> bool:
+def value_differs(row: Row, type: int, decoded: Value | None) -> bool:
     """The same of a value."""
-    if told is None:
+    if decoded is None:
         return "value_read" in row
-    said = (row["version"], row["value_read"], row["unknown"])
-    return said != (told.version, group_record_json.of_value(type, told), group_record_json.of_unknown(told))
+    expected = (row["version"], row["value_read"], row["unknown"])
+    return expected != (
+        decoded.version,
+        group_record_json.of_value(type, decoded),
+        group_record_json.of_unknown(decoded),
+    )
 
 
 def encoded(data: bytes | None) -> str | None:

@@ -118,9 +118,9 @@ def joined_calls(calls: Calls) -> Calls:
     """Calls of a kind that follow each other as one: who gives up first what somebody else is to have hangs on whose
     heartbeat comes first, and so on when each member was started, which nobody knows."""
     joined: Calls = {}
-    for client, told in calls.items():
+    for client, listener_rows in calls.items():
         mine = joined.setdefault(client, [])
-        for event, partitions in told:
+        for event, partitions in listener_rows:
             if mine and mine[-1][0] == event:
                 mine[-1] = (event, mine[-1][1] | partitions)
             else:
@@ -183,12 +183,12 @@ class Story:
 
     before: State
     after: State
-    told: list[Row]
+    listener_rows: list[Row]
 
     def calls(self, group: str) -> Calls:
         """What each listener is told, in order (`joined_calls`); calls without partitions are left out."""
         calls: Calls = {}
-        for row in self.told:
+        for row in self.listener_rows:
             if row["group"] == group and row["event"] in CALLS and row["partitions"]:
                 partitions = {(topic, partition) for topic, partition in row["partitions"]}
                 calls.setdefault(row["client_id"], []).append((row["event"], partitions))
@@ -197,7 +197,7 @@ class Story:
     def epochs(self, group: str) -> dict[str, list[int]]:
         """Every epoch that a member learns, by client id, in order, each once; without the one of before."""
         epochs: dict[str, list[int]] = {}
-        for row in self.told:
+        for row in self.listener_rows:
             if row["group"] == group and row["event"] == "generation" and row["generation_id"] > 0:
                 known = epochs.setdefault(row["client_id"], [self.before.epochs[group]])
                 known += [row["generation_id"]] if row["generation_id"] not in known[-1:] else []

@@ -41,10 +41,10 @@ def heartbeats(cluster: Cluster, group: str) -> list[Heartbeat]:
     for file in cluster.folder.glob("broker-*.heartbeats"):
         for line in file.read_text().splitlines():
             at, text = line.split(" ", 1)
-            told = json.loads(text.removeprefix("Completed request:"))
-            if told["request"]["groupId"] == group:
-                client_id = told["requestHeader"]["clientId"]
-                found.append(Heartbeat(int(at), client_id, told["request"], told["response"]))
+            body = json.loads(text.removeprefix("Completed request:"))
+            if body["request"]["groupId"] == group:
+                client_id = body["requestHeader"]["clientId"]
+                found.append(Heartbeat(int(at), client_id, body["request"], body["response"]))
     return sorted(found, key=lambda each: each.at_ms)
 
 

@@ -115,12 +115,14 @@ class History:
 def rows(strategy: str, seed: int, plan: Plan, groups: int = 30, rounds: int = 8) -> list[Row]:
     """The rows of all rounds of some histories, each fed by what `plan` made of the round before."""
     histories = [History(strategy, f"{strategy}-{seed}-{number}") for number in range(groups)]
-    told: list[Row] = []
+    recorded: list[Row] = []
     for generation in range(1, rounds + 1):
-        asked = [each.row(f"seed-{seed}-{number:03d}/round-{generation}") for number, each in enumerate(histories)]
-        results = plan(asked)
-        for history, row in zip(histories, asked, strict=True):
+        generation_rows = [
+            each.row(f"seed-{seed}-{number:03d}/round-{generation}") for number, each in enumerate(histories)
+        ]
+        results = plan(generation_rows)
+        for history, row in zip(histories, generation_rows, strict=True):
             history.accept(results.get(row["case"], {}), generation)
             history.happen()
-        told += asked
-    return told
+        recorded += generation_rows
+    return recorded

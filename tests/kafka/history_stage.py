@@ -145,12 +145,12 @@ class Stage:
 
     def _closed(self, consumer: Consumer) -> bool:
         """Whether the last that is told of a member is that it closed."""
-        told = [
+        listener_rows = [
             row["event"]
             for row in self.read(("living",))
             if (row["group"], row["client_id"]) == (consumer.group, consumer.client_id)
         ]
-        return told[-1:] == ["closed"]
+        return listener_rows[-1:] == ["closed"]
 
     # --- what is waited for ---------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Stage:
         self.look()
         self.check_sessions()
         last = max(
-            [row["at_ms"] for row in (*self.story.told, *self.story.tasks)] + [at for at, _ in self.story.log],
+            [row["at_ms"] for row in (*self.story.listener_rows, *self.story.tasks)] + [at for at, _ in self.story.log],
             default=0,
         )
         if now_ms() - last < QUIET_MS:
@@ -214,11 +214,11 @@ class Stage:
 
     def look(self) -> None:
         """All that is told by now."""
-        self.story.told = self.read(("living", "doomed"))
+        self.story.listener_rows = self.read(("living", "doomed"))
         self.story.tasks = self.read(("streams", "doomed_streams"))
         everything = self.cluster.group_log()
-        said = {line for group in self.story.groups for line in about(group, everything)}
-        self.story.log = sorted(said)
+        named = {line for group in self.story.groups for line in about(group, everything)}
+        self.story.log = sorted(named)
 
 
 def _instances(folder: Path, number: int) -> list[Instance]:

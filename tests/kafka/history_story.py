@@ -89,7 +89,7 @@ class Story:
 
     stays: list[Stay] = field(default_factory=list)
     placements: list[tuple[int, int, dict[str, frozenset[Item]]]] = field(default_factory=list)
-    told: list[Row] = field(default_factory=list)
+    listener_rows: list[Row] = field(default_factory=list)
     tasks: list[Row] = field(default_factory=list)
     log: list[tuple[int, str]] = field(default_factory=list)
     settled: list[tuple[int, int]] = field(default_factory=list)

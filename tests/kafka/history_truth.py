@@ -44,7 +44,7 @@ class Step:
 
 def steps(story: Story, stay: Stay) -> list[Step]:
     """What a member of consumers or of Streams had, call by call, in one of its stays."""
-    key = stay.group, stay.client, stay.since_ms, len(story.stays), len(story.told), len(story.tasks)
+    key = stay.group, stay.client, stay.since_ms, len(story.stays), len(story.listener_rows), len(story.tasks)
     if key not in story.known:
         story.known[key] = list(_steps(story, stay))
     found: list[Step] = story.known[key]
@@ -55,7 +55,7 @@ def _steps(story: Story, stay: Stay) -> Iterator[Step]:
     last = _end(story, stay)
     rows = [
         row
-        for row in (story.tasks if stay.group in (STREAMS, CLASSIC_STREAMS) else story.told)
+        for row in (story.tasks if stay.group in (STREAMS, CLASSIC_STREAMS) else story.listener_rows)
         if (row.get("group") or row.get("application_id")) == stay.group
         and row["client_id"] == stay.client
         and stay.since_ms <= row["at_ms"] < last
@@ -96,10 +96,10 @@ def unsettled(story: Story, group: str) -> str | None:
     there = [stay for stay in story.stays if stay.group == group and stay.until_ms is None]
     owners: Owners = {}
     for stay in there:
-        told = steps(story, stay)
-        if not told or told[-1].waits:
+        listener_rows = steps(story, stay)
+        if not listener_rows or listener_rows[-1].waits:
             return f"{stay.client} waits"
-        owners[stay.client] = told[-1].owned
+        owners[stay.client] = listener_rows[-1].owned
     owned = [item for items in owners.values() for item in items]
     wanted = TASKS if group == STREAMS else PARTITIONS
     if there and (len(owned) != len(wanted) or set(owned) != wanted):
@@ -116,8 +116,8 @@ def owners_at(story: Story, group: str, at_ms: int) -> Owners | None:
         return had[0] if had else None
     found: Owners = {}
     stays = [stay for stay in story.stays if stay.group == group]
-    told = [(stay, steps(story, stay)) for stay in stays]
-    for stay, mine in told:
+    listener_rows = [(stay, steps(story, stay)) for stay in stays]
+    for stay, mine in listener_rows:
         marks = [step.at_ms for step in mine] + [stay.since_ms] + ([stay.until_ms] if stay.until_ms is not None else [])
         if any(abs(mark - at_ms) <= MARGIN_MS for mark in marks):
             return None
@@ -126,7 +126,7 @@ def owners_at(story: Story, group: str, at_ms: int) -> Owners | None:
         until = stay.until_ms
         if stay.went == CRASHED and until is not None:
             # Its partitions are its own until the coordinator misses it, and somebody is told.
-            others = [step.at_ms for other, theirs in told if other is not stay for step in theirs]
+            others = [step.at_ms for other, theirs in listener_rows if other is not stay for step in theirs]
             until = min((at for at in others if at > stay.until_ms), default=2**62)
         if until is not None and until <= at_ms:
             continue
@@ -138,7 +138,7 @@ def owners_at(story: Story, group: str, at_ms: int) -> Owners | None:
 
 
 @dataclass(frozen=True)
-class Told:
+class Received:
     """What a member of a classic group was given in one generation."""
 
     group: str
@@ -149,7 +149,7 @@ class Told:
     at_ms: int
 
 
-def given(story: Story, group: str) -> Iterator[Told]:
+def given(story: Story, group: str) -> Iterator[Received]:
     """Every generation of every member of a group of consumers, as its listener was told."""
     for stay in story.stays:
         if stay.group != group:
@@ -157,7 +157,7 @@ def given(story: Story, group: str) -> Iterator[Told]:
         for step in steps(story, stay):
             if step.row["event"] == "assigned":
                 row = step.row
-                yield Told(group, stay.client, row["member_id"], row["generation_id"], step.owned, row["at_ms"])
+                yield Received(group, stay.client, row["member_id"], row["generation_id"], step.owned, row["at_ms"])
 
 
 _GROUP_METADATA = re.compile(r' key: (\{"type":"2",.*\}) payload: (\{.*\})$', re.MULTILINE)

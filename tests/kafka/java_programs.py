@@ -51,8 +51,8 @@ def answers(program: str, questions: Iterable[Any], class_path: str) -> list[Any
         )
     answered = [json.loads(line) for line in done.stdout.decode().splitlines()]
     if done.returncode != 0 or len(answered) != len(lines):
-        said = done.stderr.decode(errors="replace")[-2000:]
-        raise RuntimeError(f"{program} answered {len(answered)} of {len(lines)} questions:\n{said}")
+        errors = done.stderr.decode(errors="replace")[-2000:]
+        raise RuntimeError(f"{program} answered {len(answered)} of {len(lines)} questions:\n{errors}")
     return answered
 
 

@@ -44,9 +44,9 @@ _SAME_BUCKET = 1024
 
 def walked_by_java(rows: Iterable[Row], class_path: str) -> list[Row]:
     """The rows with `walk`."""
-    asked = list(rows)
-    answers = java_programs.answers("Tables", asked, class_path)
-    return [row | answer for row, answer in zip(asked, answers, strict=True)]
+    requests = list(rows)
+    answers = java_programs.answers("Tables", requests, class_path)
+    return [row | answer for row, answer in zip(requests, answers, strict=True)]
 
 
 def walked_by_us(row: Row) -> list[str]:

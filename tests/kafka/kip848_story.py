@@ -167,13 +167,13 @@ def _unsettled(group: Group, described: Any, assigned: Partition | None, gone: C
     """What is waited for; null: nothing."""
     if described is None:
         return "is not there"
-    asked = {member.client_id: (set(member.topics), member.regex) for member in group.inside}
+    expected = {member.client_id: (set(member.topics), member.regex) for member in group.inside}
     asking = {
         member.client_id: (set(member.subscribed_topic_names), member.subscribed_topic_regex or None)
         for member in described.members
     }
-    if described.group_state != "Stable" or asking != asked:
-        return f"{described.group_state}, {asking} in place of {asked}"
+    if described.group_state != "Stable" or asking != expected:
+        return f"{described.group_state}, {asking} in place of {expected}"
     if described.assignment_epoch != described.group_epoch:
         return "waits for a new target"
     owned: set[Partition] = set()

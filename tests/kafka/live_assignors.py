@@ -15,13 +15,13 @@ PROGRAM = "Assignors"
 
 def that_end(rows: Iterable[Row], profile: str) -> tuple[list[Row], Answer]:
     """Rows for which Kafka's sticky classes come to an end, and what the kernels answer to them."""
-    asked = list(rows)
-    answer = sticky_kernel.planned(asked, profile)
+    requests = list(rows)
+    answer = sticky_kernel.planned(requests, profile)
     endless = {case for case, error in answer.refused.items() if error == DOES_NOT_CONVERGE}
     for case in endless:
         answer.refused.pop(case)
         answer.sets.pop(case, None)
-    return [row for row in asked if row["case"] not in endless], answer
+    return [row for row in requests if row["case"] not in endless], answer
 
 
 def answered(rows: Iterable[Row], class_path: str, program: str = PROGRAM) -> list[Row]:
@@ -29,6 +29,6 @@ def answered(rows: Iterable[Row], class_path: str, program: str = PROGRAM) -> li
 
     `class_path` needs kafka-clients and jackson-databind; for `ServerAssignors` the group coordinator, too.
     """
-    asked = list(rows)
-    answers = java_programs.answers(program, asked, class_path)
-    return [row | answer for row, answer in zip(asked, answers, strict=True)]
+    requests = list(rows)
+    answers = java_programs.answers(program, requests, class_path)
+    return [row | answer for row, answer in zip(requests, answers, strict=True)]

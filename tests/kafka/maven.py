@@ -172,8 +172,8 @@ def _fetch(jars: Path, pom: str, *more: str) -> None:
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}", *more]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stdout + done.stderr).strip().splitlines()
-        raise UnavailableError(f"mvn could not fetch the jars: {said[0] if said else 'no output'}")
+        output = (done.stdout + done.stderr).strip().splitlines()
+        raise UnavailableError(f"mvn could not fetch the jars: {output[0] if output else 'no output'}")
 
 
 def _download(wanted: JarSet, folder: Path) -> None:

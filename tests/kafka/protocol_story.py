@@ -33,8 +33,8 @@ class Story:
     assignors_before: dict[str, str]
     assignors: dict[str, str]
     """The protocols that the groups chose, by their descriptions."""
-    first_told: list[Row]
-    told: list[Row]
+    first_rows: list[Row]
+    listener_rows: list[Row]
     first_log: list[tuple[int, str]]
     log: list[tuple[int, str]]
     happened_ms: int
@@ -49,17 +49,17 @@ class Story:
 
     def generation_before(self, group: str) -> int:
         """The generation of the settled group, as its members were told last."""
-        [generation] = {row["generation_id"] for row in _last(self.first_told, group).values()}
+        [generation] = {row["generation_id"] for row in _last(self.first_rows, group).values()}
         return int(generation)
 
     def generation_after(self, group: str) -> dict[str, int]:
         """The generation that each member was told last, of those who are there."""
-        told = _last(self.first_told, group) | _last(self.told, group)
-        return {client: told[client]["generation_id"] for client in self.owners_after(group)}
+        listener_rows = _last(self.first_rows, group) | _last(self.listener_rows, group)
+        return {client: listener_rows[client]["generation_id"] for client in self.owners_after(group)}
 
     def rows(self, group: str, client_id: str | None = None) -> list[Row]:
         """The calls of the listeners of a group, or of one member, in order of time."""
-        rows = [row for row in self.told if row["group"] == group and row["event"] in CALLS]
+        rows = [row for row in self.listener_rows if row["group"] == group and row["event"] in CALLS]
         return [row for row in rows if client_id in (None, row["client_id"])]
 
     def in_order(self, group: str) -> list[tuple[str, str, set[Partition]]]:
@@ -105,13 +105,13 @@ class Story:
         came = re.compile(
             r"(?:Pending dynamic member with id|Created a new member id) (\S+) .*(?:Adding|added) to the group"
         )
-        said = about(group, self.first_log + self.log)
-        return [found[1] for _, text in said for found in [came.search(text)] if found]
+        lines = about(group, self.first_log + self.log)
+        return [found[1] for _, text in lines for found in [came.search(text)] if found]
 
     def leaders(self, group: str, log: list[tuple[int, str]]) -> list[str]:
         """Who led the group, generation after generation: member ids."""
         sent = re.compile(r"Assignment received from leader (\S+) for group")
-        return [found[1] for _, said in about(group, log) for found in [sent.search(said)] if found]
+        return [found[1] for _, text in about(group, log) for found in [sent.search(text)] if found]
 
 
 def play(cluster: Cluster, folder: Path) -> Story:
@@ -136,7 +136,7 @@ def _play(cluster: Cluster, folder: Path) -> Story:
             group_members.start(ending, [each for each in doomed if each not in leaders])
             group_members.wait_until_settled(cluster, {case.group: len(case.members) for case in CASES})
             before, assignors_before = _read(cluster), _assignors(cluster)
-            first_told, first_log, logged = events(files), cluster.group_log(start), cluster.log_position()
+            first_rows, first_log, logged = events(files), cluster.group_log(start), cluster.log_position()
             happened_ms = int(time.time() * 1000)
             ending.kill()
             ending.wait()
@@ -144,13 +144,13 @@ def _play(cluster: Cluster, folder: Path) -> Story:
         closing = [case.subject for case in CASES if case.closes]
         group_members.leave(main, closing)
 
-        def told() -> list[Row]:
-            return events(files)[len(first_told) :]
+        def new_rows() -> list[Row]:
+            return events(files)[len(first_rows) :]
 
         def others_went_on() -> bool:
             """Whether all that close have closed, and their groups have rebalanced without the dynamic ones."""
             left = [case.group for case in CASES if case.event == RESTARTS and not case.static]
-            log, rows = cluster.group_log(logged), told()
+            log, rows = cluster.group_log(logged), new_rows()
             closed = {(row["group"], row["client_id"]) for row in rows if row["event"] == "closed"}
             rebalanced = all(generations(group, log) for group in left) and nobody_was_held_up(left, log, rows)
             return closed >= _keys(closing) and rebalanced
@@ -161,12 +161,12 @@ def _play(cluster: Cluster, folder: Path) -> Story:
         returning = [case.returning() for case in CASES if case.comes_back]
         group_members.start(main, returning)
         # By then everybody is back, and was told so.
-        wait_until(lambda: _assigned(told()) >= _keys(returning), "those who come back")
+        wait_until(lambda: _assigned(new_rows()) >= _keys(returning), "those who come back")
         group_members.wait_until_settled(cluster, {case.group: case.size_after for case in CASES})
-        after, assignors, rows, log = _read(cluster), _assignors(cluster), told(), cluster.group_log(logged)
+        after, assignors, rows, log = _read(cluster), _assignors(cluster), new_rows(), cluster.group_log(logged)
     if not nobody_was_held_up([case.group for case in CASES], log, rows, sum(case.missed for case in CASES)):
         raise HeldUpError
-    return Story(before, after, assignors_before, assignors, first_told, rows, first_log, log, happened_ms)
+    return Story(before, after, assignors_before, assignors, first_rows, rows, first_log, log, happened_ms)
 
 
 def client_ids(tables: Tables, group: str) -> dict[str, str]:
@@ -182,9 +182,9 @@ def _partitions(row: Row) -> set[Partition]:
     return {(topic, partition) for topic, partition in row["partitions"]}
 
 
-def _last(told: list[Row], group: str) -> dict[str, Row]:
+def _last(rows: list[Row], group: str) -> dict[str, Row]:
     """The last line of each member, by client id."""
-    return {row["client_id"]: row for row in told if row["group"] == group}
+    return {row["client_id"]: row for row in rows if row["group"] == group}
 
 
 def _read(cluster: Cluster) -> Tables:
@@ -203,5 +203,5 @@ def _keys(consumers: Iterable[Consumer]) -> set[tuple[str, str]]:
     return {(each.group, each.client_id) for each in consumers}
 
 
-def _assigned(told: Iterable[Row]) -> set[tuple[str, str]]:
-    return {(row["group"], row["client_id"]) for row in told if row["event"] == "assigned"}
+def _assigned(rows: Iterable[Row]) -> set[tuple[str, str]]:
+    return {(row["group"], row["client_id"]) for row in rows if row["event"] == "assigned"}

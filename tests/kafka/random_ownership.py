@@ -34,7 +34,7 @@ def with_ownership(rng: random.Random, row: Row, strategy: str, share_ghosts: fl
         new = rng.random() < share_new
         stale = rng.random() < share_stale
         claims = [] if new else sorted(owned[member["id"]])
-        members.append(member | _told(rng, strategy, claims, new, stale))
+        members.append(member | _reported(rng, strategy, claims, new, stale))
     return row | {"members": members}
 
 
@@ -42,7 +42,7 @@ def _earlier_assignment(rng: random.Random, row: Row, ids: list[str], share_ghos
     """Who had what before; of members that have left nothing remains."""
     left = [f"left-{n}" for n in range(rng.choice([0, 0, 1, 1, 1 + len(ids) // 3]))]
     everybody = [*ids, *left]
-    asked = {member["id"]: set(member["topics"]) for member in row["members"]}
+    subscribed = {member["id"]: set(member["topics"]) for member in row["members"]}
     change_of_mind = rng.choice([0.0, 0.0, 0.0, 0.1, 0.5])
     style = rng.choice(["least", "least", "stride", "skewed", "one"])
     share_owned = rng.choice([1.0, 1.0, 0.9, 0.5])
@@ -52,10 +52,10 @@ def _earlier_assignment(rng: random.Random, row: Row, ids: list[str], share_ghos
     counts = {topic: _count_before(rng, count, grown, ghosts) for topic, count in row["topics"].items()}
     if rng.random() < 0.15:
         counts |= {f"vanished.{n}": rng.randint(1, 6) for n in range(rng.randint(1, 3))}
-        unknown = (topic for member in asked.values() for topic in sorted(member - row["topics"].keys()))
+        unknown = (topic for member in subscribed.values() for topic in sorted(member - row["topics"].keys()))
         counts |= {topic: rng.randint(1, 6) for topic in unknown}
     for topic in rng.sample(sorted(counts), len(counts)):
-        owners = [m for m in everybody if topic in asked.get(m, {topic}) or rng.random() < change_of_mind]
+        owners = [m for m in everybody if topic in subscribed.get(m, {topic}) or rng.random() < change_of_mind]
         owners = owners if topic in row["topics"] else everybody
         if style == "skewed":
             owners = rng.choices(owners, k=max(1, len(owners) // 2)) if owners else []
@@ -94,22 +94,24 @@ def _disturb(rng: random.Random, owned: Claims, ids: list[str]) -> None:
                 owned[member].add(partition)
 
 
-def _told(rng: random.Random, strategy: str, claims: list[tuple[str, int]], new: bool, stale: bool) -> dict[str, Any]:
+def _reported(
+    rng: random.Random, strategy: str, claims: list[tuple[str, int]], new: bool, stale: bool
+) -> dict[str, Any]:
     """The ownership and generations that a member of this assignor can tell (see tests/golden/README-client.md)."""
     owned = [list(partition) for partition in claims]
     if new and rng.random() < 0.9:
         return {"owned": owned, "generation": None}
     generation = GENERATION - rng.randint(1, 3) if stale else GENERATION
-    told: dict[str, Any] = {"owned": owned, "generation": generation}
+    reported: dict[str, Any] = {"owned": owned, "generation": generation}
     odd = rng.random()
     if odd < 0.06:  # thrown out and back: the user data is all that is left of the past
-        told |= {"generation": None, "user_generation": generation}
+        reported |= {"generation": None, "user_generation": generation}
     elif odd < 0.1:  # a client older than generations
-        told |= {"generation": None}
+        reported |= {"generation": None}
     elif odd < 0.14:
-        told |= {"user_generation": GENERATION - rng.randint(1, 2)}
+        reported |= {"user_generation": GENERATION - rng.randint(1, 2)}
     elif odd < 0.16 and strategy == "sticky":  # user data older than generations in a newer subscription
-        told |= {"user_generation": None}
-    if told.get("user_generation", generation) == told["generation"]:
-        told.pop("user_generation", None)
-    return told
+        reported |= {"user_generation": None}
+    if reported.get("user_generation", generation) == reported["generation"]:
+        reported.pop("user_generation", None)
+    return reported

@@ -70,11 +70,11 @@ class ShareGroup:
 
     def join(self) -> None:
         """A new member, somewhere in the order of the others."""
-        asked = list(self.shared) if self.alike else self._some()
-        self.draw.shuffle(asked)
+        subscribed = list(self.shared) if self.alike else self._some()
+        self.draw.shuffle(subscribed)
         member = {
             "id": f"m{self.draw.getrandbits(48):x}",
-            "topics": asked,
+            "topics": subscribed,
             "unresolved": self.unknown,
             "previous": [],
             "previous_empty": [],

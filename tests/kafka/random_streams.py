@@ -35,7 +35,7 @@ def led_on(seed: int, row: Row) -> Row:
     answer = row["expect"]
     members = [_after(random, member, answer[member["id"]]) for member in row["members"]]
     change = random.choice(["join", "leave", "leave", "grow", "standby", "steady", "restart"])
-    subtopologies = {name: dict(told) for name, told in row["subtopologies"].items()}
+    subtopologies = {name: dict(values) for name, values in row["subtopologies"].items()}
     replicas = row["standby_replicas"]
     if change == "join":
         processes = [member["process"] for member in members]
@@ -70,13 +70,13 @@ def _after(random: Random, member: Row, got: Row) -> Row:
 
 def _offsets(random: Random, tasks: Tasks, share: float) -> dict[str, dict[str, int]]:
     """How far the state of some of these tasks is; ties are frequent."""
-    told = {
+    offsets = {
         name: {
             str(task): random.choice([0, 5, 10, random.randrange(1000)]) for task in listed if random.random() < share
         }
         for name, listed in tasks.items()
     }
-    return {name: of for name, of in told.items() if of}
+    return {name: of for name, of in offsets.items() if of}
 
 
 def _group(random: Random) -> Row:
@@ -114,8 +114,8 @@ def _own(random: Random, row: Row, member: Row) -> None:
     share = random.choice([0.0, 0.1, 0.3, 0.8])
     roles: dict[str, Tasks] = {"active": {}, "standby": {}}
     dormant: Tasks = {}
-    for name, told in row["subtopologies"].items():
-        for task in range(told["partitions"] + 1):
+    for name, subtopology in row["subtopologies"].items():
+        for task in range(subtopology["partitions"] + 1):
             if random.random() < share:
                 roles[random.choice(["active", "standby"])].setdefault(name, []).append(task)
             elif random.random() < 0.1:

@@ -19,9 +19,9 @@ SEED, EACH, DAMAGED = 17, 4, 300
 
 def main() -> None:
     """Write the files anew."""
-    asked = [(SINCE_4_1, maven.kafka_classpath()), (ONLY_BEFORE_4_1, maven.group_coordinator_classpath("4.0.0"))]
+    releases = [(SINCE_4_1, maven.kafka_classpath()), (ONLY_BEFORE_4_1, maven.group_coordinator_classpath("4.0.0"))]
     rows = []
-    for types, class_path in asked:
+    for types, class_path in releases:
         sound = [pair for _, _, pair in random_group_records.records(SEED, EACH, types)]
         damaged = random_group_records.damaged(SEED, sound, DAMAGED)
         sound += [pair for pair in damaged if int.from_bytes(pair[0][:2]) in types and not refused_since_4_4(*pair)]

@@ -26,14 +26,14 @@ ACTIVE, NEVER = -2, 2**63 - 1
 
 def written(draw: random.Random, each: int, class_path: str) -> list[Row]:
     """Of every version so many, as Streams writes them."""
-    asked = [given(draw, kind, version) for kind in KINDS for version in range(1, 12) for _ in range(each)]
-    return live_assignors.answered(asked, class_path, PROGRAM)
+    requests = [given(draw, kind, version) for kind in KINDS for version in range(1, 12) for _ in range(each)]
+    return live_assignors.answered(requests, class_path, PROGRAM)
 
 
 def read(draw: random.Random, rows: Sequence[Row], damaged: int, class_path: str) -> list[Row]:
     """What Streams reads of them, and of so many that were damaged."""
-    asked = [{row["write"]: row["written"]} for row in rows]
-    return live_assignors.answered([*asked, *_damaged(draw, rows, damaged)], class_path, PROGRAM)
+    requests = [{row["write"]: row["written"]} for row in rows]
+    return live_assignors.answered([*requests, *_damaged(draw, rows, damaged)], class_path, PROGRAM)
 
 
 def _damaged(draw: random.Random, rows: Sequence[Row], number: int) -> Iterator[Row]:
@@ -82,7 +82,7 @@ def _partitions(draw: random.Random) -> list[tuple[str, int]]:
 
 def says(row: Row, data: bytes) -> bool:
     """Whether we read what was given to write."""
-    told = _told(row["write"], data)
+    decoded = _decoded(row["write"], data)
     if row["write"] == "assignment":
         expected = {
             "active": [_name(task) for task in row["active"]],
@@ -99,24 +99,24 @@ def says(row: Row, data: bytes) -> bool:
             "tags": row["tags"],
             "error": row["error"],
         }
-    return told == expected | {"version": row["version"], "newest": row["newest"]}
+    return decoded == expected | {"version": row["version"], "newest": row["newest"]}
 
 
 def ours(row: Row) -> Row | None:
     """What we read; None: it is refused."""
     kind = next(kind for kind in KINDS if kind in row)
     try:
-        return _told(kind, base64.b64decode(row[kind]))
+        return _decoded(kind, base64.b64decode(row[kind]))
     except WireError:
         return None
 
 
 def theirs(row: Row) -> Row | None:
     """What Streams reads."""
-    return None if "refused" in row else {name: told for name, told in row.items() if name not in KINDS}
+    return None if "refused" in row else {name: decoded for name, decoded in row.items() if name not in KINDS}
 
 
-def _told(kind: str, data: bytes) -> Row:
+def _decoded(kind: str, data: bytes) -> Row:
     if kind == "assignment":
         given = streams_protocol.assignment(data)
         return {
@@ -127,17 +127,17 @@ def _told(kind: str, data: bytes) -> Row:
             "error": given.error,
             "next": NEVER if given.next_rebalance_ms is None else given.next_rebalance_ms,
         }
-    said = streams_protocol.subscription(data)
-    tags = dict(said.client_tags)
+    subscription = streams_protocol.subscription(data)
+    tags = dict(subscription.client_tags)
     return {
-        "version": said.version,
-        "newest": said.newest_version,
-        "process": said.process_id or str(uuid.UUID(int=0)),
-        "end_point": said.user_end_point,
-        "active": sorted(str(task) for task in said.active),
-        "standby": sorted(str(task) for task in said.standby),
-        "tags": tags if len(tags) == len(said.client_tags) else None,
-        "error": said.error,
+        "version": subscription.version,
+        "newest": subscription.newest_version,
+        "process": subscription.process_id or str(uuid.UUID(int=0)),
+        "end_point": subscription.user_end_point,
+        "active": sorted(str(task) for task in subscription.active),
+        "standby": sorted(str(task) for task in subscription.standby),
+        "tags": tags if len(tags) == len(subscription.client_tags) else None,
+        "error": subscription.error,
     }
 
 

@@ -32,11 +32,11 @@ KEPT = ROOT / "build" / "mutants"
 
 def main(arguments: Sequence[str]) -> int:
     """0 if the share killed is as wished, 1 if not."""
-    told = _parser().parse_args(arguments)
-    if told.page:
+    options = _parser().parse_args(arguments)
+    if options.page:
         page.FILE.write_text(page.rendered(known.read()), encoding="utf-8")
         return 0
-    if not told.all and not told.sample:
+    if not options.all and not options.sample:
         print("either --sample N or --all", file=sys.stderr)
         return 2
     # Only here: the page and what is known need no mutmut.
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str]) -> int:
     from tests.mutation.reach import fingerprint, measured
 
     reach = measured(KEPT)
-    everything = _all_under(told.paths)
-    drawn = _drawn(everything, None if told.all else told.sample, told.seed)
+    everything = _all_under(options.paths)
+    drawn = _drawn(everything, None if options.all else options.sample, options.seed)
     register = known.read()
     equivalent = [each for each in drawn if (register.about(each.key) or ("",))[0] == known.EQUIVALENT]
     set_aside = {each.key for each in equivalent}
@@ -63,21 +63,21 @@ def main(arguments: Sequence[str]) -> int:
             with kept.open("a") as lines:
                 lines.write(json.dumps([mutant.key, list(vars(verdict).values())]) + "\n")
         if verdict.status != KILLED:
-            said = f", {verdict.left_out} tests beyond the budget not run" if verdict.left_out else ""
-            said += f", {verdict.by}" if verdict.by else ""
-            text = f"[{verdict.status}{said}] {mutant}\n"
+            text = f", {verdict.left_out} tests beyond the budget not run" if verdict.left_out else ""
+            text += f", {verdict.by}" if verdict.by else ""
+            text = f"[{verdict.status}{text}] {mutant}\n"
             print(text, flush=True)
-            if told.survivors:
-                with told.survivors.open("a") as lines:
+            if options.survivors:
+                with options.survivors.open("a") as lines:
                     lines.write(text)
         if len(verdicts) % 50 == 0:
             print(f"-- {len(verdicts)} of {len(rest)} after {time.monotonic() - begun:.0f} s", flush=True)
 
-    judge(rest, reach, told.budget, before, tell)
+    judge(rest, reach, options.budget, before, tell)
 
     statuses = [(each, verdicts[each].status) for each in rest] + [(each, known.EQUIVALENT) for each in equivalent]
     _summary(statuses, register)
-    return int(figures.of(status for _, status in statuses).share < told.at_least)
+    return int(figures.of(status for _, status in statuses).share < options.at_least)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -54,10 +54,12 @@ class Verdict:
     seconds: float = 0.0
 
 
-Told = Callable[[Mutant, Verdict], None]
+OnVerdict = Callable[[Mutant, Verdict], None]
 
 
-def judge(mutants: Iterable[Mutant], reach: Reach, budget: float, before: Mapping[Key, Verdict], told: Told) -> None:
+def judge(
+    mutants: Iterable[Mutant], reach: Reach, budget: float, before: Mapping[Key, Verdict], on_verdict: OnVerdict
+) -> None:
     """Tells the verdict of each mutant as soon as it is there; what needs an import of its own comes last.
 
     Args:
@@ -76,20 +78,20 @@ def judge(mutants: Iterable[Mutant], reach: Reach, budget: float, before: Mappin
         earlier = before.get(mutant.key)
         done = len(tests) - earlier.left_out if earlier else 0
         if earlier and (earlier.status == KILLED or len(within) <= done):
-            told(mutant, earlier)
+            on_verdict(mutant, earlier)
         elif not tests:
-            told(mutant, Verdict(UNREACHED))
+            on_verdict(mutant, Verdict(UNREACHED))
         else:
             (cold if of_import else warm).append((mutant, within[done:], len(tests) - len(within)))
     _import_the_rest()
     if warm:
-        _Session(warm, reach, told).run()
+        _Session(warm, reach, on_verdict).run()
     if cold:
         cheap = [test for test in cold[0][1] if reach.seconds[test] < CHEAP_S]
         if cheap:
             _check_control(_verdict(partial(_collected_again, None, cheap, _Limits(cheap, reach)), 0))
     for mutant, tests, left_out in cold:
-        told(mutant, _verdict(partial(_collected_again, mutant, tests, _Limits(tests, reach)), left_out))
+        on_verdict(mutant, _verdict(partial(_collected_again, mutant, tests, _Limits(tests, reach)), left_out))
 
 
 def _check_control(verdict: Verdict) -> None:
@@ -195,8 +197,8 @@ class _FirstFailure:
 class _Session:
     """A collected session that forks for each mutant in place of running its tests."""
 
-    def __init__(self, jobs: Sequence[tuple[Mutant, list[str], int]], reach: Reach, told: Told) -> None:
-        self.jobs, self.reach, self.told = jobs, reach, told
+    def __init__(self, jobs: Sequence[tuple[Mutant, list[str], int]], reach: Reach, on_verdict: OnVerdict) -> None:
+        self.jobs, self.reach, self.on_verdict = jobs, reach, on_verdict
 
     def run(self) -> None:
         """In a fork, so that this process has imported nothing of the package: others follow."""
@@ -214,7 +216,7 @@ class _Session:
         with os.fdopen(reads) as lines:
             for line in lines:
                 number, *verdict = json.loads(line)
-                self.told(self.jobs[number][0], Verdict(*verdict))
+                self.on_verdict(self.jobs[number][0], Verdict(*verdict))
         if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
             raise SystemExit("the session that judges has ended before its time")
 
@@ -227,8 +229,8 @@ class _Session:
         for number, (mutant, tests, left_out) in enumerate(self.jobs):
             chosen = [items[test] for test in tests]
             verdict = _verdict(partial(self._one, mutant, chosen, functions), left_out)
-            said = [number, verdict.status, verdict.by, verdict.left_out, verdict.seconds]
-            os.write(self.results, json.dumps(said).encode() + b"\n")
+            message = [number, verdict.status, verdict.by, verdict.left_out, verdict.seconds]
+            os.write(self.results, json.dumps(message).encode() + b"\n")
         return True
 
     def _control(self, items: dict[str, pytest.Item]) -> None:

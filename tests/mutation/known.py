@@ -67,11 +67,13 @@ class Register:
 
 def read(file: Path = FILE) -> Register:
     """The register; a reason that is missing or empty is an error."""
-    told = tomllib.loads(file.read_text(encoding="utf-8"))
-    rules = tuple(Rule(one["name"], re.compile(one["change"], re.DOTALL), one["why"]) for one in told.get("rule", ()))
+    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    rules = tuple(
+        Rule(one["name"], re.compile(one["change"], re.DOTALL), one["why"]) for one in content.get("rule", ())
+    )
     known = tuple(
         Known((one["file"], one["function"], one["was"], one["becomes"], one.get("nth", 0)), one["kind"], one["why"])
-        for one in told.get("known", ())
+        for one in content.get("known", ())
     )
     for one in known:
         if one.kind not in (EQUIVALENT, LEFT) or not one.why.strip():
@@ -80,6 +82,6 @@ def read(file: Path = FILE) -> Register:
         raise ValueError(f"{FILE.name}: a mutant stands there twice")
     measured = tuple(
         Measured(each["what"], each["command"], Figures(*(each[name] for name in Figures.__dataclass_fields__)))
-        for each in told.get("measured", ())
+        for each in content.get("measured", ())
     )
     return Register(known, rules, measured)

@@ -74,11 +74,11 @@ def measured(folder: Path) -> Reach:
         if code:
             again = f"pytest {' '.join(FOLDERS)} -m 'not spark'"
             raise SystemExit(f"the tests fail without any mutant (exit {code}): {again}")
-    told = json.loads(kept.read_text())
+    content = json.loads(kept.read_text())
     return Reach(
-        told["seconds"],
-        {file: {int(line): tests for line, tests in lines.items()} for file, lines in told["tests"].items()},
-        {file: set(lines) for file, lines in told["at_import"].items()},
+        content["seconds"],
+        {file: {int(line): tests for line, tests in lines.items()} for file, lines in content["tests"].items()},
+        {file: set(lines) for file, lines in content["at_import"].items()},
     )
 
 
@@ -107,9 +107,9 @@ def _measure(kept: Path) -> int:
         at_import[file] = [line for line, those in lines.items() if "import" in those]
     reaching = {test for lines in tests.values() for those in lines.values() for test in those}
     seconds = {test: round(took, 4) for test, took in plugin.seconds.items() if test in reaching}
-    told = {"seconds": seconds, "tests": tests, "at_import": at_import}
+    content = {"seconds": seconds, "tests": tests, "at_import": at_import}
     kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(told))
+    kept.write_text(json.dumps(content))
     return 0
 
 

@@ -97,10 +97,10 @@ def mutants_of(path: Path) -> list[Mutant]:
             continue
         seen.add(source)
         was, becomes = _difference(text.decode(), source)
-        said = (place.function, was, becomes)
-        counted[said] = counted.get(said, -1) + 1
+        key = (place.function, was, becomes)
+        counted[key] = counted.get(key, -1) + 1
         where = place.function, place.line, place.lines
-        found.append(Mutant(file, *where, was, becomes, counted[said], place.in_body, place.start, place.end, put))
+        found.append(Mutant(file, *where, was, becomes, counted[key], place.in_body, place.start, place.end, put))
     return found
 
 

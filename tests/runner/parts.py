@@ -26,7 +26,7 @@ OTHER_SPARK = "other-spark"
 DEFAULT_SPARK = "4.0"
 
 MAY_SKIP: Mapping[str, str] = {
-    "tests.spark.test_job_in_trouble.test_a_full_disk_is_said_and_leaves_nothing": (
+    "tests.spark.test_job_in_trouble.test_a_full_disk_is_reported_and_leaves_nothing": (
         "mounts a small disk, which a container might forbid; tests/unit/test_reason.py checks the message"
     ),
 }

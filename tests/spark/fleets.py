@@ -81,7 +81,7 @@ def mixed(spark: SparkSession) -> Fleet:
         ("c", "twice", "m"),
         ("c", "alone", "kafkajs-1", None, "kafkajs"),
     ]
-    asked = [(*row[:3], "t") for row in members if row[1] != "twice"]
+    subscribed = [(*row[:3], "t") for row in members if row[1] != "twice"]
     owned = [("c", group, f"{group}-{p % 2}", "t", p) for group in ("near", "far") for p in range(8)]
     assignors = {"near": "range", "far": "cooperative-sticky", "alone": "RoundRobinAssigner"}
     groups = [("c", group, name, "classic") for group, name in assignors.items()]
@@ -90,7 +90,7 @@ def mixed(spark: SparkSession) -> Fleet:
         spark,
         topics=[("c", "t", 8)],
         members=members,
-        subscriptions=asked,
+        subscriptions=subscribed,
         owned=owned,
         groups=groups,
         replicas=[("c", "t", p, [p % 2]) for p in range(8)],

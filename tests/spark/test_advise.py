@@ -30,8 +30,8 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     assert {name: getattr(found, name).schema.names for name in ADVISE_TABLES} == {
         name: schema.names for name, schema in ADVISE_TABLES.items()
     }
-    said = found.advice.select("group_id").union(found.not_advised.select("group_id")).distinct()
-    assert tuples(said.where("group_id is not null")) == [(name,) for name in ("alone", "far", "near", "served")]
+    groups = found.advice.select("group_id").union(found.not_advised.select("group_id")).distinct()
+    assert tuples(groups.where("group_id is not null")) == [(name,) for name in ("alone", "far", "near", "served")]
     assert tuples(found.rejected, "group_id", "code") == [
         ("connected", "out-of-scope"),
         ("empty", "no-members"),
@@ -53,9 +53,9 @@ def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     rows = collected(one.advice)
     assert rows == collected(other.advice)
     assert sorted(json.loads(row)["rank"] for row in rows) == list(range(1, len(rows) + 1))
-    told = [json.loads(row) for row in rows]
+    advice = [json.loads(row) for row in rows]
     by_hand = {("follower-fetching", None): (17.28 + 3.456) * 30, ("rebalance", "billing"): 51.84 * 30}
-    found = {(row["kind"], row["group_id"]): row["gain"] for row in told if row["matter"] == "money"}
+    found = {(row["kind"], row["group_id"]): row["gain"] for row in advice if row["matter"] == "money"}
     assert found == pytest.approx(by_hand), "docs/zones.md has these by hand"
 
 

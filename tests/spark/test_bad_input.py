@@ -137,8 +137,8 @@ def test_a_cluster_without_workers_and_one_without_brokers(
         "connectors": CONNECT["connectors"] + "idle,files\n",
     }
     connect.main(["--fleet", str(written(tmp_path / "connect", more))])
-    said = capsys.readouterr().out
-    assert "idle" in said
+    output = capsys.readouterr().out
+    assert "idle" in output
     lost = {**BROKERS, "replicas": BROKERS["replicas"] + "lost,orders,0,1\n"}
     assert replicas.main(["reassign", "--fleet", str(written(tmp_path / "kafka", lost)), "--fail-on", "rejected"]) == 1
     assert "lost" in capsys.readouterr().out
@@ -193,10 +193,10 @@ def test_an_event_with_too_many_zeros(spark: SparkSession, tmp_path: Path, capsy
         "c,g,5000,partitions-added,,orders,1000000000\nc,other,5000,member-leaves,m,,\n",
     }
     assert simulate.main(["--fleet", str(written(tmp_path, tables)), "--fail-on", "rejected"]) == 1
-    said = capsys.readouterr().out
-    assert "c/g: " in said
-    assert "1,000,000,000" in said
-    assert "configured       1 " in said
+    output = capsys.readouterr().out
+    assert "c/g: " in output
+    assert "1,000,000,000" in output
+    assert "configured       1 " in output
 
 
 def test_a_place_that_cannot_be_written(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -79,12 +79,12 @@ def test_metrics_for_prometheus(spark: SparkSession, tmp_path: Path) -> None:
         "assignment_slices",
     ]
     assert plan.main([*arguments, "--metrics", str(file)]) == 0
-    told = file.read_text()
-    assert 'spark_assign_group_moved_partitions{cluster="c",group="g"} 0.0' in told
-    assert 'spark_assign_rejected_groups{cluster="c",code="duplicate-member"} 1.0' in told
+    metrics = file.read_text()
+    assert 'spark_assign_group_moved_partitions{cluster="c",group="g"} 0.0' in metrics
+    assert 'spark_assign_rejected_groups{cluster="c",code="duplicate-member"} 1.0' in metrics
     file.unlink()
     assert check.main(["--run", place, "--metrics", str(file)]) == 0
-    assert file.read_text() == told
+    assert file.read_text() == metrics
     assert check.main(["--run", place, "--metrics", str(tmp_path / "no" / "such")]) == 2
 
 
@@ -100,7 +100,7 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     }
     uneven = written_as_json(tmp_path / "uneven", tables)
     plans, drifts = str(tmp_path / "plans"), str(tmp_path / "drifts")
-    said = {}
+    output = {}
     for run_id, fleet in (("2026-11-20", even), ("2026-11-21", uneven)):
         arguments = ["--fleet", str(fleet), "--assignor", "range", "--output", plans, "--run-id", run_id]
         assert plan.main([*arguments, "--output-tables", "assignment_slices"]) == 0
@@ -108,28 +108,28 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
         sides = ["--from", "previous", "--to", f"{plans}@{run_id}"]
         capsys.readouterr()
         assert drift.main([*sides, "--output", drifts, "--run-id", run_id]) == 0
-        said[run_id] = capsys.readouterr().out
-    assert f"From nothing to {plans}@2026-11-20" in said["2026-11-20"]
-    assert "Groups: 1 came, 0 went, 0 changed, 0 same" in said["2026-11-20"]
-    assert f"From {plans}@2026-11-20 to {plans}@2026-11-21" in said["2026-11-21"]
+        output[run_id] = capsys.readouterr().out
+    assert f"From nothing to {plans}@2026-11-20" in output["2026-11-20"]
+    assert "Groups: 1 came, 0 went, 0 changed, 0 same" in output["2026-11-20"]
+    assert f"From {plans}@2026-11-20 to {plans}@2026-11-21" in output["2026-11-21"]
 
     def checked(run_id: str, *arguments: str) -> int:
         code = check.main(["--run", f"{plans}@{run_id}", "--drift", f"{drifts}@{run_id}", *arguments])
-        said[run_id] = capsys.readouterr().out
+        output[run_id] = capsys.readouterr().out
         return code
 
     assert checked("2026-11-20", "--fail-on", "alerts") == 0
-    assert "No group is beyond a threshold\ncheck: 0 alerts in 2026-11-20" in said["2026-11-20"]
+    assert "No group is beyond a threshold\ncheck: 0 alerts in 2026-11-20" in output["2026-11-20"]
     assert checked("2026-11-21", "--fail-on", "alerts") == 1
-    assert "Groups beyond a threshold: 1 imbalance, 1 rejected" in said["2026-11-21"]
-    assert "c/g    imbalance  1.00 → 2.00  1.33 would be even, 2 → 2 members, 6 → 3 partitions" in said["2026-11-21"]
-    assert "c/x    rejected             –  duplicate-member" in said["2026-11-21"]
+    assert "Groups beyond a threshold: 1 imbalance, 1 rejected" in output["2026-11-21"]
+    assert "c/g    imbalance  1.00 → 2.00  1.33 would be even, 2 → 2 members, 6 → 3 partitions" in output["2026-11-21"]
+    assert "c/x    rejected             –  duplicate-member" in output["2026-11-21"]
     assert checked("2026-11-21") == 0
     assert checked("2026-11-21", "--max-growth", "2", "--max-rejected", "1", "--fail-on", "alerts") == 0
     assert checked("nobody") == 2
 
 
-def test_the_run_before_a_snapshot_is_asked_for_by_mistake(
+def test_the_run_before_a_snapshot_is_requested_by_mistake(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Only runs have an order."""

@@ -30,7 +30,7 @@ def tables() -> dict[str, list[tuple[Any, ...]]]:
     """Groups by hand, one for each thing that may happen, and random ones; rows in any order."""
     dice = random.Random(7)
     topics = {"four": 4, "one": 1, "t": 6, "u": 6, "v": 2, "w": 2, "big": 40}
-    asked: dict[str, dict[str, list[str]]] = {
+    subscribed: dict[str, dict[str, list[str]]] = {
         "grown": {"a": ["t", "u"], "b": ["t", "u"], "c": ["t", "u"]},
         "left": {"a": ["t"], "b": ["t"]},
         "contested": {"a": ["v"], "b": ["v"], "c": ["v"]},
@@ -60,7 +60,7 @@ def tables() -> dict[str, list[tuple[Any, ...]]]:
     for number in range(6):
         name, size = f"random-{number}", dice.randint(2, 5)
         wanted = dice.sample(sorted(topics), 4)
-        asked[name] = {f"m{n}": [t for t in wanted if number < 3 or dice.random() < 0.7] for n in range(size)}
+        subscribed[name] = {f"m{n}": [t for t in wanted if number < 3 or dice.random() < 0.7] for n in range(size)}
         owned += [
             (name, f"m{dice.randrange(size)}", topic, p)
             for topic in wanted
@@ -71,13 +71,13 @@ def tables() -> dict[str, list[tuple[Any, ...]]]:
     rack = {("racked", "a"): "r1", ("racked", "b"): "r2", ("random-1", "m0"): "r1", ("random-4", "m1"): "r2"}
     members = [
         ("c", name, member, None, None, None, rack.get((name, member)), 5)
-        for name, each in asked.items()
+        for name, each in subscribed.items()
         for member in each
     ]
     found = {
         "topics": [("c", topic, count) for topic, count in topics.items()],
         "members": [*members, ("c", "twice", "a")],
-        "subscriptions": [("c", name, m, t) for name, each in asked.items() for m in each for t in each[m]],
+        "subscriptions": [("c", name, m, t) for name, each in subscribed.items() for m in each for t in each[m]],
         "owned": sorted({("c", *row) for row in owned}),
         "replicas": [
             ("c", topic, p, [1 + (p + n) % 3]) for n, topic in enumerate(topics) for p in range(topics[topic])
@@ -111,8 +111,8 @@ def rows(groups: Fleet) -> dict[tuple[str, str], Any]:
 
 def test_the_way_to_what_is_recommended(groups: Fleet, rows: dict[tuple[str, str], Any]) -> None:
     """Told where a group runs with something else, with what its members' client ids say; as the kernel words it."""
-    told = {key: row for key, row in rows.items() if row["way"] is not None}
-    assert told
+    rated = {key: row for key, row in rows.items() if row["way"] is not None}
+    assert rated
     for (group, assignor), row in rows.items():
         assert (row["way"] is not None) == (row["recommended"] and row["runs_with"] != assignor), (group, assignor)
         if row["way"] is not None:
@@ -150,7 +150,7 @@ def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: l
     """
     source = tables()
     members = {row[2] for row in source["members"] if row[1] == group} - ({"a"} if group == "left" else set())
-    asked = {topic for _, of, member, topic in source["subscriptions"] if of == group and member in members}
+    subscribed = {topic for _, of, member, topic in source["subscriptions"] if of == group and member in members}
     now, end = plan["now"], plan["end"]
     owned_in_the_end = {partition for _, partition in end}
     loads = Counter(member for member, _ in end)
@@ -177,7 +177,7 @@ def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: l
         "stddev_per_member": statistics.pstdev(given),
         "moved": len(there) - len(kept) - len(back) + sum(row["moved"] for row in later),
         "revoked": len(claimed) - len(kept) + counts.later,
-        "unassigned": sum(count for _, topic, count in source["topics"] if topic in asked) - len(end),
+        "unassigned": sum(count for _, topic, count in source["topics"] if topic in subscribed) - len(end),
         "rounds": len(rounds) or 1,
         "stable": rounds[-1]["stable"] if rounds else True,
         "paused_partition_seconds": formula(counts, TIMES.timing),
@@ -234,7 +234,7 @@ def test_one_is_recommended(rows) -> None:
 def test_changes(spark: SparkSession) -> None:
     """Each with a fleet of its own; a faulty group is one under every change, and order of rows means nothing."""
     owned = [("c", "g", "ab"[p % 2], "t", p) for p in range(6)] + [("c", "bad", "m", "t", 0)] * 2
-    asked = [("c", "g", "a", "t"), ("c", "g", "b", "t"), ("c", "bad", "m", "t"), ("c", "gone", "m", "t")]
+    subscribed = [("c", "g", "a", "t"), ("c", "g", "b", "t"), ("c", "bad", "m", "t"), ("c", "gone", "m", "t")]
     columns = ("change", "group_id", "assignor", "members", "partitions", "moved", "revoked", "rounds", "rejected")
     leave = members_left(group_id="gone", number=1, name="leave")
     join = members_joined(group_id="g", number=1, name="join")
@@ -243,8 +243,8 @@ def test_changes(spark: SparkSession) -> None:
         some = fleet(
             spark,
             topics=[("c", "t", 6)],
-            members=[row[:3] for row in asked][::back],
-            subscriptions=asked[::back],
+            members=[row[:3] for row in subscribed][::back],
+            subscriptions=subscribed[::back],
             owned=owned[::back],
         )
         found.append(tuples(compare(some, ["range", "cooperative-sticky"], changes), *columns))

@@ -80,19 +80,19 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     file, outcome = tmp_path / "history.prom", tmp_path / "outcome.json"
     words = ["--history", f"{place}@r", "--max-rebalances-a-day", "10", "--metrics", str(file)]
     assert check.main([*words, "--fail-on", "alerts", "--outcome", str(outcome)]) == 1
-    said = capsys.readouterr().out
-    assert "shop/carts  rebalances         –  12 rebalances in the 24 hours until 2026-11-20 11:00:00 UTC" in said
-    assert said.endswith("check: 1 alerts in r\n")
+    output = capsys.readouterr().out
+    assert "shop/carts  rebalances         –  12 rebalances in the 24 hours until 2026-11-20 11:00:00 UTC" in output
+    assert output.endswith("check: 1 alerts in r\n")
     assert '"threshold": "max_rebalances_a_day"' in outcome.read_text()
-    told = file.read_text()
-    assert 'spark_assign_history_group_rebalances_in_the_worst_day{cluster="shop",group="carts"} 12.0' in told
-    assert 'spark_assign_history_group_longest_stop_seconds{cluster="shop",group="carts"} 9.0' in told
-    assert 'spark_assign_history_group_longest_stop_seconds{cluster="shop",group="tool"}' not in told
-    assert "planned" not in told
+    metrics = file.read_text()
+    assert 'spark_assign_history_group_rebalances_in_the_worst_day{cluster="shop",group="carts"} 12.0' in metrics
+    assert 'spark_assign_history_group_longest_stop_seconds{cluster="shop",group="carts"} 9.0' in metrics
+    assert 'spark_assign_history_group_longest_stop_seconds{cluster="shop",group="tool"}' not in metrics
+    assert "planned" not in metrics
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "give --run PLACE"),
         (["--history", "x"], "--history needs a threshold: one of --max-rebalances-a-day, --max-pause"),
@@ -100,22 +100,24 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--history", "x", "--drift", "x", "--max-unread", "0"], "--drift goes with --run"),
     ],
 )
-def test_wrong_usage(words: list[str], said: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_usage(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:
     """What is about nothing."""
     assert check.main(words) == 2
-    assert said in caplog.text
+    assert message in caplog.text
 
 
 def test_on_the_screen(tables: Tables) -> None:
     """Flapping groups first; a story of those that are asked for."""
-    said = summarize_history(tables, 2)
-    assert "3 groups from 2026-11-20 10:00:00 to 2026-11-20 11:00:00 UTC" in said
-    assert said.index("Flapping groups:") < said.index("shop/carts") < said.index("Groups that stopped longest:")
-    assert "… and 1 more, in the table groups" in said
-    assert "Records that could not be read: 2 corrupt, 1 newer-version" in said
-    told = format_histories(tables, ["pay*", "none"], 5)
-    assert told is not None
-    assert [line.split()[:2] for line in told.splitlines()[2:]] == [
+    summary = summarize_history(tables, 2)
+    assert "3 groups from 2026-11-20 10:00:00 to 2026-11-20 11:00:00 UTC" in summary
+    assert (
+        summary.index("Flapping groups:") < summary.index("shop/carts") < summary.index("Groups that stopped longest:")
+    )
+    assert "… and 1 more, in the table groups" in summary
+    assert "Records that could not be read: 2 corrupt, 1 newer-version" in summary
+    histories = format_histories(tables, ["pay*", "none"], 5)
+    assert histories is not None
+    assert [line.split()[:2] for line in histories.splitlines()[2:]] == [
         ["2026-11-20", when] for when in ("10:00:50", "10:01:00", "10:02:00", "10:30:00")
     ]
     assert format_histories(tables, ["none"], 5) is None

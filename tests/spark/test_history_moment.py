@@ -21,17 +21,17 @@ TEN, ELEVEN, TWELVE = (datetime(2026, 11, 23, hour, tzinfo=UTC) for hour in (10,
 HALF = TEN + timedelta(minutes=30)
 
 
-def group(group_id: str, group_type: str, since: datetime = TEN, until: datetime = TWELVE, **said: Any) -> Row:
+def group(group_id: str, group_type: str, since: datetime = TEN, until: datetime = TWELVE, **more: Any) -> Row:
     """A row of GROUPS."""
     protocol_type = "consumer" if group_type == "classic" else None
-    told = {"kind": "group", "group_type": group_type, "protocol_type": protocol_type, "since": since, "until": until}
-    return {"cluster": "c", "group_id": group_id, **told, **said}
+    row = {"kind": "group", "group_type": group_type, "protocol_type": protocol_type, "since": since, "until": until}
+    return {"cluster": "c", "group_id": group_id, **row, **more}
 
 
 def rebalance(group_id: str, generation: int, at: datetime, assignor: str | None, state: str = "Stable") -> Row:
     """A row of REBALANCES."""
-    told = {"kind": "rebalance", "generation": generation, "at": at, "assignor": assignor, "state": state}
-    return {"cluster": "c", "group_id": group_id, **told, "partition": 1, "offset": generation}
+    row = {"kind": "rebalance", "generation": generation, "at": at, "assignor": assignor, "state": state}
+    return {"cluster": "c", "group_id": group_id, **row, "partition": 1, "offset": generation}
 
 
 def member(
@@ -57,8 +57,8 @@ def member(
 def commits(group_id: str, topic: str, partition: int, since: datetime) -> Row:
     """A row of COMMITS."""
     listed = {"partition": partition, "at_ms": int(since.timestamp()) * 1000, "offset": 0}
-    told = {"kind": "commits", "topic": topic, "once": [listed]}
-    return {"cluster": "c", "group_id": group_id, **told}
+    row = {"kind": "commits", "topic": topic, "once": [listed]}
+    return {"cluster": "c", "group_id": group_id, **row}
 
 
 ROWS: list[Row] = [
@@ -168,7 +168,7 @@ def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "said"),
+    ("timestamp", "message"),
     [
         ("yesterday", "timestamp 'yesterday': expected a moment such as 2026-11-23T08:00:00Z"),
         ("2026-11-23T10:00:00", "timestamp 2026-11-23T10:00:00: expected a time zone as well"),
@@ -181,8 +181,8 @@ def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:
         ("2026-11-24", "timestamp 2026-11-24: expected a time zone as well"),
     ],
 )
-def test_a_moment_that_nobody_knows(history: History, timestamp: datetime | str, said: str) -> None:
+def test_a_moment_that_nobody_knows(history: History, timestamp: datetime | str, message: str) -> None:
     """The message says what would do."""
     with pytest.raises(ConfigError) as raised:
         Fleet.at(history, timestamp)
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)

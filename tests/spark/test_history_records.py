@@ -46,9 +46,9 @@ def test_timestamps_may_be_milliseconds_and_clusters_a_column(spark: SparkSessio
     assert found.collect() == [("eu", 3, 7, millis * 1000, b"k", b"v")]
 
 
-def test_what_is_wrong_is_told_with_its_remedy(spark: SparkSession) -> None:
+def test_errors_state_the_remedy(spark: SparkSession) -> None:
     table = spark.createDataFrame([(b"k", None, "__consumer_offsets", 3, 7, AT, 0)], KAFKA)
-    for wrong, cluster, told in (
+    for wrong, cluster, message in (
         (table, None, "records.cluster: the column is missing, and no cluster is named. Name the cluster"),
         (table.withColumn("cluster", F.lit("a")), "b", "records.cluster: the table has it already. Do not name 'b'"),
         (table.drop("value"), "a", "records.value: the column is missing. Add it as binary"),
@@ -57,7 +57,7 @@ def test_what_is_wrong_is_told_with_its_remedy(spark: SparkSession) -> None:
     ):
         with pytest.raises(FleetError) as error:
             records_of(wrong, cluster)
-        assert told in str(error.value)
+        assert message in str(error.value)
     with pytest.raises(PySparkException, match=r"records.offset: a row has none"):
         records_of(table.withColumn("offset", F.lit(None).cast("bigint")), "a").collect()
 
@@ -122,11 +122,11 @@ def test_transactions_end_in_later_segments(spark: SparkSession, tmp_path: Path)
             log_segments(spark, str(nothing), "eu")
 
 
-def test_a_spark_without_the_kafka_source_is_told_where_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    told = f"--packages org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
-    with pytest.raises(SourceError, match=told):
+def test_a_spark_without_the_kafka_source_gets_its_package(spark: SparkSession, tmp_path: Path) -> None:
+    message = f"--packages org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+    with pytest.raises(SourceError, match=message):
         records_in_kafka(spark, "localhost:9", "eu")
-    with pytest.raises(SourceError, match=told):
+    with pytest.raises(SourceError, match=message):
         follow(spark, "localhost:9", "eu", str(tmp_path / "history"))
 
 

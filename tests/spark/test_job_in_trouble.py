@@ -45,7 +45,7 @@ class Trouble:
     """What was there before, what the process said before it was killed, and where it wrote to."""
 
     first: Manifest
-    said: str
+    printed: str
     log: str
     output: Path
     small_disk: bool
@@ -72,9 +72,9 @@ def trouble(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tr
     if possible:
         command = [*small_disk, *command, str(disk)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with (folder / "said").open("w") as said, (folder / "log").open("w") as log:
+    with (folder / "said").open("w") as printed, (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=said, stderr=log, start_new_session=True
+            command, cwd=folder, env=environment, stdout=printed, stderr=log, start_new_session=True
         )
         deadline = time.monotonic() + 180
         try:
@@ -88,11 +88,11 @@ def trouble(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tr
     return Trouble(first, (folder / "said").read_text(), (folder / "log").read_text(), output, possible)
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(trouble: Trouble) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing(trouble: Trouble) -> None:
     """Exit code 3 with the system's own words, and no half a table."""
     if not trouble.small_disk:
         pytest.skip("no disk of its own here: needs Linux with user namespaces")
-    (line,) = [line for line in trouble.said.splitlines() if line.startswith("full disk: ")]
+    (line,) = [line for line in trouble.printed.splitlines() if line.startswith("full disk: ")]
     assert line == "full disk: 3"
     assert "plan failed: " in trouble.log
     assert "No space left on device" in trouble.log

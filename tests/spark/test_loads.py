@@ -72,7 +72,7 @@ EXPECTED = {
 }
 
 
-def told(loads: DataFrame, cluster: str) -> dict[Any, tuple[Any, ...]]:
+def by_partition(loads: DataFrame, cluster: str) -> dict[Any, tuple[Any, ...]]:
     """In, out and lag of each row of a cluster."""
     assert loads.columns == LOADS.names
     rows = loads.where(loads.cluster == cluster).collect()
@@ -98,8 +98,8 @@ def test_two_clusters_in_folders(spark: SparkSession, tmp_path: Path) -> None:
         write_folder(taken("us", at / 2 + 0.25, offsets[:1]), tmp_path / name, "parquet")
     sides = [Offsets.read(spark, str(tmp_path / name)) for name in ("monday", "tuesday")]
     found = loads_between(*sides).cache()
-    assert told(found, "eu") == EXPECTED
-    assert told(found, "us") == {("t", 0, None): (20.0, None, None), ("t", 0, "g"): (None, 6.0, 800)}
+    assert by_partition(found, "eu") == EXPECTED
+    assert by_partition(found, "us") == {("t", 0, None): (20.0, None, None), ("t", 0, "g"): (None, 6.0, 800)}
 
 
 def test_tables_of_a_catalog(spark: SparkSession, schema: str, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_tables_of_a_catalog(spark: SparkSession, schema: str, tmp_path: Path) -
     assert [row.cluster for row in spark.table(f"{schema}.loads").collect()] == ["us"]
     after = Offsets.read(spark, schema)
     eu = Offsets(after.offsets.where("cluster = 'eu'"), after.snapshots.where("cluster = 'eu'"), after.topics)
-    assert told(loads_between(Offsets.read(spark, str(tmp_path / "monday")), eu), "eu") == EXPECTED
+    assert by_partition(loads_between(Offsets.read(spark, str(tmp_path / "monday")), eu), "eu") == EXPECTED
 
 
 def test_snapshots_that_do_not_go_together(spark: SparkSession, tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_snapshots_that_do_not_go_together(spark: SparkSession, tmp_path: Path) 
         loads_between(first, second)
     heading, *lines = str(caught.value).splitlines()
     assert heading == "no rates between these snapshots:"
-    said = [line.partition(":")[0].strip(" -") for line in lines]
-    assert said == [f"cluster {name}" for name in ("first", "other", "same", "second", "swapped")]
+    clusters = [line.partition(":")[0].strip(" -") for line in lines]
+    assert clusters == [f"cluster {name}" for name in ("first", "other", "same", "second", "swapped")]
     assert "the later snapshot has none" in lines[0]
     assert "two Kafka clusters (ids first and second)" in lines[1]
     assert "both were taken at" in lines[2]
@@ -153,13 +153,13 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     write_folder(taken("eu", 0, BEFORE), tmp_path / "monday")
     write_folder(taken("eu", 100, AFTER, topic_id="B"), tmp_path / "tuesday")
     monday, tuesday, output = (str(tmp_path / name) for name in ("monday", "tuesday", "loads"))
-    asked = ["--before", monday, "--fleet", tuesday]
-    assert loads_job.main([*asked, "--output", output, "--run-id", "r", "--top", "1"]) == 0
+    arguments = ["--before", monday, "--fleet", tuesday]
+    assert loads_job.main([*arguments, "--output", output, "--run-id", "r", "--top", "1"]) == 0
     printed = capsys.readouterr().out
     assert "Partitions: 4, of 1 the rate is known: 10.00 messages/s in" in printed
     fleet = read_fleet(spark, tuesday, tables={"loads": f"{output}/loads/run_id=r"})
     assert fleet.loads is not None
-    assert told(fleet.loads.select(*LOADS.names), "eu") == EXPECTED
+    assert by_partition(fleet.loads.select(*LOADS.names), "eu") == EXPECTED
     assert loads_job.main(["--before", tuesday, "--fleet", monday]) == 2
     assert loads_job.main(["--fleet", tuesday]) == 2
 

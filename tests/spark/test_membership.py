@@ -64,7 +64,7 @@ def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     assert answers[0] == answers[1]
 
 
-def test_what_cannot_be_asked(spark: SparkSession) -> None:
+def test_parameters_that_are_rejected(spark: SparkSession) -> None:
     """A clear word each."""
     with pytest.raises(ConfigError, match="membership: restart_ms is 0, expected 1 millisecond or more"):
         membership(mixed(spark), restart_ms=0)

@@ -56,7 +56,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     assert {group for group, _ in steps} == {"near", "far", "alone"}
 
 
-def test_what_cannot_be_asked(spark: SparkSession) -> None:
+def test_parameters_that_are_rejected(spark: SparkSession) -> None:
     """Each with what there is."""
     given = mixed(spark)
     with pytest.raises(ConfigError, match="to sticky: the broker has uniform and server-range"):

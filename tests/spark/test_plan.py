@@ -105,7 +105,7 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
 
 
 @pytest.mark.once
-def test_members_that_left_are_told_apart(spark: SparkSession) -> None:
+def test_departed_members_are_distinguished(spark: SparkSession) -> None:
     """What a leaver owned moves because it left; it revokes nothing."""
     rows = group({"m1": ["t"], "m2": ["t"], "m3": ["t"]})
     runs = [("c", "g", "m1", "t", 0, 1, 2), ("c", "g", "m2", "t", 2, 1, 2), ("c", "g", "m3", "t", 4, 1, 2)]

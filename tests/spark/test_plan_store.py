@@ -79,8 +79,8 @@ def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, forma
     """Every table in its declared columns and types, and a manifest that counts them."""
     planned = small_plan(spark)
     output = str(tmp_path / "a plan")
-    told = Outcome("plan").of_run(lambda read: read("metrics").count() == 0)
-    written = write_run(planned, output, run_id="first", format=format, inputs={"fleet": "here"}, outcome=told)
+    outcome = Outcome("plan").of_run(lambda read: read("metrics").count() == 0)
+    written = write_run(planned, output, run_id="first", format=format, inputs={"fleet": "here"}, outcome=outcome)
     stored = read_run(spark, output)
     assert stored.manifest == written
     ended = written.content["outcome"]
@@ -253,7 +253,7 @@ def test_catalog_tables(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) ->
     assert read_run(spark, "plans", "r").tables["assignments"].count() == 5, "rows of one attempt only"
 
 
-def test_a_schema_that_is_not_there_is_said_plainly(spark: SparkSession) -> None:
+def test_a_missing_schema_is_reported(spark: SparkSession) -> None:
     """A folder's name without a slash is a catalog's: the message says so."""
     with pytest.raises(SourceError, match=r"no catalog schema nowhere.*for a folder write \./nowhere"):
         write_run(small_plan(spark), "nowhere", run_id="r")

@@ -193,17 +193,17 @@ def test_a_library_that_would_not_start_is_not_restarted(spark: SparkSession, li
     ]
     fleet = fleet_of(spark, rows)
     steps = listed(upgrade_plan(fleet, "k", "other"), "step")
-    said = holds_for(fleet, "k", "other")
+    text = holds_for(fleet, "k", "other")
     assert [each["client"] for each in steps] == ["Java", library] * 2
     if library == "Java":
         assert not any(each["refused"] for each in steps)
-        assert "Its clients, by their client ids: Java 2. Two rolling restarts:" in said
+        assert "Its clients, by their client ids: Java 2. Two rolling restarts:" in text
     else:
         assert steps[0]["refused"] is None
         assert steps[1]["refused"].startswith("librdkafka does not start with eager and cooperative assignors")
         assert all(each["refused"].startswith("not reached") for each in steps[2:])
-        assert "Java 1, librdkafka 1. Stop all members, then start them with cooperative-sticky alone." in said
-    assert said.startswith("Rolling steps hold for Java and franz-go clients only.")
+        assert "Java 1, librdkafka 1. Stop all members, then start them with cooperative-sticky alone." in text
+    assert text.startswith("Rolling steps hold for Java and franz-go clients only.")
 
 
 def test_what_is_wrong_with_the_call(spark: SparkSession) -> None:

@@ -14,13 +14,13 @@ NAMES = ["range@3.4", "roundrobin@2.8", "sticky@3.5", "cooperative-sticky@3.2"]
 
 def _fleet(spark: SparkSession, positions: bool = False) -> Fleet:
     """C0 owns all of t0 and t1, and C1 joins; told backwards, if positions are."""
-    told = [("c", "g", member, topic, partition, 2 - place) for member, topic, partition, place in OWNED]
+    with_positions = [("c", "g", member, topic, partition, 2 - place) for member, topic, partition, place in OWNED]
     return fleets.fleet(
         spark,
         topics=[("c", "t0", 2), ("c", "t1", 1)],
         members=[("c", "g", "C0", None, None, None, None, 1), ("c", "g", "C1")],
         subscriptions=[("c", "g", member, topic) for member in ("C0", "C1") for topic in ("t0", "t1")],
-        owned=told if positions else [row[:5] for row in told],
+        owned=with_positions if positions else [row[:5] for row in with_positions],
     )
 
 

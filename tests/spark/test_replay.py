@@ -30,8 +30,8 @@ def test_the_sample(records: DataFrame) -> None:
     assert {name: getattr(found, name).schema.names for name in REPLAY_TABLES} == {
         name: schema.names for name, schema in REPLAY_TABLES.items()
     }
-    told = found.with_tagged_rows(found.tagged_rows().cache())
-    rows = told.replayed.collect()
+    cached = found.with_tagged_rows(found.tagged_rows().cache())
+    rows = cached.replayed.collect()
     recorded = {row["group_id"]: row for row in rows if row["recorded"]}
     assert {
         name: (row["assignor"], row["replayed"]) for name, row in recorded.items() if row["protocol"] != "consumer"
@@ -47,17 +47,17 @@ def test_the_sample(records: DataFrame) -> None:
     }
     static = [row for row in rows if row["group_id"] == "orders-service" and row["static"]]
     assert [row["rebalances"] for row in static] == [0, 0]
-    assert {row["group_id"]: row["code"] for row in told.rejected.collect()} == {
+    assert {row["group_id"]: row["code"] for row in cached.rejected.collect()} == {
         "connect-orders": "out-of-scope",
         "legacy-importer": "no-rebalances",
         "nightly-export": "no-rebalances",
         "payments-ledger": "no-rebalances",
         "returns-workers": "out-of-scope",
     }
-    assert told.replays.where("assignor = 'range' and group_id = 'inventory-projector' and not static").count() == 6
-    said = summarize_replay(told.replayed, told.rejected, 2)
-    assert "All groups in one way:" in said
-    assert "orders-eu/connect-orders: out-of-scope" in said
+    assert cached.replays.where("assignor = 'range' and group_id = 'inventory-projector' and not static").count() == 6
+    text = summarize_replay(cached.replayed, cached.rejected, 2)
+    assert "All groups in one way:" in text
+    assert "orders-eu/connect-orders: out-of-scope" in text
 
 
 def test_what_is_refused(records: DataFrame) -> None:

@@ -88,10 +88,10 @@ def test_what_was_drawn_can_be_repeated(spark: SparkSession) -> None:
         [("c", id, f"r{id % 4}") for id in range(10)] + [("d", id, None) for id in range(20)],
     )
 
-    def digest(asked: DataFrame) -> dict[str, Any]:
+    def digest(requests: DataFrame) -> dict[str, Any]:
         distinct = F.size(F.array_distinct("replicas")) == F.size("replicas")
         placed = F.bit_xor(F.xxhash64("topic", "partition", "replicas", "start_index", "shift")).alias("placed")
-        one = place(asked, brokers).placements.groupBy("topic")
+        one = place(requests, brokers).placements.groupBy("topic")
         rows = one.agg(F.count(F.when(distinct, 1)).alias("rows"), placed, F.min("seed").alias("seed")).collect()
         return {row["topic"]: row for row in rows}
 

@@ -117,6 +117,6 @@ def test_the_job(
     assert "give --fleet PLACE" in caplog.text + capsys.readouterr().err
 
 
-def test_rejected_groups_are_no_failure_unless_asked(spark: SparkSession, folder: Path) -> None:
+def test_rejected_groups_are_no_failure_by_default(spark: SparkSession, folder: Path) -> None:
     """Exit code 0 without --fail-on."""
     assert share.main(["--fleet", str(folder)]) == 0

@@ -189,6 +189,6 @@ def test_changes_by_pattern(spark: SparkSession, groups: Fleet) -> None:
     assert tuples(doubled.topics, "topic", "partitions")[2:5] == [("t", 12), ("two", 4), ("u", 6)]
     known = some.with_partitions(table(spark, "topics", [("c", "u", 1), ("c", "x", 3)]))
     assert tuples(known.topics, "topic", "partitions")[4:] == [("u", 1), ("v", 2), ("w", 2), ("x", 3)]
-    for nothing_said in (some.with_members_left, some.with_members_joined, some.with_partitions):
+    for without_arguments in (some.with_members_left, some.with_members_joined, some.with_partitions):
         with pytest.raises(FleetError, match="Give one of the two"):
-            nothing_said()
+            without_arguments()

@@ -31,14 +31,14 @@ ALL = ("eager", "cooperative", "static", "configured")
 TIMES = {"start_ms": 2_000, "stop_ms": 1_000, "rebalance_ms": 3_000}
 
 
-def told(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def as_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Rows in an order of their own."""
     return sorted(json.dumps(dict(row), sort_keys=True) for row in rows)
 
 
 def collected(table: DataFrame) -> list[str]:
     """The rows of a table, likewise."""
-    return told(row.asDict(recursive=True) for row in table.collect())
+    return as_lines(row.asDict(recursive=True) for row in table.collect())
 
 
 def changing() -> Scenario:
@@ -72,7 +72,7 @@ def test_facts_are_the_same(spark: SparkSession, scenario: Scenario) -> None:
     from_rows = facts.facts_of_rows(scenario.tables, scenario.events)
     from_frames = facts.gather_facts(fleet, events, Settings())
     assert from_rows.column_names == from_frames.columns
-    assert told(from_rows.to_pylist()) == collected(from_frames)
+    assert as_lines(from_rows.to_pylist()) == collected(from_frames)
 
 
 ENDLESS = {"rebalance_timeout_ms": 3_000, "revoke_ms": 4_000}
@@ -91,7 +91,7 @@ ENDLESS = {"rebalance_timeout_ms": 3_000, "revoke_ms": 4_000}
     ],
     ids=lambda value: value.name if isinstance(value, Scenario) else None,
 )
-def test_the_same_is_told(
+def test_the_tables_are_equal(
     spark: SparkSession, scenario: Scenario, protocols: tuple[str, ...], times: dict[str, int]
 ) -> None:
     """Rows, what is printed of them, and what is drawn."""
@@ -101,8 +101,8 @@ def test_the_same_is_told(
     of_one = {"protocol": protocols[0]} if len(protocols) == 1 else {}  # the tables then have no such column
     for name in ("rounds", "availability"):
         rows = [row.asDict() | of_one for row in getattr(played, name).collect()]
-        assert told(getattr(story, name)) == told(rows), name
-    assert told(story.rejected) == collected(played.rejected)
+        assert as_lines(getattr(story, name)) == as_lines(rows), name
+    assert as_lines(story.rejected) == collected(played.rejected)
     text, group = summarize_local_simulation(story)
     expected, worst = summarize_simulation(played.availability, played.rejected, protocols)
     assert text == expected
@@ -115,7 +115,7 @@ def test_the_same_is_told(
                 drawn = [dict(row) for row in getattr(there, name)[protocol]]
                 for row in drawn:
                     row.pop("rows", None)  # how many there are
-                assert told(getattr(here, name)[protocol]) == told(drawn), (name, protocol)
+                assert as_lines(getattr(here, name)[protocol]) == as_lines(drawn), (name, protocol)
     played.release()
 
 
@@ -127,11 +127,11 @@ def test_the_same_of_connect(spark: SparkSession, connectors: int, tasks: int) -
     from_rows = connect_plan.facts_of_rows([scenario.cluster], scenario.events)
     from_frames = connect_plan.gather_facts(fleet).unionByName(connect_simulate._facts_of_events(events))
     assert from_rows.column_names == from_frames.columns
-    assert told(from_rows.to_pylist()) == collected(from_frames)
+    assert as_lines(from_rows.to_pylist()) == collected(from_frames)
     story = play_connect_story(scenario, **TIMES)
     played = simulate_connect(fleet, events, **TIMES, protocols=scenario.protocols)
     for name in SIMULATION_TABLES:
-        assert told(getattr(story, name)) == collected(getattr(played, name)), name
+        assert as_lines(getattr(story, name)) == collected(getattr(played, name)), name
     played.release()
 
 
@@ -148,9 +148,9 @@ def test_rows_are_read_as_a_plan_is(spark: SparkSession, tmp_path: Path) -> None
     assert stored.manifest.rows == {"rounds": 741, "costs": 3, "rejected": 0}
     assert {name: table.count() for name, table in stored.tables.items()} == stored.manifest.rows
     story = play_connect_story(ninety_by_ten(), **TIMES)
-    assert collected(stored.tables["rounds"]) == told(story.rounds)
+    assert collected(stored.tables["rounds"]) == as_lines(story.rounds)
     write_rows(tables, tmp_path, run_id="a run", inputs={}, schemas=schemas)
     stored = read_run(spark, str(tmp_path), "a run", schemas=schemas)
-    assert collected(stored.tables["costs"]) == told(tables["costs"])
+    assert collected(stored.tables["costs"]) == as_lines(tables["costs"])
     assert len(list(tmp_path.glob("costs/run_id=*/attempt=*"))) == 1
     assert len(list(tmp_path.glob("manifest/*.json"))) == 4

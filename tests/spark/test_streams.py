@@ -119,10 +119,10 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
     arguments += ["--change", "leave-members:a", "--standby-replicas", "0"]
     assert streams.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
-    told = (
+    summary = (
         "1 streams groups planned, 1 rejected: 1 members, 3 tasks; 2 moved, 1 of them without state; 0 standbys moved"
     )
-    assert told in printed
+    assert summary in printed
     assert "c/faulty: bad-subtopology: subtopologies: subtopology=0, partitions=-1" in printed
     active = [row for row in stored(tmp_path, "moves") if row["role"] == "active"]
     assert sorted((row["task"], row["reason"]) for row in active) == [

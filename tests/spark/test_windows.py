@@ -39,12 +39,12 @@ def test_topics_that_are_alike_change_nothing(
 ) -> None:
     """Topics unknown and without partitions, subscribed to twice or by nobody known, without a name."""
     topics = [("c", "t1", 3), ("c", "t2", 3), ("c", "t3", 0), ("c", "t4", 5)]
-    asked = {"g": ("t1", "t2", "t3", "t4", "gone", "gone too", "t1"), "h": ("t1", "t2"), "i": ("t1", None, "gone")}
-    subscriptions = [("c", name, f"m{at}", topic) for name, all in asked.items() for at in (1, 2) for topic in all]
+    subscribed = {"g": ("t1", "t2", "t3", "t4", "gone", "gone too", "t1"), "h": ("t1", "t2"), "i": ("t1", None, "gone")}
+    subscriptions = [("c", name, f"m{at}", topic) for name, all in subscribed.items() for at in (1, 2) for topic in all]
     some = fleets.fleet(
         spark,
         topics=topics,
-        members=[("c", name, f"m{at}") for name in asked for at in (1, 2)],
+        members=[("c", name, f"m{at}") for name in subscribed for at in (1, 2)],
         subscriptions=[*subscriptions, ("c", "g", "m1", "t5"), ("c", "h", "nobody", "t2")],
         owned=[("c", "g", "m1", "t1", 0), ("c", "g", "m1", "t4", 0), ("c", "g", "m1", "t4", 1)],
     )

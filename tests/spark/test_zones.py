@@ -57,12 +57,12 @@ def test_what_is_missing(spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match=r"price -0\.1: expected a number from 0"):
         zones(fleet, price=-0.1)
     without = {name: fleet.__getattribute__(name).withColumn("rack_id", F.lit("")) for name in ("members", "brokers")}
-    with pytest.raises(FleetError) as told:
+    with pytest.raises(FleetError) as raised:
         zones(replace(fleet, loads=None, replicas=None, **without))
     for words in ("replicas.*: the table is missing", "loads.*: the table is missing"):
-        assert words in str(told.value)
-    assert "brokers.rack_id: no broker has a rack" in str(told.value)
-    assert "members.rack_id: no member has a rack" in str(told.value)
+        assert words in str(raised.value)
+    assert "brokers.rack_id: no broker has a rack" in str(raised.value)
+    assert "members.rack_id: no member has a rack" in str(raised.value)
 
 
 @pytest.mark.once
@@ -75,8 +75,8 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     out = tmp_path / "out"
     words = ["--fleet", str(place), "--output", str(out), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, "--price", "0.01", "--currency", "EUR", "--fail-on", "rejected"]) == 1
-    said = capsys.readouterr().out
-    assert all(words in said for words in ("a day together:", "EUR", "duplicate-member"))
+    output = capsys.readouterr().out
+    assert all(words in output for words in ("a day together:", "EUR", "duplicate-member"))
     batch = json.loads((out / "json" / "reorder" / "shop-prod" / "reassign-001.json").read_text())
     assert [(each["topic"], each["partition"], each["replicas"]) for each in batch["partitions"]] == [
         ("clicks", 0, [3, 1, 2]),

@@ -23,7 +23,7 @@ class Stub:
 
     url: str
     answers: dict[str, Answer | Callable[[int], Answer]]
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
 
@@ -68,8 +68,8 @@ def serving(answers: dict[str, Any]) -> Iterator[Stub]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            before = stub.asked.count(self.path)
-            stub.asked.append(self.path)
+            before = stub.requested.count(self.path)
+            stub.requested.append(self.path)
             stub.headers.append(dict(self.headers))
             stub.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
             answer = stub.answers.get(self.path, (404, {"error_code": 404, "message": "HTTP 404 Not Found"}))

@@ -49,7 +49,7 @@ BESIDE = fake(GOOD, "beside")
 
 
 @dataclass(frozen=True)
-class Said:
+class Printed:
     """What a run of parts has printed, its exit code and its last line."""
 
     code: int
@@ -63,10 +63,10 @@ class Runner:
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._folder, self._capsys = folder, capsys
 
-    def __call__(self, *parts: Part, ci: bool = False, grace: float = 5) -> Said:
+    def __call__(self, *parts: Part, ci: bool = False, grace: float = 5) -> Printed:
         code = run(parts, Processes(self._folder, os.environ, grace), self._folder / "results", ci=ci)
         text = self._capsys.readouterr().out
-        return Said(code, text, text.rstrip("\n").rpartition("\n")[2])
+        return Printed(code, text, text.rstrip("\n").rpartition("\n")[2])
 
 
 def gone(pid: int) -> bool:

@@ -90,7 +90,7 @@ def messages(played: GroupSimulation) -> list[str]:
     return [f"{each.at_ms} {each.actor}: {each.message} {each.detail}".rstrip() for each in played.group.trace or ()]
 
 
-def said(played: GroupSimulation, message: str) -> list[tuple[int, str, str]]:
+def logged(played: GroupSimulation, message: str) -> list[tuple[int, str, str]]:
     """When, who and what, of one kind of message."""
     return [(each.at_ms, each.actor, each.detail) for each in played.group.trace or () if each.message == message]
 

@@ -186,12 +186,12 @@ def comparison(name: str, key: Row) -> CompareRows:
     """Two groups: one should change, of the other it is not known what it runs with."""
     figures = {"max_over_mean": 1.0, "moved": 4, "revoked": 4, "paused_partition_seconds": 1.5}
     now = {f"now_{each}": value for each, value in figures.items()}
-    told = {"change": "as-is", "assignor": "sticky", "groups": 1}
-    gain = key | told | figures | now | {"verdict": "change", "rounds": 1, "now": "range", "now_assignor": "range"}
+    option = {"change": "as-is", "assignor": "sticky", "groups": 1}
+    gain = key | option | figures | now | {"verdict": "change", "rounds": 1, "now": "range", "now_assignor": "range"}
     return CompareRows(
-        totals=[told | figures | {"assignor": name, "rejected": 0, "recommended": 1}],
-        verdicts=[told | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
-        sums=[told | figures | now],
+        totals=[option | figures | {"assignor": name, "rejected": 0, "recommended": 1}],
+        verdicts=[option | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
+        sums=[option | figures | now],
         gains=[
             gain | {"reason": f"sticky: 3 % move ({name})", "clients": "Java 3", "way": WAY.text},
             gain | {"now": None, "verdict": "unknown", "reason": "x", "clients": None, "way": None},

@@ -62,10 +62,10 @@ def serving(folder: Path, mechanism: str, judge: Callable[[bytes], str | None]) 
             if api == 36:
                 stub.messages.append(body[4:])
                 wrong = judge(body[4:])
-                said = b'{"version":"2020_10_22","request-id":"r"}' if mechanism == "AWS_MSK_IAM" else b""
+                response = b'{"version":"2020_10_22","request-id":"r"}' if mechanism == "AWS_MSK_IAM" else b""
                 if wrong is not None:
                     return struct.pack(">h", _SASL_AUTHENTICATION_FAILED) + _string(wrong) + struct.pack(">i", 0)
-                return struct.pack(">hh", 0, -1) + struct.pack(">i", len(said)) + said
+                return struct.pack(">hh", 0, -1) + struct.pack(">i", len(response)) + response
             if api == 3:
                 return struct.pack(">ii", 1, 1) + _string("127.0.0.1") + struct.pack(">ihii", stub.port, -1, 1, 0)
             return struct.pack(">hi", 0, 0)  # ListGroups: none

@@ -34,11 +34,11 @@ def _partitions(run: dict[str, Any]) -> range:
 
 
 def _decided(rows: list[Row], strategy: str, left: list[dict[str, Any]], *, runs: bool) -> list[dict[str, Any]]:
-    told = pa.concat_tables(
+    facts = pa.concat_tables(
         [sticky_kernel.facts(rows, runs=runs), pa.Table.from_pylist(left, schema=pa.schema(FACT_TYPES))]
     )
     question = PlanParams((("*", strategy),), (strategy,), racks_known=True)
-    return with_moves(row for table in plan_groups(told, question) for row in table.to_pylist())
+    return with_moves(row for table in plan_groups(facts, question) for row in table.to_pylist())
 
 
 def _claims(row: Row, left: list[dict[str, Any]]) -> Iterator[Claim]:
@@ -79,7 +79,7 @@ def _subscriptions_are_equal(row: Row) -> bool | None:
     It compares each subscription with the first in the order of the map that is not empty.
     """
     topics = {member["id"]: set(member["topics"]) for member in row["members"]}
-    if len({frozenset(asked) for asked in topics.values() if asked}) > 1:
+    if len({frozenset(subscribed) for subscribed in topics.values() if subscribed}) > 1:
         return False
     if all(topics.values()) or not any(topics.values()):
         return True
@@ -216,8 +216,8 @@ def _check_figures(
     back = sum((member, True) in target.get((topic, partition), []) for member, topic, partition in living)
     there = len({(topic, partition) for _, topic, partition, _ in claims} & set(target))
     times = Counter((topic, partition) for _, topic, partition in living)
-    asked = {topic for member in row["members"] for topic in member["topics"]}
-    counts = {topic: row["topics"].get(topic) for topic in {*asked, *(topic for _, topic, _ in living)}}
+    subscribed = {topic for member in row["members"] for topic in member["topics"]}
+    counts = {topic: row["topics"].get(topic) for topic in {*subscribed, *(topic for _, topic, _ in living)}}
     given = Counter(member for to_members in target.values() for member, waits in to_members if not waits)
     total = sum(given.values())
     assert figures["partitions"] == total
@@ -228,10 +228,10 @@ def _check_figures(
     assert figures["max_over_mean"] == (pytest.approx(max(each) * len(each) / total) if total else None)
     assert figures["moved"] == there - kept - back
     assert figures["revoked"] == len(living) - kept
-    assert figures["unassigned"] == sum(counts[topic] or 0 for topic in asked) - total
+    assert figures["unassigned"] == sum(counts[topic] or 0 for topic in subscribed) - total
     assert figures["withheld"] == sum(waits for to_members in target.values() for _, waits in to_members)
     assert figures["members_without_subscription"] == sum(not member["topics"] for member in row["members"])
-    assert figures["unknown_topics"] == sum(not counts[topic] for topic in asked)
+    assert figures["unknown_topics"] == sum(not counts[topic] for topic in subscribed)
     assert figures["owned_unknown_topic"] == sum(counts[topic] is None for _, topic, _ in living)
     beyond = (counts[topic] is not None and partition >= counts[topic] for _, topic, partition in living)
     assert figures["owned_out_of_range"] == sum(beyond)

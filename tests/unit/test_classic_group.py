@@ -141,15 +141,15 @@ def test_a_new_group() -> None:
     assert (member.awaiting_join, member.awaiting_sync, member.hash_code) == (False, False, 109)
 
 
-def test_a_member_waits_only_if_it_is_said_to() -> None:
+def test_a_member_waits_only_on_request() -> None:
     """Added or updated without a JoinGroup to answer."""
     group = _group(a := _member("a"))
     assert (a.awaiting_join, group.num_members_awaiting_join_response) == (False, 0)
-    told = {"protocols": ["sticky"], "topics": ["t"], "rebalance_timeout_ms": 5}
-    group.update(a, **told, session_timeout_ms=6, awaiting_join=True)
+    request = {"protocols": ["sticky"], "topics": ["t"], "rebalance_timeout_ms": 5}
+    group.update(a, **request, session_timeout_ms=6, awaiting_join=True)
     assert (a.protocols, a.topics, a.rebalance_timeout_ms, a.session_timeout_ms) == (("sticky",), ("t",), 5, 6)
     assert (group.supported_protocols, group.num_members_awaiting_join_response) == ({"range": 0, "sticky": 1}, 1)
-    group.update(a, **told)
+    group.update(a, **request)
     assert (a.awaiting_join, a.session_timeout_ms, group.num_members_awaiting_join_response) == (False, 0, 0)
 
 

@@ -53,22 +53,22 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(msk.datetime, "datetime", Fixed)
 
 
-def by_aws(said: dict[str, str]) -> str:
+def by_aws(message: dict[str, str]) -> str:
     """The signature of a message of aws-msk-iam-auth's, by botocore."""
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
     signer = auth.SigV4QueryAuth(
-        Credentials(ACCESS_KEY, SECRET_KEY, said.get("x-amz-security-token")),
+        Credentials(ACCESS_KEY, SECRET_KEY, message.get("x-amz-security-token")),
         "kafka-cluster",
-        said["x-amz-credential"].split("/")[2],
-        expires=int(said["x-amz-expires"]),
+        message["x-amz-credential"].split("/")[2],
+        expires=int(message["x-amz-expires"]),
     )
     names = ["Action", "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Security-Token"]
-    values = {name: said[name.lower()] for name in names if name.lower() in said}
+    values = {name: message[name.lower()] for name in names if name.lower() in message}
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in values.items()) + "&X-Amz-SignedHeaders=host"
-    request = AWSRequest("GET", f"https://{said['host']}/?{query}", headers={"host": said["host"]})
-    request.context["timestamp"] = said["x-amz-date"]
+    request = AWSRequest("GET", f"https://{message['host']}/?{query}", headers={"host": message["host"]})
+    request.context["timestamp"] = message["x-amz-date"]
     canonical = signer.canonical_request(request)
     return str(signer.signature(signer.string_to_sign(request, canonical), request))
 
@@ -81,11 +81,11 @@ def _message(host: str, **options: Any) -> dict[str, str]:
 @pytest.mark.usefixtures("_clock")
 def test_the_recorded_signature() -> None:
     """With a fixed clock and credentials; AWS's own library signs alike. The region is that of the broker's name."""
-    said = _message(HOST)
-    assert said["x-amz-credential"] == f"{ACCESS_KEY}/20260203/eu-west-1/kafka-cluster/aws4_request"
-    assert (said["host"], said["action"], said["version"]) == (HOST, "kafka-cluster:Connect", "2020_10_22")
-    assert said["x-amz-security-token"] == TOKEN
-    assert said["x-amz-signature"] == RECORDED == by_aws(said)
+    message = _message(HOST)
+    assert message["x-amz-credential"] == f"{ACCESS_KEY}/20260203/eu-west-1/kafka-cluster/aws4_request"
+    assert (message["host"], message["action"], message["version"]) == (HOST, "kafka-cluster:Connect", "2020_10_22")
+    assert message["x-amz-security-token"] == TOKEN
+    assert message["x-amz-signature"] == RECORDED == by_aws(message)
 
 
 def test_profiles_and_regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,24 +117,24 @@ def test_a_role(monkeypatch: pytest.MonkeyPatch) -> None:
     from botocore import session as botocore_session
     from botocore.exceptions import ClientError
 
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     class Sts:
         def assume_role(self, **what: str) -> dict[str, Any]:
-            asked.append(what)
+            calls.append(what)
             if what["RoleArn"] == "denied":
                 raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not yours"}}, "AssumeRole")
             return {"Credentials": {"AccessKeyId": "ROLE", "SecretAccessKey": "r-4711", "SessionToken": "t-4711"}}
 
     def client(_: Any, service: str, region_name: str) -> Sts:
-        asked.append((service, region_name))
+        calls.append((service, region_name))
         return Sts()
 
     monkeypatch.setattr(botocore_session.Session, "create_client", client)
     options = {"awsRoleArn": "arn", "awsRoleSessionName": "me", "awsRoleExternalId": "x", "awsStsRegion": "eu-west-1"}
     found = client_iam.iam(options).credentials()
     assert (found.access_key, found.secret_key, found.token) == ("ROLE", "r-4711", "t-4711")
-    assert asked == [("sts", "eu-west-1"), {"RoleArn": "arn", "RoleSessionName": "me", "ExternalId": "x"}]
+    assert calls == [("sts", "eu-west-1"), {"RoleArn": "arn", "RoleSessionName": "me", "ExternalId": "x"}]
     with pytest.raises(SourceError, match=r"no credentials \(.*not yours\)\. Check the role, and its trust"):
         client_iam.iam({"awsRoleArn": "denied", "awsStsRegion": "eu-west-1"}).credentials()
 
@@ -173,8 +173,8 @@ def test_a_snapshot_of_a_stub(
         caplog.set_level(logging.DEBUG, logger=name)
 
     def judge(message: bytes) -> str | None:
-        said = json.loads(message)
-        assert said["x-amz-signature"] == by_aws(said)
+        message = json.loads(message)
+        assert message["x-amz-signature"] == by_aws(message)
         return "Access denied" if denied else None
 
     with sasl_stub.serving(tmp_path, "AWS_MSK_IAM", judge) as stub:

@@ -33,7 +33,7 @@ def _endpoint(url: str, **settings: Any) -> TokenEndpoint:
     return TokenEndpoint(f"{url}/token", "me", Secret(SECRET), **settings)
 
 
-def test_what_is_asked() -> None:
+def test_the_token_request() -> None:
     """POST with client credentials and the scope; id and secret in the header, URL-encoded where asked for."""
     with serving({"/token": {"access_token": "a.b.c", "expires_in": 3600}}) as stub:
         assert Tokens(_endpoint(stub.url, scope="a b")).token() == "a.b.c"
@@ -59,7 +59,7 @@ def test_a_token_is_kept_for_most_of_its_life(monkeypatch: pytest.MonkeyPatch) -
         assert tokens.token() == "t1"
 
 
-def test_what_passes_is_asked_again(pauses: list[float]) -> None:
+def test_temporary_errors_are_retried(pauses: list[float]) -> None:
     """After half a second, then after what Retry-After says."""
     moods: list[Any] = [(500, b""), (503, b"", {"Retry-After": "3"}), {"access_token": "t"}]
     with serving({"/token": lambda before: moods[before]}) as stub:
@@ -68,7 +68,7 @@ def test_what_passes_is_asked_again(pauses: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         ((401, {"error": "invalid_client"}), r"no token \(401 Unauthorized, invalid_client\)\. Check the client's id"),
         ((400, {"error": "invalid_scope", "error_description": f"for {SECRET}"}), r"invalid_scope for \[hidden\]\)"),
@@ -79,9 +79,9 @@ def test_what_passes_is_asked_again(pauses: list[float]) -> None:
         ({"access_token": "a b\x01c"}, "what it gives is no bearer token"),
     ],
 )
-def test_no_token(answer: Any, said: str) -> None:
+def test_no_token(answer: Any, message: str) -> None:
     """The endpoint is named, what it said, and what to do."""
-    with serving({"/token": answer}) as stub, pytest.raises(SourceError, match=said) as error:
+    with serving({"/token": answer}) as stub, pytest.raises(SourceError, match=message) as error:
         Tokens(_endpoint(stub.url)).token()
     assert "4711" not in str(error.value)
 

@@ -150,7 +150,7 @@ def test_a_key_that_is_not_the_certificates(certificate: x509.Certificate, loade
 
 
 @pytest.mark.parametrize(
-    ("store", "text", "said"),
+    ("store", "text", "message"),
     [
         ("truststore", "nothing", "no certificate in it"),
         ("truststore", "-----BEGIN CERTIFICATE-----\nhush\n-----END CERTIFICATE-----", "expected certificates in PEM"),
@@ -158,10 +158,10 @@ def test_a_key_that_is_not_the_certificates(certificate: x509.Certificate, loade
         ("keystore", "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----", "or it is no key in PEM"),
     ],
 )
-def test_files_with_something_else_in_them(tmp_path: Path, store: str, text: str, said: str) -> None:
+def test_files_with_something_else_in_them(tmp_path: Path, store: str, text: str, message: str) -> None:
     """Named, and nothing of what is in them."""
     file = tmp_path / "file.pem"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=rf"^ssl\.{store}\.location .*file\.pem: .*{said}") as error:
+    with pytest.raises(ConfigError, match=rf"^ssl\.{store}\.location .*file\.pem: .*{message}") as error:
         _context(**{f"ssl_{store}_type": "PEM", f"ssl_{store}_location": str(file)})
     assert "hush" not in str(error.value)

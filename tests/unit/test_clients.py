@@ -110,14 +110,14 @@ def test_ways(now: str | None, to: str, clients: str | None, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, each in LIBRARIES.items() if not each.mixes])
-def test_no_library_that_refuses_is_told_to_mix(name: str) -> None:
+def test_no_library_that_refuses_is_advised_to_mix(name: str) -> None:
     """Whoever else is in the group."""
     for clients in (f"{name} 1", f"Java 9, {name} 1?", f"{name} 1, unknown 4"):
         for eager in ("range", "roundrobin", "sticky"):
             assert plan_switch(eager, COOPERATIVE, clients).kind in (STOP_ALL, NOT_THERE)
 
 
-def test_unknown_clients_are_told_both() -> None:
+def test_unknown_clients_get_both_instructions() -> None:
     """What is safe for all, and for whom the other way is."""
     words = plan_switch("range", COOPERATIVE, "unknown 3").text
     assert words.startswith("Stop all members, then start them with cooperative-sticky alone: that is safe for every")

@@ -16,7 +16,7 @@ def raising(error: Exception) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (SourceError("nothing there"), 2, "plan: nothing there"),
         (ValueError("odd"), 3, "plan failed: ValueError: odd (more with --verbose)"),
@@ -25,11 +25,11 @@ def raising(error: Exception) -> None:
 )
 @pytest.mark.parametrize("verbose", [False, True])
 def test_an_error_becomes_a_line_and_a_code(
-    error: Exception, code: int, said: str, verbose: bool, caplog: pytest.LogCaptureFixture
+    error: Exception, code: int, message: str, verbose: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Wrong input or a failure; with its traceback if that is wanted."""
     assert run_job("plan", lambda: raising(error), verbose=verbose) == code  # type: ignore[func-returns-value]
-    assert [(each.name, each.getMessage()) for each in caplog.records] == [("spark_assign.plan", said)]
+    assert [(each.name, each.getMessage()) for each in caplog.records] == [("spark_assign.plan", message)]
     assert bool(caplog.records[0].exc_info) is verbose
 
 
@@ -39,7 +39,7 @@ def test_a_job_that_is_done(code: int) -> None:
     assert run_job("plan", lambda: code, verbose=False) == code
 
 
-def test_what_is_wrong_input_is_said_by_the_job() -> None:
+def test_the_job_reports_wrong_input() -> None:
     """Beside the errors that the package raises on purpose."""
     wrong = (ConfigError, ValueError)
     assert run_job("plan", lambda: int("x"), verbose=False, wrong=wrong) == 2

@@ -106,7 +106,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
         settings(tmp_path, text)
 
 
-def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     """A line each, with its place; what is right beside it is not mentioned."""
     text = """
 top = "ten"
@@ -142,7 +142,7 @@ tables = ["assignment_slices", "move"]
     )
 
 
-def test_a_flag_that_is_wrong_is_said_of_the_command_line(tmp_path: Path) -> None:
+def test_a_wrong_flag_is_reported_for_the_command_line(tmp_path: Path) -> None:
     """And not of the file."""
     with pytest.raises(ConfigError, match=r"^the command line: output.tables 1 is 'run'. Did you mean runs"):
         settings(tmp_path, MINIMAL, output={"tables": ["run"]})

@@ -88,7 +88,7 @@ def test_a_file_of_another_job(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "give --schema [OF] or --check FILE"),
         (["--schema", "--check", "x.toml"], "give --schema [OF] or --check FILE"),
@@ -97,10 +97,10 @@ def test_a_file_of_another_job(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--check", "/nothing.toml"], "/nothing.toml: cannot be read"),
     ],
 )
-def test_wrong_usage(words: list[str], said: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_usage(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:
     """With the remedy."""
     assert config.main(words) == 2
-    assert said in caplog.text
+    assert message in caplog.text
 
 
 def test_help_and_stories_do_not_wait_for_pydantic() -> None:

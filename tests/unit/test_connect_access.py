@@ -40,12 +40,12 @@ def _configured(tmp_path: Path, text: str, **settings: Any) -> HttpSettings:
 
 
 @pytest.mark.parametrize(
-    ("asked", "pause"),
+    ("header", "pause"),
     [("7", 7), ("100000", 60), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.5), ("soon", 0.5), ("0", 0.5)],
 )
-def test_retry_after(pauses: list[float], asked: str, pause: float) -> None:
+def test_retry_after(pauses: list[float], header: str, pause: float) -> None:
     """Seconds or a date, a minute at most; where it makes no sense the usual pause."""
-    moods: list[Any] = [(429, b"", {"Retry-After": asked}), ROOT]
+    moods: list[Any] = [(429, b"", {"Retry-After": header}), ROOT]
     with serving({"/": lambda before: moods[before]}) as stub:
         assert ConnectHttp([stub.url], HttpSettings()).get("/") == ROOT
     assert pauses == [pause]
@@ -59,7 +59,7 @@ def test_bearer_tokens(tmp_path: Path) -> None:
         fetched = _configured(tmp_path, f"{endpoint}bearer.auth.client.secret=s-4711\nbearer.auth.scope=connect\n")
         for settings in (given, fetched):
             ConnectHttp([stub.url], settings).get("/")
-    assert stub.asked == ["/", "/token", "/"]
+    assert stub.requested == ["/", "/token", "/"]
     assert [headers["Authorization"] for headers in stub.headers[::2]] == ["Bearer given-4711", "Bearer fetched-4711"]
     assert stub.bodies[1] == "grant_type=client_credentials&scope=connect"
     assert "4711" not in repr((given, fetched))
@@ -91,7 +91,7 @@ def test_proxies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for text in (f"proxy.url=http://me:4711@{named.host_and_port}\n", f"proxy.host={host}\nproxy.port={port}\n"):
             assert ConnectHttp(["http://connect.internal:8083"], _configured(tmp_path, text)).get("/") == ROOT
         assert named.headers[0]["Proxy-Authorization"] == "Basic bWU6NDcxMQ=="
-        assert other.asked == []
+        assert other.requested == []
         monkeypatch.setenv("http_proxy", named.url)
         assert ConnectHttp(["http://connect.internal:8083"], HttpSettings()).get("/") == ROOT
     settings = _configured(tmp_path, f"proxy.url=http://me:4711@{named.host_and_port}\n", attempts=2)
@@ -140,7 +140,7 @@ def test_client_certificates(tmp_path: Path, guarded: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "settings", "said"),
+    ("text", "settings", "message"),
     [
         ("bearer.auth.tokn=hush", {}, "bearer.auth.tokn is not known. Did you mean bearer.auth.token"),
         ("basic.auth.user.info=hush", {}, "expected user:password"),
@@ -157,9 +157,9 @@ def test_client_certificates(tmp_path: Path, guarded: str) -> None:
         ("ssl.keystore.location=a\nssl.keystore.type=BKS", {}, "ssl.keystore.type: expected one of PEM"),
     ],
 )
-def test_what_makes_no_sense(tmp_path: Path, text: str, settings: dict[str, Any], said: str) -> None:
+def test_what_makes_no_sense(tmp_path: Path, text: str, settings: dict[str, Any], message: str) -> None:
     """Named by key, and no value that may be secret."""
-    with pytest.raises(ConfigError, match=said) as error:
+    with pytest.raises(ConfigError, match=message) as error:
         _configured(tmp_path, text, **settings)
     assert "hush" not in str(error.value)
 

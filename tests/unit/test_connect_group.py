@@ -37,9 +37,9 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect_http, "wait", lambda _: None)
 
 
-def _member(member_id: str, told: bytes, running: bytes | None = None, url: str | None = None) -> Any:
+def _member(member_id: str, assignment: bytes, running: bytes | None = None, url: str | None = None) -> Any:
     url = url or f"http://{member_id.split('-')[1]}/"
-    return SimpleNamespace(member_id=member_id, member_metadata=metadata(url, running), member_assignment=told)
+    return SimpleNamespace(member_id=member_id, member_metadata=metadata(url, running), member_assignment=assignment)
 
 
 def _group(*members: Any, state: str = "Stable", protocol: str = "sessioned", error: int = 0) -> Any:
@@ -118,7 +118,7 @@ def test_a_memory_that_cannot_be_known(group: Any) -> None:
     assert tables["clusters"]["delay_ms"].to_pylist() == [_described(group).delay_ms]
 
 
-def test_a_group_in_a_rebalance_is_asked_again_and_a_damaged_one_is_not() -> None:
+def test_a_group_in_a_rebalance_is_requested_again_and_a_damaged_one_is_not() -> None:
     """Both are exceptions in the place of the group."""
     assert isinstance(connect_group.read_group(_group(state="PreparingRebalance")), UnsettledError)
     damaged = connect_group.read_group(

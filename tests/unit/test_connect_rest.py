@@ -79,7 +79,7 @@ def test_three_requests_whatever_its_size() -> None:
     listing = {f"c{n}": connect_stub.connector(f"c{n}", {None: "w:1", 0: "w:1"}) for n in range(50)}
     with serving(connect_stub.cluster(listing)) as stub:
         assert len(_read(stub).connectors) == 50
-        assert stub.asked == ["/", "/connectors", EXPANDED]
+        assert stub.requested == ["/", "/connectors", EXPANDED]
 
 
 def test_a_connector_without_a_status_is_not_lost() -> None:
@@ -108,7 +108,7 @@ def test_releases_that_do_not_expand() -> None:
         assert _read(stub) == _read(newer)
 
 
-def test_what_passes_is_asked_again(pauses: list[float]) -> None:
+def test_temporary_errors_are_retried(pauses: list[float]) -> None:
     """409 in a rebalance, 503 from a proxy; pauses double."""
     answers = connect_stub.cluster({"files": FILES})
     moods = [(409, {"message": "rebalance expected"}), (503, b"<html>"), (500, {"message": "Request timed out"})]
@@ -127,7 +127,7 @@ def test_what_does_not_pass_names_url_status_and_remedy(pauses: list[float]) -> 
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         ((401, b""), "401 Unauthorized. Give user:password in SPARK_ASSIGN_CONNECT_AUTH"),
         ((403, {"message": "no"}), r"403 Forbidden \(no\). The user may not"),
@@ -138,12 +138,12 @@ def test_what_does_not_pass_names_url_status_and_remedy(pauses: list[float]) -> 
         ((200, ["x"]), "not as a Connect worker"),
     ],
 )
-def test_what_is_no_connect_worker(answer: Any, said: str, pauses: list[float]) -> None:
+def test_what_is_no_connect_worker(answer: Any, message: str, pauses: list[float]) -> None:
     """Said at once."""
     with serving({"/": answer}) as stub:
-        with pytest.raises(SourceError, match=said):
+        with pytest.raises(SourceError, match=message):
             _read(stub)
-        assert (len(stub.asked), pauses) == (1, [])
+        assert (len(stub.requested), pauses) == (1, [])
 
 
 def test_an_answer_out_of_shape() -> None:
@@ -161,7 +161,7 @@ def test_nobody_there(pauses: list[float]) -> None:
         _read(stub, attempts=2)
 
 
-def test_the_next_worker_of_the_same_cluster_is_asked(pauses: list[float]) -> None:
+def test_the_next_worker_of_the_same_cluster_gets_the_request(pauses: list[float]) -> None:
     """Without a pause, and from then on."""
     with serving({}) as gone:
         pass
@@ -214,7 +214,7 @@ def test_targets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("urls", "workers", "said"),
+    ("urls", "workers", "message"),
     [
         (["a:8083"], [], "expected .*http"),
         (["ftp://a"], [], "expected .*http"),
@@ -226,9 +226,9 @@ def test_targets() -> None:
         (["x=http://a:1"], ["w:1", "x=w:2"], "has one already"),
     ],
 )
-def test_targets_that_make_no_sense(urls: list[str], workers: list[str], said: str) -> None:
+def test_targets_that_make_no_sense(urls: list[str], workers: list[str], message: str) -> None:
     """Named with the option; a password is not repeated."""
-    with pytest.raises(ConfigError, match=said) as error:
+    with pytest.raises(ConfigError, match=message) as error:
         parse_targets(urls, workers)
     assert "4711" not in str(error.value)
 

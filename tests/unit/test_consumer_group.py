@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "sticky.md"
 T0 = Topic(0, "t0", 4, 0, 0)
 
 
-class Told:
+class GroupUnderTest:
     """A group for t0, and its members' heartbeats."""
 
     def __init__(self, config: GroupConfig | None = None, now: int = 1) -> None:
@@ -27,13 +27,13 @@ class Told:
         self.group = ConsumerGroup(self.metadata, config or GroupConfig())
         self.now = now
 
-    def beat(self, member_id: str, epoch: int, **said: Any) -> Response:
-        answer = self.group.heartbeat(Heartbeat(member_id, epoch, **said), self.now)
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> Response:
+        answer = self.group.heartbeat(Heartbeat(member_id, epoch, **fields), self.now)
         return self.group.apply_target(*assign_targets([answer])) if isinstance(answer, TargetRequest) else answer
 
-    def join(self, member_id: str, **said: Any) -> Response:
-        told: dict[str, Any] = {"topics": ["t0"], "rebalance_timeout_ms": 5_000, "owned": []}
-        return self.beat(member_id, 0, **told | said)
+    def join(self, member_id: str, **fields: Any) -> Response:
+        defaults: dict[str, Any] = {"topics": ["t0"], "rebalance_timeout_ms": 5_000, "owned": []}
+        return self.beat(member_id, 0, **defaults | fields)
 
     def state(self, member_id: str) -> MemberState:
         return self.group.members.by_id[member_id].state
@@ -47,86 +47,86 @@ def test_the_story_of_the_page() -> None:
     """Every line of the table on docs/sticky.md is what the coordinator answers."""
     lines = re.findall(r"^\| (C\d) \| (\d) \| (.*?)\| epoch (\d)(?:, )?(.*?) \| (\w+) \|$", PAGE.read_text(), re.M)
     assert len(lines) == 4
-    told = Told()
-    told.join("C0")
-    told.now += 10_000
+    group = GroupUnderTest()
+    group.join("C0")
+    group.now += 10_000
     for member_id, epoch, reports, then, assigned, state in lines:
         owned = [code(0, int(each)) for each in re.findall(r"t0p(\d)", reports)] or None
-        answer = told.join(member_id) if epoch == "0" else told.beat(member_id, int(epoch), owned=owned)
-        said = {"nothing": "", "": None}.get(assigned, assigned)
-        assert (answer.member_epoch, told.state(member_id).value) == (int(then), state)
-        assert (None if answer.assigned is None else in_words(answer.assigned)) == said
-    assert told.group.state is GroupState.STABLE
+        answer = group.join(member_id) if epoch == "0" else group.beat(member_id, int(epoch), owned=owned)
+        expected = {"nothing": "", "": None}.get(assigned, assigned)
+        assert (answer.member_epoch, group.state(member_id).value) == (int(then), state)
+        assert (None if answer.assigned is None else in_words(answer.assigned)) == expected
+    assert group.group.state is GroupState.STABLE
 
 
 def test_several_who_join_within_the_interval_get_one_target() -> None:
     """From 4.3 on; before, everybody who comes makes a new one."""
     for config, epochs in ((GroupConfig(), (4, 2, 4)), (RELEASES["4.2"], (3, 3, 3))):
-        told = Told(config)
+        group = GroupUnderTest(config)
         for member_id in ("C0", "C1", "C2"):
-            told.join(member_id)
-        before = told.group.assignment_epoch
-        told.now += 1_000
-        told.beat("C2", told.group.members.by_id["C2"].member_epoch)
-        assert (told.group.group_epoch, before, told.group.assignment_epoch) == epochs
+            group.join(member_id)
+        before = group.group.assignment_epoch
+        group.now += 1_000
+        group.beat("C2", group.group.members.by_id["C2"].member_epoch)
+        assert (group.group.group_epoch, before, group.group.assignment_epoch) == epochs
 
 
 def test_who_does_not_give_up_in_time_is_fenced() -> None:
     """After the rebalance timeout; what it had is free then, and it has to join anew."""
-    told = Told()
-    told.join("C0")
-    told.now += 2_000
-    told.join("C1")
-    told.beat("C0", 2)
-    assert told.group.next_deadline() == told.now + 5_000
-    assert told.group.expire(told.now + 4_999) == []
-    told.now += 5_000
-    assert told.group.expire(told.now) == ["C0"]
-    assert told.beat("C0", 2).error == "UNKNOWN_MEMBER_ID"
-    assert in_words(told.beat("C1", 3).assigned) == "t0p0 t0p1 t0p2 t0p3"
+    group = GroupUnderTest()
+    group.join("C0")
+    group.now += 2_000
+    group.join("C1")
+    group.beat("C0", 2)
+    assert group.group.next_deadline() == group.now + 5_000
+    assert group.group.expire(group.now + 4_999) == []
+    group.now += 5_000
+    assert group.group.expire(group.now) == ["C0"]
+    assert group.beat("C0", 2).error == "UNKNOWN_MEMBER_ID"
+    assert in_words(group.beat("C1", 3).assigned) == "t0p0 t0p1 t0p2 t0p3"
 
 
-def test_who_is_silent_is_fenced_and_who_is_quiet_need_not_be_asked() -> None:
+def test_a_silent_member_is_fenced() -> None:
     """A heartbeat that would change nothing only keeps the session."""
-    told = Told()
-    told.join("C0")
-    assert told.group.is_quiet("C0", told.now)
-    told.group.record_heartbeat("C0", told.now + 40_000)
-    assert told.group.expire(told.now + 50_000) == []
-    assert told.group.expire(told.now + 85_000) == ["C0"]
-    assert told.group.state is GroupState.EMPTY
-    told.join("C0")
-    told.join("C1")
-    assert told.group.is_quiet("C0", told.now)
-    assert not told.group.is_quiet("C0", told.now + 1_000)
+    group = GroupUnderTest()
+    group.join("C0")
+    assert group.group.is_quiet("C0", group.now)
+    group.group.record_heartbeat("C0", group.now + 40_000)
+    assert group.group.expire(group.now + 50_000) == []
+    assert group.group.expire(group.now + 85_000) == ["C0"]
+    assert group.group.state is GroupState.EMPTY
+    group.join("C0")
+    group.join("C1")
+    assert group.group.is_quiet("C0", group.now)
+    assert not group.group.is_quiet("C0", group.now + 1_000)
 
 
 def test_a_static_member_is_back_under_another_id() -> None:
     """It has all that it had, and nobody gets a new target."""
-    told = Told()
-    told.join("C0", instance_id="one")
-    told.now += 2_000
-    assert told.join("C1", instance_id="one").error == "UNRELEASED_INSTANCE_ID"
-    assert told.beat("C0", -2, instance_id="one").member_epoch == -2
-    epoch = told.group.group_epoch
-    answer = told.join("C1", instance_id="one")
+    group = GroupUnderTest()
+    group.join("C0", instance_id="one")
+    group.now += 2_000
+    assert group.join("C1", instance_id="one").error == "UNRELEASED_INSTANCE_ID"
+    assert group.beat("C0", -2, instance_id="one").member_epoch == -2
+    epoch = group.group.group_epoch
+    answer = group.join("C1", instance_id="one")
     assert (answer.member_epoch, in_words(answer.assigned)) == (epoch, "t0p0 t0p1 t0p2 t0p3")
-    assert told.group.group_epoch == epoch
-    assert told.beat("C0", 2, instance_id="one").error == "FENCED_INSTANCE_ID"
+    assert group.group.group_epoch == epoch
+    assert group.beat("C0", 2, instance_id="one").error == "FENCED_INSTANCE_ID"
 
 
 def test_an_answer_that_was_lost() -> None:
     """The last epoch is accepted once more, of who reports nothing but what it has."""
-    told = Told()
-    told.join("C0")
-    told.now += 2_000
-    told.metadata.put([Topic(0, "t0", 6, 0, 0)])
-    told.group.topics_changed(["t0"])
-    assert told.beat("C0", 2).member_epoch == 3
-    assert told.beat("C0", 2, owned=[0, 1]).error is None
-    assert told.beat("C0", 2, owned=[9]).error == "FENCED_MEMBER_EPOCH"
-    assert told.beat("C0", 2).error == "FENCED_MEMBER_EPOCH"
-    assert told.beat("C0", 4).error == "FENCED_MEMBER_EPOCH"
+    group = GroupUnderTest()
+    group.join("C0")
+    group.now += 2_000
+    group.metadata.put([Topic(0, "t0", 6, 0, 0)])
+    group.group.topics_changed(["t0"])
+    assert group.beat("C0", 2).member_epoch == 3
+    assert group.beat("C0", 2, owned=[0, 1]).error is None
+    assert group.beat("C0", 2, owned=[9]).error == "FENCED_MEMBER_EPOCH"
+    assert group.beat("C0", 2).error == "FENCED_MEMBER_EPOCH"
+    assert group.beat("C0", 4).error == "FENCED_MEMBER_EPOCH"
 
 
 def test_targets_of_many_groups_at_once_are_those_of_each() -> None:

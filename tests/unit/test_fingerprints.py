@@ -35,9 +35,11 @@ def by_name_alone(library: str, assignor: str) -> bool:
 
 def seen(member_id: str, client_id: str, subscription: str, assignment: str) -> MemberBytes:
     """A member as the coordinator shows it."""
-    said = consumer_protocol.subscription_as_sent(bytes.fromhex(subscription))
+    subscription_format = consumer_protocol.subscription_as_sent(bytes.fromhex(subscription))
     given = consumer_protocol.assignment(bytes.fromhex(assignment))
-    subscribed = SubscriptionFormat(said.version, said.user_data, said.cut_short)
+    subscribed = SubscriptionFormat(
+        subscription_format.version, subscription_format.user_data, subscription_format.cut_short
+    )
     return MemberBytes(member_id, client_id, subscribed, AssignmentFormat(given.version, given.user_data))
 
 
@@ -88,12 +90,12 @@ def test_what_is_recorded() -> None:
         "kafka-go": 1,
         "kafkajs": 1,
     }
-    told = {
+    releases = {
         find_leader(row["group"], row["assignor"], [seen(*each) for each in row["members"]]).releases
         for row in RECORDED
         if row["library"] in ("Java", "librdkafka")
     }
-    assert told == {"2.4-2.7", "2.4-3.3", "2.8-3.3", "3.4+", "<2.2", "2.2+"}
+    assert releases == {"2.4-2.7", "2.4-3.3", "2.8-3.3", "3.4+", "<2.2", "2.2+"}
 
 
 def test_a_group_of_several_libraries() -> None:

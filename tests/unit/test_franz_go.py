@@ -84,8 +84,8 @@ def test_its_cooperative_groups_come_to_rest() -> None:
         {"id": name, "instance": None, "rack": None, "topics": ["t"], "owned": own, "generation": 1}
         for name, own in (("C0", owned), ("C1", []))
     ]
-    told = index_facts(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
-    specs = read_group_specs(told, set(find_faults(told)))
+    facts = index_facts(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
+    specs = read_group_specs(facts, set(find_faults(facts)))
     rounds = simulate_assignor_rounds("cooperative-sticky@franz-go", specs, np.ones(1, bool), 5)
     assert rounds is not None
     assert [(each.assigned[0], each.revoked[0], each.stable[0]) for each in rounds] == [(2, 2, False), (4, 0, True)]

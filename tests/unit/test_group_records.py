@@ -65,12 +65,12 @@ def test_what_members_of_recorded_groups_say() -> None:
     """Each member's subscription and assignment, or that it is unreadable."""
     seen: Counter[str] = Counter()
     for row in _rows():
-        for told in row.get("embedded") or []:
-            seen.update(told.keys())
+        for fields in row.get("embedded") or []:
+            seen.update(fields.keys())
         if row.get("embedded"):
             members = read_value(2, _bytes(row["value"])).fields["members"]
-            told = [{name: said for name, said in each.items() if "error" not in name} for each in row["embedded"]]
-            assert [_embedded(member) for member in members] == told, row["case"]
+            fields = [{name: value for name, value in each.items() if "error" not in name} for each in row["embedded"]]
+            assert [_embedded(member) for member in members] == fields, row["case"]
     assert seen == {
         "member_id": 988,
         "subscription": 988,
@@ -84,13 +84,13 @@ def _embedded(member: dict[str, Any]) -> dict[str, Any]:
     subscription: dict[str, Any] | None = None
     assignment: dict[str, Any] | None = None
     with contextlib.suppress(WireError):
-        said = consumer_protocol.subscription(member["subscription"])
+        subscription = consumer_protocol.subscription(member["subscription"])
         subscription = {
-            "topics": list(said.topics),
-            "user_data": _text(said.user_data),
-            "owned": [list(pair) for pair in said.owned],
-            "generation": said.generation_id,
-            "rack": said.rack_id,
+            "topics": list(subscription.topics),
+            "user_data": _text(subscription.user_data),
+            "owned": [list(pair) for pair in subscription.owned],
+            "generation": subscription.generation_id,
+            "rack": subscription.rack_id,
         }
     with contextlib.suppress(WireError):
         given = consumer_protocol.assignment(member["assignment"])

@@ -98,7 +98,7 @@ class Played:
         return list(member.assigned) if member.state is MemberState.UNREVOKED_PARTITIONS else None
 
 
-def asked(rows: list[Row], assignor: str) -> tuple[pa.Table, dict[str, list[dict[str, Any]]], dict[str, Any]]:
+def planned(rows: list[Row], assignor: str) -> tuple[pa.Table, dict[str, list[dict[str, Any]]], dict[str, Any]]:
     facts, question = sticky_kernel.facts(rows), PlanParams((("*", assignor),), NAMES)
     beats: dict[str, list[dict[str, Any]]] = {}
     for each in pa.concat_tables(list(list_heartbeats(facts, question))).to_pylist():
@@ -127,25 +127,27 @@ def test_as_many_as_the_coordinator_takes(assignor: str) -> None:
     """Who loses and waits may be lucky; if it reports before all others, it takes as long as is said."""
     random = Random(848)
     rows = [random_group(random, f"c{number}") for number in range(drawn(75, 150))]
-    facts, beats, rounds = asked(rows, assignor)
+    facts, beats, rounds = planned(rows, assignor)
     wanted = targets(facts, assignor)
     seen = set()
     for row in rows:
-        said = {each["member_id"]: each for each in beats[row["case"]]}
-        assert said.keys() == {member["id"] for member in row["members"]}
+        predicted = {each["member_id"]: each for each in beats[row["case"]]}
+        assert predicted.keys() == {member["id"] for member in row["members"]}
         slowest = 0
-        for first in said:
+        for first in predicted:
             found, owners = Played(row, wanted.get(row["case"], {})).beats(first)
             for member_id, count in found.items():
-                assert count <= said[member_id]["heartbeats"]
-                if member_id == first or not (said[member_id]["revoked"] and said[member_id]["unreleased_partitions"]):
-                    assert count == said[member_id]["heartbeats"], (row, member_id)
+                assert count <= predicted[member_id]["heartbeats"]
+                if member_id == first or not (
+                    predicted[member_id]["revoked"] and predicted[member_id]["unreleased_partitions"]
+                ):
+                    assert count == predicted[member_id]["heartbeats"], (row, member_id)
             slowest = max(slowest, *found.values())
             steps = rounds[row["case"]]
             assert owners[0] == steps[0]["assigned"]
             assert owners[-1] == steps[-1]["assigned"]
             assert len(owners) == 1 or owners[1] >= steps[min(1, len(steps) - 1)]["assigned"]
-        assert slowest == len(rounds[row["case"]]) == max(each["heartbeats"] for each in said.values())
+        assert slowest == len(rounds[row["case"]]) == max(each["heartbeats"] for each in predicted.values())
         seen.add(slowest)
     assert seen == {1, 2, 3}
 
@@ -154,7 +156,7 @@ def test_what_members_lose_get_and_wait_for() -> None:
     """Sums agree with the figures of the groups; what somebody else has is waited for."""
     random = Random(12)
     rows = [random_group(random, f"c{number}") for number in range(drawn(50, 100))]
-    _, beats, rounds = asked(rows, "uniform")
+    _, beats, rounds = planned(rows, "uniform")
     for row in rows:
         mine, steps = beats[row["case"]], rounds[row["case"]]
         owned = {member["id"]: len(member["owned"]) for member in row["members"]}
@@ -170,7 +172,7 @@ def test_one_story() -> None:
     """Who loses is told, and reports; who waits for it has it with the second heartbeat, too."""
     members = {"C0": ["t1"], "C1": ["t1"]}
     row = group("c", members, {"C0": [("t1", 0), ("t1", 1), ("t1", 2), ("t2", 0)], "C1": []})
-    _, beats, rounds = asked([row], "uniform")
+    _, beats, rounds = planned([row], "uniform")
     figures = (
         "member_id",
         "heartbeats",
@@ -195,4 +197,4 @@ def test_one_story() -> None:
 def test_groups_of_the_clients_have_no_rows() -> None:
     """Their members do not go to a target."""
     row = group("c", {"C0": ["t1"]}, {"C0": []})
-    assert asked([row], "cooperative-sticky")[1] == {}
+    assert planned([row], "cooperative-sticky")[1] == {}

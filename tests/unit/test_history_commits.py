@@ -115,7 +115,7 @@ def key_alone(data: bytes) -> tuple[object, ...]:
     return key.type, fields["group"], fields["topic"], fields["partition"]
 
 
-def test_what_kafka_said_of_commits() -> None:
+def test_commits_as_kafka_decides() -> None:
     """All recorded commits, damaged ones included."""
     with gzip.open(GOLDEN) as lines:
         rows = [json.loads(line) for line in lines]

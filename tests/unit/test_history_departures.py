@@ -164,7 +164,7 @@ def test_a_consumer_group_by_the_brokers_session() -> None:
     assert story(197_000, 201_000, unknown, group_type="consumer") == [Departure("b", 2, "left", "likely")]
 
 
-def test_the_brokers_session_can_be_told() -> None:
+def test_the_session_timeout_of_the_broker_can_be_set() -> None:
     """Where it is configured to another one."""
     old = member("b", session_timeout_ms=None)
     first, second = generation(1, 0, [(A, [0]), (old, [1])]), generation(2, 208_000, [(A, [0, 1])])

@@ -48,17 +48,21 @@ def test_what_is_right(words: list[str]) -> None:
 
 def test_records_are_followed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """So often, without what is not to be kept, under the name that the cluster has for itself."""
-    asked: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     query = SimpleNamespace(awaitTermination=lambda: None, recentProgress=[{"numInputRows": 3}, {"numInputRows": 4}])
 
     def follow(_: Any, *places: str, **more: Any) -> Any:
-        asked.update({"places": places, **more})
+        arguments.update({"places": places, **more})
         return query
 
     monkeypatch.setattr(history, "follow", follow)
     monkeypatch.setattr(history, "cluster_id", lambda *_: "an-id")
     words = ["--bootstrap-server", "b:9092", "--follow", "--into", "records", "--every", "60s", "--without-hosts"]
     assert history._follow(SimpleNamespace(), history.main.parse(words)) == 0  # type: ignore[arg-type]
-    assert asked["places"] == ("b:9092", "an-id", "records")
-    assert (asked["every"], asked["without_hosts"], asked["without_metadata"]) == ("60000 milliseconds", True, False)
+    assert arguments["places"] == ("b:9092", "an-id", "records")
+    assert (arguments["every"], arguments["without_hosts"], arguments["without_metadata"]) == (
+        "60000 milliseconds",
+        True,
+        False,
+    )
     assert capsys.readouterr().out == "history: 7 records came to records\n"

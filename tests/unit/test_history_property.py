@@ -36,7 +36,7 @@ def last_of_each_time(moments: list[Moment]) -> list[Moment]:
     ]
 
 
-def test_what_is_told_is_what_happened(stories: Iterator[Simulated]) -> None:
+def test_the_history_is_what_happened(stories: Iterator[Simulated]) -> None:
     """Generation by generation, member by member, owner by owner."""
     for story in stories:
         if not story.moments:
@@ -85,7 +85,7 @@ def assert_memberships(timeline: Timeline, moments: list[Moment]) -> None:
     }
 
 
-def test_of_a_compacted_log_nothing_wrong_is_told(stories: Iterator[Simulated]) -> None:
+def test_the_history_of_a_compacted_log_has_no_errors(stories: Iterator[Simulated]) -> None:
     """At any moment the owners that are told were the owners; at the end they are all that there are."""
     for story in stories:
         log = story.log.compacted(story.draw)

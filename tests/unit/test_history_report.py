@@ -12,31 +12,31 @@ def test_the_story_of_a_group() -> None:
     group = rows["groups"][1]
     mine = [[row for row in rows[name] if row["group_id"] == "payments"] for name in ("rebalances", "deploys")]
     pauses = [row for row in rows["pauses"] if row["generation"] is None]
-    told = format_group_history(group, *mine, pauses)
-    assert told[0] == (
+    lines = format_group_history(group, *mine, pauses)
+    assert lines[0] == (
         "shop/payments: classic group, range, 3 members with 12 partitions at the end (Stable). 2 rebalances from "
         "2026-11-20 10:00:00 to 2026-11-20 11:00:00, 2 in the worst 24 hours. They stopped 36 partition-seconds, one "
         "for 9 s. 4 generations between them are no longer on record."
     )
-    assert [" ".join(line.split()) for line in told[1:]] == [
+    assert [" ".join(line.split()) for line in lines[1:]] == [
         "at (UTC) generation members what moved stopped longest",
         "2026-11-20 10:00:50 5–6 3 → 3 rolling-restart until 10:02:50: 3 members, one by one 36 s",
         "2026-11-20 10:01:00 5 3 payments-2 left 4 18 s 9 s",
         "2026-11-20 10:02:00 6 3 payments-2 left 4 18 s 9 s",
         "2026-11-20 10:30:00 – – nothing committed of 2 partitions, without a rebalance 2 min 60 s",
     ]
-    assert "3 → 3  rolling-restart" in told[2]
-    assert "    3    payments-2 left" in told[3], "a rebalance of a deploy is indented"
+    assert "3 → 3  rolling-restart" in lines[2]
+    assert "    3    payments-2 left" in lines[3], "a rebalance of a deploy is indented"
 
 
 def test_earlier_rebalances_are_counted() -> None:
     """The newest are told; deploys before them are not."""
     group = made.group("g", rebalances=MAX_LINES + 7)
-    told = format_group_history(
+    lines = format_group_history(
         group, [made.rebalance("g", 9, 500)], [made.deploy("g", 1, 2, 10)], [made.pause("g", 20)]
     )
-    assert told[-1] == f"  … and {MAX_LINES + 6} earlier rebalances, in the table rebalances"
-    assert len(told) == 4
+    assert lines[-1] == f"  … and {MAX_LINES + 6} earlier rebalances, in the table rebalances"
+    assert len(lines) == 4
 
 
 def test_a_history_in_a_few_lines() -> None:

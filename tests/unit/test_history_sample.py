@@ -61,7 +61,7 @@ def test_deploys() -> None:
     assert [(each.members_before, each.members_after) for each in deploys("inventory-projector")] == [(2, 4), (4, 2)]
 
 
-def test_crashes_are_told_from_leaves() -> None:
+def test_crashes_are_distinguished_from_leaves() -> None:
     """Two members were killed, of a classic group and of one of KIP-848."""
     assert went("fraud-detection") == [("fraud-detection-2", "crashed", False)]
     assert went("recommendations-features") == [

@@ -252,7 +252,7 @@ def test_bytes_that_nobody_can_read_cost_no_group() -> None:
     ]
 
 
-def test_workers_of_connect_run_what_they_were_told_and_what_they_were_not_told_to_stop() -> None:
+def test_connect_workers_run_what_is_assigned_until_it_is_revoked() -> None:
     """Assignments of the incremental protocol (KIP-415) are changes."""
     log = Log()
     first = worker("w", None, worker_assignment(connectors=["c"], tasks=[("c", 0), ("c", 1)]))

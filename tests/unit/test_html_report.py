@@ -162,7 +162,7 @@ def test_a_group_that_has_nothing() -> None:
     assert "no partitions" in text
 
 
-def test_what_is_cut_off_is_said() -> None:
+def test_omitted_rows_are_counted() -> None:
     """A fleet beyond the bound, and rejected groups beyond theirs."""
     rows = report_rows.plan(3)
     more = [{**row, "groups": row["groups"] + 1_000} for row in rows.classes]
@@ -284,7 +284,7 @@ def test_by_whose_rules() -> None:
     assert "By the rules of" not in render_report(report_rows.plan(3)).partition("By whose rules")[0], "none is known"
 
 
-def test_moved_and_revoked_are_told_once_where_they_are_one() -> None:
+def test_moved_and_revoked_are_one_number_if_equal() -> None:
     """Otherwise both are told."""
     rows = report_rows.plan(3)
     assert "each is given up by a member that stays" in render_report(rows)
@@ -313,7 +313,7 @@ def test_partitions_without_traffic(full: str) -> None:
     assert "without traffic" not in render_report(report_rows.plan(3))
 
 
-def test_nobody_is_told_to_mix_assignors_without_a_word_on_clients(full: str) -> None:
+def test_mixing_assignors_is_advised_only_with_a_word_on_clients(full: str) -> None:
     """The way is the one of `groups.kernel.client_libraries`, and what holds for every client stands above it."""
     text = html.unescape(full)
     assert "work with Java and franz-go clients only" in text

@@ -56,11 +56,11 @@ def fault(content: bytes, path: Path, store: str = "keystore", password: str = S
     properties = {f"ssl.{store}.{name}": value for name, value in keys.items()}
     with pytest.raises(ConfigError) as raised:
         client_tls.context(client_tls.tls({**properties, "ssl.key.password": KEY_PASSWORD}))
-    said = str(raised.value)
-    assert said.startswith(f"ssl.{store}.location {path}: ")
-    assert "4711" not in said
-    assert "\n" not in said
-    return said.removeprefix(f"ssl.{store}.location {path}: ")
+    message = str(raised.value)
+    assert message.startswith(f"ssl.{store}.location {path}: ")
+    assert "4711" not in message
+    assert "\n" not in message
+    return message.removeprefix(f"ssl.{store}.location {path}: ")
 
 
 def test_a_trust_store() -> None:
@@ -124,11 +124,11 @@ def test_a_store_that_is_cut_short(name: str, tmp_path: Path) -> None:
         with pytest.raises(DamagedStoreError):
             jks.read(whole[:size], None)
     for size in (0, 3, 4, 12, 100, len(whole) - 21, len(whole) - 1):
-        said = fault(whole[:size], tmp_path / "short.jks", store)
+        message = fault(whole[:size], tmp_path / "short.jks", store)
         expected = (
             "the store ends too early" if size >= 4 else f"ssl.{store}.password does not open it, or it is neither"
         )
-        assert said.startswith(expected), (size, said)
+        assert message.startswith(expected), (size, message)
 
 
 @pytest.mark.parametrize("name", SIZES)

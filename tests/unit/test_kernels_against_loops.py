@@ -192,5 +192,5 @@ def test_runs_that_meet_are_found() -> None:
             if number > 1
         )
         more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
-        told = f"{twice[0]}{more}. Keep one row per member and partition" if twice else None
-        assert faults == ({0: ("duplicate-owned", told)} if twice else {})
+        message = f"{twice[0]}{more}. Keep one row per member and partition" if twice else None
+        assert faults == ({0: ("duplicate-owned", message)} if twice else {})

@@ -20,7 +20,7 @@ def _member(
     return LibrdkafkaMember(name, more.get("instance"), more.get("rack", ""), generation, frozenset(topics), owned)
 
 
-def test_topics_are_answered_as_asked_up_to_four() -> None:
+def test_up_to_four_topics_keep_the_order_of_the_request() -> None:
     """Members as they are listed, each with its topics by name."""
     assert metadata_response_order([_member("b", topics="zc"), _member("a", topics="ac")]) == ["c", "z", "a"]
 

@@ -51,8 +51,8 @@ def loads(name: str, at: list[int], kind: int = LOAD, **rates: list[float | None
 
 def figures(facts: list[Fact]) -> dict[str, Fact]:
     """By group the load columns of its metrics, planned by `sticky`."""
-    asked = PlanParams((("*", "sticky"),), ("sticky",), required_kinds=frozenset({METRICS}), loads_known=True)
-    tables = plan_groups(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES)), asked)
+    params = PlanParams((("*", "sticky"),), ("sticky",), required_kinds=frozenset({METRICS}), loads_known=True)
+    tables = plan_groups(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES)), params)
     rows = [row for table in tables for row in table.to_pylist()]
     return {row["group_id"]: {name: row[name] for name in LOAD_METRICS} for row in rows}
 
@@ -73,8 +73,8 @@ def test_what_a_group_says_itself_comes_first() -> None:
     """Column by column; what it does not say holds as for all."""
     of_all = loads("g", [0, 1], in_messages_per_second=[10, 20], lag=[5, 5])
     of_group = loads("g", [1], GROUP_LOAD, in_messages_per_second=[None], lag=[100], out_messages_per_second=[1])
-    told = pa.Table.from_pylist([of_group, *group("g", 2), of_all], schema=pa.schema(FACT_TYPES))
-    known = read_group_specs(index_facts(told), set()).loads
+    facts = pa.Table.from_pylist([of_group, *group("g", 2), of_all], schema=pa.schema(FACT_TYPES))
+    known = read_group_specs(index_facts(facts), set()).loads
     assert known.in_messages_per_second.tolist() == [10, 20]
     assert known.lag.tolist() == [5, 100]
     assert np.isnan(known.out_messages_per_second[0])
@@ -128,8 +128,8 @@ def test_faults_name_the_row() -> None:
         ),
         ([loads("g", [-1], in_messages_per_second=[2.0])], "bad-load", "loads: topic=t, partition=-1, partition=-1."),
     ):
-        told = index_facts(pa.Table.from_pylist([*group("g", 2), *rows], schema=pa.schema(FACT_TYPES)))
-        found_code, detail = read_group_specs(told, set()).loads.faults[0]
+        facts = index_facts(pa.Table.from_pylist([*group("g", 2), *rows], schema=pa.schema(FACT_TYPES)))
+        found_code, detail = read_group_specs(facts, set()).loads.faults[0]
         assert (found_code, detail[: len(text)]) == (code, text)
 
 

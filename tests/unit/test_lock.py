@@ -60,9 +60,9 @@ def test_the_lock_has_every_requirement(extra: str, python: str) -> None:
     (file,) = set(locks([extra], "")) - {FOLDER / "core.txt"}
     has = locked(file, python)
     for line in declared(PROJECT, [extra]):
-        asked = Requirement(line)
-        assert name_of(asked.name) in has, f"{file.name} does not have {line}"
-        assert has[name_of(asked.name)] in asked.specifier, f"{file.name}: {line}"
+        requirement = Requirement(line)
+        assert name_of(requirement.name) in has, f"{file.name} does not have {line}"
+        assert has[name_of(requirement.name)] in requirement.specifier, f"{file.name}: {line}"
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -135,7 +135,7 @@ def test_uv_asks_where_pip_would() -> None:
 
 
 @pytest.mark.parametrize("name", ["UV_DEFAULT_INDEX", "UV_INDEX_URL"])
-def test_what_uv_is_told_wins(name: str) -> None:
+def test_settings_of_uv_win(name: str) -> None:
     """Over what pip is told."""
     found = environment_of_uv(settings_of_pip(PIP), {name: "https://mine.example/simple", "SSL_CERT_FILE": "/mine.pem"})
     assert {value for key, value in found.items() if "INDEX" in key} == {"https://mine.example/simple"}
@@ -148,7 +148,7 @@ class Machine:
     def __init__(self, fails: str = "$^", says: str = "") -> None:
         self.fails, self.says = fails, says
         self.ran: list[str] = []
-        self.told: list[str] = []
+        self.messages: list[str] = []
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[bool, str]:
         words = " ".join(command).replace(f"{FOLDER}/", "").replace(str(Path(sys.executable).parent), "bin")
@@ -162,7 +162,7 @@ class Machine:
     def install(self, extras: str, pins: str = "", **given: str) -> list[str]:
         """The requirements of each command that was run, with the program before them."""
         environment = {"PATH": "/nowhere", **given}
-        set_up.install(extras.split(","), pins, DEFAULT, self.run, self.told.append, environment, lambda *_: None)
+        set_up.install(extras.split(","), pins, DEFAULT, self.run, self.messages.append, environment, lambda *_: None)
         short = []
         for words in self.ran:
             program = "pip" if "-m pip" in words else "uv"
@@ -181,7 +181,7 @@ def test_a_set_up_fetches_uv_and_installs_the_lock() -> None:
     """Nothing else."""
     machine = Machine()
     assert machine.install("spark,kafka") == [UV, f"uv {LOCK}"]
-    assert machine.told == []
+    assert machine.messages == []
 
 
 def test_a_uv_that_is_there_is_used(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_an_index_without_the_locked_versions() -> None:
     *locked_ones, free = machine.install("spark,kafka")
     assert locked_ones == [UV, f"uv {LOCK}", f"pip {LOCK}"]
     assert free == f"uv {' '.join([*declared(PROJECT, ['spark', 'kafka']), DEFAULT])}"
-    assert machine.told == [
+    assert machine.messages == [
         f"the package index has no wheel of numpy==2.5.5 for {set_up.HERE}. "
         "Installing other versions that pyproject.toml allows …"
     ]
@@ -215,8 +215,8 @@ def test_an_index_without_the_locked_versions() -> None:
 
 def test_a_package_that_is_not_the_locked_one_ends_the_set_up() -> None:
     """By whatever installs; nothing is installed in its place."""
-    for said in ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM", "error: Hash mismatch for `x==1`"):
-        machine = Machine(fails="core.txt", says=said)
+    for message in ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM", "error: Hash mismatch for `x==1`"):
+        machine = Machine(fails="core.txt", says=message)
         with pytest.raises(SetUpError, match="is not the one that was locked"):
             machine.install("spark,kafka")
         assert len(machine.ran) == 2
@@ -244,7 +244,7 @@ def test_nothing_can_be_installed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "cause"),
+    ("message", "cause"),
     [
         (
             "error: No solution found when resolving dependencies\n  cause: Because cryptography==50.0.2 has no usable "
@@ -274,22 +274,22 @@ def test_nothing_can_be_installed() -> None:
         ("a\nsomething else\n", "something else"),
     ],
 )
-def test_the_cause_of_a_failed_set_up(said: str, cause: str) -> None:
+def test_the_cause_of_a_failed_set_up(message: str, cause: str) -> None:
     """The package and what it lacked, out of what uv or pip prints."""
-    assert set_up.cause(said) == cause
+    assert set_up.cause(message) == cause
 
 
 def test_a_hash_that_differs_names_its_package() -> None:
     """In the words of uv, and of pip."""
-    for said in (
+    for message in (
         "error: Failed to read `x==1`\n  Hash mismatch for `x==1`",
         "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n    x==1 from https://i/x.whl:\n",
     ):
         with pytest.raises(SetUpError, match=r"^x==1 is not the one that was locked"):
-            Machine(fails="core.txt", says=said).install("spark,kafka")
+            Machine(fails="core.txt", says=message).install("spark,kafka")
 
 
-def test_which_indexes_are_asked() -> None:
+def test_which_indexes_are_requested() -> None:
     """Those of pip's settings and of uv's; none offline, or where uv has settings of its own."""
     assert set_up.indexes({}, {"XDG_CONFIG_HOME": "/nowhere"}) == [set_up.PYPI]
     pip = {"index-url": "https://mine.example/simple"}

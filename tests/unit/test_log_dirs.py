@@ -26,14 +26,14 @@ class Brokers:
 
     def __init__(self, answers: dict[int, Any]) -> None:
         self.answers = answers
-        self.asked: dict[int, Any] = {}
+        self.requests: dict[int, Any] = {}
 
     def newest(self, _: type) -> int:
         return 4
 
     def send_all(self, requests: Any, answered: Any) -> list[Any]:
         for at, (broker, request) in enumerate(requests):
-            self.asked[broker] = request
+            self.requests[broker] = request
             answered(at)
         return [self.answers[broker] for broker, _ in requests]
 
@@ -59,20 +59,21 @@ def answer(sizes: dict[tuple[str, int], int], *, code: int = 0, future: bool = F
 
 def read(brokers: Brokers) -> tuple[dict[Any, int], list[str]]:
     """Sizes, and what was said."""
-    said: list[str] = []
-    found = kafka_log_dirs.read_sizes(cast(ClusterConnection, brokers), LEADERS, said.append)
-    return {key: each.offset for key, each in found.items()}, said
+    messages: list[str] = []
+    found = kafka_log_dirs.read_sizes(cast(ClusterConnection, brokers), LEADERS, messages.append)
+    return {key: each.offset for key, each in found.items()}, messages
 
 
-def test_each_broker_is_asked_for_what_it_leads() -> None:
+def test_each_broker_gets_a_request_for_what_it_leads() -> None:
     """In one request; a partition without a leader is not asked for."""
     brokers = Brokers({1: answer({("t", 0): 10, ("u", 0): 30}), 2: answer({("t", 1): 20})})
     assert read(brokers) == ({("t", 0): 10, ("t", 1): 20, ("u", 0): 30}, ["read sizes: 3 of 4 partitions"])
-    asked = {
-        broker: {topic.topic: topic.partitions for topic in request.topics} for broker, request in brokers.asked.items()
+    requests = {
+        broker: {topic.topic: topic.partitions for topic in request.topics}
+        for broker, request in brokers.requests.items()
     }
-    assert asked == {1: {"t": [0], "u": [0]}, 2: {"t": [1]}}
-    assert isinstance(brokers.asked[1], DescribeLogDirsRequest)
+    assert requests == {1: {"t": [0], "u": [0]}, 2: {"t": [1]}}
+    assert isinstance(brokers.requests[1], DescribeLogDirsRequest)
 
 
 def test_logs_on_their_way_to_another_folder() -> None:
@@ -93,10 +94,10 @@ def test_logs_on_their_way_to_another_folder() -> None:
 )
 def test_brokers_that_do_not_tell(silent: Any, why: str) -> None:
     """Said once for all of them; the others count."""
-    found, said = read(Brokers({1: silent, 2: silent}))
+    found, messages = read(Brokers({1: silent, 2: silent}))
     assert found == {}
-    assert said[0].startswith("bytes are not known of what these brokers lead: 1, 2 (")
-    assert why in said[0]
+    assert messages[0].startswith("bytes are not known of what these brokers lead: 1, 2 (")
+    assert why in messages[0]
     assert read(Brokers({1: silent, 2: answer({("t", 1): 20})}))[0] == {("t", 1): 20}
 
 
@@ -113,11 +114,11 @@ def test_brokers_that_have_no_such_request() -> None:
 
 def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of consumers' groups what they commit, of share groups where they start; ends last, and only of what answered."""
-    asked: list[Any] = []
+    requests: list[Any] = []
     first = OffsetReading({}, {}, {("t", 0): LeaderOffset(1, -1, 0)}, {("t", 0): LeaderOffset(9, -1, 0)})
 
     def committed(_: Any, groups: Any, __: Any, answered_s: dict[str, float]) -> Any:
-        asked.append(("committed", sorted(groups)))
+        requests.append(("committed", sorted(groups)))
         answered_s["g"] = 5.0
         return {"g": {("t", 0): 3}}, {}
 
@@ -126,11 +127,11 @@ def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"s": {("t", 0): 2, ("t", 1): -1}}, {}
 
     def ends(_: Any, __: Any, wanted: Any, ___: Any) -> Any:
-        asked.append(("ends", sorted(wanted)))
+        requests.append(("ends", sorted(wanted)))
         return {("t", 0): LeaderOffset(7, -1, 8.0)}
 
     def sizes(_: Any, leaders: Any, __: Any) -> Any:
-        asked.append(("sizes", leaders))
+        requests.append(("sizes", leaders))
         return {}
 
     monkeypatch.setattr(kafka_offsets, "committed", committed)
@@ -140,7 +141,7 @@ def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = {name: ListedGroup(name, 1, kind, None) for name, kind in (("g", "classic"), ("s", "share"))}
     watched = LoadTargets(cast(ClusterConnection, SimpleNamespace()), groups, LEADERS, {}, lambda _: None)
     found = watched.read(first)
-    assert asked == [("sizes", {("t", 0): 1}), ("committed", ["g"]), ("ends", [("t", 0)])]
+    assert requests == [("sizes", {("t", 0): 1}), ("committed", ["g"]), ("ends", [("t", 0)])]
     assert found.committed == {"g": {("t", 0): 3}, "s": {("t", 0): 2}}
     assert found.answered_s == {"g": 5.0, "s": 6.0}
     assert kafka_loads._lag(found, "s", ("t", 0)) == 5

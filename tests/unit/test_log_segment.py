@@ -28,8 +28,8 @@ RECORDS = [
 
 def batch_of(records: list[Record], codec: str = "none", **settings: int) -> bytes:
     """One batch of format 2, compressed by us where kafka-python does not."""
-    asked = {"is_transactional": False, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1} | settings
-    builder = DefaultRecordBatchBuilder(magic=2, compression_type=0, batch_size=1 << 20, **asked)
+    fields = {"is_transactional": False, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1} | settings
+    builder = DefaultRecordBatchBuilder(magic=2, compression_type=0, batch_size=1 << 20, **fields)
     for each in records:
         builder.append(each.offset - records[0].offset, each.timestamp_ms, each.key, each.value, [])
     made = bytearray(builder.build())
@@ -125,15 +125,15 @@ def test_the_end_of_an_active_segment_is_cut_off_or_not_yet_written() -> None:
     assert read(data + bytes(500)) == (RECORDS, [])
 
 
-def test_a_damaged_batch_is_told_and_the_next_ones_are_read() -> None:
+def test_a_damaged_batch_is_reported_and_the_next_ones_are_read() -> None:
     batches = [batch_of([RECORDS[0]._replace(offset=number)]) for number in range(4)]
     position = len(batches[0])
     for at, byte in ((70, 1), (8, 77), (11, 3), (16, 9), (0, 40), (6, 1)):
         damaged = bytearray(batches[1])
         damaged[at] ^= byte
-        found, told = read(batches[0] + bytes(damaged) + batches[2] + batches[3])
+        found, damage = read(batches[0] + bytes(damaged) + batches[2] + batches[3])
         assert [each.offset for each in found] == [0, 2, 3], at
-        assert [(each.position, each.size, each.offset) for each in told] == [(position, len(damaged), 0)], at
+        assert [(each.position, each.size, each.offset) for each in damage] == [(position, len(damaged), 0)], at
     assert [each.code for each in read(batches[0] + b"\0" * 16 + b"\7" + b"\0" * 60 + batches[2])[1]] == [
         log_segment.UNKNOWN_FORMAT
     ]
@@ -176,8 +176,8 @@ def test_no_mutation_is_fatal(seed: int) -> None:
             at = chance.randrange(len(damaged))
             out, into = chance.choice(((1, 1), (chance.randint(1, 9), 0), (0, 3)))
             damaged[at : at + out] = chance.randbytes(into)
-        found, told = read(bytes(damaged))
+        found, damage = read(bytes(damaged))
         assert [each.offset for each in found] == sorted({each.offset for each in found}), number
         # No checksum covers a batch's offset: inside of a gap another one is as good.
-        assert told or [each[1:] for each in found] == [each[1:] for each in whole], number
-        assert set(whole) & set(found) or len(told) > 1, number
+        assert damage or [each[1:] for each in found] == [each[1:] for each in whole], number
+        assert set(whole) & set(found) or len(damage) > 1, number

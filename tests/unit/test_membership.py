@@ -132,7 +132,7 @@ def test_the_broker_assigns() -> None:
     ]
 
 
-def test_groups_of_which_nothing_can_be_said() -> None:
+def test_groups_without_advice() -> None:
     """Each is rejected with a code; a group in which nobody owns anything has an initial rebalance."""
     new = [facts.member("m", ["t"]), facts.member("n", ["t"]), facts.topic("t", 4), about("m"), about("n")]
     found = run(

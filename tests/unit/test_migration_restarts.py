@@ -28,7 +28,7 @@ NAMES = ("uniform", "server-range", "sticky", "cooperative-sticky")
 Owned = dict[str, set[tuple[str, int]]]
 
 
-def told_of(rows: Iterable[Row]) -> pa.Table:
+def facts_of(rows: Iterable[Row]) -> pa.Table:
     """The facts of these groups, which are known to be classic ones."""
     rows = list(rows)
     kinds = [
@@ -40,7 +40,7 @@ def told_of(rows: Iterable[Row]) -> pa.Table:
 
 def specs_of(rows: Iterable[Row]) -> GroupSpecs:
     """The groups as kernels read them."""
-    return read_group_specs(index_facts(told_of(rows)), set())
+    return read_group_specs(index_facts(facts_of(rows)), set())
 
 
 def played(specs: GroupSpecs, now: str, to: str) -> RollingRestart:
@@ -76,7 +76,7 @@ def planned(rows: list[Row], assignor: str) -> dict[str, tuple[Owned, Owned]]:
             given = ORACLE[assignor].assign(Group.from_row(row))
             found[row["case"]][0].update({member: set(got) for member, got in given.items()})
         return found
-    for table in plan_groups(told_of(rows), PlanParams((("*", assignor),), NAMES, racks_known=True)):
+    for table in plan_groups(facts_of(rows), PlanParams((("*", assignor),), NAMES, racks_known=True)):
         for each in table.to_pylist():
             assert each["kind"] != "rejected", each
             if each["kind"] in ("assigned", "withheld"):

@@ -39,9 +39,9 @@ FINE = MigrationCandidate(
 
 def test_a_group_against_which_nothing_speaks() -> None:
     """What is the same counts as nothing; what the clients need is said."""
-    said = judge(FINE)
-    assert (said.verdict, said.codes) == ("go", ())
-    assert said.reasons == "Nothing speaks against it. Needs Java 4.0 or later."
+    verdict = judge(FINE)
+    assert (verdict.verdict, verdict.codes) == ("go", ())
+    assert verdict.reasons == "Nothing speaks against it. Needs Java 4.0 or later."
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_a_group_against_which_nothing_speaks() -> None:
 )
 def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> None:
     """Each alone."""
-    said = judge(replace(FINE, **changes))
-    assert (said.verdict, said.codes) == ("stay", (code,))
-    assert words in said.reasons
-    assert "Needs" not in said.reasons
+    verdict = judge(replace(FINE, **changes))
+    assert (verdict.verdict, verdict.codes) == ("stay", (code,))
+    assert words in verdict.reasons
+    assert "Needs" not in verdict.reasons
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> N
 )
 def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str) -> None:
     """Each alone; one step less and there is none."""
-    said = judge(replace(FINE, **changes))
-    assert (said.verdict, said.codes) == ("go-with-warning", (code,))
-    assert words in said.reasons
+    verdict = judge(replace(FINE, **changes))
+    assert (verdict.verdict, verdict.codes) == ("go-with-warning", (code,))
+    assert words in verdict.reasons
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def test_policies_as_the_brokers_have_them() -> None:
     assert disabled.codes == ("offline", "no-way-back")
 
 
-def test_a_reason_to_stay_comes_before_warnings_which_are_said_all_the_same() -> None:
+def test_a_reason_to_stay_comes_before_warnings_which_are_reported_all_the_same() -> None:
     """Nothing is left out."""
-    said = judge(replace(FINE, clients="kafkajs 2, unknown 1", assignor="range", moved=30))
-    assert said.verdict == "stay"
-    assert said.codes == ("client-lacks-protocol", "client-unknown", "co-partitioning", "moves")
+    verdict = judge(replace(FINE, clients="kafkajs 2, unknown 1", assignor="range", moved=30))
+    assert verdict.verdict == "stay"
+    assert verdict.codes == ("client-lacks-protocol", "client-unknown", "co-partitioning", "moves")
 
 
 def test_what_the_broker_converts_while_a_group_runs() -> None:
@@ -220,15 +220,15 @@ def facts(*more: dict[str, object]) -> pa.Table:
     return pa.Table.from_pylist([*(key | row for row in rows), *more], schema=pa.schema(FACT_TYPES))
 
 
-def told(table: pa.Table, asked: MigrationParams | None = None) -> dict[tuple[str, str], dict[str, object]]:
+def migrations(table: pa.Table, params: MigrationParams | None = None) -> dict[tuple[str, str], dict[str, object]]:
     """Rows of groups and refusals, by kind and group."""
-    rows = pa.concat_tables(list(migrate(table, asked or MigrationParams()))).to_pylist()
+    rows = pa.concat_tables(list(migrate(table, params or MigrationParams()))).to_pylist()
     return {(row["kind"], row["group_id"]): row for row in rows if row["kind"] != "step"}
 
 
 def test_figures_of_a_group() -> None:
     """What moves because the assignor changes, on the way, and back; before and after."""
-    row = told(facts())["group", "g"]
+    row = migrations(facts())["group", "g"]
     names = (
         "verdict",
         "online",
@@ -241,7 +241,7 @@ def test_figures_of_a_group() -> None:
     )
     assert tuple(row[name] for name in names) == ("go-with-warning", True, "sticky", "Java 2", 2, 10, 12, 0)
     assert (row["max_over_mean_before"], row["max_over_mean_after"], row["codes"]) == (2.0, 1.0, "moves")
-    offline = told(facts(), MigrationParams(policy=Policy.DISABLED))["group", "g"]
+    offline = migrations(facts(), MigrationParams(policy=Policy.DISABLED))["group", "g"]
     assert (offline["online"], offline["moved_on_the_way"], offline["moved"]) == (False, None, 2)
 
 
@@ -265,7 +265,7 @@ def test_no_group_is_left_out() -> None:
     more += [member | {"group_id": "no-id"}]
     asks = {"kind": SUBSCRIPTION, "member_id": "m", "topic": "u", "partitions": 1, "topic_id": "no id"}
     more += [{"cluster": "c", "group_id": "no-id"} | asks]
-    found = told(facts(*more))
+    found = migrations(facts(*more))
     refused = {group: row["code"] for (kind, group), row in found.items() if kind == "rejected"}
     out = dict.fromkeys(("k", "s", "st", "x"), "out-of-scope")
     assert refused == out | {"twice": "duplicate-member", "no-id": "bad-topic-id"}
@@ -281,12 +281,15 @@ def test_no_group_is_left_out() -> None:
 def test_members_that_client_ids_do_not_tell_of() -> None:
     """Unknown, unless somebody says what they run on; who is known stays known."""
     more = {"cluster": "c", "group_id": "g", "kind": MEMBER, "member_id": "z", "client_id": "billing"}
-    assert told(facts(more))["group", "g"]["clients"] == "Java 2, unknown 1"
-    assert told(facts(more), MigrationParams(clients="librdkafka"))["group", "g"]["clients"] == "Java 2, librdkafka 1"
+    assert migrations(facts(more))["group", "g"]["clients"] == "Java 2, unknown 1"
+    assert (
+        migrations(facts(more), MigrationParams(clients="librdkafka"))["group", "g"]["clients"]
+        == "Java 2, librdkafka 1"
+    )
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
     """The same answer of the same facts."""
     table = facts({"cluster": "c", "group_id": "e", "kind": GROUP, "group_type": "classic"})
     shuffled = table.take(pa.array(np.random.default_rng(1).permutation(len(table))))
-    assert told(shuffled) == told(table)
+    assert migrations(shuffled) == migrations(table)

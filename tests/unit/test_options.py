@@ -91,7 +91,7 @@ def test_a_job_is_called_with_its_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--nonsense"], "example: No such option"),
         (["--groups", "a"], "example: --groups is now --group"),
@@ -102,7 +102,7 @@ def test_a_job_is_called_with_its_options() -> None:
         (["--config", "/nothing.toml"], "/nothing.toml: cannot be read: No such file"),
     ],
 )
-def test_wrong_usage(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One message with the remedy, exit code 2, and the job has not begun."""
 
     def begun(options: Options) -> int:
@@ -110,7 +110,7 @@ def test_wrong_usage(words: list[str], said: str, capsys: pytest.CaptureFixture[
 
     assert example(begun)(words) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert err.endswith("Its options: example --help\n")
     assert "Traceback" not in err
 
@@ -139,7 +139,7 @@ def test_a_settings_file_says_what_the_flags_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("tpo = 3", "unknown key tpo. Did you mean top?"),
         ("[fleet]\nplace = 'x'", "unknown key fleet.place. Known: location, format, options, tables"),
@@ -156,12 +156,12 @@ def test_a_settings_file_says_what_the_flags_say(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_in_a_settings_file(
-    tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The key, and the nearest right one."""
     (tmp_path / "x.toml").write_text(text)
     assert example()(["--config", str(tmp_path / "x.toml")]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_lists_of_a_settings_file_and_runs(tmp_path: Path) -> None:

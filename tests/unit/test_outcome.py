@@ -44,12 +44,12 @@ def test_a_job_that_is_done(tmp_path: Path) -> None:
         options.outcome.counts = {"groups": 3}
         return 1
 
-    code, said = ended(run, tmp_path / "below" / "outcome.json")
-    assert code == said["exit_code"] == 1
-    assert (said["version"], said["job"], said["error"]) == (VERSION, "example", None)
-    assert (said["run_id"], said["attempt"], said["places"]) == ("r", "a", {"output": "main.plans"})
-    assert (said["rows"], said["counts"]) == ({"metrics": 3, "rejected": 1}, {"groups": 3})
-    assert said["started_at"] <= said["finished_at"]
+    code, printed = ended(run, tmp_path / "below" / "outcome.json")
+    assert code == printed["exit_code"] == 1
+    assert (printed["version"], printed["job"], printed["error"]) == (VERSION, "example", None)
+    assert (printed["run_id"], printed["attempt"], printed["places"]) == ("r", "a", {"output": "main.plans"})
+    assert (printed["rows"], printed["counts"]) == ({"metrics": 3, "rejected": 1}, {"groups": 3})
+    assert printed["started_at"] <= printed["finished_at"]
     assert [file.name for file in (tmp_path / "below").iterdir()] == ["outcome.json"]
 
 
@@ -68,12 +68,12 @@ def test_a_job_that_fails(error: BaseException, code: int, kind: str, message: s
     if isinstance(error, SystemExit):
         with pytest.raises(SystemExit):
             example(raising(error))(["--outcome", str(file)])
-        said = json.loads(file.read_text())
+        printed = json.loads(file.read_text())
     else:
-        found, said = ended(raising(error), file)
+        found, printed = ended(raising(error), file)
         assert found == code
-    assert said["exit_code"] == code
-    assert said["error"] == {"kind": kind, "message": message}
+    assert printed["exit_code"] == code
+    assert printed["error"] == {"kind": kind, "message": message}
 
 
 def test_wrong_usage(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_wrong_usage(tmp_path: Path) -> None:
     file = tmp_path / "outcome.json"
     for words in (["--outcome", str(file), "--nonsense"], ["--nonsense", f"--outcome={file}"]):
         assert example(raising(AssertionError()))(words) == 2
-        said = json.loads(file.read_text())
-        assert (said["job"], said["exit_code"], said["error"]["kind"]) == ("example", 2, "UsageError")
-        assert "No such option" in said["error"]["message"]
+        printed = json.loads(file.read_text())
+        assert (printed["job"], printed["exit_code"], printed["error"]["kind"]) == ("example", 2, "UsageError")
+        assert "No such option" in printed["error"]["message"]
         file.unlink()
 
 
-def test_which_file_was_asked_for() -> None:
+def test_which_file_was_requested() -> None:
     """The last one, as click has it; none where there is none."""
     assert find_outcome_file(["--outcome", "a", "--outcome=b"]) == "b"
     assert find_outcome_file(["--outcome"]) is find_outcome_file([]) is find_outcome_file(["--outcomes=x"]) is None

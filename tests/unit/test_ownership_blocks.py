@@ -32,7 +32,7 @@ def block(number: int | None, bits: list[int], rows: int | None = None, **key: s
     return GROUP | about | {"count": rows or len(bits)} | key
 
 
-def told(*blocks: dict[str, Any]) -> IndexedFacts:
+def indexed(*blocks: dict[str, Any]) -> IndexedFacts:
     """The facts of one group of one member."""
     member = GROUP | {"kind": MEMBER, "member_id": "m"}
     return index_facts(pa.Table.from_pylist([member, *blocks], schema=pa.schema(FACT_TYPES)))
@@ -40,7 +40,7 @@ def told(*blocks: dict[str, Any]) -> IndexedFacts:
 
 def runs(*blocks: dict[str, Any]) -> list[tuple[int, ...]]:
     """topic, first, step, count of what is owned."""
-    facts = told(*blocks)
+    facts = indexed(*blocks)
     found = find_owned(facts, np.ones(1, bool))
     columns = (facts.topic_index[found.row], found.first, found.step, found.count)
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
@@ -48,7 +48,7 @@ def runs(*blocks: dict[str, Any]) -> list[tuple[int, ...]]:
 
 def fault(*blocks: dict[str, Any]) -> tuple[str, str] | None:
     """The fault of the group, if it has any."""
-    return find_faults(told(*blocks)).get(0)
+    return find_faults(indexed(*blocks)).get(0)
 
 
 def test_blocks_are_joined() -> None:

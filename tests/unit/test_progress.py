@@ -42,7 +42,7 @@ class Shown:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     """The log at INFO."""
     with caplog.at_level(logging.INFO, "spark_assign.spark.progress"):
         yield caplog
@@ -100,27 +100,27 @@ def test_a_single_step_that_takes_long() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(0.2, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
+    ("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
 )
-def test_durations(seconds: float, said: str) -> None:
+def test_durations(seconds: float, text: str) -> None:
     """In the two largest units."""
-    assert duration(seconds) == said
+    assert duration(seconds) == text
 
 
-def test_in_a_log(told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_log(log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a terminal a line; also while a step is on its way; nothing more after an error."""
     monkeypatch.setattr(module, "QUIET_S", 0.05)
     monkeypatch.setattr(module, "_REDRAWN_S", 0.02)
     with progress("groups described", 2) as step:
         time.sleep(0.2)
-        assert [record.getMessage() for record in told.records] == ["groups described: 0 of 2, 0 s"]
+        assert [record.getMessage() for record in log.records] == ["groups described: 0 of 2, 0 s"]
         step()
         step()
-    assert told.records[-1].getMessage() == "groups described: 2 of 2, 0 s"
-    told.clear()
+    assert log.records[-1].getMessage() == "groups described: 2 of 2, 0 s"
+    log.clear()
     with pytest.raises(ZeroDivisionError):
         fail("groups described", 2)
-    assert len(told.records) == 1
+    assert len(log.records) == 1
 
 
 def test_without_a_log_nothing_is_started(caplog: pytest.LogCaptureFixture) -> None:
@@ -131,7 +131,7 @@ def test_without_a_log_nothing_is_started(caplog: pytest.LogCaptureFixture) -> N
         step()
 
 
-def test_only_the_outer_one_is_shown(told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_outer_one_is_shown(log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """And after it the next one is."""
     monkeypatch.setattr(module, "QUIET_S", 0)
     with progress("outer", 1) as outer:
@@ -140,18 +140,18 @@ def test_only_the_outer_one_is_shown(told: pytest.LogCaptureFixture, monkeypatch
         outer()
     with progress("next", 1) as step:
         step()
-    assert {record.getMessage().partition(":")[0] for record in told.records} == {"outer", "next"}
+    assert {record.getMessage().partition(":")[0] for record in log.records} == {"outer", "next"}
 
 
-def test_from_threads(told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_threads(log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step counts once."""
     monkeypatch.setattr(module, "QUIET_S", 0)
     with progress("clusters read", 400) as step:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda _: step(), range(399)))
-        step.__self__._said = None  # type: ignore[attr-defined]
+        step.__self__._shown_at = None  # type: ignore[attr-defined]
         step()
-        assert told.records[-1].getMessage().startswith("clusters read: 400 of 400")
+        assert log.records[-1].getMessage().startswith("clusters read: 400 of 400")
 
 
 class Terminal(io.StringIO):
@@ -161,7 +161,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_on_a_terminal(told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal(log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bar; lines of the log have one of their own; the cursor comes back, after an error as well."""
     monkeypatch.setattr(module, "QUIET_S", 0)
     terminal = Terminal()
@@ -186,4 +186,4 @@ def test_on_a_terminal(told: pytest.LogCaptureFixture, monkeypatch: pytest.Monke
     assert "comparing assignors: 0 s" in shown
     assert shown.count("\x1b[?25h") == 2
     assert handler.filters == []
-    assert told.records[-1].getMessage() == "wrote moves"
+    assert log.records[-1].getMessage() == "wrote moves"

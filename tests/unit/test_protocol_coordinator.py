@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_assign.simulation.kernel.settings import Timing
-from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, owners, play, rounds, said, stage
+from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, logged, owners, play, rounds, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}
 EMPTY: dict[str, list[int]] = {"a": []}
@@ -94,7 +94,7 @@ def test_a_group_that_was_empty_is_delayed_again() -> None:
     found = [(each.generation_id, each.begin_ms, each.joined_ms) for each in played.group.coordinator.rebalances]
     assert found[0] == (1, 0, 4_000)
     assert found[-1] == (3, 20_000, 24_000)
-    assert said(played, "state")[-3:-2] == [(20_000, "coordinator", "PreparingRebalance: member d joined")]
+    assert logged(played, "state")[-3:-2] == [(20_000, "coordinator", "PreparingRebalance: member d joined")]
 
 
 def test_all_have_joined_and_the_initial_delay_goes_on() -> None:
@@ -117,13 +117,13 @@ def test_static_members_stay_at_the_rebalance_timeout() -> None:
         )
         first = played.group.coordinator.rebalances[0]
         assert (first.joined_ms, first.members) == (16_000, members)
-        assert said(played, "rebalance-timeout") == [(16_000, "coordinator", "not all members have joined")]
+        assert logged(played, "rebalance-timeout") == [(16_000, "coordinator", "not all members have joined")]
         # Whoever does not ask for its share in time is dropped, static or not.
         late = (26_000, "c2: members did not ask for their assignment in time")
         dropped = late if static else (16_000, "c2: it has not joined in time")
-        assert [(time, text) for time, _, text in said(played, "removed")] == [dropped]
+        assert [(time, text) for time, _, text in logged(played, "removed")] == [dropped]
         # A static member's share waits for it; c1 and c3 have all if c2 was dropped.
-        shares = {who: text for time, who, text in said(played, "assigned") if time == 16_000}
+        shares = {who: text for time, who, text in logged(played, "assigned") if time == 16_000}
         assert shares == ({"c1": "t-0", "c3": "t-2"} if static else {"c1": "t-0 t-1", "c3": "t-2"})
 
 
@@ -137,7 +137,7 @@ def test_a_group_of_static_members_that_are_all_away_waits_again() -> None:
         at(7_000, "member-starts", "c3"),
         at(8_000, "member-leaves", "c3"),
     )
-    timeouts = [time for time, _, _ in said(played, "rebalance-timeout")]
+    timeouts = [time for time, _, _ in logged(played, "rebalance-timeout")]
     assert timeouts == [17_000, 27_000, 37_000, 47_000]
     assert played.group.coordinator.rebalances[0].joined_ms == 47_000
     assert owners(played) == {0: "c1~2", 1: "c1~2", 2: "c2~2"}
@@ -152,7 +152,7 @@ def test_the_timeout_counts_from_the_beginning_of_the_rebalance() -> None:
         at(6_000, "member-starts", "c3"),
         at(11_000, "member-starts", "c4"),
     )
-    assert [time for time, _, _ in said(played, "rebalance-timeout")] == [16_000]
+    assert [time for time, _, _ in logged(played, "rebalance-timeout")] == [16_000]
 
 
 def test_who_was_dropped_is_not_dropped_again() -> None:
@@ -163,8 +163,8 @@ def test_who_was_dropped_is_not_dropped_again() -> None:
         at(5_000, "slow-member", "c1", delay_ms=60_000),
         at(6_000, "member-starts", "c3"),
     )
-    assert [time for time, _, _ in said(played, "LeaveGroup")] == [25_000]
-    assert [time for time, _, _ in said(played, "removed")] == [16_000]
+    assert [time for time, _, _ in logged(played, "LeaveGroup")] == [25_000]
+    assert [time for time, _, _ in logged(played, "removed")] == [16_000]
 
 
 @pytest.mark.parametrize("strategies", [EAGER, COOPERATIVE])
@@ -185,7 +185,7 @@ def test_what_is_lost_with_a_member(strategies: tuple[str, ...]) -> None:
         at(14_000, "slow-member", "c1", delay_ms=100_000),
     )
     first, second = late.group.coordinator.rebalances[:2]
-    dropped = next((time, text.partition(" ")[2]) for time, _, text in said(late, "removed"))
+    dropped = next((time, text.partition(" ")[2]) for time, _, text in logged(late, "removed"))
     if strategies == EAGER:  # c1 has given up all, and does not decide
         assert dropped == (23_000, "members did not ask for their assignment in time")
         assert (first.lost, first.revoked, second.lost) == (0, 3, 0)
@@ -203,7 +203,11 @@ def test_a_leader_that_is_dropped_takes_what_it_owned() -> None:
         at(10_500, "member-starts", "c3"),
         at(12_500, "slow-member", "c1", delay_ms=100_000),
     )
-    assert said(played, "removed")[0] == (23_000, "coordinator", "c1: members did not ask for their assignment in time")
+    assert logged(played, "removed")[0] == (
+        23_000,
+        "coordinator",
+        "c1: members did not ask for their assignment in time",
+    )
     first, second = played.group.coordinator.rebalances[:2]
     assert (first.lost, second.lost) == (0, 2)
 
@@ -248,7 +252,7 @@ def test_a_timer_of_a_rebalance_that_is_complete_does_nothing() -> None:
         at(10_000, "slow-member", "c1", delay_ms=8_000),
         at(10_500, "member-starts", "c4"),
     )
-    assert said(played, "rebalance-timeout") == []
+    assert logged(played, "rebalance-timeout") == []
     assert [each.joined_ms for each in played.group.coordinator.rebalances] == [6_000, 18_000]
 
 
@@ -261,7 +265,7 @@ def test_the_last_moment_to_join(poll: int, dropped: bool) -> None:
         at(5_000, "slow-member", "c1", delay_ms=poll - 5_000),
         at(6_000, "member-starts", "c3"),
     )
-    assert bool(said(played, "removed")) is dropped
+    assert bool(logged(played, "removed")) is dropped
 
 
 # --- SyncGroup (`expirePendingSync`, `classicGroupSync`) ----------------------------------------------------------
@@ -276,14 +280,14 @@ def test_who_does_not_ask_for_its_share_is_dropped() -> None:
         at(12_500, "slow-member", "c1", delay_ms=100_000),
     )
     why = "members did not ask for their assignment in time"
-    assert said(played, "removed") == [(23_000, "coordinator", f"c1: {why}")]
+    assert logged(played, "removed") == [(23_000, "coordinator", f"c1: {why}")]
     assert rounds(played)[:2] == [(2, "member c3 joined"), (3, why)]
     second = played.group.coordinator.rebalances[1]
     assert (second.begin_ms, second.joined_ms, second.members) == (23_000, 23_000, 2)
     assert second.leader == "c3"  # its hash, 3120, is in the first of 16 buckets; c2's, 3119, in the last
 
 
-def test_who_waits_for_its_share_is_told_at_once_of_a_rebalance() -> None:
+def test_a_waiting_member_learns_of_a_rebalance_at_once() -> None:
     """SyncGroup is answered REBALANCE_IN_PROGRESS, when the rebalance begins and no heartbeat later."""
     played = play(
         stage(TWO, EAGER),
@@ -291,11 +295,11 @@ def test_who_waits_for_its_share_is_told_at_once_of_a_rebalance() -> None:
         at(12_500, "slow-member", "c1", delay_ms=20_000),
         at(20_000, "member-starts", "c4"),
     )
-    told = [line for line in said(played, "SyncGroup response") if line[2] == "REBALANCE_IN_PROGRESS"]
+    answers = [line for line in logged(played, "SyncGroup response") if line[2] == "REBALANCE_IN_PROGRESS"]
     # c1, which leads, is busy; it learns of it when it sends the assignment.
-    assert [time for time, _, _ in told] == [20_000, 20_000, 32_500]
-    assert [time for time, _, _ in said(played, "Heartbeat")] == [12_000, 12_000]
-    joins = [(time, who) for time, who, _ in said(played, "JoinGroup") if time > 13_000]
+    assert [time for time, _, _ in answers] == [20_000, 20_000, 32_500]
+    assert [time for time, _, _ in logged(played, "Heartbeat")] == [12_000, 12_000]
+    joins = [(time, who) for time, who, _ in logged(played, "JoinGroup") if time > 13_000]
     assert joins == [(20_000, "c4"), (20_000, "c4"), (20_000, "c2"), (20_000, "c3"), (32_500, "c1")]
     assert [each.joined_ms for each in played.group.coordinator.rebalances] == [13_000, 32_500]
 
@@ -310,9 +314,9 @@ def test_a_busy_leader_is_overtaken_by_the_next_generation() -> None:
         at(20_000, "member-starts", "c4"),
         at(29_500, "slow-member", "c2", delay_ms=10_000),  # leads the second generation
     )
-    assert said(played, "rebalance-timeout")[0][0] == 30_000
-    assert (33_000, "c1", "with the assignment") in said(played, "SyncGroup")
-    assert (33_000, "coordinator", "ILLEGAL_GENERATION") in said(played, "SyncGroup response")
+    assert logged(played, "rebalance-timeout")[0][0] == 30_000
+    assert (33_000, "c1", "with the assignment") in logged(played, "SyncGroup")
+    assert (33_000, "coordinator", "ILLEGAL_GENERATION") in logged(played, "SyncGroup response")
     assert rounds(played)[2] == (4, "c1 rejoined: ILLEGAL_GENERATION")
     assert owners(played) == {0: "c1", 1: "c2", 2: "c3"}
 

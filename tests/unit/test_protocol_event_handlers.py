@@ -9,7 +9,7 @@ import pytest
 from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.events import BadEvent
 from spark_assign.simulation.kernel.settings import Timing
-from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, owners, pauses, play, rounds, said, stage
+from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, logged, owners, pauses, play, rounds, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}
 SLOW = Timing(max_poll_interval_ms=20_000, rebalance_timeout_ms=20_000)
@@ -31,7 +31,7 @@ def test_an_id_that_the_event_names() -> None:
         at(10_000, "member-restarts", "c1", new_member_id="x", down_ms=0),
         at(20_000, "member-restarts", "c1", down_ms=0),
     )
-    assert [who for _, who, _ in said(played, "FindCoordinator")] == ["x", "c1~3"]
+    assert [who for _, who, _ in logged(played, "FindCoordinator")] == ["x", "c1~3"]
 
 
 def test_a_member_that_comes_back_static() -> None:
@@ -41,7 +41,7 @@ def test_a_member_that_comes_back_static() -> None:
         at(10_000, "member-restarts", "c2", group_instance_id="i", down_ms=1_000),
         at(60_000, "member-restarts", "c2", down_ms=1_000),
     )
-    assert [time for time, _, _ in said(played, "LeaveGroup")] == [10_500]
+    assert [time for time, _, _ in logged(played, "LeaveGroup")] == [10_500]
     assert all(each.begin_ms < 60_000 for each in played.group.coordinator.rebalances)
     assert played.event_handlers.restarted == 2
 
@@ -65,7 +65,7 @@ def test_a_static_member_is_back_before_its_session_is_over() -> None:
         at(10_000, "member-restarts", "c2", down_ms=40_000),
         at(51_000, "member-restarts", "c2", down_ms=40_000),
     )
-    assert said(played, "session-timeout") == []
+    assert logged(played, "session-timeout") == []
     assert rounds(played) == []
 
 
@@ -85,7 +85,7 @@ def test_a_member_that_is_started_before_its_restart_is_over() -> None:
         at(10_000, "member-restarts", "c2", down_ms=30_000),
         at(20_000, "member-starts", "c2"),
     )
-    assert len(said(played, "FindCoordinator")) == 1
+    assert len(logged(played, "FindCoordinator")) == 1
     assert set(owners(played).values()) == {"c1", "c2~2"}
 
 
@@ -99,7 +99,7 @@ def test_a_rolling_restart_passes_over_who_is_gone() -> None:
         at(11_000, "member-leaves", "c2"),
         at(12_000, "member-starts", "c9"),
     )
-    restarts = [(time, detail) for time, _, detail in said(played, "member-restarts")]
+    restarts = [(time, detail) for time, _, detail in logged(played, "member-restarts")]
     assert restarts == [(10_000, "member_id=c0 down_ms=1000"), (26_000, "member_id=c3 down_ms=1000")]
 
 
@@ -107,7 +107,7 @@ def test_a_rolling_restart_takes_who_is_there() -> None:
     """When it begins: who has gone before is in no batch, and nobody waits for it."""
     group = stage({"c0": [0], "c1": [1], "c2": [2]}, COOPERATIVE, timing=Timing())
     played = play(group, at(5_000, "member-crashes", "c0"), at(10_000, "rolling-restart"))
-    assert [time for time, _, _ in said(played, "member-restarts")] == [10_000, 25_000]
+    assert [time for time, _, _ in logged(played, "member-restarts")] == [10_000, 25_000]
 
 
 def test_a_member_starts_with_what_its_event_says() -> None:
@@ -138,8 +138,8 @@ def test_a_rolling_restart_tells_its_defaults_to_nobody() -> None:
     """One at a time, 5 s down, 10 s between two."""
     group = stage({"c1": [0], "c2": [1], "c3": [2]}, COOPERATIVE, timing=Timing())
     played = play(group, at(10_000, "rolling-restart"))
-    assert [time for time, _, _ in said(played, "member-restarts")] == [10_000, 25_000, 40_000]
-    assert [time for time, _, _ in said(played, "FindCoordinator")] == [15_000, 30_000, 45_000]
+    assert [time for time, _, _ in logged(played, "member-restarts")] == [10_000, 25_000, 40_000]
+    assert [time for time, _, _ in logged(played, "FindCoordinator")] == [15_000, 30_000, 45_000]
 
 
 # --- members that do not poll -------------------------------------------------------------------------------------
@@ -153,14 +153,14 @@ def test_a_restart_ends_all_that_a_slow_member_had_before_it(static: bool) -> No
         at(10_000, "slow-member", "c2", delay_ms=60_000),
         at(15_000, "member-restarts", "c2", down_ms=1_000),
     )
-    assert said(played, "poll-timeout") == []
-    assert [time for time, _, _ in said(played, "LeaveGroup")] == ([] if static else [15_000])
+    assert logged(played, "poll-timeout") == []
+    assert [time for time, _, _ in logged(played, "LeaveGroup")] == ([] if static else [15_000])
     after = play(
         stage(TWO, COOPERATIVE, static=static, timing=SLOW),
         at(10_000, "slow-member", "c2", delay_ms=60_000),
         at(40_000, "member-crashes" if not static else "metadata-refresh", "c2" if not static else None),
     )
-    lost = [time for time, who, _ in said(after, "lost") if who == "c2"]
+    lost = [time for time, who, _ in logged(after, "lost") if who == "c2"]
     assert lost == ([70_000] if static else [])
 
 
@@ -172,11 +172,11 @@ def test_a_leader_that_has_left_decides_nothing() -> None:
         at(10_000, "member-starts", "c3"),
         at(12_500, "slow-member", "c1", delay_ms=60_000),  # it is to lead, as all have joined at 13 s
     )
-    assert [time for time, _, _ in said(played, "LeaveGroup")] == [32_500]
-    decided = [(time, who) for time, who, detail in said(played, "SyncGroup") if detail == "with the assignment"]
+    assert [time for time, _, _ in logged(played, "LeaveGroup")] == [32_500]
+    decided = [(time, who) for time, who, detail in logged(played, "SyncGroup") if detail == "with the assignment"]
     assert decided[0] == (32_500, "c3")
     assert "c1" not in [who for _, who in decided]
-    assert (72_500, "c1~2") in [(time, who) for time, who, _ in said(played, "JoinGroup")]
+    assert (72_500, "c1~2") in [(time, who) for time, who, _ in logged(played, "JoinGroup")]
 
 
 def test_two_delays_are_not_added() -> None:
@@ -198,20 +198,20 @@ def test_a_member_crashes_before_it_has_polled() -> None:
         stage({"c2": [0]}, EAGER, timing=polling), at(1_000, "member-starts", "c3"), at(3_100, "member-crashes", "c2")
     )
     assert string_hash("c2") == 3_119  # when it polls
-    assert "c2" not in [who for _, who, _ in said(played, "JoinGroup")]
+    assert "c2" not in [who for _, who, _ in logged(played, "JoinGroup")]
     busy = play(
         stage(TWO, COOPERATIVE, timing=Timing()),
         at(10_000, "member-starts", "c3"),
         at(11_500, "slow-member", "c3", delay_ms=10_000),
         at(15_000, "member-crashes", "c3"),
     )
-    assert "c3" not in [who for _, who, _ in said(busy, "assigned")]
+    assert "c3" not in [who for _, who, _ in logged(busy, "assigned")]
     revoking = play(
         stage(TWO, COOPERATIVE, timing=Timing(revoke_ms=9_000)),
         at(10_000, "member-starts", "c3"),
         at(15_000, "member-crashes", "c1"),
     )
-    assert said(revoking, "revoked") == []
+    assert logged(revoking, "revoked") == []
 
 
 # --- a group that goes on -----------------------------------------------------------------------------------------
@@ -227,11 +227,11 @@ def test_who_is_dropped_while_it_takes_its_share_hears_of_it() -> None:
         until=33_500,
     )
     # c1 gives up t-1 from 12 s to 32 s, and is dropped at 23 s.
-    assert said(played, "removed")[0] == (23_000, "coordinator", "c1: it has not joined in time")
-    told = [(time, text) for time, _, text in said(played, "Heartbeat response") if time > 32_000]
-    assert told == [(33_000, "UNKNOWN_MEMBER_ID")]
-    assert said(played, "lost") == [(33_000, "c1", "t-0 t-1")]
-    assert ("c1~2", "generation -1") in [(who, text[-13:]) for _, who, text in said(played, "JoinGroup")]
+    assert logged(played, "removed")[0] == (23_000, "coordinator", "c1: it has not joined in time")
+    answers = [(time, text) for time, _, text in logged(played, "Heartbeat response") if time > 32_000]
+    assert answers == [(33_000, "UNKNOWN_MEMBER_ID")]
+    assert logged(played, "lost") == [(33_000, "c1", "t-0 t-1")]
+    assert ("c1~2", "generation -1") in [(who, text[-13:]) for _, who, text in logged(played, "JoinGroup")]
 
 
 def test_metadata_that_change_while_the_leader_is_busy() -> None:
@@ -245,7 +245,7 @@ def test_metadata_that_change_while_the_leader_is_busy() -> None:
         at(26_000, "metadata-refresh", "c1"),
     )
     assert rounds(played) == [(2, "member c3 joined")]
-    assert said(played, "assign") == [(30_000, "c1", "range: 3 partitions to 3 members")]
+    assert logged(played, "assign") == [(30_000, "c1", "range: 3 partitions to 3 members")]
     assert owners(played) == {0: "c1", 1: "c2", 2: "c3"}
 
 
@@ -294,7 +294,7 @@ def test_a_leader_watches_the_topics_of_all() -> None:
     beginning.members[1].owned.append(1 << 32)
     added = at(20_000, "partitions-added", topic="u", partitions=2)
     played = play(beginning, at(15_000, "metadata-refresh"), added, at(30_000, "metadata-refresh"))
-    assert [time for time, _, _ in said(played, "metadata")] == [30_000]
+    assert [time for time, _, _ in logged(played, "metadata")] == [30_000]
 
 
 def test_as_many_partitions_as_there_are() -> None:
@@ -312,11 +312,11 @@ def test_members_look_again_by_their_own_clocks() -> None:
         at(10_000, "member-restarts", "c1", down_ms=5_000),
         at(30_000, "partitions-added", topic="t", partitions=2),
     )
-    assert [time for time, _, _ in said(played, "metadata")] == [75_000]
+    assert [time for time, _, _ in logged(played, "metadata")] == [75_000]
     at_once = play(
         stage({"c1": [0]}, COOPERATIVE, timing=times), at(60_000, "partitions-added", topic="t", partitions=2)
     )
-    assert [time for time, _, _ in said(at_once, "metadata")] == [120_000]
+    assert [time for time, _, _ in logged(at_once, "metadata")] == [120_000]
 
 
 @pytest.mark.parametrize("event", ["topic-created", "topic-deleted"])
@@ -326,7 +326,7 @@ def test_what_comes_or_goes_is_seen_at_the_next_look(event: str) -> None:
     beginning.members[0].topics = beginning.members[1].topics = frozenset([0, 1])
     topic = {"topic": "u", "partitions": 1} if event == "topic-created" else {"topic": "t"}
     played = play(beginning, at(10_000, event, **topic))
-    assert [time for time, _, _ in said(played, "metadata")] == [300_000]
+    assert [time for time, _, _ in logged(played, "metadata")] == [300_000]
 
 
 def test_a_topic_comes_and_goes() -> None:

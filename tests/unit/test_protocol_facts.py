@@ -48,8 +48,8 @@ def test_settings_of_a_group() -> None:
     """What is not told is as everywhere; a consumer's rebalance timeout is its max.poll.interval.ms."""
     assert _stage(facts.group())[0].timing == DEFAULTS
     assert _stage(facts.topic("t", 1))[0].timing == DEFAULTS
-    told = _stage(facts.group(session_timeout_ms=9_000, heartbeat_interval_ms=1_000, revoke_ms=0))[0].timing
-    assert told == Timing(session_timeout_ms=9_000, heartbeat_interval_ms=1_000, revoke_ms=0, restore_ms=8)
+    timing = _stage(facts.group(session_timeout_ms=9_000, heartbeat_interval_ms=1_000, revoke_ms=0))[0].timing
+    assert timing == Timing(session_timeout_ms=9_000, heartbeat_interval_ms=1_000, revoke_ms=0, restore_ms=8)
     polls = _stage(facts.group(max_poll_interval_ms=60_000))[0].timing
     assert (polls.max_poll_interval_ms, polls.rebalance_timeout_ms) == (60_000, 60_000)
     both = _stage(facts.group(max_poll_interval_ms=60_000, rebalance_timeout_ms=50_000))[0].timing
@@ -384,11 +384,11 @@ def test_the_assignor_of_the_broker(own: list[str] | None, kind: str, protocol: 
 
 def test_an_assignor_that_the_broker_has_not() -> None:
     """Named, with those that there are; of a member or of an event as well."""
-    said = "no assignor of the broker is called 'sticky': uniform, range, server-range"
-    assert _refused(_of_broker(["sticky"])) == ("unknown-assignor", said)
-    assert _refused(_of_broker(None), facts.member("a", ["t"], more=["sticky"])) == ("unknown-assignor", said)
+    message = "no assignor of the broker is called 'sticky': uniform, range, server-range"
+    assert _refused(_of_broker(["sticky"])) == ("unknown-assignor", message)
+    assert _refused(_of_broker(None), facts.member("a", ["t"], more=["sticky"])) == ("unknown-assignor", message)
     starts = facts.event(1, "member-starts", "a", more=["sticky"])
-    assert _refused(_of_broker(None), starts) == ("unknown-assignor", said)
+    assert _refused(_of_broker(None), starts) == ("unknown-assignor", message)
 
 
 def test_ids_of_topics() -> None:
@@ -401,8 +401,8 @@ def test_ids_of_topics() -> None:
     assert (ids["t"][0], ids["u"][0]) == (1, 0)
     assert _stage(*rows[:2], facts.topic("u", 1))[0].topic_ids == [(0, 0), (1, 1)]
     bad = facts.topic("t", 1, topic_id="no id")
-    said = "topics: topic_id 'no id' of t is no id. Kafka prints one as 22 characters"
-    assert _refused(_of_broker(None), bad) == ("bad-topic-id", said)
+    message = "topics: topic_id 'no id' of t is no id. Kafka prints one as 22 characters"
+    assert _refused(_of_broker(None), bad) == ("bad-topic-id", message)
 
 
 def test_what_the_broker_is_set_to() -> None:

@@ -15,7 +15,7 @@ from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.simulation.kernel.simulate_groups import play_whole
 from tests.unit import protocol_facts as facts
-from tests.unit.protocol_plays import at, modern, names, owners, pauses, play, rounds, run, said
+from tests.unit.protocol_plays import at, logged, modern, names, owners, pauses, play, rounds, run
 
 TWO = {"c1": [0, 1], "c2": [2]}
 JOINS = at(10_000, "member-starts", "c3")
@@ -24,7 +24,7 @@ REQUEST, RESPONSE = "ConsumerGroupHeartbeat", "ConsumerGroupHeartbeat response"
 
 def _beats(played: GroupSimulation, member: str) -> list[tuple[int, str]]:
     """When the member sends a heartbeat, and what it says."""
-    return [(time, said_) for time, actor, said_ in said(played, REQUEST) if actor == member]
+    return [(time, text) for time, actor, text in logged(played, REQUEST) if actor == member]
 
 
 def _answers(played: GroupSimulation, member: str) -> list[tuple[int, str]]:
@@ -32,7 +32,7 @@ def _answers(played: GroupSimulation, member: str) -> list[tuple[int, str]]:
     return [(each.at_ms, each.detail) for each in lines if each.message == RESPONSE and each.to == member]
 
 
-def _told(played: GroupSimulation) -> list[tuple[int, str, str, str]]:
+def _calls(played: GroupSimulation) -> list[tuple[int, str, str, str]]:
     """All calls of rebalance listeners: when, whose, which, with what."""
     kinds = ("revoked", "assigned", "lost")
     return [
@@ -62,12 +62,12 @@ def test_a_member_joins() -> None:
     ]
     assert _beats(played, "c1") == [(10_149, "epoch 1"), (10_649, "epoch 1; owned t-0")]
     assert _answers(played, "c1") == [(10_149, "epoch 1; t-0"), (10_649, "epoch 2")]  # first give up, then the epoch
-    assert _told(played) == [(10_649, "c1", "revoked", "t-1"), (15_000, "c3", "assigned", "t-1")]
+    assert _calls(played) == [(10_649, "c1", "revoked", "t-1"), (15_000, "c3", "assigned", "t-1")]
     assert pauses(played) == {0: 0, 1: 15_000 - 10_149 + 2_000, 2: 0}
     assert rounds(played) == [(2, "member c3 joined")]
 
 
-def test_one_that_keeps_what_it_has_is_told_the_epoch_only() -> None:
+def test_a_member_that_keeps_its_partitions_receives_only_the_epoch() -> None:
     """And says nothing of its partitions."""
     played = play(modern(TWO), JOINS)
     assert (_beats(played, "c2"), _answers(played, "c2")) == ([(13_240, "epoch 1")], [(13_240, "epoch 2")])
@@ -76,9 +76,9 @@ def test_one_that_keeps_what_it_has_is_told_the_epoch_only() -> None:
 def test_all_start_at_once() -> None:
     """The first one is assigned everything; within a second nobody else is assigned anything (4.3 and later)."""
     played = play(modern({"c1": [], "c2": []}, partitions=4))
-    targets = [(time, text.split(";")[0]) for time, _, text in said(played, "target")]
+    targets = [(time, text.split(";")[0]) for time, _, text in logged(played, "target")]
     assert targets == [(0, "uniform: epoch 2"), (5_000, "uniform: epoch 3")]
-    assert [each for each in _told(played) if each[0] == 0] == [(0, "c1", "assigned", names(range(4)))]
+    assert [each for each in _calls(played) if each[0] == 0] == [(0, "c1", "assigned", names(range(4)))]
     assert _answers(played, "c2")[0] == (0, "epoch 2; nothing")
     assert sorted(owners(played).values()) == ["c1", "c1", "c2", "c2"]
 
@@ -87,7 +87,7 @@ def test_all_start_at_once() -> None:
 def test_all_start_at_once_at_an_older_broker(release: str) -> None:
     """Every heartbeat finds a target, and epochs begin with 1."""
     played = play(modern({"c1": [], "c2": []}, partitions=4, timing=Timing(broker_release=release)))
-    assert [(time, text.split(";")[0]) for time, _, text in said(played, "target")] == [
+    assert [(time, text.split(";")[0]) for time, _, text in logged(played, "target")] == [
         (0, "uniform: epoch 1"),
         (0, "uniform: epoch 2"),
     ]
@@ -97,9 +97,9 @@ def test_the_assignment_interval() -> None:
     """Two that join within it share a target: the second one waits for the first heartbeat after it."""
     joins = (JOINS, at(10_500, "member-starts", "c4"))
     shared = play(modern(TWO, partitions=8), *joins)
-    assert [time for time, _, _ in said(shared, "target")] == [10_000, 13_240]  # of c1's at 10,149 it is too early
+    assert [time for time, _, _ in logged(shared, "target")] == [10_000, 13_240]  # of c1's at 10,149 it is too early
     times = Timing(group_consumer_assignment_interval_ms=0)
-    assert [time for time, _, _ in said(play(modern(TWO, partitions=8, timing=times), *joins), "target")] == [
+    assert [time for time, _, _ in logged(play(modern(TWO, partitions=8, timing=times), *joins), "target")] == [
         10_000,
         10_500,
     ]
@@ -129,7 +129,7 @@ def test_callbacks_are_called_in_poll() -> None:
     """A member that is told of its assignment acts upon it when it polls, and says so then."""
     played = play(modern(TWO), JOINS, at(10_100, "slow-member", "c1", delay_ms=3_000))
     assert _answers(played, "c1")[0] == (10_149, "epoch 1; t-0")
-    assert _told(played)[0] == (13_100 + 500, "c1", "revoked", "t-1")
+    assert _calls(played)[0] == (13_100 + 500, "c1", "revoked", "t-1")
     assert _beats(played, "c1")[1] == (13_600, "epoch 1; owned t-0")
 
 
@@ -143,7 +143,7 @@ def test_a_target_that_changes_before_the_poll() -> None:
         at(11_000, "member-leaves", "c3"),
     )
     # The coordinator waits for what c1 gives up, and tells it nothing else before.
-    assert _told(played) == [(18_600, "c1", "revoked", "t-1"), (23_240, "c2", "assigned", "t-1")]
+    assert _calls(played) == [(18_600, "c1", "revoked", "t-1"), (23_240, "c2", "assigned", "t-1")]
     assert _answers(played, "c1") == [(10_149, "epoch 1; t-0"), (18_600, "epoch 3")]
 
 
@@ -153,7 +153,7 @@ def test_a_member_does_not_poll_for_too_long() -> None:
     played = play(modern(TWO, timing=times), at(10_000, "slow-member", "c1", delay_ms=30_000))
     why = "member c1 did not poll for 20000 ms"
     assert _beats(played, "c1")[:2] == [(30_000, f"epoch -1: {why}"), (40_000, "epoch 0; topics t; owned nothing")]
-    assert _told(played)[:2] == [(33_240, "c2", "assigned", "t-0 t-1"), (40_000, "c1", "lost", "t-0 t-1")]
+    assert _calls(played)[:2] == [(33_240, "c2", "assigned", "t-0 t-1"), (40_000, "c1", "lost", "t-0 t-1")]
     assert rounds(played) == [(2, why), (3, "member c1 came back")]
     assert played.group.rebalances[0].lost == 2
 
@@ -164,9 +164,9 @@ def test_a_member_does_not_poll_for_too_long() -> None:
 def test_a_member_leaves() -> None:
     """It gives up first and says so with epoch -1; the next heartbeat of anybody finds the target."""
     played = play(modern(TWO), at(10_000, "member-leaves", "c1"))
-    assert _told(played) == [(11_000, "c1", "revoked", "t-0 t-1"), (13_240, "c2", "assigned", "t-0 t-1")]
+    assert _calls(played) == [(11_000, "c1", "revoked", "t-0 t-1"), (13_240, "c2", "assigned", "t-0 t-1")]
     assert _beats(played, "c1") == [(11_000, "epoch -1: member c1 left")]
-    assert [time for time, _, _ in said(played, "target")] == [13_240]
+    assert [time for time, _, _ in logged(played, "target")] == [13_240]
     assert pauses(played) == {0: 13_240 - 10_000 + 2_000, 1: 13_240 - 10_000 + 2_000, 2: 0}
 
 
@@ -183,15 +183,15 @@ def test_a_static_member_restarts() -> None:
     assert rounds(played) == []
     assert _beats(played, "c1") == [(11_000, "epoch -2: it is away")]
     assert _answers(played, "c1~2")[0] == (31_000, "epoch 1; t-0 t-1")
-    assert _told(played) == [(11_000, "c1", "revoked", "t-0 t-1"), (31_000, "c1~2", "assigned", "t-0 t-1")]
+    assert _calls(played) == [(11_000, "c1", "revoked", "t-0 t-1"), (31_000, "c1~2", "assigned", "t-0 t-1")]
     assert pauses(played) == {0: 21_000, 1: 21_000, 2: 0}  # its own partitions it has no need to restore
 
 
 def test_a_static_member_is_away_for_too_long() -> None:
     """One session timeout after it was heard of last its partitions go to others."""
     played = play(modern(TWO, static=True), at(10_000, "member-restarts", "c1", down_ms=100_000))
-    assert said(played, "fenced") == [(10_149 + 45_000, "coordinator", "c1 was not heard of")]
-    assert _told(played)[1] == (58_240, "c2", "assigned", "t-0 t-1")
+    assert logged(played, "fenced") == [(10_149 + 45_000, "coordinator", "c1 was not heard of")]
+    assert _calls(played)[1] == (58_240, "c2", "assigned", "t-0 t-1")
 
 
 def test_a_static_member_that_was_killed_is_refused() -> None:
@@ -210,7 +210,7 @@ def test_a_crash(crash: int, heard: int) -> None:
     """`group.consumer.session.timeout.ms` after its last heartbeat, not `session.timeout.ms`."""
     times = Timing(session_timeout_ms=10_000, group_consumer_session_timeout_ms=20_000)
     played = play(modern(TWO, timing=times), at(crash, "member-crashes", "c1"))
-    assert said(played, "fenced") == [(heard + 20_000, "coordinator", "c1 was not heard of")]
+    assert logged(played, "fenced") == [(heard + 20_000, "coordinator", "c1 was not heard of")]
     assert rounds(played) == [(2, "c1 was not heard of")]
     assert played.group.rebalances[0].lost == 2
 
@@ -218,7 +218,7 @@ def test_a_crash(crash: int, heard: int) -> None:
 def test_the_others_are_heard_of_all_the_time() -> None:
     """Long quiet times fence nobody."""
     played = play(modern({**TWO, "c3": [3]}), at(500_000, "member-crashes", "c1"), at(900_000, "member-crashes", "c2"))
-    assert [text for _, _, text in said(played, "fenced")] == ["c1 was not heard of", "c2 was not heard of"]
+    assert [text for _, _, text in logged(played, "fenced")] == ["c1 was not heard of", "c2 was not heard of"]
     assert set(owners(played).values()) == {"c3"}
 
 
@@ -226,10 +226,10 @@ def test_giving_up_takes_too_long() -> None:
     """The rebalance timeout runs from when the member was told; it hears of it with its next heartbeat, and is back."""
     times = Timing(revoke_ms=30_000, rebalance_timeout_ms=12_000)
     played = play(modern(TWO, timing=times), JOINS, until=45_000)
-    [fenced] = said(played, "fenced")
+    [fenced] = logged(played, "fenced")
     assert fenced == (22_149, "coordinator", "c1 has not given up its partitions in time")
     assert (25_149, "UNKNOWN_MEMBER_ID") in _answers(played, "c1")
-    lost = [each for each in _told(played) if each[2] == "lost"]
+    lost = [each for each in _calls(played) if each[2] == "lost"]
     assert lost == [(40_149, "c1", "lost", "t-0 t-1")]  # it was giving up until then, and called no other callback
     assert (40_149, "epoch 0; topics t; owned nothing") in _beats(played, "c1")
     assert [cause for _, cause in rounds(played)][1:] == [fenced[2], "member c1 came back"]
@@ -249,7 +249,7 @@ def test_partitions_are_added() -> None:
     """The broker knows at once; the next heartbeat of anybody finds the target."""
     played = play(modern(TWO), at(10_000, "partitions-added", topic="t", partitions=4))
     assert rounds(played) == [(2, "topics have changed")]
-    assert [time for time, _, _ in said(played, "target")] == [10_149]
+    assert [time for time, _, _ in logged(played, "target")] == [10_149]
     assert owners(played) == {0: "c1", 1: "c1", 2: "c2", 3: "c2"}
     assert pauses(played)[3] == 3_240  # nobody had it before: no need to restore it
 
@@ -257,21 +257,21 @@ def test_partitions_are_added() -> None:
 def test_a_topic_is_deleted() -> None:
     """Members are told to give up what is not there any more."""
     played = play(modern(TWO), at(10_000, "topic-deleted", topic="t"))
-    assert _told(played) == [(11_149, "c1", "revoked", "t-0 t-1"), (13_740, "c2", "revoked", "t-2")]
+    assert _calls(played) == [(11_149, "c1", "revoked", "t-0 t-1"), (13_740, "c2", "revoked", "t-2")]
     assert owners(played) == {}
 
 
 def test_a_topic_that_nobody_asks_for() -> None:
     """Nothing follows from it."""
     played = play(modern(TWO), at(10_000, "topic-created", topic="u", partitions=4))
-    assert (rounds(played), said(played, "state")) == ([], [])
+    assert (rounds(played), logged(played, "state")) == ([], [])
 
 
 def test_a_subscription_changes() -> None:
     """The member says so with its next regular heartbeat, and consumes until then what it had."""
     played = play(modern(TWO), at(10_000, "subscription-changes", "c2", topics=("u",)))
     assert _beats(played, "c2")[0] == (13_240, "epoch 1; topics u")
-    assert _told(played) == [(13_740, "c2", "revoked", "t-2"), (15_149, "c1", "assigned", "t-2")]
+    assert _calls(played) == [(13_740, "c2", "revoked", "t-2"), (15_149, "c1", "assigned", "t-2")]
     assert rounds(played) == [(2, "c2 subscribes to other topics")]
 
 

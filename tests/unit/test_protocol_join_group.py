@@ -22,12 +22,12 @@ class _Heard:
         self.lines: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Any:
-        def told(*args: Any, **more: Any) -> int | None:
+        def record(*args: Any, **more: Any) -> int | None:
             if name != "trace_coordinator":
                 self.lines.append((name, *args, *more.values()))
             return None if name == "last_heard" else 0
 
-        return told
+        return record
 
 
 def _coordinator() -> tuple[Coordinator, _Heard, dict[str, JoinedMember]]:

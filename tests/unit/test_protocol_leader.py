@@ -46,10 +46,10 @@ def _sets(rows: list[vectors.Row], asks: list[AssignmentRequest], answers: list[
 def _ask(assignor: str, owned: dict[str, list[int]], partitions: dict[str, int]) -> AssignmentRequest:
     """A group whose members all subscribe to all topics."""
     topics = Topics.of(partitions)
-    asked = frozenset(range(len(topics.names)))
+    subscribed = frozenset(range(len(topics.names)))
     hashes = string_hashes(list(owned)).tolist()
     members = [
-        JoinedMember(name, None, None, hash_code, asked, codes, generation_id=1 if codes else -1)
+        JoinedMember(name, None, None, hash_code, subscribed, codes, generation_id=1 if codes else -1)
         for (name, codes), hash_code in zip(owned.items(), hashes, strict=True)
     ]
     return AssignmentRequest(assignor, members, topics, {at: partitions[name] for at, name in enumerate(topics.names)})
@@ -153,12 +153,12 @@ def test_another_assignor_by_name() -> None:
     """It is called with all of its asks at once; an unknown name says which names there are."""
     theirs, mine = (_ask(name, {"a": [], "b": []}, {"t": 2}) for name in ("roundrobin", "mine"))
     assert assign([mine, theirs, mine]) == [AssignmentResponse([[0], [1]])] * 3
-    asked: list[int] = []
+    subscribed: list[int] = []
     ASSIGNORS["mine"] = lambda asks: (
-        asked.extend(len(ask.members) for ask in asks) or [AssignmentResponse([[], []]) for _ in asks]
+        subscribed.extend(len(ask.members) for ask in asks) or [AssignmentResponse([[], []]) for _ in asks]
     )
     assert assign([_ask("mine", {}, {"t": 2}), mine]) == [AssignmentResponse([]), AssignmentResponse([[], []])]
-    assert asked == [2]  # nobody is asked for a group without members
+    assert subscribed == [2]  # nobody is asked for a group without members
     with pytest.raises(UnknownAssignorError, match=r"'stiky'.*cooperative-sticky, mine, range"):
         assign([_ask("stiky", {"a": []}, {"t": 2})])
 

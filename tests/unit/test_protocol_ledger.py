@@ -156,7 +156,7 @@ def test_intervals_that_touch_are_one() -> None:
     assert list(merged([])) == []
 
 
-def test_the_clock_goes_by_time_and_then_by_who_asked_first() -> None:
+def test_the_clock_goes_by_time_and_then_by_the_order_of_calls() -> None:
     """Up to a moment and including it."""
     clock, heard = EventQueue(), []
     for time, what in ((20, "d"), (10, "b"), (0, "a"), (10, "c"), (30, "e")):

@@ -10,7 +10,7 @@ from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.leader import AssignmentRequest, assign
 from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.simulation.kernel.simulated_group import InitialState
-from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, owners, pauses, play, rounds, said, stage
+from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, logged, owners, pauses, play, rounds, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}
 
@@ -27,7 +27,7 @@ def _asks(beginning: InitialState, *events: Event) -> list[AssignmentRequest]:
         return asks
 
 
-def _told(ask: AssignmentRequest) -> dict[str, tuple[list[int], int, int | None]]:
+def _reported(ask: AssignmentRequest) -> dict[str, tuple[list[int], int, int | None]]:
     """Of each member what it says it owns, its generation, and the one in its user data."""
     return {
         each.member_id: (list(each.owned), each.generation_id, each.user_data_generation_id) for each in ask.members
@@ -41,9 +41,9 @@ def test_sticky_tells_what_it_was_assigned_last_and_in_which_generation() -> Non
     """In its user data, as the members have given up all they own; a new one remembers nothing."""
     start, again = at(10_000, "member-starts", "c3"), at(60_000, "member-starts", "c4")
     first, second = _asks(stage(TWO, STICKY, partitions=4), start, again)
-    assert _told(first) == {"c1": ([0, 1], 1, 1), "c2": ([2], 1, 1), "c3": ([], -1, None)}
-    got = dict(zip(_told(first), assign([first])[0].assigned, strict=True))
-    assert _told(second) == {
+    assert _reported(first) == {"c1": ([0, 1], 1, 1), "c2": ([2], 1, 1), "c3": ([], -1, None)}
+    got = dict(zip(_reported(first), assign([first])[0].assigned, strict=True))
+    assert _reported(second) == {
         **{name: (got[name], 2, 2) for name in ("c1", "c2", "c3")},
         "c4": ([], -1, None),
     }
@@ -57,9 +57,9 @@ def test_the_newest_generation_wins_what_two_remember() -> None:
         at(5_000, "slow-member", "c1", delay_ms=60_000),
         at(6_000, "member-starts", "c3"),
     )
-    assert _told(first) == {"c2": ([2, 3], 1, 1), "c3": ([], -1, None)}
-    assert _told(second) == {"c2": ([2, 3], 2, 2), "c3": ([0, 1], 2, 2), "c1~2": ([0, 1], -1, 1)}
-    answer = dict(zip(_told(second), assign([second])[0].assigned, strict=True))
+    assert _reported(first) == {"c2": ([2, 3], 1, 1), "c3": ([], -1, None)}
+    assert _reported(second) == {"c2": ([2, 3], 2, 2), "c3": ([0, 1], 2, 2), "c1~2": ([0, 1], -1, 1)}
+    answer = dict(zip(_reported(second), assign([second])[0].assigned, strict=True))
     assert set(answer["c2"]) <= {2, 3}
     assert set(answer["c3"]) <= {0, 1}
     assert len(answer["c1~2"]) == 1
@@ -76,13 +76,13 @@ def test_sticky_remembers_its_own_generations_only() -> None:
         at(160_000, "member-starts", "c5", assignors=("sticky",)),  # sticky 5
     )
     assert [each.assignor for each in asks] == ["range", "sticky", "range", "sticky"]
-    assert {(*owned, generation) for owned, _, generation in _told(asks[1]).values()} == {(None,)}
-    third = dict(zip(_told(asks[1]), assign([asks[1]])[0].assigned, strict=True))
-    told = _told(asks[3])
-    assert {name: told[name] for name in ("c1", "c2", "c3")} == {
+    assert {(*owned, generation) for owned, _, generation in _reported(asks[1]).values()} == {(None,)}
+    third = dict(zip(_reported(asks[1]), assign([asks[1]])[0].assigned, strict=True))
+    reported = _reported(asks[3])
+    assert {name: reported[name] for name in ("c1", "c2", "c3")} == {
         name: (third[name], 4, 3) for name in ("c1", "c2", "c3")
     }
-    assert told["c5"] == ([], -1, None)
+    assert reported["c5"] == ([], -1, None)
 
 
 def test_a_new_process_remembers_nothing() -> None:
@@ -90,7 +90,7 @@ def test_a_new_process_remembers_nothing() -> None:
     for static in (False, True):
         restart = at(10_000, "member-restarts", "c1", down_ms=60_000)
         last = _asks(stage(TWO, STICKY, static=static), restart)[-1]
-        assert _told(last)["c1~2"] == ([], -1, None)
+        assert _reported(last)["c1~2"] == ([], -1, None)
 
 
 def test_a_cooperative_member_tells_what_it_owns() -> None:
@@ -101,22 +101,22 @@ def test_a_cooperative_member_tells_what_it_owns() -> None:
         at(5_000, "slow-member", "c1", delay_ms=60_000),
         at(6_000, "member-starts", "c3"),
     )
-    assert _told(first) == {"c2": ([2], 1, None), "c3": ([], -1, None)}
-    back = next(each for each in (first, *_, last) if "c1~2" in _told(each))
-    assert _told(back)["c1~2"] == ([], -1, 1)
+    assert _reported(first) == {"c2": ([2], 1, None), "c3": ([], -1, None)}
+    back = next(each for each in (first, *_, last) if "c1~2" in _reported(each))
+    assert _reported(back)["c1~2"] == ([], -1, 1)
 
 
 # --- giving up (`revoke_ms`, `restore_ms`) ------------------------------------------------------------------------
 
 
 def _with(beginning: InitialState, **times: dict[int, int]) -> InitialState:
-    for name, told in times.items():
-        getattr(beginning, name).update({code(0, partition): value for partition, value in told.items()})
+    for name, reported in times.items():
+        getattr(beginning, name).update({code(0, partition): value for partition, value in reported.items()})
     return beginning
 
 
 @pytest.mark.parametrize(
-    ("told", "c1", "c2"),
+    ("revoke_times", "c1", "c2"),
     [
         ({}, 1_000, 500),
         ({0: 4_000}, 4_500, 500),
@@ -125,11 +125,11 @@ def _with(beginning: InitialState, **times: dict[int, int]) -> InitialState:
         ({0: 0, 1: 0, 2: 7_000}, 0, 7_000),
     ],
 )
-def test_revoking_takes_what_each_partition_takes(told: dict[int, int], c1: int, c2: int) -> None:
+def test_revoking_takes_what_each_partition_takes(revoke_times: dict[int, int], c1: int, c2: int) -> None:
     """One after the other: a member is through with it after the sum; what has no time of its own takes the group's."""
-    beginning = _with(stage(TWO, EAGER, timing=Timing(revoke_ms=500)), revoke_ms=told)
+    beginning = _with(stage(TWO, EAGER, timing=Timing(revoke_ms=500)), revoke_ms=revoke_times)
     played = play(beginning, at(10_000, "member-starts", "c3"))
-    assert said(played, "revoked") == sorted([(12_000 + c1, "c1", "t-0 t-1"), (12_000 + c2, "c2", "t-2")])
+    assert logged(played, "revoked") == sorted([(12_000 + c1, "c1", "t-0 t-1"), (12_000 + c2, "c2", "t-2")])
     assert played.group.coordinator.rebalances[0].joined_ms == 12_000 + max(c1, c2)
 
 
@@ -137,7 +137,7 @@ def test_a_cooperative_member_revokes_what_it_loses_only() -> None:
     """t-1 goes, and takes 3 s; what t-0 would take does not matter."""
     beginning = _with(stage(TWO, COOPERATIVE, timing=Timing(revoke_ms=500)), revoke_ms={0: 50_000, 1: 3_000})
     played = play(beginning, at(10_000, "member-starts", "c3"))
-    assert said(played, "revoked") == [(15_000, "c1", "t-1")]
+    assert logged(played, "revoked") == [(15_000, "c1", "t-1")]
 
 
 def test_closing_revokes_as_well() -> None:
@@ -145,8 +145,8 @@ def test_closing_revokes_as_well() -> None:
     for static, message in ((False, "LeaveGroup"), (True, "revoked")):
         beginning = _with(stage(TWO, COOPERATIVE, static=static, timing=Timing(revoke_ms=500)), revoke_ms={1: 2_000})
         played = play(beginning, at(10_000, "member-restarts", "c1", down_ms=1_000))
-        assert [time for time, who, _ in said(played, message) if who == "c1"] == [12_500]
-        assert min(time for time, who, _ in said(played, "JoinGroup") if who == "c1~2") == 13_500
+        assert [time for time, who, _ in logged(played, message) if who == "c1"] == [12_500]
+        assert min(time for time, who, _ in logged(played, "JoinGroup") if who == "c1~2") == 13_500
 
 
 def test_restoring_takes_what_each_partition_takes() -> None:
@@ -165,17 +165,17 @@ def test_who_is_dropped_while_it_gives_up_joins_again() -> None:
     times = Timing(revoke_ms=500, rebalance_timeout_ms=10_000)
     beginning = _with(stage(TWO, EAGER, timing=times), revoke_ms={0: 20_000})
     played = play(beginning, at(10_000, "member-starts", "c3"), until=33_000)
-    assert said(played, "removed") == [(20_000, "coordinator", "c1: it has not joined in time")]
+    assert logged(played, "removed") == [(20_000, "coordinator", "c1: it has not joined in time")]
     first, second = played.group.coordinator.rebalances[0], played.group.coordinator.rebalance
     assert (first.revoked, first.lost) == (1, 2)  # what c2 gave up; what was taken from c1
-    assert said(played, "revoked")[1] == (32_500, "c1", "t-0 t-1")
-    joins = [line for line in said(played, "JoinGroup") if line[0] == 32_500]
+    assert logged(played, "revoked")[1] == (32_500, "c1", "t-0 t-1")
+    joins = [line for line in logged(played, "JoinGroup") if line[0] == 32_500]
     assert [who for _, who, _ in joins] == ["c1~2", "c1~2"]
     assert (second.causes, second.revoked) == (["member c1~2 came back"], 0)
 
 
 @pytest.mark.parametrize("strategies", [EAGER, COOPERATIVE])
-def test_what_is_not_asked_for_any_more(strategies: tuple[str, ...]) -> None:
+def test_partitions_of_topics_no_longer_subscribed(strategies: tuple[str, ...]) -> None:
     """An eager member gives up all it has before it joins, a cooperative one what it does not subscribe to."""
     beginning = stage({"c1": [0], "c2": [1]}, strategies)
     beginning.members[0].owned.append(code(1, 0))
@@ -183,7 +183,7 @@ def test_what_is_not_asked_for_any_more(strategies: tuple[str, ...]) -> None:
     beginning.partitions[1] = 1
     played = play(beginning, at(10_000, "subscription-changes", "c1", topics=("t",)))
     gone = "t-0 u-0" if strategies == EAGER else "u-0"
-    assert said(played, "revoked")[0] == (10_000 + 500 * len(gone.split()), "c1", gone)
+    assert logged(played, "revoked")[0] == (10_000 + 500 * len(gone.split()), "c1", gone)
     assert rounds(played)[0] == (2, "c1 rejoined: its subscription changed")
 
 
@@ -191,7 +191,7 @@ def test_the_same_subscription_again_is_no_change() -> None:
     """`rejoinNeededOrPending` compares what it asks for with what it joined with."""
     played = play(stage(TWO, EAGER), at(10_000, "subscription-changes", "c2", topics=("t",)))
     assert rounds(played) == []
-    assert said(played, "JoinGroup") == []
+    assert logged(played, "JoinGroup") == []
 
 
 def _changes(time: int, topics: tuple[str, ...], *, static: bool = False) -> GroupSimulation:
@@ -216,13 +216,13 @@ def test_a_subscription_that_changes_while_it_waits() -> None:
     assert code(1, 0) in played.group.members["c2"].owned
 
 
-def test_a_share_that_is_not_asked_for_any_more() -> None:
+def test_an_assignment_to_topics_no_longer_subscribed() -> None:
     """It is not taken (`checkAssignmentMatchedSubscription`); the member joins again for what it asks for now."""
     played = _changes(15_000, ("u",))
     assert rounds(played)[1] == (3, "c2 rejoined: its subscription changed")
     assert played.group.coordinator.rebalances[1].begin_ms == 20_000
     assert played.group.members["c2"].owned == [code(1, 0)]
-    assert "t-1" not in [detail for time, who, detail in said(played, "assigned") if who == "c2"]
+    assert "t-1" not in [detail for time, who, detail in logged(played, "assigned") if who == "c2"]
     assert set(owners(played)) == {0, 1}
 
 
@@ -231,7 +231,7 @@ def test_a_static_member_that_comes_back_for_other_topics() -> None:
     beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=True, timing=Timing())
     beginning.partitions[1] = 1
     played = play(beginning, at(10_000, "member-restarts", "c2", topics=("u",), down_ms=1_000))
-    assert said(played, "SyncGroup response")[0] == (11_000, "coordinator", "t-1")
+    assert logged(played, "SyncGroup response")[0] == (11_000, "coordinator", "t-1")
     assert rounds(played)[0] == (2, "c2~2 rejoined: its subscription changed")
     assert owners(played) == {0: "c1", 1: "c1"}
     assert played.group.members["c2"].owned == [code(1, 0)]

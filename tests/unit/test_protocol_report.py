@@ -11,9 +11,9 @@ from spark_assign.report.group_pictures import draw_ownership
 from spark_assign.report.sequence_diagram import draw_sequence, excerpt, sequence_diagram
 from spark_assign.report.text.simulation import comparison_text, groups_text, protocols_text, rows_text, saved_lines
 
-Said = tuple[int, str, str | None, str, str]
+TraceRow = tuple[int, str, str | None, str, str]
 
-JOIN: list[Said] = [
+JOIN: list[TraceRow] = [
     (10_000, "event", "c3", "member-starts", "member_id=c3"),
     (10_000, "event", None, "topic-created", "u"),
     (10_000, "c3", "coordinator", "JoinGroup", "range, cooperative-sticky; owns nothing"),
@@ -25,11 +25,11 @@ JOIN: list[Said] = [
 ]
 
 
-def trace(said: list[Said]) -> list[dict[str, Any]]:
+def trace(rows: list[TraceRow]) -> list[dict[str, Any]]:
     """Rows of a trace."""
     names = ("at_ms", "actor", "to", "message", "detail")
     key = {"cluster": "c", "group_id": "g", "generation_id": 1}
-    return [key | {"seq": seq} | dict(zip(names, row, strict=True)) for seq, row in enumerate(said)]
+    return [key | {"seq": seq} | dict(zip(names, row, strict=True)) for seq, row in enumerate(rows)]
 
 
 def ownership(members: int = 2, partitions: int = 3, steps: int = 1) -> list[dict[str, Any]]:

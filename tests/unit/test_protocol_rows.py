@@ -248,11 +248,11 @@ def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
 def test_so_many_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """When one is over the next begins; leaders are asked together."""
     monkeypatch.setattr(simulate_groups, "SIDE_BY_SIDE", 3)
-    asked: list[int] = []
+    requests: list[int] = []
     kafkas = ASSIGNORS["range"]
-    monkeypatch.setitem(ASSIGNORS, "range", lambda asks: asked.append(len(asks)) or kafkas(asks))
+    monkeypatch.setitem(ASSIGNORS, "range", lambda asks: requests.append(len(asks)) or kafkas(asks))
     _rows(**{f"g{number}": facts.pair(JOIN) for number in range(7)})
-    assert asked == [3, 3, 1]
+    assert requests == [3, 3, 1]
 
 
 def test_tables_are_no_longer_than_they_need_be(monkeypatch: pytest.MonkeyPatch) -> None:

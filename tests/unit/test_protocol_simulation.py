@@ -17,12 +17,12 @@ from tests.unit.protocol_plays import (
     EAGER,
     STICKY,
     at,
+    logged,
     messages,
     owners,
     pauses,
     play,
     rounds,
-    said,
     stage,
 )
 
@@ -119,7 +119,7 @@ def test_a_member_joins_a_cooperative_group() -> None:
 def test_a_crash_is_found_by_the_session_timeout() -> None:
     """Nobody consumes the partitions from the crash on; the others hear of it at their next heartbeat."""
     played = play(stage(TWO, COOPERATIVE), at(10_000, "member-crashes", "c1"))
-    assert said(played, "session-timeout") == [(54_000, "coordinator", "c1 was not heard of since 9000 ms")]
+    assert logged(played, "session-timeout") == [(54_000, "coordinator", "c1 was not heard of since 9000 ms")]
     assert rounds(played) == [(2, "session of c1 timed out")]
     assert pauses(played) == {0: 49_000, 1: 49_000, 2: 0}  # until 57 s, and two more to restore
     assert owners(played) == {0: "c2", 1: "c2", 2: "c2"}
@@ -130,9 +130,9 @@ def test_a_static_member_restarts_within_its_session(strategies: tuple[str, ...]
     """No rebalance: it gets back what it had under a new member id; as the leader it skips the assignment (KIP-814)."""
     played = play(stage(TWO, strategies, static=True), at(10_000, "member-restarts", "c1", down_ms=20_000))
     assert rounds(played) == []
-    assert said(played, "LeaveGroup") == []
-    told = said(played, "JoinGroup response")
-    assert told == [(31_000, "coordinator", f"generation 1; {strategies[0]}; leads 2 members; skip assignment")]
+    assert logged(played, "LeaveGroup") == []
+    answers = logged(played, "JoinGroup response")
+    assert answers == [(31_000, "coordinator", f"generation 1; {strategies[0]}; leads 2 members; skip assignment")]
     assert owners(played) == {0: "c1~2", 1: "c1~2", 2: "c2"}
     assert pauses(played) == {0: 21_000, 1: 21_000, 2: 0}  # what it had last needs no restoring
 
@@ -142,7 +142,7 @@ def test_a_static_member_is_away_too_long() -> None:
     played = play(stage(TWO, COOPERATIVE, static=True), at(10_000, "member-restarts", "c1", down_ms=60_000))
     assert [generation for generation, _ in rounds(played)] == [2, 3, 4]
     assert rounds(played)[0] == (2, "session of c1 timed out")
-    assert said(played, "session-timeout")[0][0] == 54_000
+    assert logged(played, "session-timeout")[0][0] == 54_000
 
 
 def test_a_static_member_leaves_for_good() -> None:
@@ -175,16 +175,16 @@ def test_an_empty_group_waits_for_more_members() -> None:
 def test_a_member_that_does_not_poll_leaves() -> None:
     """KIP-62: after max.poll.interval.ms it says LeaveGroup; when it polls again it has lost what it had."""
     played = play(stage(TWO, COOPERATIVE), at(10_000, "slow-member", "c1", delay_ms=400_000))
-    assert said(played, "LeaveGroup") == [(310_000, "c1", "member c1 did not poll for 300000 ms")]
-    assert said(played, "lost") == [(410_000, "c1", "t-0 t-1")]
+    assert logged(played, "LeaveGroup") == [(310_000, "c1", "member c1 did not poll for 300000 ms")]
+    assert logged(played, "lost") == [(410_000, "c1", "t-0 t-1")]
     assert "c1~2" in owners(played).values()
 
 
 def test_a_static_member_that_does_not_poll_falls_silent() -> None:
     """It says nothing, and is out when its session is over."""
     played = play(stage(TWO, COOPERATIVE, static=True), at(10_000, "slow-member", "c1", delay_ms=400_000))
-    assert said(played, "LeaveGroup") == []
-    assert [time for time, _, _ in said(played, "session-timeout")] == [354_000]
+    assert logged(played, "LeaveGroup") == []
+    assert [time for time, _, _ in logged(played, "session-timeout")] == [354_000]
 
 
 def test_a_slow_member_holds_up_everybody() -> None:
@@ -194,7 +194,7 @@ def test_a_slow_member_holds_up_everybody() -> None:
     impatient = stage(TWO, EAGER, timing=Timing(rebalance_timeout_ms=10_000))
     dropped = play(impatient, at(5_000, "slow-member", "c1", delay_ms=60_000), at(6_000, "member-starts", "c3"))
     assert dropped.group.coordinator.rebalances[0].joined_ms == 16_000
-    assert ("coordinator", "c1: it has not joined in time") in [line[1:] for line in said(dropped, "removed")]
+    assert ("coordinator", "c1: it has not joined in time") in [line[1:] for line in logged(dropped, "removed")]
     assert set(owners(dropped).values()) == {"c1~2", "c2", "c3"}
 
 
@@ -244,7 +244,7 @@ def test_a_subscription_changes() -> None:
         at(5_000, "topic-created", topic="u", partitions=1),
         at(10_000, "subscription-changes", "c1", topics=("u",)),
     )
-    assert said(played, "revoked") == [(11_000, "c1", "t-0 t-1")]
+    assert logged(played, "revoked") == [(11_000, "c1", "t-0 t-1")]
     assert owners(played) == {0: "c2", 1: "c2", 2: "c2"}
     assert rounds(played)[0] == (2, "c1 rejoined: its subscription changed")
 
@@ -253,7 +253,7 @@ def test_members_act_when_they_poll() -> None:
     """An eager group stands still until the last member has polled; a cooperative one consumes meanwhile."""
     polling = Timing(poll_interval_ms=2_000)
     eager = play(stage(TWO, EAGER, timing=polling), at(10_000, "member-starts", "c3"))
-    joins = [time for time, _, detail in said(eager, "JoinGroup") if "generation 1" in detail]
+    joins = [time for time, _, detail in logged(eager, "JoinGroup") if "generation 1" in detail]
     assert len(set(joins)) == 2
     assert eager.group.coordinator.rebalances[0].joined_ms == max(joins)
     assert sorted(pauses(eager).values())[-1] > 0
@@ -264,7 +264,7 @@ def test_members_act_when_they_poll() -> None:
 def test_members_without_a_common_assignor() -> None:
     """The coordinator refuses the member; its process ends, and the group goes on without it."""
     played = play(stage(TWO, EAGER), at(10_000, "member-restarts", "c1", assignors=COOPERATIVE))
-    assert said(played, "JoinGroup response")[-1][2] == "INCONSISTENT_GROUP_PROTOCOL"
+    assert logged(played, "JoinGroup response")[-1][2] == "INCONSISTENT_GROUP_PROTOCOL"
     assert owners(played) == {0: "c2", 1: "c2", 2: "c2"}
 
 
@@ -284,7 +284,7 @@ def test_a_rolling_restart_waits_for_each_batch() -> None:
     """So many at once; the next ones a pause after the processes of the last ones are up."""
     group = stage({f"c{number}": [number] for number in range(5)}, COOPERATIVE)
     played = play(group, at(10_000, "rolling-restart", down_ms=1_000, parallelism=2, pause_ms=30_000))
-    assert [time for time, _, _ in said(played, "member-restarts")] == [10_000, 10_000, 41_500, 41_500, 73_000]
+    assert [time for time, _, _ in logged(played, "member-restarts")] == [10_000, 10_000, 41_500, 41_500, 73_000]
     assert played.event_handlers.restarted == 5
 
 
@@ -360,8 +360,8 @@ def _holds(played: GroupSimulation) -> None:
     members = [each for each in played.group.members.values() if each.running]
     held = [code for each in members for code in each.owned]
     assert len(held) == len(set(held))
-    asked = frozenset[int]().union(*(each.topics for each in members))
-    there = {code for code in played.group.ownership_log.existing if code >> 32 in asked}
+    subscribed = frozenset[int]().union(*(each.topics for each in members))
+    there = {code for code in played.group.ownership_log.existing if code >> 32 in subscribed}
     assert there <= set(held), "the group has come to rest, and somebody has every partition"
     group = played.group.coordinator.group
     assert set(group.members) == {each.member_id for each in members}

@@ -31,9 +31,9 @@ def random_row(random: Random, case: str, *, alike: bool) -> Row:
     }
     members: list[dict[str, Any]] = []
     for number in range(random.randint(1, 6)):
-        asked = names if alike else random.sample(names, random.randint(1, len(names)))
+        subscribed = names if alike else random.sample(names, random.randint(1, len(names)))
         rack = random.choice([*RACKS, *RACKS, None])
-        members.append({"id": f"m{number}", "instance": None, "rack": rack, "topics": asked, "owned": []})
+        members.append({"id": f"m{number}", "instance": None, "rack": rack, "topics": subscribed, "owned": []})
         members[-1]["generation"] = 1
     owning = random.sample(members, random.randint(0, len(members)))
     for name, count in topics.items():

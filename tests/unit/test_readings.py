@@ -34,10 +34,10 @@ class Played:
     ) -> None:
         self.first, self.later, self.recreated = first, list(later), recreated or set()
         self.leaders = dict.fromkeys(first.ends, 1)
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def report(self, line: str) -> None:
-        self.said.append(line)
+        self.messages.append(line)
 
     def sizes(self, of: Any) -> Mapping[Any, LeaderOffset]:
         return self.first.sizes
@@ -131,7 +131,7 @@ def test_a_cluster_that_is_lost_on_the_way() -> None:
         (0, None): {"in_messages_per_second": 5.0},
         (0, "g"): {"out_messages_per_second": 2.0, "lag": 30},
     }
-    assert played.said[-1] == "loads are of 2 readings, not of 4: connection lost"
+    assert played.messages[-1] == "loads are of 2 readings, not of 4: connection lost"
     assert Played(first, [SourceError("x")]).loads() == {(0, None): {}, (0, "g"): {"lag": 0}}
 
 
@@ -166,20 +166,20 @@ class Log:
     timestamps: Sequence[int]
     replicated: int
 
-    def answer(self, asked: int) -> LeaderOffset:
+    def answer(self, timestamp: int) -> LeaderOffset:
         """As ListOffsets has it for consumers: nothing of a record that not all followers have."""
-        if asked == kafka_offsets.EARLIEST:
+        if timestamp == kafka_offsets.EARLIEST:
             return LeaderOffset(0, -1, 0)
         latest = max(self.timestamps)
-        found = self.timestamps.index(latest) if asked == kafka_offsets.MAX_TIMESTAMP else -1
-        if asked >= 0:
-            found = next((at for at, each in enumerate(self.timestamps) if each >= asked), -1)
+        found = self.timestamps.index(latest) if timestamp == kafka_offsets.MAX_TIMESTAMP else -1
+        if timestamp >= 0:
+            found = next((at for at, each in enumerate(self.timestamps) if each >= timestamp), -1)
         return (
             LeaderOffset(found, self.timestamps[found], 0) if 0 <= found < self.replicated else LeaderOffset(-1, -1, 0)
         )
 
 
-def test_a_partition_that_is_written_to_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_is_written_to_during_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its latest record is on its way to the followers, and those after the end came later than the limit."""
     now_ms = int(time.time() * 1000)
     stopped = SimpleNamespace(time=lambda: now_ms / 1000, monotonic=lambda: 50.0)
@@ -192,10 +192,10 @@ def test_a_partition_that_is_written_to_while_it_is_asked(monkeypatch: pytest.Mo
         ("ahead", 0): Log([now_ms + 10_000_000, *busy], 181),
         ("undated", 0): Log([-1], 1),
     }
-    asked_for: list[int] = []
+    requested: list[int] = []
 
     def offsets_at(_: Any, leaders: Any, ends: Any, report: Any, timestamp: int) -> Mapping[Any, LeaderOffset]:
-        asked_for.append(timestamp)
+        requested.append(timestamp)
         return {key: log.answer(timestamp) for key, log in logs.items()}
 
     monkeypatch.setattr(kafka_offsets, "offsets_at", offsets_at)
@@ -208,11 +208,11 @@ def test_a_partition_that_is_written_to_while_it_is_asked(monkeypatch: pytest.Mo
     kafka_loads.add(rows, watched, OffsetReading({}, {}, ends), LoadReadOptions(since_s=600))
     rates = {row["topic"]: row["in_messages_per_second"] for row in rows.tables()["loads"].to_pylist()}
     assert rates == {"busy": pytest.approx(0.1), "quiet": 0, "first": None, "ahead": None, "undated": None}
-    assert len(asked_for) == 4
+    assert len(requested) == 4
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--every", "1m", "--rates-since", "10m"], "--every and --rates-since are both given"),
         (["--times", "3"], "--times needs --every"),
@@ -223,12 +223,12 @@ def test_a_partition_that_is_written_to_while_it_is_asked(monkeypatch: pytest.Mo
         (["--rates-since", "1h", "--connect-url", "http://c:8083"], "--rates-since is not for --connect-url"),
     ],
 )
-def test_wrong_usage(words: list[str], said: str, tmp_path: Path, capfd: Any, caplog: Any) -> None:
+def test_wrong_usage(words: list[str], message: str, tmp_path: Path, capfd: Any, caplog: Any) -> None:
     """Said before anything is read."""
     place = ["--output", str(tmp_path / "x")]
     server = [] if "--connect-url" in words else ["--bootstrap-server", "127.0.0.1:1"]
     assert snapshot.main([*server, *place, *words]) == 2
-    assert said in capfd.readouterr().err + caplog.text
+    assert message in capfd.readouterr().err + caplog.text
 
 
 def test_times_of_flags_and_of_a_settings_file(tmp_path: Path) -> None:

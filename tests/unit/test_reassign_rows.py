@@ -293,7 +293,7 @@ def test_what_is_to_be_mended(more: list[dict[str, Any]], code: str, detail: str
     assert [(row["kind"], row["code"], row["detail"]) for row in rows] == [(REJECTED, code, detail)]
 
 
-def test_what_may_be_said_twice_or_of_nothing() -> None:
+def test_requests_that_repeat_or_name_nothing() -> None:
     """A duplicate row with the same count, a million partitions, removing a broker that only replicas list."""
     base = [broker(1), broker(2), partition(0, [1])]
     twice = [fact(kinds.COUNT, topic="t", amount=2)] * 2

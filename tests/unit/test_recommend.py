@@ -165,7 +165,7 @@ SAME, LEAST = "same balance", "0 % of partitions move with both"
 
 
 @pytest.mark.parametrize(
-    ("least", "same", "more", "said"),
+    ("least", "same", "more", "expected"),
     [
         ({}, None, {"unassigned": 1}, "0 partitions without an owner instead of 1"),
         (
@@ -193,17 +193,17 @@ SAME, LEAST = "same balance", "0 % of partitions move with both"
         ({}, None, {"stable": False, "rounds": 10}, "comes to rest"),
     ],
 )
-def test_thresholds(least: dict[str, Any], same: dict[str, Any] | None, more: dict[str, Any], said: str) -> None:
+def test_thresholds(least: dict[str, Any], same: dict[str, Any] | None, more: dict[str, Any], expected: str) -> None:
     """Up to its threshold a figure is no reason to leave what the group has; just beyond it is, and is what is said."""
     if same is not None:
         name, reason = recommended(of("range", **same), of("sticky", **least), configured="range")
         assert name == "range"
         assert reason.startswith("range: no worse in anything, same balance")
-        assert said[: said.index("instead")] not in reason
+        assert expected[: expected.index("instead")] not in reason
     name, reason = recommended(of("range", **more), of("sticky", **least), configured="range")
     assert name == "sticky"
-    assert reason.startswith(f"sticky: {said}, ")
-    assert reason.endswith(" (against range)")
+    assert reason.startswith(f"sticky: {expected}, ")
+    assert expected.endswith(" (against range)")
 
 
 def test_thresholds_of_moves_and_pauses_grow_with_the_group() -> None:

@@ -88,7 +88,7 @@ def test_the_page_has_every_line() -> None:
     assert list(RELEASE_LINES.values())[-1] == ("4.4", LATEST_RULES)
 
 
-def test_what_is_kept_as_told() -> None:
+def test_reported_partitions_that_are_kept() -> None:
     """Runs cut as their partitions one by one: by (topic, partition), or where a member tells otherwise, as it does."""
     rng = random.Random(7)
     for _ in range(200):
@@ -101,13 +101,13 @@ def test_what_is_kept_as_told() -> None:
                 for begin in range(rng.randint(1, step)):
                     runs.append((member, topic, first + begin, step, count))
                     owned[member] += [(topic, first + begin + step * at) for at in range(count)]
-        told = {member: rng.sample(owned[member], len(owned[member])) for member in owned if rng.random() < 0.4}
+        reported = {member: rng.sample(owned[member], len(owned[member])) for member in owned if rng.random() < 0.4}
         number = np.array([len(owned[member]) for member in owned], np.int64)
         keeps = np.array([rng.randint(0, each) for each in number.tolist()], np.int64)
-        order = _runs([(member, topic, at, 1, 1) for member, listed in told.items() for topic, at in listed])
+        order = _runs([(member, topic, at, 1, 1) for member, listed in reported.items() for topic, at in listed])
         kept, given_up = keep_in_owned_order(_runs(runs), number, keeps, order)
         for member in owned:
-            line = told.get(member) or sorted(owned[member])
+            line = reported.get(member) or sorted(owned[member])
             assert _of(kept, member) == sorted(line[: keeps[member]])
             assert _of(given_up, member) == sorted(line[keeps[member] :])
 
@@ -129,9 +129,9 @@ def test_topics_as_a_hash_map_has_them() -> None:
         counts = [rng.randint(1, 2) for _ in names]
         names.sort()
         runs = [(0, topic, 0, 1, count) for topic, count in enumerate(counts)]
-        told = hash_owned_order(_runs(runs), EMPTY_SLICES, string_hashes(names), 1)
+        reported = hash_owned_order(_runs(runs), EMPTY_SLICES, string_hashes(names), 1)
         calls = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
-        assert [names[topic] for topic in told.topic.tolist()] == _grouped_by_topic(calls)
+        assert [names[topic] for topic in reported.topic.tolist()] == _grouped_by_topic(calls)
 
 
 def _grouped_by_topic(calls: list[str]) -> list[str]:
@@ -200,12 +200,12 @@ def test_who_claims_in_vain_counts_as_the_owner_up_to_3_5_1() -> None:
 def test_a_group_is_balanced_only_if_nobody_has_one_more_up_to_3_5_1() -> None:
     """So 3.4.1 goes on, and gives t1-0 back to c2, which does not subscribe to it; recorded from its class."""
     row = _row({"t0": 1, "t1": 2}, {}, ("c0", "c1", "c2"))
-    told = (
+    reported = (
         (["t1"], [["t0", 0], ["t1", 0], ["t1", 1]], 2),
         (["t0", "t1"], [], 2),
         (["t0"], [["t1", 0], ["t1", 1]], 1),
     )
-    for member, (topics, owned, generation) in zip(row["members"], told, strict=True):
+    for member, (topics, owned, generation) in zip(row["members"], reported, strict=True):
         member |= {"topics": topics, "owned": owned, "generation": generation}
     for release in ("3.4.1", "3.5.1"):
         assert _partitions(row, f"sticky@{release}") == {"c0": [1], "c1": [0], "c2": [0]}

@@ -77,15 +77,15 @@ def test_a_changed_lock_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert seen == [False, False, True]
 
 
-def test_another_spark_is_tested_as_a_whole_if_it_is_asked_for() -> None:
+def test_another_spark_is_tested_as_a_whole_on_request() -> None:
     """In an environment of its own, with the release that was named."""
-    (asked,) = wanted(["--spark", "4.2"])[0]
+    (part,) = wanted(["--spark", "4.2"])[0]
     (shorter,) = wanted(["other-spark"])[0]
-    assert asked.places == ("tests/golden", "tests/spark")
+    assert part.places == ("tests/golden", "tests/spark")
     assert shorter.places == ("tests/golden", "tests/spark/test_custom_assignor.py", "tests/spark/test_tables.py")
-    assert asked.command[0] == f"{ROOT}/.venv-spark-4.2/bin/python"
-    assert asked.set_up is not None
-    assert asked.set_up.environment["SPARK_ASSIGN_PINS"] == "pyspark==4.2.*"
+    assert part.command[0] == f"{ROOT}/.venv-spark-4.2/bin/python"
+    assert part.set_up is not None
+    assert part.set_up.environment["SPARK_ASSIGN_PINS"] == "pyspark==4.2.*"
 
 
 def test_results_are_kept_in_the_build_folder() -> None:
@@ -139,12 +139,12 @@ def test_nothing_inherited_leaves_something_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "strict"), [("true", True), ("1", True), ("TRUE", True), ("yes", True), ("false", False), ("", False)]
+    ("value", "strict"), [("true", True), ("1", True), ("TRUE", True), ("yes", True), ("false", False), ("", False)]
 )
-def test_ci_is_told_to_the_tests_in_one_word(told: str, strict: bool) -> None:
+def test_ci_is_one_word_for_the_tests(value: str, strict: bool) -> None:
     """However it was said."""
-    assert in_ci({"CI": told}) is strict
-    assert environment({"CI": told}).get("CI") == ("true" if strict else None)
+    assert in_ci({"CI": value}) is strict
+    assert environment({"CI": value}).get("CI") == ("true" if strict else None)
 
 
 def script(file: Path, text: str) -> None:

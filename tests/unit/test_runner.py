@@ -28,11 +28,11 @@ def runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
     return Runner(tmp_path, capsys)
 
 
-def test_green_is_said_with_the_totals(runner: Runner) -> None:
+def test_green_comes_with_the_totals(runner: Runner) -> None:
     """Exit code 0, a line per part with its seconds, and last the totals, alone on their line."""
-    said = runner(fake("true", "lint", ()), fake(GOOD, "first"), fake(GOOD, "second"))
-    assert (said.code, said.last) == (0, "2 passed, 0 failed, 0 skipped")
-    summed = said.text.partition("== summary\n")[2]
+    printed = runner(fake("true", "lint", ()), fake(GOOD, "first"), fake(GOOD, "second"))
+    assert (printed.code, printed.last) == (0, "2 passed, 0 failed, 0 skipped")
+    summed = printed.text.partition("== summary\n")[2]
     assert re.findall(r"(?m)^(\w+) +(\w+) +\d+ s *(.*?)$", summed) == [
         ("lint", "ok", ""),
         ("first", "ok", "1 passed"),
@@ -64,26 +64,26 @@ RED = {
 @pytest.mark.parametrize(("script", "reason"), RED.values(), ids=RED)
 def test_silence_is_red(runner: Runner, script: str, reason: str) -> None:
     """Whatever a part leaves out of its proof fails the run; the last line says so too, and the reason is shown."""
-    said = runner(fake(script), BESIDE)
-    assert said.code == 1
-    assert ", 1 failed, " in said.last
-    assert f"\nfake: {reason}" in said.text
-    assert "\nbeside: " not in said.text
+    printed = runner(fake(script), BESIDE)
+    assert printed.code == 1
+    assert ", 1 failed, " in printed.last
+    assert f"\nfake: {reason}" in printed.text
+    assert "\nbeside: " not in printed.text
 
 
 def test_every_place_has_to_be_heard_of(runner: Runner) -> None:
     """A folder without tests beside one that has some."""
-    said = runner(fake(GOOD, places=("tests/fake", "tests/gone", "tests/fake/test_a.py")))
-    assert said.code == 1
-    assert said.text.count("fake: no test of") == 1
-    assert "fake: no test of tests/gone was executed" in said.text
+    printed = runner(fake(GOOD, places=("tests/fake", "tests/gone", "tests/fake/test_a.py")))
+    assert printed.code == 1
+    assert printed.text.count("fake: no test of") == 1
+    assert "fake: no test of tests/gone was executed" in printed.text
 
 
 def test_a_lint_that_fails_is_one_failure(runner: Runner) -> None:
     """It has no tests to count, and the last line is not green."""
-    said = runner(fake("echo so; exit 1", "lint", ()), BESIDE)
-    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
-    assert "== lint\nso\nlint: exit 1\n" in said.text
+    printed = runner(fake("echo so; exit 1", "lint", ()), BESIDE)
+    assert (printed.code, printed.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== lint\nso\nlint: exit 1\n" in printed.text
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_a_lint_that_fails_is_one_failure(runner: Runner) -> None:
 )
 def test_what_no_lane_can_take_is_red(runner: Runner, part: Part) -> None:
     """Its program is not there, or nothing can be written down of it."""
-    said = runner(part, BESIDE)
-    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
-    assert f"{part.name}: could not be run: FileNotFoundError" in said.text
+    printed = runner(part, BESIDE)
+    assert (printed.code, printed.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert f"{part.name}: could not be run: FileNotFoundError" in printed.text
 
 
 def test_a_lane_that_dies_is_red(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +103,8 @@ def test_a_lane_that_dies_is_red(runner: Runner, monkeypatch: pytest.MonkeyPatch
         raise SystemExit(0)
 
     monkeypatch.setattr(lanes, "_run_part", exits)
-    said = runner(BESIDE)
-    assert (said.code, said.last) == (1, "0 passed, 1 failed, 0 skipped")
+    printed = runner(BESIDE)
+    assert (printed.code, printed.last) == (1, "0 passed, 1 failed, 0 skipped")
 
 
 def test_a_part_without_a_verdict_is_red() -> None:
@@ -124,9 +124,9 @@ def test_children_that_are_left_behind_are_ended(runner: Runner, tmp_path: Path)
 def test_a_set_up_that_dies_is_red(runner: Runner, tmp_path: Path) -> None:
     """Its own words are shown, the part is not run, the others are."""
     needs = replace(fake(f"touch ran; {GOOD}"), set_up=SetUp("venv", ("sh", "-c", "echo no network; exit 1")))
-    said = runner(needs, BESIDE)
-    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
-    assert "== fake\nno network\nfake: set-up: exit 1" in said.text
+    printed = runner(needs, BESIDE)
+    assert (printed.code, printed.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== fake\nno network\nfake: set-up: exit 1" in printed.text
     assert not (tmp_path / "ran").exists()
 
 
@@ -134,15 +134,15 @@ def test_a_set_up_is_waited_for(runner: Runner) -> None:
     """It is made once, in its own environment, while other parts run, and then used by all that want it."""
     set_up = SetUp("venv", ("sh", "-c", "sleep 0.1; echo $WHAT >>made"), {"WHAT": "venv"})
     needs = replace(fake(f'[ "$(cat made)" = venv ] && {GOOD}'), set_up=set_up)
-    said = runner(needs, replace(needs, name="too"), BESIDE)
-    assert (said.code, said.last) == (0, "3 passed, 0 failed, 0 skipped")
+    printed = runner(needs, replace(needs, name="too"), BESIDE)
+    assert (printed.code, printed.last) == (0, "3 passed, 0 failed, 0 skipped")
 
 
 def test_what_a_part_says_stays_together(runner: Runner) -> None:
     """Two lanes at once, each part in one piece; the summary in the order in which they were wanted."""
     talks = "for n in 1 2; do echo $0$n >&2; sleep 0.05; done; printf ${0}3"
-    said = runner(*(Part(name, ("sh", "-c", talks, name)) for name in ("a", "b")))
-    assert {"== a\na1\na2\na3\n", "== b\nb1\nb2\nb3\n"} <= {f"{text.strip()}\n" for text in said.text.split("\n\n")}
+    printed = runner(*(Part(name, ("sh", "-c", talks, name)) for name in ("a", "b")))
+    assert {"== a\na1\na2\na3\n", "== b\nb1\nb2\nb3\n"} <= {f"{text.strip()}\n" for text in printed.text.split("\n\n")}
 
 
 SKIPS = leaves(case("tests.fake.t.runs"), skipped("tests.fake.t.waits[1]"), skipped(MOUNTS))
@@ -150,15 +150,15 @@ SKIPS = leaves(case("tests.fake.t.runs"), skipped("tests.fake.t.waits[1]"), skip
 
 def test_a_skipped_test_is_counted(runner: Runner) -> None:
     """Outside CI a test may be skipped for any reason, if another one of its folder is executed."""
-    said = runner(fake(SKIPS))
-    assert (said.code, said.last) == (0, "1 passed, 0 failed, 2 skipped")
+    printed = runner(fake(SKIPS))
+    assert (printed.code, printed.last) == (0, "1 passed, 0 failed, 2 skipped")
 
 
 def test_a_skip_fails_in_ci(runner: Runner) -> None:
     """In every part, except for tests that MAY_SKIP names with a reason."""
-    said = runner(fake(SKIPS), ci=True)
-    assert (said.code, said.last) == (1, "1 passed, 1 failed, 1 skipped")
-    assert "\nfake: skipped in CI: tests.fake.t.waits[1]\n" in said.text
+    printed = runner(fake(SKIPS), ci=True)
+    assert (printed.code, printed.last) == (1, "1 passed, 1 failed, 1 skipped")
+    assert "\nfake: skipped in CI: tests.fake.t.waits[1]\n" in printed.text
     allowed = runner(fake(leaves(case("tests.fake.t.runs"), skipped(MOUNTS))), ci=True)
     assert (allowed.code, allowed.last) == (0, "1 passed, 0 failed, 1 skipped")
 
@@ -168,27 +168,29 @@ LACKING = leaves(*(skipped(f"tests.fake.t.{at}", f"needs {tool.name}: gone") for
 
 def test_a_part_that_lacks_its_tools_is_skipped(runner: Runner) -> None:
     """Outside CI: its line names each missing tool and how to install it, the last line the number of tests."""
-    said = runner(fake(LACKING), BESIDE)
-    assert said.code == 0
-    assert "\n1 passed, 0 failed, 5 skipped\n5 tests did not run, as this machine lacks what they need: " in said.text
-    assert re.search(r"(?m)^fake +skipped +\d+ s +5 skipped; Java is missing: apt-get install ", said.text)
-    assert all(f"1 need {tool.name} ({tool.install})" in said.last for tool in TOOLS)
+    printed = runner(fake(LACKING), BESIDE)
+    assert printed.code == 0
+    assert (
+        "\n1 passed, 0 failed, 5 skipped\n5 tests did not run, as this machine lacks what they need: " in printed.text
+    )
+    assert re.search(r"(?m)^fake +skipped +\d+ s +5 skipped; Java is missing: apt-get install ", printed.text)
+    assert all(f"1 need {tool.name} ({tool.install})" in printed.last for tool in TOOLS)
 
 
 def test_a_part_that_lacks_a_tool_and_skips_more_is_red(runner: Runner) -> None:
     """Another reason to skip is none to leave out a whole part."""
-    said = runner(fake(leaves(skipped("tests.fake.t.t"), skipped("tests.fake.t.u", "needs Maven: gone"))), BESIDE)
-    assert said.code == 1
-    assert "\nfake: no test of tests/fake was executed\n" in said.text
-    assert "\n1 passed, 1 failed, 2 skipped\n" in said.text
+    printed = runner(fake(leaves(skipped("tests.fake.t.t"), skipped("tests.fake.t.u", "needs Maven: gone"))), BESIDE)
+    assert printed.code == 1
+    assert "\nfake: no test of tests/fake was executed\n" in printed.text
+    assert "\n1 passed, 1 failed, 2 skipped\n" in printed.text
 
 
 def test_a_part_that_lacks_its_tools_fails_in_ci(runner: Runner) -> None:
     """There every proof is wanted."""
-    said = runner(fake(LACKING), BESIDE, ci=True)
-    assert said.code == 1
-    assert "1 passed, 5 failed, 0 skipped" in said.text
-    assert "\nfake: no test of tests/fake was executed\n" in said.text
+    printed = runner(fake(LACKING), BESIDE, ci=True)
+    assert printed.code == 1
+    assert "1 passed, 5 failed, 0 skipped" in printed.text
+    assert "\nfake: no test of tests/fake was executed\n" in printed.text
 
 
 def test_a_tool_is_named_in_the_skip(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,9 +207,9 @@ def test_a_tool_is_named_in_the_skip(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_lost_file_is_noticed(runner: Runner) -> None:
     """A part reports fewer tests than are pinned for it, although one of its folder was executed."""
-    said = runner(replace(fake(GOOD), fewest=2), BESIDE)
-    assert said.code == 1
-    assert "\nfake: 1 tests, expected at least 2: was a file lost?\n" in said.text
+    printed = runner(replace(fake(GOOD), fewest=2), BESIDE)
+    assert printed.code == 1
+    assert "\nfake: 1 tests, expected at least 2: was a file lost?\n" in printed.text
 
 
 def test_durations_are_kept(runner: Runner, tmp_path: Path) -> None:
@@ -215,9 +217,9 @@ def test_durations_are_kept(runner: Runner, tmp_path: Path) -> None:
     slow, quick = (
         f'<testcase classname="tests.fake.{name}" name="t" time="{time}"/>' for name, time in (("a", 7.5), ("b", 0.5))
     )
-    said = runner(replace(fake(leaves(slow, quick)), budget=30), BESIDE)
-    assert re.search(r"(?m)^fake +ok +0 s of 30 +2 passed$", said.text)
-    shown = said.text.partition("== durations")[2].partition("== summary")[0].splitlines()
+    printed = runner(replace(fake(leaves(slow, quick)), budget=30), BESIDE)
+    assert re.search(r"(?m)^fake +ok +0 s of 30 +2 passed$", printed.text)
+    shown = printed.text.partition("== durations")[2].partition("== summary")[0].splitlines()
     assert "     7.5  tests.fake.a" in shown
     assert "     0.5  tests.fake.b" not in shown
     assert "     0.5  files of less than 5 s each" in shown
@@ -235,8 +237,8 @@ def test_lanes(runner: Runner) -> None:
     ]
     alone = Part("alone", ("sh", "-c", "sleep 0.3; rm a b w c"), lane=Lane.ALONE)
     last = Part("c", ("sh", "-c", "sleep 0.5; touch c"))
-    said = runner(alone, *beside, last)
-    assert (said.code, said.last) == (0, "0 passed, 0 failed, 0 skipped")
+    printed = runner(alone, *beside, last)
+    assert (printed.code, printed.last) == (0, "0 passed, 0 failed, 0 skipped")
 
 
 def test_nothing_begins_after_the_end(tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ def test_a_path_stays_as_it_is() -> None:
 def test_a_secret_is_a_file_for_as_long_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only this user may read it; it is gone afterwards, also where reading fails."""
     text = "sasl.password=geheim\n"
-    asked = []
-    get = lambda scope, key: asked.append((scope, key)) or text  # noqa: E731
+    requests = []
+    get = lambda scope, key: requests.append((scope, key)) or text  # noqa: E731
     monkeypatch.setattr(secret_scope, "_secrets", lambda: SimpleNamespace(get=get))
     with secret_scope.secret_as_file("secret://kafka/client.properties") as file:
         assert Path(file).read_text() == text
         assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
-    assert asked == [("kafka", "client.properties")]
+    assert requests == [("kafka", "client.properties")]
     assert not Path(file).exists()
     with pytest.raises(ValueError, match="odd"), secret_scope.secret_as_file("secret://kafka/k") as file:
         raise ValueError("odd")

@@ -176,7 +176,7 @@ def row(case: str, owned: dict[str, list[tuple[str, int]]], partitions: int = 4,
     return {"case": case, "topics": {"t": partitions}, "members": members} | more
 
 
-def asked(rows: list[Row], assignor: str, *more: dict[str, Any]) -> list[dict[str, Any]]:
+def planned_rows(rows: list[Row], assignor: str, *more: dict[str, Any]) -> list[dict[str, Any]]:
     """Everything that is decided of these groups."""
     facts = sticky_kernel.facts(rows, runs=True)
     if more:
@@ -196,7 +196,7 @@ ALL = [("t", 0), ("t", 1), ("t", 2), ("t", 3)]
 @pytest.mark.parametrize("assignor", ["uniform", "server-range"])
 def test_what_another_member_owns_is_withheld(assignor: str) -> None:
     """Whoever owns too much keeps its share and gives up the rest; who gets that gets it once it is free."""
-    found = asked([row("c", {"a": ALL, "b": []})], assignor)
+    found = planned_rows([row("c", {"a": ALL, "b": []})], assignor)
     assert runs_of(found, "assigned") == {("a", 0, 1, 2)}
     assert runs_of(found, "withheld") == {("b", 2, 1, 2)}
     assert runs_of(found, "revocation") == {("a", 2, 1, 2)}
@@ -209,8 +209,8 @@ def test_what_another_member_owns_is_withheld(assignor: str) -> None:
 def test_a_target_that_fits_stays() -> None:
     """Uniform moves nothing that does not have to; server-range lays everything out anew."""
     rows = [row("c", {"a": ALL[1:3], "b": [ALL[0], ALL[3]]})]
-    assert runs_of(asked(rows, "uniform"), "move") == set()
-    assert runs_of(asked(rows, "server-range"), "withheld") == {("a", 0, 1, 1), ("b", 2, 1, 1)}
+    assert runs_of(planned_rows(rows, "uniform"), "move") == set()
+    assert runs_of(planned_rows(rows, "server-range"), "withheld") == {("a", 0, 1, 1), ("b", 2, 1, 1)}
 
 
 def test_the_configured_assignor_of_a_kip_848_group() -> None:
@@ -221,14 +221,14 @@ def test_the_configured_assignor_of_a_kip_848_group() -> None:
         for case, (assignor, kind) in kinds.items()
         if case != "client"
     ]
-    found = asked([row(case, {"a": ALL}) for case in kinds if case != "client"], "configured", *more)
-    planned = {each["cluster"]: each["assignor"] for each in found if each["kind"] == "metrics"}
-    assert planned == {"server": "server-range", "uniform": "uniform"}
+    found = planned_rows([row(case, {"a": ALL}) for case in kinds if case != "client"], "configured", *more)
+    used = {each["cluster"]: each["assignor"] for each in found if each["kind"] == "metrics"}
+    assert used == {"server": "server-range", "uniform": "uniform"}
 
 
 def test_a_partition_of_two_owners_stays_with_one() -> None:
     """The broker has no such thing; a fleet may. Nothing is given twice, and partitions beyond the count are gone."""
-    found = asked([row("c", {"a": [*ALL, ("t", 7)], "b": ALL})], "uniform")
+    found = planned_rows([row("c", {"a": [*ALL, ("t", 7)], "b": ALL})], "uniform")
     got = runs_of(found, "assigned") | runs_of(found, "withheld")
     assert sorted(first + n * step for _, first, step, count in got for n in range(count)) == [0, 1, 2, 3]
     metrics = next(each for each in found if each["kind"] == "metrics")
@@ -238,12 +238,12 @@ def test_a_partition_of_two_owners_stays_with_one() -> None:
 def test_a_topic_id_that_is_none_is_refused() -> None:
     """With the place that it stands in; range does not look at it."""
     rows = [row("bad", {"a": ALL}, topic_ids={"t": "t"}), row("fine", {"a": ALL})]
-    found = asked(rows, "uniform")
+    found = planned_rows(rows, "uniform")
     rejected = [(each["cluster"], each["code"], each["detail"]) for each in found if each["kind"] == "rejected"]
-    said = "topics: topic_id 't' of t is no id. Kafka prints one as 22 characters"
-    assert rejected == [("bad", "bad-topic-id", said)]
+    message = "topics: topic_id 't' of t is no id. Kafka prints one as 22 characters"
+    assert rejected == [("bad", "bad-topic-id", message)]
     assert {each["cluster"] for each in found if each["kind"] == "assigned"} == {"fine"}
-    assert not [each for each in asked(rows, "server-range") if each["kind"] == "rejected"]
+    assert not [each for each in planned_rows(rows, "server-range") if each["kind"] == "rejected"]
 
 
 def test_members_of_classic_groups_stand_in_the_table_that_they_would_have() -> None:
@@ -252,7 +252,7 @@ def test_members_of_classic_groups_stand_in_the_table_that_they_would_have() -> 
     backwards = {each: [] for each in reversed(ids)}
     rows = [row("known", backwards, 1), row("classic", backwards, 1)]
     about = {"cluster": "classic", "group_id": "group", "kind": GROUP, "group_type": "classic"}
-    found = asked(rows, "uniform", about)
+    found = planned_rows(rows, "uniform", about)
     # One partition for four members: the extra goes to the last one.
     got = {each["cluster"]: each["member_id"] for each in found if each["kind"] == "assigned"}
     assert got == {"known": "AaAa", "classic": "BBBB"}
@@ -262,9 +262,9 @@ def test_the_way_to_a_target_has_two_steps() -> None:
     """What is free is there at once, the rest once its owner has given it up; without revocations one is enough."""
     rows = [row("moves", {"a": ALL[:3], "b": []}), row("grows", {"a": ALL[:1], "b": ALL[1:2]})]
     question = PlanParams((("*", "uniform"),), NAMES)
-    told = pa.concat_tables(list(converge(sticky_kernel.facts(rows), question, 12))).to_pylist()
+    rounds = pa.concat_tables(list(converge(sticky_kernel.facts(rows), question, 12))).to_pylist()
     figures = ("round", "assigned", "revoked", "moved", "unowned", "stable")
-    found = {(each["cluster"], each["round"]): tuple(each[name] for name in figures) for each in told}
+    found = {(each["cluster"], each["round"]): tuple(each[name] for name in figures) for each in rounds}
     assert found == {
         ("moves", 1): (1, 3, 1, 1, 1, False),
         ("moves", 2): (2, 4, 0, 0, 0, True),
@@ -277,7 +277,7 @@ def test_compared_with_the_assignors_of_the_clients() -> None:
     facts = sticky_kernel.facts([row("c", {"a": ALL, "b": []})])
     facts = facts.append_column("change", pa.array([""] * len(facts)))
     names = ("uniform", "server-range", "cooperative-sticky", "sticky")
-    asked_for = CompareParams(names, ("",), "", Timing())
+    params = CompareParams(names, ("",), "", Timing())
     schema = pa.schema(
         [
             *((name, pa.string()) for name in ("assignor", "rejected")),
@@ -285,7 +285,7 @@ def test_compared_with_the_assignors_of_the_clients() -> None:
             ("paused_partition_seconds", pa.float64()),
         ]
     )
-    found = pa.concat_tables(list(compare(facts, asked_for, schema))).to_pylist()
+    found = pa.concat_tables(list(compare(facts, params, schema))).to_pylist()
     by_name = {each.pop("assignor"): each for each in found}
     paused = {name: each.pop("paused_partition_seconds") for name, each in by_name.items()}
     wait = (Timing().heartbeat_interval_ms + Timing().poll_interval_ms) / 2

@@ -136,13 +136,13 @@ class Group:
 def test_what_is_sure_has_one_owner_in_every_order() -> None:
     """All orders of small groups; too much is called order-dependent here and there, and never too little."""
     random = Random(9)
-    asked = varying = called = 0
+    checked = varying = called = 0
     wanted = drawn(350, 700)
-    while asked < wanted:
+    while checked < wanted:
         group = Group(random)
         if not 1 < group.how_many() <= 400:
             continue
-        asked += 1
+        checked += 1
         orders = list(group.all_orders())
         after = group.after(orders)
         assert {len(owners) for owners in after.values()} == {len(orders)}
@@ -176,7 +176,7 @@ def test_nothing_depends_on_an_order_where_nothing_ties_or_nothing_moves() -> No
         assert not group.called_order_dependent()
 
 
-def test_differing_subscriptions_are_asked_in_every_order() -> None:
+def test_differing_subscriptions_are_planned_in_every_order() -> None:
     """Exactly what varies, as long as there are few orders; then everything that more than one may have."""
     random = Random(11)
     seen = {"few": 0, "many": 0}

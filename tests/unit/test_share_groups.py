@@ -261,7 +261,7 @@ def test_quotas() -> None:
     assert quota.tolist() == [2, 1, 1, 2, 1, 1, 1, 1, 0, 0]
 
 
-def test_keys_that_share_a_hash_cannot_be_foretold() -> None:
+def test_keys_that_share_a_hash_cannot_be_predicted() -> None:
     """Thirty topics whose partitions have one hash code each: Java orders them by where they are in memory."""
     ids = [base64.urlsafe_b64encode(n.to_bytes(8) + (n ^ 5).to_bytes(8)).decode()[:22] for n in range(30)]
     topics = [

@@ -150,7 +150,7 @@ def test_the_curve() -> None:
         (group("g", [1.0, 2.0], assignor="mine"), "unknown-assignor", "It is configured with mine"),
     ],
 )
-def test_a_group_that_nothing_can_be_said_of(facts: list[Fact], code: str, text: str) -> None:
+def test_a_group_without_a_verdict(facts: list[Fact], code: str, text: str) -> None:
     """Each is rejected with a code, and the others are sized."""
     rows = sized([*facts, *[fact | {"group_id": "fine"} for fact in group("fine", [1.0, 2.0], capacity=5)]])
     refused = one(rows, "rejected")

@@ -71,7 +71,7 @@ def changed(row: Row, fact_rows: list[Fact], members: int, name: str) -> list[Fa
     return [fact | {"cluster": name} for fact in kept]
 
 
-def said(specs: GroupSpecs, assignor: str, names: list[str]) -> list[Any]:
+def outcomes(specs: GroupSpecs, assignor: str, names: list[str]) -> list[Any]:
     """Of each group who gets what, why it is refused, and how much moves."""
     planned = assign(specs, assignor, np.ones(specs.num_groups, bool), {})
     counts = count_changes(
@@ -123,7 +123,9 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
     found = resize(specs, np.array(groups), np.array(members), ("range", "roundrobin"))
     assert found.num_groups == wanted.num_groups == len(names)
     for assignor in NAMES:
-        for name, one, other in zip(names, said(found, assignor, names), said(wanted, assignor, names), strict=True):
+        for name, one, other in zip(
+            names, outcomes(found, assignor, names), outcomes(wanted, assignor, names), strict=True
+        ):
             at = int(name)
             case = specs.cluster[groups[at]].as_py()
             assert one == other, (assignor, case, members[at])

@@ -21,7 +21,7 @@ class _Cluster:
 
     def __init__(self, answer: Callable[[int, Sequence[str]], Any]) -> None:
         self.answer = answer
-        self.asked: list[tuple[int, list[str]]] = []
+        self.requests: list[tuple[int, list[str]]] = []
         self.coordinator = {"a": 1, "b": 1, "c": 2}
 
     def brokers(self) -> list[int]:
@@ -37,7 +37,7 @@ class _Cluster:
                 listed = [SimpleNamespace(group_id=group, protocol_type="consumer") for group in groups]
                 answers.append(SimpleNamespace(error_code=0, groups=listed))
                 continue
-            self.asked.append((broker, request))
+            self.requests.append((broker, request))
             answers.append(self.answer(broker, request))
             answered(position)
         return answers
@@ -60,13 +60,13 @@ def test_one_request_a_batch_and_broker() -> None:
     """Not one a group."""
     cluster = _Cluster(lambda _, ids: [(group, group.upper()) for group in ids])
     assert _ask(cluster) == ({"a": "A", "b": "B", "c": "C"}, {})
-    assert cluster.asked == [(1, ["a", "b"]), (2, ["c"])]
-    cluster.asked.clear()
+    assert cluster.requests == [(1, ["a", "b"]), (2, ["c"])]
+    cluster.requests.clear()
     _ask(cluster, batch=1)
-    assert cluster.asked == [(1, ["a"]), (1, ["b"]), (2, ["c"])]
+    assert cluster.requests == [(1, ["a"]), (1, ["b"]), (2, ["c"])]
 
 
-def test_a_rebalancing_group_is_asked_again() -> None:
+def test_a_rebalancing_group_is_requested_again() -> None:
     """Only that one, until it has settled."""
     states = iter(["rebalancing", "rebalancing", "settled"])
 
@@ -75,7 +75,7 @@ def test_a_rebalancing_group_is_asked_again() -> None:
 
     cluster = _Cluster(answer)
     assert _ask(cluster) == ({"a": "a", "b": "b", "c": "c"}, {})
-    assert cluster.asked[2:] == [(1, ["b"]), (1, ["b"])]
+    assert cluster.requests[2:] == [(1, ["b"]), (1, ["b"])]
     for state in ("PreparingRebalance", "CompletingRebalance"):
         assert isinstance(kafka_groups._classic(SimpleNamespace(error_code=0, group_state=state)), UnsettledError)
 
@@ -89,7 +89,7 @@ def test_a_coordinator_that_moved_is_found() -> None:
 
     cluster = _Cluster(answer)
     assert _ask(cluster) == ({"a": "a", "b": "b", "c": "c"}, {})
-    assert cluster.asked[-1] == (2, ["b"])
+    assert cluster.requests[-1] == (2, ["b"])
 
 
 def test_what_fails_for_good_is_reported() -> None:
@@ -106,7 +106,7 @@ def test_what_fails_for_good_is_reported() -> None:
     assert faults["a"] == "UnsettledError: still"
     assert "GroupAuthorizationFailedError" in faults["b"]
     assert faults["c"] == "OSError: connection reset"
-    assert [ids for _, ids in cluster.asked].count(["a"]) == kafka_groups.ATTEMPTS - 1
+    assert [ids for _, ids in cluster.requests].count(["a"]) == kafka_groups.ATTEMPTS - 1
     _, faults = _ask(_Cluster(lambda *_: OSError("connection reset")))
     assert set(faults) == {"a", "b", "c"}
 
@@ -134,8 +134,8 @@ def test_generation_in_user_data(
     assignor: str, user_data: bytes | None, generation: int | None, expected: int | None
 ) -> None:
     """Given only where it differs; -1 is user data without a generation."""
-    said = Subscription((), user_data, (), generation, None)
-    assert consumer_protocol.user_data_generation(said, assignor) == expected
+    subscription = Subscription((), user_data, (), generation, None)
+    assert consumer_protocol.user_data_generation(subscription, assignor) == expected
 
 
 @pytest.mark.parametrize(
@@ -152,5 +152,5 @@ def test_generation_in_user_data(
 )
 def test_how_the_broker_counts_subscriptions(members: list[tuple[list[str], str | None]], expected: str) -> None:
     """Names as sets; one pattern of all, and no names besides."""
-    told = [SimpleNamespace(subscribed_topic_names=names, subscribed_topic_regex=regex) for names, regex in members]
-    assert kafka_groups._subscription_type(told) == expected
+    members = [SimpleNamespace(subscribed_topic_names=names, subscribed_topic_regex=regex) for names, regex in members]
+    assert kafka_groups._subscription_type(members) == expected

@@ -94,23 +94,23 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def _configs(error: int = 0, value: str | None = "1") -> Any:
     result = DescribeConfigsResponse.DescribeConfigsResult
     config = result.DescribeConfigsResourceResult
-    told = [config(name="streams.num.standby.replicas", value=value)]
+    configs = [config(name="streams.num.standby.replicas", value=value)]
     return DescribeConfigsResponse(
-        results=[result(error_code=error, error_message=None, resource_type=32, resource_name="app", configs=told)]
+        results=[result(error_code=error, error_message=None, resource_type=32, resource_name="app", configs=configs)]
     )
 
 
 def read(groups: dict[str, ListedGroup], broker: _Broker | None = None) -> tuple[dict[str, list[Any]], list[str]]:
     """The rows of these groups without their cluster and nulls, and what was said."""
-    rows, said = SnapshotRows("c"), list[str]()
+    rows, messages = SnapshotRows("c"), list[str]()
     connection: Any = broker or _Broker(_configs())
-    kafka_groups.describe(connection, groups, TOPICS, rows, said.append)
-    kafka_groups.share_starts(connection, groups, rows, said.append)
+    kafka_groups.describe(connection, groups, TOPICS, rows, messages.append)
+    kafka_groups.share_starts(connection, groups, rows, messages.append)
     lean = {
         table: [{k: v for k, v in row.items() if v is not None and k != "cluster"} for row in lines]
         for table, lines in rows.rows.items()
     }
-    return {table: lines for table, lines in lean.items() if lines}, said
+    return {table: lines for table, lines in lean.items() if lines}, messages
 
 
 def test_a_share_group_is_read() -> None:
@@ -126,8 +126,8 @@ def test_a_share_group_is_read() -> None:
         member | {"member_id": "m-1", "client_host": "/10.0.0.1", "rack_id": "r1", "position": 0},
         member | {"member_id": "m-2", "client_host": "/10.0.0.2", "position": 1},
     ]
-    asked = [(row["member_id"], row["topic"]) for row in rows["subscriptions"]]
-    assert asked == [("m-1", "uploads"), ("m-1", "absent"), ("m-2", "uploads")]
+    subscribed = [(row["member_id"], row["topic"]) for row in rows["subscriptions"]]
+    assert subscribed == [("m-1", "uploads"), ("m-1", "absent"), ("m-2", "uploads")]
     owned = [(row["member_id"], row["topic"], row["first"], row["step"], row["count"]) for row in rows["owned_slices"]]
     assert owned == [("m-1", "uploads", 0, 1, 2), ("m-1", "uploads", 4, 1, 1), ("m-2", "uploads", 1, 1, 1)]
     initialized = [(row["topic"], row["first"], row["step"], row["count"]) for row in rows["initialized"]]
@@ -162,8 +162,8 @@ def test_a_streams_group_is_read(
     )
     rows, _ = read(STREAMS_GROUPS)
     app = {"group_id": "app"}
-    told = app | {"group_type": "streams", "state": "Stable", "standby_replicas": 1}
-    assert rows["groups"][0] == told | ({"assignor": assignor} if assignor else {})
+    expected = app | {"group_type": "streams", "state": "Stable", "standby_replicas": 1}
+    assert rows["groups"][0] == expected | ({"assignor": assignor} if assignor else {})
     assert rows["members"] == [
         app
         | {"member_id": "s-1", "group_instance_id": "i-1", "client_id": "app-thread-1", "client_host": "/10.0.0.3"}
@@ -192,25 +192,27 @@ def test_topics_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then it is not known how many tasks there are, and nothing is made up."""
     monkeypatch.delitem(TOPICS, "clicks")
     rows, _ = read(STREAMS_GROUPS)
-    said = {row["group_id"]: row["error"] for row in rows["undescribed"]}["app"]
-    assert "subtopology 0: topics that it reads are not shown to this user: clicks. Grant DESCRIBE on topics" in said
+    error = {row["group_id"]: row["error"] for row in rows["undescribed"]}["app"]
+    assert "subtopology 0: topics that it reads are not shown to this user: clicks. Grant DESCRIBE on topics" in error
     assert "tasks" not in rows
 
 
 def test_configs_that_may_not_be_read() -> None:
     """The group is read, its standby replicas are null, and it is said which permission is missing."""
-    rows, said = read(STREAMS_GROUPS, _Broker(_configs(error=30, value=None)))
+    rows, messages = read(STREAMS_GROUPS, _Broker(_configs(error=30, value=None)))
     assert "standby_replicas" not in rows["groups"][0]
-    assert any("Grant DESCRIBE_CONFIGS on these groups" in line for line in said)
+    assert any("Grant DESCRIBE_CONFIGS on these groups" in line for line in messages)
 
 
 def test_requests_are_written_as_kafka_does() -> None:
     """Byte for byte."""
-    asked = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(group_id="encoders", topics=None)
+    group_request = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
+        group_id="encoders", topics=None
+    )
     requests = (
         (ShareGroupDescribeRequest(group_ids=["encoders"], include_authorized_operations=False), "AgllbmNvZGVycwAA"),
         (StreamsGroupDescribeRequest(group_ids=["app"], include_authorized_operations=False), "AgRhcHAAAAA="),
-        (DescribeShareGroupOffsetsRequest(groups=[asked]), "AgllbmNvZGVycwAAAA=="),
+        (DescribeShareGroupOffsetsRequest(groups=[group_request]), "AgllbmNvZGVycwAAAA=="),
     )
     for request, written in requests:
         assert bytes(request.encode(version=1)) == _bytes(written)

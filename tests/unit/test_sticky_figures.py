@@ -64,8 +64,8 @@ def racks_of(row: Row, topic: str, partition: int) -> set[str]:
 
 def racks_matter(row: Row) -> bool:
     """`AbstractPartitionAssignor.useRackAwareAssignment`, of the topics that somebody asks for."""
-    asked = {topic for member in row["members"] for topic in member["topics"]} & row["topics"].keys()
-    sets = [racks_of(row, topic, partition) for topic in asked for partition in range(row["topics"][topic])]
+    subscribed = {topic for member in row["members"] for topic in member["topics"]} & row["topics"].keys()
+    sets = [racks_of(row, topic, partition) for topic in subscribed for partition in range(row["topics"][topic])]
     every = set().union(*sets)
     return bool({member["rack"] for member in row["members"]} & every) and any(each != every for each in sets)
 
@@ -94,17 +94,17 @@ def test_reasons(strategy: str) -> None:
     """Of every partition: over its quota, in another rack, or for balance; none where its owner keeps it or cannot."""
     rows = {row["case"]: row for row in groups(strategy, 70, most_claimers=1)}
     cooperative = strategy == "cooperative-sticky"
-    told: Counter[str | None] = Counter()
+    reasons: Counter[str | None] = Counter()
     for run in _planned(list(rows.values()), strategy):
         row = rows[run["cluster"]]
         owners = {(t, p): member for member in row["members"] for t, p in member["owned"]}
         for partition in range(run["first"], run["first"] + run["step"] * run["count"], run["step"]):
             owner = owners.get((run["topic"], partition))
             assert run["reason"] == reason_of(row, owner, run["member_id"], run["topic"], partition)
-            told[run["reason"]] += 1
+            reasons[run["reason"]] += 1
             someone_else = owner is not None and owner["id"] != run["member_id"]
             assert run["withheld"] == (cooperative and someone_else)
-    assert all(told[each] > 5 for each in (None, "over-quota", "rack-mismatch", "balancing"))
+    assert all(reasons[each] > 5 for each in (None, "over-quota", "rack-mismatch", "balancing"))
 
 
 # --- rounds ---
@@ -158,8 +158,8 @@ def test_rounds(limit: int, number: int) -> None:
     left: dict[str, Pairs] = {}
     for row in rows:
         claimed = {(t, p) for member in row["members"] for t, p in member["owned"]}
-        asked = {topic for member in row["members"] for topic in member["topics"]} & row["topics"].keys()
-        left[row["case"]] = {(t, p) for t in asked for p in range(0, row["topics"][t], 3)} - claimed
+        subscribed = {topic for member in row["members"] for topic in member["topics"]} & row["topics"].keys()
+        left[row["case"]] = {(t, p) for t in subscribed for p in range(0, row["topics"][t], 3)} - claimed
     facts = sticky_kernel.facts(rows, runs=True)
     gone = [
         {
@@ -178,12 +178,12 @@ def test_rounds(limit: int, number: int) -> None:
     question = PlanParams((("*", "cooperative-sticky"),), ("cooperative-sticky",))
     found: dict[tuple[str, int], dict[str, int | bool]] = {}
     for table in converge(facts, question, limit):
-        for told in table.to_pylist():
-            key = told.pop("cluster"), told.pop("round")
-            assert told.pop("group_id") == "group"
-            assert told.pop("assignor") == "cooperative-sticky"
+        for metrics in table.to_pylist():
+            key = metrics.pop("cluster"), metrics.pop("round")
+            assert metrics.pop("group_id") == "group"
+            assert metrics.pop("assignor") == "cooperative-sticky"
             assert key not in found
-            found[key] = told
+            found[key] = metrics
     expected = {
         (row["case"], number): figures
         for row in rows

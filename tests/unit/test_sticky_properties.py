@@ -44,8 +44,8 @@ def _settled_groups(number: int, members: int = 6, most: int = 9) -> list[Row]:
 
 
 def _member(name: str, topics: Mapping[str, int], owned: list[list[str | int]], generation: int) -> Row:
-    told = {"owned": owned, "generation": generation if owned else None}
-    return {"id": name, "instance": None, "rack": None, "topics": sorted(topics)} | told
+    reported = {"owned": owned, "generation": generation if owned else None}
+    return {"id": name, "instance": None, "rack": None, "topics": sorted(topics)} | reported
 
 
 def _every(row: Row) -> set[tuple[str, int]]:
@@ -140,8 +140,8 @@ def test_every_group_of_any_subscriptions(strategy: str, seed: int) -> None:
     assert not answer.refused
     for row in rows:
         given = _together(answer.sets.get(row["case"], {}), answer.withheld.get(row["case"], {}))
-        asked = {topic for member in row["members"] for topic in member["topics"]}
-        assert sorted(itertools.chain(*given.values())) == sorted(each for each in _every(row) if each[0] in asked)
+        subscribed = {topic for member in row["members"] for topic in member["topics"]}
+        assert sorted(itertools.chain(*given.values())) == sorted(each for each in _every(row) if each[0] in subscribed)
         for member in row["members"]:
             assert {topic for topic, _ in given.get(member["id"], ())} <= set(member["topics"])
 
@@ -167,8 +167,8 @@ def _odd(row: Row) -> bool:
 def test_neither_the_order_of_rows_nor_runs_change_a_plan(strategy: str, seed: int) -> None:
     """Ownership row by row or as runs, facts in any order: the same plan, refusals included."""
     rows = list(random_groups.groups(strategy, seed, small=drawn(40, 80), mid_size=drawn(0, 1)))
-    told = sticky_kernel.facts(rows)
-    expected = sticky_kernel.decided(told, strategy)
-    shuffled = np.random.default_rng(seed).permutation(len(told))
-    assert sticky_kernel.decided(told.take(shuffled), strategy) == expected
+    reported = sticky_kernel.facts(rows)
+    expected = sticky_kernel.decided(reported, strategy)
+    shuffled = np.random.default_rng(seed).permutation(len(reported))
+    assert sticky_kernel.decided(reported.take(shuffled), strategy) == expected
     assert sticky_kernel.decided(sticky_kernel.facts(rows, runs=True), strategy) == expected

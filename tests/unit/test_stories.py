@@ -20,7 +20,7 @@ COST = {"connect_cluster": "c", "protocol": "eager"} | dict.fromkeys(SIMULATION_
 SCHEMAS = {"costs": SIMULATION_TABLES["costs"]}
 
 
-def test_a_story_is_told() -> None:
+def test_a_story() -> None:
     """The figures of docs/simulate.md."""
     scenario = textbook_join()
     story = play_story(scenario, scenario.protocols, Settings(**scenario.settings))

@@ -42,8 +42,8 @@ def planned(group: Row, *, release_4_3: bool = False) -> dict[str, tuple[list[in
 
 def test_the_example_of_the_page() -> None:
     """C0 has everything, C1 is new."""
-    told = planned(row([{"id": "C0", "active": {"0": [0, 1, 2, 3]}}, {"id": "C1"}]))
-    assert told == {"C0": ([0, 1], [2, 3]), "C1": ([2, 3], [0, 1])}
+    tasks = planned(row([{"id": "C0", "active": {"0": [0, 1, 2, 3]}}, {"id": "C1"}]))
+    assert tasks == {"C0": ([0, 1], [2, 3]), "C1": ([2, 3], [0, 1])}
 
 
 def test_who_has_the_state_takes_over() -> None:

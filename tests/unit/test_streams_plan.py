@@ -144,8 +144,8 @@ def test_a_group_that_everybody_has_left() -> None:
 def test_the_number_of_standbys_is_that_of_the_group_or_of_the_params() -> None:
     """Null is none."""
     rows = [subtopology("0", 2), subtopology("1", 2, stateful=False), *(member(name) for name in "abc")]
-    for configured, asked, expected in ((None, None, 0), (1, None, 1), (1, 0, 0), (None, 2, 2)):
-        params = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"], asked)
+    for configured, configured_for, expected in ((None, None, 0), (1, None, 1), (1, 0, 0), (None, 2, 2)):
+        params = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"], configured_for)
         table = plan_rows([group(configured), *rows], params)
         assert sum(row.get("role") == "standby" for row in table if row["kind"] == "task") == 2 * expected
         assert table[-1]["standby_replicas"] == expected
@@ -210,9 +210,9 @@ def test_several_faults() -> None:
 def test_an_assignor_of_ones_own_fails() -> None:
     """Whatever it does, the other groups are planned; its words are table."""
 
-    def only_a(asked: Group) -> Target:
-        if asked.members[0].member_id == "a":
-            return Target(dict.fromkeys(asked.tasks(), 0))
+    def only_a(configured_for: Group) -> Target:
+        if configured_for.members[0].member_id == "a":
+            return Target(dict.fromkeys(configured_for.tasks(), 0))
         raise TaskAssignorError("No process available")
 
     own: TaskAssignor = only_a

@@ -58,8 +58,8 @@ def _rows(seed: int) -> Iterator[Row]:
 def specs() -> GroupSpecs:
     """All of them side by side."""
     seed = seed_for(__name__)
-    told = index_facts(sticky_kernel.facts((row for row in _rows(seed) if row["members"]), runs=True))
-    return read_group_specs(told, set(find_faults(told)))
+    facts = index_facts(sticky_kernel.facts((row for row in _rows(seed) if row["members"]), runs=True))
+    return read_group_specs(facts, set(find_faults(facts)))
 
 
 def _expanded(
@@ -71,8 +71,8 @@ def _expanded(
     member = runs.member[at]
     who = (specs.cluster.take(specs.members.group[member]), specs.member_id.take(member), specs.topic.take(rows.topic))
     keys = list(zip(*(each.to_pylist() for each in who), rows.first.tolist(), strict=True))
-    said = zip(*(np.asarray(each)[at].tolist() for each in of_run), strict=True) if of_run else [()] * len(keys)
-    found = dict(zip(keys, said, strict=True))
+    values = zip(*(np.asarray(each)[at].tolist() for each in of_run), strict=True) if of_run else [()] * len(keys)
+    found = dict(zip(keys, values, strict=True))
     assert len(found) == len(keys)
     return found
 
@@ -140,8 +140,8 @@ def test_runs_are_planned_as_their_partitions_are(assignor: str, seed: int) -> N
     rows = [row for row in islice(_rows(seed), GROUPS) if row["members"]]
     planned = []
     for runs in (False, True):
-        told = index_facts(sticky_kernel.facts(rows, runs=runs))
-        specs = read_group_specs(told, set(find_faults(told)))
+        facts = index_facts(sticky_kernel.facts(rows, runs=runs))
+        specs = read_group_specs(facts, set(find_faults(facts)))
         plan = assign(specs, assignor, np.ones(specs.num_groups, bool), {})
         planned.append((_expanded(specs, plan.slices, plan.reason, plan.withheld), plan.rejected))
     assert planned[0] == planned[1]

@@ -62,8 +62,8 @@ def rebalance(row: Row, assignor: str, leader: str, releases: dict[int, str]) ->
     """Everybody joins until nobody has to give up anything."""
     while True:
         racks = {id(each): each["rack"] if releases[id(each)] != "3.2" else None for each in row["members"]}
-        told = row | {"members": [each | {"rack": racks[id(each)]} for each in row["members"]]}
-        ((given, late),) = planned([told], f"{assignor}@{leader}").values()
+        generations = row | {"members": [each | {"rack": racks[id(each)]} for each in row["members"]]}
+        ((given, late),) = planned([generations], f"{assignor}@{leader}").values()
         for member in row["members"]:
             member["owned"] = sorted(given[member["id"]])
         remember(row, releases)
@@ -215,16 +215,16 @@ def test_a_static_member_that_changes_the_vote_makes_the_group_rebalance() -> No
 
 
 @pytest.mark.parametrize(
-    ("release", "elected", "told"),
+    ("release", "elected", "generations"),
     [
         *(("2.8.0", "cooperative-sticky", (-1, -1)), ("2.8.1", "cooperative-sticky", (-1, 1))),
         *(("3.3", "cooperative-sticky", (-1, 1)), ("3.4", "cooperative-sticky", (1, 1))),
         *(("2.4", "sticky", (-1, 1)), ("3.9", "sticky", (1, 1)), ("3.9", "range", (1, -1)), ("2.8", "range", (-1, -1))),
     ],
 )
-def test_where_a_generation_is_told(release: str, elected: str, told: tuple[int, int]) -> None:
+def test_where_a_generation_is_reported(release: str, elected: str, generations: tuple[int, int]) -> None:
     """In the subscription, in the user data, in both or nowhere."""
-    assert reported_generation(release, elected) == told
+    assert reported_generation(release, elected) == generations
 
 
 def test_whose_partitions_the_leader_hears_of() -> None:
@@ -236,7 +236,7 @@ def test_whose_partitions_the_leader_hears_of() -> None:
     assert reports_owned("sticky", "sticky", EAGER)
 
 
-def test_what_was_kept_is_told_first() -> None:
+def test_kept_partitions_are_reported_first() -> None:
     """Of one topic what a member had, in its order, then what is new."""
     specs = specs_of([a_group({"c0": [0, 1, 2, 3]})])
     rows = specs.owned.expand()

@@ -44,16 +44,16 @@ def test_the_newest_release_that_it_may_be(releases: str | None, release: str | 
         (replace(JAVA, library="librdkafka"), "Its leader runs librdkafka, whose releases are not those of Java's"),
     ],
 )
-def test_what_is_not_known_is_said(case: UpgradeCandidate, says: str) -> None:
+def test_unknown_facts_are_reported(case: UpgradeCandidate, says: str) -> None:
     """And what to say."""
     assert str(explain_unknown(case)).startswith(says)
     assert explain_unknown(JAVA) is None
 
 
-def test_other_libraries_are_told_how_to_switch() -> None:
+def test_other_libraries_get_instructions_to_switch() -> None:
     """By the table, where somebody asks for cooperative-sticky."""
-    said = str(explain_unknown(replace(JAVA, library="librdkafka", assignor="range", to_assignor="cooperative-sticky")))
-    assert "To cooperative-sticky: stop all. A consumer does not start with a list that mixes." in said
+    text = str(explain_unknown(replace(JAVA, library="librdkafka", assignor="range", to_assignor="cooperative-sticky")))
+    assert "To cooperative-sticky: stop all. A consumer does not start with a list that mixes." in text
 
 
 def test_every_library_is_in_the_table_and_they_agree() -> None:

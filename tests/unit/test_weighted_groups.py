@@ -16,7 +16,7 @@ from spark_assign.groups.kernel.plan_groups import ALL_KINDS, PlanParams, plan_g
 from tests.plan_rows import with_moves
 
 Fact = dict[str, Any]
-ASKED = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), required_kinds=ALL_KINDS, loads_known=True)
+PARAMS = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), required_kinds=ALL_KINDS, loads_known=True)
 
 
 def group(name: str, owned: dict[str, list[int]], rates: list[float | None], **of_group: float) -> list[Fact]:
@@ -37,9 +37,9 @@ def table(facts: list[Fact]) -> pa.Table:
     return pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES))
 
 
-def rows(facts: list[Fact], asked: PlanParams = ASKED) -> list[Fact]:
+def rows(facts: list[Fact], params: PlanParams = PARAMS) -> list[Fact]:
     """All rows of the answer."""
-    return with_moves(row for answer in plan_groups(table(facts), asked) for row in answer.to_pylist())
+    return with_moves(row for answer in plan_groups(table(facts), params) for row in answer.to_pylist())
 
 
 def of_kind(answer: list[Fact], kind: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -47,7 +47,7 @@ def of_kind(answer: list[Fact], kind: str, *columns: str) -> list[tuple[Any, ...
     return sorted(tuple(row[name] for name in columns) for row in answer if row["kind"] == kind)
 
 
-def test_what_moves_is_withheld_and_told_with_its_load() -> None:
+def test_moved_partitions_are_withheld_and_have_loads() -> None:
     """a has 14 and may have 9.6: of what it has, 5 is the least that is enough."""
     answer = rows(group("g", {"a": [0, 1], "b": [2]}, [9, 5, 2], load_bound=1.2))
     assert of_kind(answer, "assigned", "member_id", "first", "count") == [("a", 0, 1), ("b", 2, 1)]
@@ -58,7 +58,7 @@ def test_what_moves_is_withheld_and_told_with_its_load() -> None:
     assert of_kind(answer, "metrics", "load_bound_status", "moved") == [("held", 1)]
 
 
-def test_a_bound_that_cannot_be_held_is_told() -> None:
+def test_a_bound_that_cannot_be_held_is_reported() -> None:
     """By a word each."""
     facts = [
         *group("held", {"a": [0, 1], "b": [2]}, [4, 4, 4], load_bound=1.4),
@@ -146,7 +146,7 @@ def test_groups_come_to_rest(seed: int) -> None:
     """Cooperatively: what moves is given up in a round and assigned in the next; the last one gives up nothing."""
     facts = random_facts(random.Random(seed), 60)
     refused = {row["group_id"] for row in rows(facts) if row["kind"] == "rejected"}
-    found = [row for answer in converge(table(facts), ASKED, MAX_ROUNDS) for row in answer.to_pylist()]
+    found = [row for answer in converge(table(facts), PARAMS, MAX_ROUNDS) for row in answer.to_pylist()]
     last = {row["group_id"]: row for row in found}
     assert set(last) == {f"g{number}" for number in range(60)} - refused
     assert all(row["stable"] and row["unowned"] == 0 for row in last.values())

@@ -32,7 +32,7 @@ def test_a_change_in_words(text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "expected one of as-is, leave:GROUPS:NUMBER"),
         ("shrink:a:1", "expected one of"),
@@ -47,11 +47,11 @@ def test_a_change_in_words(text: str, name: str) -> None:
         ("as-is:now", "expected one of"),
     ],
 )
-def test_what_is_no_change(text: str, said: str) -> None:
+def test_what_is_no_change(text: str, message: str) -> None:
     """The words, and what was expected."""
     with pytest.raises(ConfigError) as raised:
         read_change(text)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert f"change {text}" in str(raised.value)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.comparison.kernel.compare import AS_GIVEN, CompareParams, compare
-from spark_assign.groups.assignors.custom import Group as AskedGroup
+from spark_assign.groups.assignors.custom import Group as CustomGroup
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
@@ -56,18 +56,18 @@ def windows(row: Row, assignor: str) -> Iterator[tuple[tuple[str, str, str], dic
 
 def facts(rows: list[Row], assignors: Iterable[str], *more: dict[str, Any]) -> pa.Table:
     """The facts of these rows, with what windows lay out for some assignors."""
-    told = sticky_kernel.facts(rows).to_pylist()
-    asks = {(fact["cluster"], fact["member_id"], fact["topic"]): fact for fact in told if fact["kind"] == SUBSCRIPTION}
+    table = sticky_kernel.facts(rows).to_pylist()
+    asks = {(fact["cluster"], fact["member_id"], fact["topic"]): fact for fact in table if fact["kind"] == SUBSCRIPTION}
     for row in rows:
         for name in ORACLE.keys() & set(assignors):
             for key, run in windows(row, name):
                 asks[key] |= run
-    return pa.Table.from_pylist([*told, *more], schema=pa.schema(FACT_TYPES))
+    return pa.Table.from_pylist([*table, *more], schema=pa.schema(FACT_TYPES))
 
 
-def answers(told: pa.Table, question: PlanParams) -> list[dict[str, Any]]:
+def answers(group_facts: pa.Table, question: PlanParams) -> list[dict[str, Any]]:
     """All rows of the answer."""
-    return with_moves(row for table in plan_groups(told, question) for row in table.to_pylist())
+    return with_moves(row for table in plan_groups(group_facts, question) for row in table.to_pylist())
 
 
 def assigned(rows: Iterable[dict[str, Any]]) -> Sets:
@@ -113,9 +113,9 @@ def near(row: Row, sets: Mapping[str, set[tuple[str, int]]]) -> int | None:
 
 def test_windows_that_have_left_something_out() -> None:
     """Then nothing of the plan is to be believed."""
-    told = [each | {"range_count": each["range_first"]} for each in facts([plain("a", "b")], ["range"]).to_pylist()]
+    table = [each | {"range_count": each["range_first"]} for each in facts([plain("a", "b")], ["range"]).to_pylist()]
     with pytest.raises(AssertionError, match="have not laid out all partitions of the groups that range plans"):
-        answers(pa.Table.from_pylist(told, schema=pa.schema(FACT_TYPES)), PlanParams((("*", "range"),), NAMES))
+        answers(pa.Table.from_pylist(table, schema=pa.schema(FACT_TYPES)), PlanParams((("*", "range"),), NAMES))
 
 
 def plain(*members: str, case: str = "c", owned: Mapping[str, list[tuple[str, int]]] | None = None) -> Row:
@@ -128,7 +128,7 @@ def plain(*members: str, case: str = "c", owned: Mapping[str, list[tuple[str, in
 class Odd(GroupAssignor):
     """Goes wrong in one way or another, as the cluster's name asks."""
 
-    def assign_group(self, group: AskedGroup) -> Mapping[str, Iterable[tuple[str, int]]]:
+    def assign_group(self, group: CustomGroup) -> Mapping[str, Iterable[tuple[str, int]]]:
         assert group.partitions == {"t": 4}
         first, second = (member.member_id for member in group.members)
         assert [member.owned for member in group.members] == [[("t", 3)], []]
@@ -163,7 +163,7 @@ def configured(case: str, assignor: str | None, kind: str | None = None) -> dict
     return about | {"assignor": assignor, "group_type": kind}
 
 
-def test_every_group_is_asked_for_its_own() -> None:
+def test_every_group_gets_its_own_plan() -> None:
     """By the first pattern that fits; else it is rejected with what to do. Idle groups are not forgotten."""
     rows = [plain("a", case=case) for case in ("set", "unset", "unknown", "server", "absent")]
     more = [
@@ -175,8 +175,8 @@ def test_every_group_is_asked_for_its_own() -> None:
         configured("empty", "uniform", "consumer"),
         configured("connect", None, "connect"),
     ]
-    told = facts(rows, [], *more)
-    found = answers(told, PlanParams((("nothing", "range"), ("*", "configured")), NAMES))
+    table = facts(rows, [], *more)
+    found = answers(table, PlanParams((("nothing", "range"), ("*", "configured")), NAMES))
     planned = {row["cluster"]: (row["assignor"], row["members"]) for row in found if row["kind"] == "metrics"}
     assert planned == {"set": ("sticky", 1), "idle": ("none", 0), "empty": ("uniform", 0)}
     known = "cooperative-sticky, range, roundrobin, sticky"
@@ -188,7 +188,7 @@ def test_every_group_is_asked_for_its_own() -> None:
         "unknown": ("unknown-assignor", f"It is configured with mystery. Name one of {known}, or register it"),
         "server": ("unknown-assignor", f"It is configured with server-range. Name one of {known}, or register it"),
     }
-    nobody = answers(told, PlanParams((("g", "sticky"),), NAMES, required_kinds=frozenset({"rejected"})))
+    nobody = answers(table, PlanParams((("g", "sticky"),), NAMES, required_kinds=frozenset({"rejected"})))
     assert {row["code"] for row in nobody} == {"no-pattern"}
     assert {row["kind"] for row in nobody} == {"rejected"}
 
@@ -208,7 +208,7 @@ def test_the_one_round_of_the_eager_protocol() -> None:
     ]
 
 
-def compared(told: pa.Table, **asked: Any) -> dict[tuple[str, str, str], dict[str, Any]]:
+def compared(group_facts: pa.Table, **params: Any) -> dict[tuple[str, str, str], dict[str, Any]]:
     """Rows of a comparison by group, change and assignor."""
     kinds = {"members": pa.int64(), "partitions": pa.int64(), "moved": pa.int64(), "revoked": pa.int64()}
     kinds |= {"unassigned": pa.int64(), "rounds": pa.int32(), "stable": pa.bool_(), "rack_matched": pa.int64()}
@@ -217,8 +217,8 @@ def compared(told: pa.Table, **asked: Any) -> dict[tuple[str, str, str], dict[st
     kinds |= dict.fromkeys(("configured", "recommended"), pa.bool_())
     names = ("cluster", "group_id", "assignor", "change", "rejected", "reason")
     schema = pa.schema(kinds | dict.fromkeys(names, pa.string()))
-    question = CompareParams(**({"timing": Timing()} | asked))
-    rows = [row for table in compare(told, question, schema) for row in table.to_pylist()]
+    question = CompareParams(**({"timing": Timing()} | params))
+    rows = [row for table in compare(group_facts, question, schema) for row in table.to_pylist()]
     found = {(row["cluster"], row["change"], row["assignor"]): row for row in rows}
     assert len(found) == len(rows)
     return found
@@ -227,11 +227,11 @@ def compared(told: pa.Table, **asked: Any) -> dict[tuple[str, str, str], dict[st
 def test_a_comparison_counts_as_plans_do(seed: int) -> None:
     """The figures of every assignor are those of its plan; all that is withheld has arrived."""
     rows = list(random_groups.groups("sticky", seed, small=drawn(20, 40), mid_size=0))
-    told = facts(rows, NAMES)
-    change = told.append_column("change", pa.repeat(pa.scalar("as-is"), len(told)))
+    table = facts(rows, NAMES)
+    change = table.append_column("change", pa.repeat(pa.scalar("as-is"), len(table)))
     found = compared(change, assignors=NAMES, changes=("as-is",), as_is="as-is", racks_known=True)
     for name in ("range", "roundrobin", "sticky"):
-        alone = answers(told, PlanParams((("*", name),), NAMES, racks_known=True))
+        alone = answers(table, PlanParams((("*", name),), NAMES, racks_known=True))
         metrics = {row["cluster"]: row for row in alone if row["kind"] == "metrics"}
         refused = {row["cluster"]: row["code"] for row in alone if row["kind"] == "rejected"}
         for row in rows:
@@ -264,10 +264,10 @@ def test_changes_side_by_side() -> None:
     twice = {"cluster": "broken", "group_id": "group", "kind": MEMBER, "member_id": "a"}
     known = configured("known", "sticky")
     parts = [(AS_GIVEN, facts(before, [], twice, known)), ("change", facts(after, []))]
-    told = pa.concat_tables(
+    table = pa.concat_tables(
         [table.append_column("change", pa.repeat(pa.scalar(name), len(table))) for name, table in parts]
     )
-    found = compared(told, assignors=("sticky",), changes=("change",), as_is=None)
+    found = compared(table, assignors=("sticky",), changes=("change",), as_is=None)
     assert {key[0] for key in found} == {"stays", "leaves", "broken", "comes", "known"}
     sizes = {key[0]: (row["members"], row["partitions"], row["rejected"]) for key, row in found.items()}
     assert sizes == {
@@ -362,8 +362,8 @@ FAULTS = {
 @pytest.mark.parametrize(("given", "code", "detail"), FAULTS.values(), ids=FAULTS)
 def test_faults_of_a_group(given: list[dict[str, Any]], code: str, detail: str) -> None:
     """It is rejected with what is wrong and what to do; the group beside it is planned."""
-    told = facts([plain("a", case="fine")], [], *given)
-    found = answers(told, PlanParams((("*", "sticky"),), NAMES))
+    table = facts([plain("a", case="fine")], [], *given)
+    found = answers(table, PlanParams((("*", "sticky"),), NAMES))
     assert [(row["cluster"], row["code"], row["detail"]) for row in found if row["kind"] == "rejected"] == [
         ("c", code, detail)
     ]

@@ -35,38 +35,38 @@ def _assert_same(rows: Iterable[Row], sets: vectors.Sets, refused: Mapping[str, 
     assert not errors, f"{len(errors)} errors differ\n" + "\n".join(errors[:20])
 
 
-def _answered(asked: Sequence[Row], assignor: str, kafka_jars: str) -> tuple[list[Row], Answer]:
+def _answered(rows_to_plan: Sequence[Row], assignor: str, kafka_jars: str) -> tuple[list[Row], Answer]:
     """Kafka's answers and those of the sticky kernels, but for the few groups on which Kafka's classes never end."""
-    rows, answer = live_assignors.that_end(asked, assignor)
-    assert len(asked) - len(rows) <= 1 + len(asked) // 100
+    rows, answer = live_assignors.that_end(rows_to_plan, assignor)
+    assert len(rows_to_plan) - len(rows) <= 1 + len(rows_to_plan) // 100
     return live_assignors.answered(rows, kafka_jars), answer
 
 
 @pytest.mark.spark
 def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str, seed: int) -> None:
     """Groups of every kind and of every client-side assignor in one Spark call."""
-    asked: list[Row] = []
+    rows_to_plan: list[Row] = []
     for assignor in CLIENT_ASSIGNORS:
         small = 100 if assignor in random_groups.STICKY else 150
         drawn = list(random_groups.groups(assignor, seed, small=small, mid_size=MID_SIZE))
         ending, _ = live_assignors.that_end(drawn, assignor) if assignor in random_groups.STICKY else (drawn, None)
         assert len(drawn) - len(ending) <= 1 + len(drawn) // 100
-        asked += [row | {"case": f"{assignor}-{row['case']}", "profile": assignor} for row in ending]
-    rows = live_assignors.answered(asked, kafka_jars)
+        rows_to_plan += [row | {"case": f"{assignor}-{row['case']}", "profile": assignor} for row in ending]
+    rows = live_assignors.answered(rows_to_plan, kafka_jars)
     planned = plan(tables.configured_fleet_of(spark, rows))
     rejected = planned.rejected.collect()
     assert {row["code"] for row in rejected} <= {"kafka-fails"}
-    said = {row["cluster"]: row["detail"].split(" throws here: ")[1] for row in rejected}
-    assert not [case for case in said if case.startswith(("range-", "roundrobin-"))]
-    _assert_same(rows, tables.planned_sets(planned.assignments), said)
+    errors = {row["cluster"]: row["detail"].split(" throws here: ")[1] for row in rejected}
+    assert not [case for case in errors if case.startswith(("range-", "roundrobin-"))]
+    _assert_same(rows, tables.planned_sets(planned.assignments), errors)
 
 
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_many_groups_with_owners(kafka_jars: str, assignor: str, seed: int) -> None:
     """Claims of members old and new, in conflict or out of date; where Kafka throws, the kernels say what it says."""
-    asked = list(random_groups.groups(assignor, seed, small=MANY, mid_size=1))
-    assert len(asked) == MANY + 1
-    rows, answer = _answered(asked, assignor, kafka_jars)
+    rows_to_plan = list(random_groups.groups(assignor, seed, small=MANY, mid_size=1))
+    assert len(rows_to_plan) == MANY + 1
+    rows, answer = _answered(rows_to_plan, assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
 
 
@@ -88,8 +88,8 @@ def test_where_kafka_never_ends(kafka_jars: str) -> None:
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str, seed: int) -> None:
     """More than eight ids in a bucket, which Java keeps as a tree; each of Kafka's hash maps then has its own order."""
-    asked = list(random_groups.treeified(assignor, seed, TREEIFIED))
-    rows, answer = _answered(asked, assignor, kafka_jars)
+    rows_to_plan = list(random_groups.treeified(assignor, seed, TREEIFIED))
+    rows, answer = _answered(rows_to_plan, assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
     walks = [texts_in_table_order([member["id"] for member in row["members"]]) for row in rows]
     assert sum(texts_in_table_order(walk) != walk for walk in walks) > 0.6 * TREEIFIED
@@ -98,22 +98,26 @@ def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str, seed: in
 @pytest.mark.parametrize("release", maven.OLDER_CLIENTS)
 def test_older_clients_answer_alike(kafka_jars: str, release: str, seed: int) -> None:
     """What clients of older releases assign is what the newest assign, list order and errors included."""
-    asked = [row for each in ("range", "roundrobin") for row in random_groups.groups(each, seed, small=150, mid_size=0)]
+    rows_to_plan = [
+        row for each in ("range", "roundrobin") for row in random_groups.groups(each, seed, small=150, mid_size=0)
+    ]
     for sticky in random_groups.STICKY:
         rows, _ = live_assignors.that_end(random_groups.groups(sticky, seed, small=300, mid_size=0), sticky)
-        asked += rows
-    older = live_assignors.answered(asked, maven.clients_classpath(release))
-    newest = live_assignors.answered(asked, kafka_jars)
+        rows_to_plan += rows
+    older = live_assignors.answered(rows_to_plan, maven.clients_classpath(release))
+    newest = live_assignors.answered(rows_to_plan, kafka_jars)
     different = [(row["strategy"], row["case"]) for row, old in zip(newest, older, strict=True) if row != old]
     assert not different, f"{len(different)} differ, {different[:20]}"
-    assert len(asked) > 850
+    assert len(rows_to_plan) > 850
 
 
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_histories_of_joins_and_leaves(kafka_jars: str, assignor: str, seed: int) -> None:
     """Eight rounds, each from our own result of the round before: Kafka says the same in every round."""
-    told = histories.rows(assignor, seed, lambda asked: sticky_kernel.planned(asked, assignor).sets, groups=60)
-    rows, answer = _answered(told, assignor, kafka_jars)
+    with_history = histories.rows(
+        assignor, seed, lambda rows_to_plan: sticky_kernel.planned(rows_to_plan, assignor).sets, groups=60
+    )
+    rows, answer = _answered(with_history, assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
-    assert len(told) == 60 * 8
+    assert len(with_history) == 60 * 8
     assert bool(answer.withheld) == (assignor == "cooperative-sticky")

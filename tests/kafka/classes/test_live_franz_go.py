@@ -29,12 +29,12 @@ def balance() -> Path:
 
 def answered(program: Path, rows: list[Row]) -> list[Owners]:
     """What one process of franz-go answers to each row."""
-    told = "".join(json.dumps(row) + "\n" for row in rows)
-    out = subprocess.run([program], input=told, capture_output=True, text=True, timeout=60, check=True).stdout
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    out = subprocess.run([program], input=lines, capture_output=True, text=True, timeout=60, check=True).stdout
     return [franz_go_rows.owners(json.loads(line)) for line in out.splitlines()]
 
 
-def asked(strategy: str, seed: int) -> list[Row]:
+def generated(strategy: str, seed: int) -> list[Row]:
     """Random groups; where no member tells a generation, all tell the same, which is what is then taken for granted."""
     rows = [row | {"replica_racks": None} for row in random_groups.groups(strategy, seed, small=GROUPS, mid_size=0)]
     for row in rows:
@@ -48,9 +48,9 @@ def asked(strategy: str, seed: int) -> list[Row]:
 @pytest.mark.parametrize("strategy", random_groups.STICKY)
 def test_what_is_called_sure_is_the_same_in_every_process(strategy: str, balance: Path, seed: int) -> None:
     """Nothing that the plan calls sure ever differs; every answer is whole, and ours one of those that may come."""
-    rows = asked(strategy, seed)
+    rows = generated(strategy, seed)
     planned = franz_go_rows.planned(rows, f"{strategy}@franz-go")
-    told_sure, came = 0, 0
+    independent, came = 0, 0
     for process in range(PROCESSES):
         for row, theirs in zip(rows, answered(balance, rows), strict=True):
             answer: Answer = planned[row["case"]]
@@ -58,9 +58,9 @@ def test_what_is_called_sure_is_the_same_in_every_process(strategy: str, balance
             assert not wrong, f"{row['case']}, process {process}: {sorted(wrong)[:5]}"
             if strategy == "sticky":
                 assert franz_go_rows.broken(row, theirs) == [], f"{row['case']}"
-            told_sure += not answer.order_dependent
+            independent += not answer.order_dependent
             came += answer.assigned == theirs
     for row in rows:
         answer = planned[row["case"]]
         assert franz_go_rows.broken(row, answer.assigned, answer.withheld) == [], f"{row['case']}"
-    assert 0.3 * PROCESSES * len(rows) < told_sure <= came < PROCESSES * len(rows)
+    assert 0.3 * PROCESSES * len(rows) < independent <= came < PROCESSES * len(rows)

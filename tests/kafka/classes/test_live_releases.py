@@ -45,7 +45,7 @@ DRAWN = _drawn()
 
 
 @cache
-def _asked(release: str, assignor: str) -> tuple[list[Row], Answer]:
+def _planned(release: str, assignor: str) -> tuple[list[Row], Answer]:
     """Groups for which the release comes to an end, and what the profile answers (for the sticky assignors)."""
     if assignor not in random_groups.STICKY:
         return list(random_groups.groups(assignor, SEED, small=OTHERS, mid_size=0)), Answer()
@@ -58,14 +58,14 @@ def _answers(release: str) -> list[Row]:
     """What the release answers for each assignor, asked in one JVM."""
     with fetched.or_skipped():
         class_path = maven.clients_classpath(release)
-    asked = [row for assignor in CLIENT_ASSIGNORS for row in _asked(release, assignor)[0]]
-    return live_assignors.answered(asked, class_path)
+    requests = [row for assignor in CLIENT_ASSIGNORS for row in _planned(release, assignor)[0]]
+    return live_assignors.answered(requests, class_path)
 
 
 def test_every_boundary_is_crossed() -> None:
     """The releases of the full run are of all lines, and each line's first and last release is among them, or of it."""
-    asked = [parse_release_assignor(f"sticky@{release}") for release in GROUPS]
-    assert {profile[1].release_line for profile in asked if profile} == {
+    requests = [parse_release_assignor(f"sticky@{release}") for release in GROUPS]
+    assert {profile[1].release_line for profile in requests if profile} == {
         rules.release_line for _, rules in RELEASE_LINES.values()
     }
     assert {"2.5.0", "2.5.1", "2.8.0", "2.8.1", "3.4.0", "3.4.1", "3.5.1", "3.5.2", "3.7.0", "3.7.1"} <= set(GROUPS)
@@ -76,7 +76,7 @@ def test_every_boundary_is_crossed() -> None:
 def test_a_profile_is_what_its_release_answers(release: str, assignor: str) -> None:
     """Claims of members old and new, racks, vanished topics; where Kafka throws, the profile says what it says."""
     rows = [row for row in _answers(release) if row["strategy"] == assignor]
-    _, answer = _asked(release, assignor)
+    _, answer = _planned(release, assignor)
     differences = vectors.differences(vectors.expected_sets(rows), answer.sets)
     assert not differences, f"{len(differences)} groups differ\n" + "\n".join(differences[:20])
     errors = vectors.other_errors(rows, answer.refused)

@@ -37,10 +37,10 @@ def groups(seed: int) -> Iterator[Row]:
         shared = random.sample(sorted(topics), random.randint(1, len(topics)))
         members: list[dict[str, Any]] = []
         for each in range(random.randint(1, random.choice([3, 10, 60]))):
-            asked = list(shared) if alike else random.sample(sorted(topics), random.randint(1, len(topics)))
-            random.shuffle(asked)
+            subscribed = list(shared) if alike else random.sample(sorted(topics), random.randint(1, len(topics)))
+            random.shuffle(subscribed)
             instance = f"instance-{each}" if random.random() < 0.2 else None
-            members.append({"id": str(UUID(int=random.getrandbits(128))), "instance": instance, "topics": asked})
+            members.append({"id": str(UUID(int=random.getrandbits(128))), "instance": instance, "topics": subscribed})
         _own(random, topics, members)
         yield {
             "case": f"{seed}-{number}",

@@ -56,7 +56,7 @@ PIECES = ["a", "b", "k", "=", ":", " ", "\t", "\f", "\\", "\\", "\n", "\r", "\r\
 PIECES += ["\u0085", "\u2028", "\x0b", "\x1c", "\u00a0", "\ufeff", "\ud83d", "\ude00", "\\ud83d", "\\ude00", "\\u000a"]
 
 
-def asked(kind: str, texts: list[str], kafka_jars: str) -> list[str]:
+def parsed_by_java(kind: str, texts: list[str], kafka_jars: str) -> list[str]:
     """How Java reads texts (`TextAsJava.java`), a line each; one JVM for all."""
     questions = "".join(f"{_hexadecimal(text)}\n" for text in texts)
     command = java_programs.command("TextAsJava", kafka_jars, kind)
@@ -68,7 +68,7 @@ def asked(kind: str, texts: list[str], kafka_jars: str) -> list[str]:
 
 def by_java(texts: list[str], kafka_jars: str) -> list[dict[str, str] | None]:
     """What java.util.Properties reads, None where it refuses."""
-    answers = asked("properties", texts, kafka_jars)
+    answers = parsed_by_java("properties", texts, kafka_jars)
     return [None if answer == "refused" else _pairs(answer) for answer in answers]
 
 
@@ -134,7 +134,7 @@ def test_login_modules_are_those_of_kafka(kafka_jars: str, seed: int) -> None:
         f"a.B required {''.join(pick.choices(JAAS, k=pick.randint(0, 8)))}{pick.choice(ends)}" for _ in range(10_000)
     ]
     taken = {}
-    for text, answer in zip(texts, asked("jaas", texts, kafka_jars), strict=True):
+    for text, answer in zip(texts, parsed_by_java("jaas", texts, kafka_jars), strict=True):
         if answer != "refused":
             options = _pairs(answer)
             module = bytes.fromhex(options.pop("0000")).decode("utf-16-be")

@@ -71,22 +71,22 @@ def restarted(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict
     admin.wait_for_topics([TOPIC])
     admin.close()
     groups = {kind: consumers(kind) for kind in ("dynamic", "static")}
-    told = tmp_path_factory.mktemp("membership") / "told"
+    event_file = tmp_path_factory.mktemp("membership") / "told"
     found: dict[tuple[str, int], Restarted] = {}
-    with group_members.running(broker, [each for of in groups.values() for each in of], told) as process:
+    with group_members.running(broker, [each for of in groups.values() for each in of], event_file) as process:
         group_members.wait_until_settled(broker, {of[0].group: 3 for of in groups.values()})
         _PREDICTED.update(_predict(broker))
         for away_ms in AWAY_MS:
-            seen, logged = len(events([told])), broker.log_position()
+            seen, logged = len(events([event_file])), broker.log_position()
             for number in range(3):
                 pair = [of[number] for of in groups.values()]
-                before = len(events([told]))
+                before = len(events([event_file]))
                 group_members.leave(process, pair)
                 time.sleep(away_ms / 1000)
                 group_members.start(process, pair)
-                _wait_until_assigned(told, before, pair)
+                _wait_until_assigned(event_file, before, pair)
                 time.sleep(SETTLES_S)
-            rows, log = events([told])[seen:], broker.group_log(logged)
+            rows, log = events([event_file])[seen:], broker.group_log(logged)
             for kind, of in groups.items():
                 found[kind, away_ms] = _measure(of[0].group, rows, log)
     return found
@@ -112,10 +112,10 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
     return {(row["membership"], row["restart_ms"]): row for row in options}
 
 
-def _wait_until_assigned(told: Path, before: int, those: Iterable[Consumer]) -> None:
+def _wait_until_assigned(event_file: Path, before: int, those: Iterable[Consumer]) -> None:
     wanted = {each.client_id for each in those}
     deadline = time.monotonic() + 30
-    while not wanted <= {row["client_id"] for row in events([told])[before:] if row["event"] == "assigned"}:
+    while not wanted <= {row["client_id"] for row in events([event_file])[before:] if row["event"] == "assigned"}:
         assert time.monotonic() < deadline, f"not assigned in 30 s: {wanted}"
         time.sleep(0.05)
 

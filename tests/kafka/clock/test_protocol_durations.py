@@ -25,7 +25,7 @@ def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
 def test_who_crashes_is_missed_when_its_session_times_out(story: Story) -> None:
     """Counted from its last heartbeat."""
     for case in (case for case in CASES if case.missed):
-        [missed] = [at for at, said in story.log_of(case.group) if "has failed, removing it" in said]
+        [missed] = [at for at, text in story.log_of(case.group) if "has failed, removing it" in text]
         after_ms = missed - story.happened_ms
         assert SESSION_TIMEOUT_MS - HEARTBEAT_INTERVAL_MS - SLACK_MS < after_ms < SESSION_TIMEOUT_MS + SLACK_MS
 

@@ -169,12 +169,12 @@ def fleet(taken: tuple[Snapshot, Snapshot], spark: SparkSession, tmp_path: Path)
 
 def test_with_as_many_as_it_says_lag_does_not_grow(taken: tuple[Snapshot, Snapshot], fleet: Fleet) -> None:
     """And with one less it does, by what the most loaded consumer cannot read."""
-    [said] = size(fleet, ["range"], headroom=0, quantile=0.5).sizes.collect()
-    assert said["members"] == TOO_FEW
-    assert said["capacity_is"] == "measured"
-    assert said["capacity"] == pytest.approx(CAPACITY, rel=0.1)
-    assert said["max_load"] == pytest.approx(RATES[0] + RATES[1], rel=0.1)
-    assert (said["verdict"], said["needed"]) == ("too-few", ENOUGH), said["reason"]
+    [sizing] = size(fleet, ["range"], headroom=0, quantile=0.5).sizes.collect()
+    assert sizing["members"] == TOO_FEW
+    assert sizing["capacity_is"] == "measured"
+    assert sizing["capacity"] == pytest.approx(CAPACITY, rel=0.1)
+    assert sizing["max_load"] == pytest.approx(RATES[0] + RATES[1], rel=0.1)
+    assert (sizing["verdict"], sizing["needed"]) == ("too-few", ENOUGH), sizing["reason"]
     first, last = lags(taken[0])
     assert last - first == pytest.approx((RATES[0] + RATES[1] - CAPACITY) * 10, rel=0.4)
     first, last = lags(taken[1])

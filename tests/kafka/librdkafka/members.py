@@ -36,13 +36,13 @@ for line in filter(str.strip, sys.stdin):
     if what == "leave":
         running.pop((member["group"], member["client_id"]))[1].set()
         continue
-    told = {"bootstrap.servers": SERVERS, "group.id": member["group"], "client.id": member["client_id"]}
-    told |= {"partition.assignment.strategy": ASSIGNORS[member["assignor"].rpartition(".")[2]], "log_level": 0}
+    settings = {"bootstrap.servers": SERVERS, "group.id": member["group"], "client.id": member["client_id"]}
+    settings |= {"partition.assignment.strategy": ASSIGNORS[member["assignor"].rpartition(".")[2]], "log_level": 0}
     if member.get("instance_id"):
-        told["group.instance.id"] = member["instance_id"]
+        settings["group.instance.id"] = member["instance_id"]
     leaves = threading.Event()
     revoking_s = member.get("revoking_ms", 0) / 1000
-    thread = threading.Thread(target=poll, args=(told, member["topics"], revoking_s, leaves))
+    thread = threading.Thread(target=poll, args=(settings, member["topics"], revoking_s, leaves))
     thread.start()
     running[member["group"], member["client_id"]] = thread, leaves
 for _, leaves in running.values():

@@ -306,10 +306,10 @@ def forecasts(spark: SparkSession, story: Story) -> dict[str, list[Round]]:
             table: spark.createDataFrame(pa.Table.from_pylist(rows[table], schema=TABLES[table])) for table in rows
         }
         plan = plan_connect(ConnectFleet(**frames))
-        told = [_collected(table) for table in (plan.assigned, plan.revoked, plan.state)]
-        assert len(told[-1]) == len(pending), plan.rejected.collect()
+        collected = [_collected(table) for table in (plan.assigned, plan.revoked, plan.state)]
+        assert len(collected[-1]) == len(pending), plan.rejected.collect()
         for each in pending:
-            each.add(*told)
+            each.add(*collected)
     raise AssertionError(f"no rest after {MOST_ROUNDS} rounds")
 
 
@@ -337,6 +337,6 @@ def test_who_has_to_give_is_known_before_the_worker_is(story: Story, forecasts: 
 def test_a_worker_leaves(story: Story, forecasts: dict[str, list[Round]]) -> None:
     """First the delay, with nothing handed out; then what it ran goes where the plan says."""
     rounds = forecasts["leaves"]
-    told = [(each.delay_ms, bool(each.assigned), bool(each.revoked)) for each in rounds]
-    assert told == [(MAX_DELAY_MS, False, False), (0, True, False)]
+    delays = [(each.delay_ms, bool(each.assigned), bool(each.revoked)) for each in rounds]
+    assert delays == [(MAX_DELAY_MS, False, False), (0, True, False)]
     assert _placement(rounds[-1].held, _rest_ids(story.left)) == story.left_placement

@@ -60,7 +60,7 @@ def groups_of(by: Running) -> list[Led]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Detected:
     """What the snapshot says of each group; and which libraries could not be had, with the reason."""
 
     groups: dict[str, dict[str, Any]]
@@ -68,7 +68,7 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(broker: Cluster) -> Iterator[Told]:
+def detected(broker: Cluster) -> Iterator[Detected]:
     """All groups at the same time, a process for each release of a library."""
     admin = broker.admin()
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
@@ -87,7 +87,7 @@ def told(broker: Cluster) -> Iterator[Told]:
             process = stack.enter_context(group_members.fed(command, lines, None))
             stack.callback(process.kill)
             expected |= {each.group for each in groups_of(by)}
-        yield Told(settled(broker, expected), missing)
+        yield Detected(settled(broker, expected), missing)
 
 
 def settled(broker: Cluster, expected: set[str]) -> dict[str, dict[str, Any]]:
@@ -108,21 +108,21 @@ def settled(broker: Cluster, expected: set[str]) -> dict[str, dict[str, Any]]:
         time.sleep(2)
 
 
-def _check(told: Told, by: Running) -> None:
-    if by in told.missing:
-        told.missing[by].skip()
+def _check(detected: Detected, by: Running) -> None:
+    if by in detected.missing:
+        detected.missing[by].skip()
     wrong = []
     for each in groups_of(by):
-        if each.group not in told.groups:
+        if each.group not in detected.groups:
             wrong.append(f"{each.group}: did not settle")
             continue
-        row = told.groups[each.group]
-        said = (row["leader_library"], row["leader_version"], row["leader_confidence"])
-        library, releases, certainty = said
+        row = detected.groups[each.group]
+        found = (row["leader_library"], row["leader_version"], row["leader_confidence"])
+        library, releases, certainty = found
         if library is not None and (library != by.library or not holds(releases, by.release)):
-            wrong.append(f"{each.group}: {said}")
+            wrong.append(f"{each.group}: {found}")
         elif (library, certainty) != expected_of(each):
-            wrong.append(f"{each.group}: {said}, not {expected_of(each)}")
+            wrong.append(f"{each.group}: {found}, not {expected_of(each)}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -137,15 +137,15 @@ def expected_of(led: Led) -> tuple[str | None, str]:
 
 
 @pytest.mark.parametrize("by", client_libraries.LIBRARIES, ids=lambda by: by.name)
-def test_the_leader_is_told(told: Told, by: Running) -> None:
+def test_the_leader_is_detected(detected: Detected, by: Running) -> None:
     """Java, librdkafka and the libraries for Python: with all that can be known, and nothing else."""
-    _check(told, by)
+    _check(detected, by)
 
 
 @pytest.mark.parametrize("by", OF_GO_AND_NODE, ids=lambda by: by.name)
-def test_the_leader_is_told_of_go_and_node(told: Told, by: Running) -> None:
+def test_the_leader_of_go_and_node_is_detected(detected: Detected, by: Running) -> None:
     """The same of libraries that need Go, or Node."""
-    _check(told, by)
+    _check(detected, by)
 
 
 def test_every_library_is_there() -> None:

@@ -140,11 +140,11 @@ def _of_cases(found: Callable[[Case], Any]) -> dict[str, Any]:
     return {case.group: found(case) for case in CASES}
 
 
-def test_the_listeners_are_told_the_same(story: Story, forecasts: dict[str, Forecast]) -> None:
+def test_listener_calls_are_as_predicted(story: Story, forecasts: dict[str, Forecast]) -> None:
     """Every member's calls with every partition, in their order."""
     assert _of_cases(lambda case: forecasts[case.group].calls) == _of_cases(lambda case: story.calls(case.group))
-    told = [event for case in CASES for calls in story.calls(case.group).values() for event, _ in calls]
-    assert min(told.count("revoked"), told.count("assigned")) > 30
+    calls_made = [event for case in CASES for calls in story.calls(case.group).values() for event, _ in calls]
+    assert min(calls_made.count("revoked"), calls_made.count("assigned")) > 30
 
 
 def test_who_has_what_in_the_end(story: Story, forecasts: dict[str, Forecast]) -> None:

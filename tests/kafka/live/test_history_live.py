@@ -121,12 +121,12 @@ def test_every_epoch_of_a_group_of_the_broker(live: Live, group: str) -> None:
 
 
 @pytest.mark.parametrize("group", CONSUMER)
-def test_who_was_told_an_epoch_was_in_it(live: Live, group: str) -> None:
+def test_members_belong_to_the_epochs_that_they_received(live: Live, group: str) -> None:
     """Or came while there was no target for its own yet: then it is told the one before, and has nothing."""
     known_targets = targets(group, live.story.log)
     ids = {row["member_id"]: row for row in live.of("memberships", group)}
     seen = set()
-    for row in live.story.told:
+    for row in live.story.listener_rows:
         if row["group"] == group and row["event"] == "generation" and row["generation_id"] > 0:
             seen.add(row["member_id"])
             known, epoch = ids[row["member_id"]], row["generation_id"]
@@ -227,9 +227,13 @@ def test_what_was_committed(live: Live, group: str) -> None:
 
 def test_the_pause_of_a_group_that_was_stopped(live: Live) -> None:
     """From the last member that closed to the first that was told what it has: all partitions, about so long."""
-    closed = max(row["at_ms"] for row in live.story.told if row["group"] == STOPPED and row["event"] == "closed")
-    told = [row["at_ms"] for row in live.story.told if row["group"] == STOPPED and row["event"] == "assigned"]
-    back = min(at for at in told if at > closed)
+    closed = max(
+        row["at_ms"] for row in live.story.listener_rows if row["group"] == STOPPED and row["event"] == "closed"
+    )
+    listener_rows = [
+        row["at_ms"] for row in live.story.listener_rows if row["group"] == STOPPED and row["event"] == "assigned"
+    ]
+    back = min(at for at in listener_rows if at > closed)
     whole = sum(TOPICS.values())
     pauses = [row for row in live.of("pauses", STOPPED) if row["generation"] is not None]
     since, until = min(row["since"] for row in pauses), max(row["until"] for row in pauses)
@@ -239,7 +243,7 @@ def test_the_pause_of_a_group_that_was_stopped(live: Live) -> None:
     assert abs(sum(row["stopped_ms"] for row in pauses) - whole * (back - closed)) <= whole * LATE_MS
 
 
-def test_a_group_that_was_stopped_is_told_as_one_restart(live: Live) -> None:
+def test_a_stopped_group_is_one_restart(live: Live) -> None:
     """All at once, everybody back."""
     [row] = live.of("deploys", STOPPED)
     assert (row["what"], row["restarted"], row["crashed"]) == ("restart", len(STOPPING), 0)

@@ -301,8 +301,8 @@ def followed(written: Cluster, classic: Session, tmp_path_factory: pytest.TempPa
     """The folder into which the job has followed the cluster once."""
     folder = tmp_path_factory.mktemp("followed") / "records"
     into = ("--cluster", "live", "--follow", "--into", str(folder))
-    said = printed_in(classic, "--bootstrap-server", written.bootstrap_servers, *into)
-    printed = re.fullmatch(r"history: ([\d,]+) records came to .*\n", said)
+    output = printed_in(classic, "--bootstrap-server", written.bootstrap_servers, *into)
+    printed = re.fullmatch(r"history: ([\d,]+) records came to .*\n", output)
     assert printed is not None
     assert int(printed[1].replace(",", "")) == len(rows(folder))
     return folder

@@ -67,8 +67,8 @@ def _rows(broker: Cluster, of: dict[str, int]) -> dict[str, Row]:
             rows[group["group_id"]] = {"case": group["group_id"], "strategy": assignor, "topics": TOPICS, "members": []}
     by_id: dict[str, dict[str, object]] = {}
     for row in sorted(mine, key=lambda row: row["position"]):
-        told = {"id": row["member_id"], "instance": None, "rack": None, "generation": row["generation_id"]}
-        by_id[row["member_id"]] = told | {"client": row["client_id"], "topics": [], "owned": []}
+        member = {"id": row["member_id"], "instance": None, "rack": None, "generation": row["generation_id"]}
+        by_id[row["member_id"]] = member | {"client": row["client_id"], "topics": [], "owned": []}
         rows[row["group_id"]]["members"].append(by_id[row["member_id"]])
     for row in tables["subscriptions"]:
         if row["group_id"] in of:
@@ -83,8 +83,8 @@ def _check(before: dict[str, Row], after: dict[str, Row]) -> None:
     """What the members of now get, of whom those of before own what they owned then; told in the next generation."""
     for group, row in after.items():
         owned = {member["id"]: member["owned"] for member in before[group]["members"]}
-        told = [member | {"owned": owned.get(member["id"], []), "generation": 1} for member in row["members"]]
-        answer = sticky_kernel.planned([row | {"members": told}], row["strategy"])
+        members_before = [member | {"owned": owned.get(member["id"], []), "generation": 1} for member in row["members"]]
+        answer = sticky_kernel.planned([row | {"members": members_before}], row["strategy"])
         predicted = answer.sets.get(group, {})
         for member, later in answer.withheld.get(group, {}).items():
             predicted.setdefault(member, set()).update(later)

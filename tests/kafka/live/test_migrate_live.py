@@ -110,12 +110,12 @@ def counts(group: str, found: Owners) -> list[int]:
 
 def test_the_coordinator_converts_the_groups_as_migrate_says(spark: SparkSession, story: dict[str, Tables]) -> None:
     """Online; consumer groups from the first restart on; classic ones when the last member has gone back."""
-    said = {
+    rows_by_group = {
         row["group_id"]: row for row in migrate(fleet_of(spark, story["before"]), library="Java").migrations.collect()
     }
-    assert {group: row["online"] for group, row in said.items()} == dict.fromkeys(NOW, True)
-    assert {group: row["assignor"] for group, row in said.items()} == NOW
-    assert {group: row["verdict"] == "stay" for group, row in said.items()} == dict.fromkeys(NOW, False)
+    assert {group: row["online"] for group, row in rows_by_group.items()} == dict.fromkeys(NOW, True)
+    assert {group: row["assignor"] for group, row in rows_by_group.items()} == NOW
+    assert {group: row["verdict"] == "stay" for group, row in rows_by_group.items()} == dict.fromkeys(NOW, False)
     assert kinds(story["over 0 away"]) == dict.fromkeys(NOW, "classic")
     for number in range(MEMBERS):
         assert kinds(story[f"over {number} back"]) == dict.fromkeys(NOW, "consumer")
@@ -145,7 +145,7 @@ def test_who_has_what_after_each_step_is_planned(spark: SparkSession, story: dic
 def test_what_moves_on_the_way_is_as_much_as_migrate_says(spark: SparkSession, story: dict[str, Tables]) -> None:
     """Twelve partitions, three members: how many move does not hang on ids. What static members have stays."""
     rows = migrate(fleet_of(spark, story["before"]), library="Java").migrations.collect()
-    said = {row["group_id"]: row["moved_on_the_way"] for row in rows}
+    rows_by_group = {row["group_id"]: row["moved_on_the_way"] for row in rows}
     steps = [step for step in story if not step.startswith("home")]
     moved = dict.fromkeys(NOW, 0)
     for last, step in pairwise(steps):
@@ -153,8 +153,8 @@ def test_what_moves_on_the_way_is_as_much_as_migrate_says(spark: SparkSession, s
         has = {(group, each): client for (group, client), got in owners(story[step]).items() for each in got}
         for (group, each), client in has.items():
             moved[group] += had[group, each] != client
-    assert said == moved
-    assert said["mig-static"] == 0 < said["mig-range"]
+    assert rows_by_group == moved
+    assert rows_by_group["mig-static"] == 0 < rows_by_group["mig-range"]
 
 
 def test_they_come_home(spark: SparkSession, story: dict[str, Tables]) -> None:

@@ -53,20 +53,20 @@ def _given(heartbeat: Heartbeat) -> int:
     return -1 if assigned is None else sum(len(topic["partitions"]) for topic in assigned["topicPartitions"])
 
 
-def _calls(told: Path) -> list[tuple[str, str]]:
+def _calls(event_file: Path) -> list[tuple[str, str]]:
     """The calls of rebalance listeners with at least one partition: the client and the event."""
-    lines = told.read_text().rpartition("\n")[0].splitlines()
+    lines = event_file.read_text().rpartition("\n")[0].splitlines()
     calls = [json.loads(line) for line in lines]
     return [(call["client_id"], call["event"]) for call in calls if call["partitions"]]
 
 
 def test_a_consumer_that_does_not_poll_leaves(cluster: Cluster, tmp_path: Path) -> None:
     """It says so itself, loses what it had, and joins again when it polls; one that is killed says nothing."""
-    told = tmp_path / "told"
+    event_file = tmp_path / "told"
     first = Consumer("n-consumer", "c0", tuple(TOPICS), "uniform", "consumer", max_poll_interval_ms=8000)
     second = Consumer("n-consumer", "c1", tuple(TOPICS), "uniform", "consumer")
-    with heartbeats.logged(cluster), group_members.running(cluster, [first], told) as process:
-        _wait(lambda: bool(_calls(told)))
+    with heartbeats.logged(cluster), group_members.running(cluster, [first], event_file) as process:
+        _wait(lambda: bool(_calls(event_file)))
         group_members.order(process, "pause", [first])
         _wait(lambda: any(each.request["memberEpoch"] == LEAVES for each in _of(cluster, "n-consumer", "c0")))
         with group_members.running(cluster, [second]) as killed:
@@ -75,12 +75,12 @@ def test_a_consumer_that_does_not_poll_leaves(cluster: Cluster, tmp_path: Path) 
             group_members.order(process, "resume", [first])
             _wait(lambda: [_given(each) for each in _of(cluster, "n-consumer", "c0")].count(7) == 2)
             # The answer is logged before the listener is called, which may also be called with no partitions.
-            _wait(lambda: _calls(told).count(("c0", "assigned")) == 2)
+            _wait(lambda: _calls(event_file).count(("c0", "assigned")) == 2)
     mine = _of(cluster, "n-consumer", "c0")
     assert [each.request["memberEpoch"] for each in mine].count(JOINS) == 2
     assert LEAVES not in [each.request["memberEpoch"] for each in _of(cluster, "n-consumer", "c1")]
-    assert _calls(told)[:3] == [("c0", "assigned"), ("c0", "lost"), ("c0", "assigned")], told.read_text()
-    assert _calls(told)[-1] == ("c0", "revoked"), "closes in the end"
+    assert _calls(event_file)[:3] == [("c0", "assigned"), ("c0", "lost"), ("c0", "assigned")], event_file.read_text()
+    assert _calls(event_file)[-1] == ("c0", "revoked"), "closes in the end"
 
 
 def test_share_consumers(cluster: Cluster) -> None:
@@ -101,18 +101,18 @@ def _given_last(beats: list[Heartbeat]) -> int:
 
 def test_streams_applications(cluster: Cluster, tmp_path: Path) -> None:
     """A subtopology without state, one with; a standby is never where its task is active."""
-    told = tmp_path / "told"
+    event_file = tmp_path / "told"
     instances = [
         Instance("n-streams", f"i{number}", str(tmp_path / f"state-{number}"), ("n.a",), ("n.b",))
         for number in range(2)
     ]
 
     def tasks(role: str) -> dict[str, set[str]]:
-        rows = [json.loads(line) for line in told.read_text().splitlines()]
+        rows = [json.loads(line) for line in event_file.read_text().splitlines()]
         return {row["client_id"]: set(row[role]) for row in rows if row["event"] == "tasks"}
 
     every = {f"0_{number}" for number in range(4)} | {f"1_{number}" for number in range(3)}
-    with heartbeats.logged(cluster), streams_members.running(cluster, instances[:1], told) as process:
+    with heartbeats.logged(cluster), streams_members.running(cluster, instances[:1], event_file) as process:
         _wait(lambda: tasks("active").get("i0") == every)
         streams_members.start(process, instances[1:])
         _wait(lambda: set.union(*tasks("standby").values()) == {"1_0", "1_1", "1_2"} and _apart(tasks("active"), every))

@@ -46,17 +46,19 @@ def test_generations(story: Story) -> None:
 
 def test_eager_members_give_up_everything_and_cooperative_ones_what_moves(story: Story) -> None:
     """Nobody loses anything; who stays in an eager group revokes all it owns in every rebalance."""
-    assert [row for row in story.told if row["event"] == "lost"] == []
+    assert [row for row in story.listener_rows if row["event"] == "lost"] == []
     for case in CASES:
         before, after, calls = (each(case.group) for each in (story.owners_before, story.owners_after, story.calls))
         for client in set(before) - {case.subject.client_id}:
-            told = calls.get(client, [])
+            listener_rows = calls.get(client, [])
             if case.eager:
-                assert [event for event, _ in told] == ["revoked", "assigned"] * case.rebalances
-                assert told[:1] == [("revoked", before[client])][: case.rebalances]
+                assert [event for event, _ in listener_rows] == ["revoked", "assigned"] * case.rebalances
+                assert listener_rows[:1] == [("revoked", before[client])][: case.rebalances]
             elif case.rebalances < 3:
                 moved = before[client] - after[client]
-                assert [each for each in told if each[0] == "revoked"] == ([("revoked", moved)] if moved else [])
+                assert [each for each in listener_rows if each[0] == "revoked"] == (
+                    [("revoked", moved)] if moved else []
+                )
 
 
 def test_nobody_owns_what_another_owns(story: Story) -> None:
@@ -91,7 +93,7 @@ def test_who_closes_revokes_first(story: Story) -> None:
     """The callback, then the request LeaveGroup; static members do not send it."""
     for case in (case for case in CASES if case.closes):
         first = story.rows(case.group, case.subject.client_id)[0]
-        left = [at for at, said in story.log_of(case.group) if "explicit `LeaveGroup` request" in said]
+        left = [at for at, text in story.log_of(case.group) if "explicit `LeaveGroup` request" in text]
         assert first["event"] == "revoked"
         assert len(left) == (0 if case.static else 1)
         assert [at for at in left if at < first["at_ms"]] == []
@@ -100,7 +102,7 @@ def test_who_closes_revokes_first(story: Story) -> None:
 def test_who_crashes_is_missed_when_its_session_times_out(story: Story) -> None:
     """So is a dynamic member that comes back: nobody knows who it was."""
     for case in (case for case in CASES if case.killed):
-        assert sum("has failed, removing it" in said for _, said in story.log_of(case.group)) == case.missed
+        assert sum("has failed, removing it" in text for _, text in story.log_of(case.group)) == case.missed
 
 
 def test_who_leads(story: Story) -> None:
@@ -153,7 +155,7 @@ def test_as_many_rebalances(story: Story, forecasts: dict[str, Forecast]) -> Non
     assert predicted == {group: story.assignors[group] for group in predicted}
 
 
-def test_the_listeners_are_told_the_same(story: Story, forecasts: dict[str, Forecast]) -> None:
+def test_listener_calls_are_as_predicted(story: Story, forecasts: dict[str, Forecast]) -> None:
     """Every member's calls with every partition, in their order; and who has what in the end."""
     assert _of_cases(lambda case: forecasts[case.group].calls) == _of_cases(lambda case: story.calls(case.group))
     assert _of_cases(lambda case: forecasts[case.group].owners_after) == _of_cases(
@@ -164,7 +166,7 @@ def test_the_listeners_are_told_the_same(story: Story, forecasts: dict[str, Fore
 def test_rounds_count_the_same(story: Story, forecasts: dict[str, Forecast]) -> None:
     """How many partitions were revoked and assigned in all rounds, and how many members each had."""
 
-    def told(case: Case, event: str) -> int:
+    def listener_rows(case: Case, event: str) -> int:
         rows = [] if case.unnoticed else story.rows(case.group)
         return sum(len(row["partitions"]) for row in rows if row["event"] == event)
 
@@ -173,7 +175,7 @@ def test_rounds_count_the_same(story: Story, forecasts: dict[str, Forecast]) -> 
 
     for column in ("revoked", "assigned"):
         assert _of_cases(lambda case, column=column: predicted(case, column)) == _of_cases(
-            lambda case, column=column: told(case, column)
+            lambda case, column=column: listener_rows(case, column)
         )
     assert _of_cases(lambda case: [row["members"] for row in forecasts[case.group].rounds]) == _of_cases(
         lambda case: story.sizes(case.group)

@@ -119,7 +119,7 @@ class Taken:
     readings: Snapshot
     since: Snapshot
     after: Snapshot
-    said: list[str]
+    messages: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -144,17 +144,17 @@ def taken(broker: Cluster) -> Taken:
         make(broker, "rd.anew", 8)
         commit(broker, "rd-reset", 2)
 
-    said: list[str] = []
+    messages: list[str] = []
     chosen: dict[str, Any] = {"groups": "rd-*", "topics": "rd.*"}
     with running(broker) as traffic:
         time.sleep(3)  # until all are at work
         traffic.run(change)
         loads = LoadReadOptions(every_s=EVERY_S, times=TIMES)
-        readings = snapshot(broker.bootstrap_servers, loads=loads, progress=said.append, **chosen)
+        readings = snapshot(broker.bootstrap_servers, loads=loads, progress=messages.append, **chosen)
         since = snapshot(broker.bootstrap_servers, loads=LoadReadOptions(since_s=8), **chosen)
     after = snapshot(broker.bootstrap_servers, **chosen)
     admin.close()
-    return Taken(readings, since, after, said)
+    return Taken(readings, since, after, messages)
 
 
 def loads_of(taken: Snapshot) -> dict[tuple[str, int, str | None], dict[str, Any]]:
@@ -185,7 +185,7 @@ def test_what_was_sent_between_readings(taken: Taken) -> None:
     assert [
         slow[name] for name in ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
     ] == [None, None, None]
-    assert f"reading {TIMES} of {TIMES}" in taken.said
+    assert f"reading {TIMES} of {TIMES}" in taken.messages
 
 
 def test_lag_is_that_of_the_last_reading(taken: Taken) -> None:
@@ -258,17 +258,17 @@ def test_between_two_snapshots(taken: Taken, spark: SparkSession, tmp_path: Path
 def test_brokers_that_do_not_tell_sizes(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A word, no bytes, and everything else."""
     monkeypatch.setattr(kafka_log_dirs.kafka_connection, "no_sizes_reason", lambda _: "no reason")
-    said: list[str] = []
+    messages: list[str] = []
     some = snapshot(
         broker.bootstrap_servers,
         topics="rd.still",
         groups="rd-still",
         loads=LoadReadOptions(0.2, 2),
-        progress=said.append,
+        progress=messages.append,
     )
     row = loads_of(some)["rd.still", 0, None]
     assert (row["in_bytes_per_second"], row["in_messages_per_second"]) == (None, 0)
-    lines = [line for line in said if line.startswith("in_bytes_per_second")]
+    lines = [line for line in messages if line.startswith("in_bytes_per_second")]
     assert [re.sub(r"\d", "N", line) for line in lines] == [
         "bytes are not known of what these brokers lead: N (no reason)"
     ]

@@ -59,9 +59,9 @@ class Story:
     restarted: Tables
     waiting: Tables
     joined: Tables
-    told_at_restart: list[Row]
-    told_at_join: list[Row]
-    told_joiners: list[Row]
+    calls_at_restart: list[Row]
+    calls_at_join: list[Row]
+    joiner_calls: list[Row]
 
 
 def _read(cluster: Cluster) -> Tables:
@@ -88,23 +88,23 @@ def play(broker: Cluster, folder: Path) -> Story:
     with group_members.running(broker, FIRST, first):
         with group_members.running(broker, RESTARTED) as process:
             group_members.wait_until_settled(broker, GROUPS)
-            settled, told = _read(broker), len(_events(first))
+            settled, num_events = _read(broker), len(_events(first))
             process.kill()
             process.wait()
         with group_members.running(broker, RESTARTED):
             _wait_for_new_ids(broker, settled)
             group_members.wait_until_settled(broker, GROUPS)
-            restarted, told_at_restart = _read(broker), _events(first, told)
+            restarted, calls_at_restart = _read(broker), _events(first, num_events)
             for attempt in range(JOINS):
                 joining = folder / f"joining-{attempt}"
                 group_members.wait_until_settled(broker, GROUPS)
-                waiting, told, logged = _read(broker), len(_events(first)), broker.log_position()
+                waiting, num_events, logged = _read(broker), len(_events(first)), broker.log_position()
                 with group_members.running(broker, JOINERS, joining):
                     group_members.wait_until_settled(broker, GROUPS | JOINED)
-                    joined, told_at_join, told_joiners = _read(broker), _events(first, told), _events(joining)
+                    joined, calls_at_join, joiner_calls = _read(broker), _events(first, num_events), _events(joining)
                     log = broker.group_log(logged)
-                if nobody_was_held_up(JOINED, log, told_at_join + told_joiners):
-                    return Story(settled, restarted, waiting, joined, told_at_restart, told_at_join, told_joiners)
+                if nobody_was_held_up(JOINED, log, calls_at_join + joiner_calls):
+                    return Story(settled, restarted, waiting, joined, calls_at_restart, calls_at_join, joiner_calls)
     raise AssertionError(f"members were held up each of {JOINS} times")
 
 
@@ -127,13 +127,13 @@ def _listed(rows: DataFrame) -> list[Row]:
     return [row.asDict() for row in rows.collect()]
 
 
-def _told(events: list[Row], event: str) -> Owners:
-    told: Owners = {}
+def _in_calls(events: list[Row], event: str) -> Owners:
+    owned: Owners = {}
     for each in events:
         if each["event"] == event and each["partitions"]:
-            partitions = told.setdefault((each["group"], each["client_id"]), set())
+            partitions = owned.setdefault((each["group"], each["client_id"]), set())
             partitions |= {(topic, partition) for topic, partition in each["partitions"]}
-    return told
+    return owned
 
 
 def _in(assignor: str, found: Owners) -> Owners:
@@ -156,7 +156,7 @@ def test_a_static_member_comes_back(spark: SparkSession, story: Story) -> None:
     old, new = ({row["member_id"] for row in tables["members"]} for tables in (story.settled, story.restarted))
     assert len(old - new) == len(RESTARTED)
     assert owners(story.restarted) == owners(story.settled)
-    assert story.told_at_restart == []
+    assert story.calls_at_restart == []
     planned = plan(_fleet(spark, story.restarted, story.restarted["owned_slices"], 1), "configured")
     assert planned.moves.collect() == []
 
@@ -176,12 +176,12 @@ def test_a_member_joins(spark: SparkSession, story: Story) -> None:
     runs = _listed(first.assignment_slices)
 
     # An eager member gives everything up before it joins, and has its new assignment after one round.
-    assert _in(EAGER, _told(story.told_at_join, "revoked")) == _in(EAGER, owners(story.waiting))
+    assert _in(EAGER, _in_calls(story.calls_at_join, "revoked")) == _in(EAGER, owners(story.waiting))
     assert _in(EAGER, owners(story.joined, runs)) == _in(EAGER, owners(story.joined))
     assert _in(EAGER, revoked)
 
     # A cooperative one gives up what the first round says, and keeps the rest; the second hands that over.
-    assert _in(COOPERATIVE, _told(story.told_at_join, "revoked")) == _in(COOPERATIVE, revoked)
+    assert _in(COOPERATIVE, _in_calls(story.calls_at_join, "revoked")) == _in(COOPERATIVE, revoked)
     assert _in(COOPERATIVE, revoked)
     after_one_round = _in(COOPERATIVE, owners(story.joined, runs))
     assert after_one_round != _in(COOPERATIVE, owners(story.joined))
@@ -190,7 +190,7 @@ def test_a_member_joins(spark: SparkSession, story: Story) -> None:
         COOPERATIVE, owners(story.joined)
     )
     assert second.revocations.collect() == []
-    assert _in(COOPERATIVE, _told(story.told_joiners, "assigned")) == {
+    assert _in(COOPERATIVE, _in_calls(story.joiner_calls, "assigned")) == {
         who: partitions for who, partitions in _in(COOPERATIVE, owners(story.joined)).items() if who[1] in ("a3", "d3")
     }
-    assert not _told(story.told_at_join, "lost")
+    assert not _in_calls(story.calls_at_join, "lost")

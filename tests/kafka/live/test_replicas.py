@@ -42,13 +42,13 @@ def _tool(broker: Cluster, command: str, file: Path) -> str:
 def _carry_out(broker: Cluster, files: list[Path]) -> None:
     """Execute batch after batch, each once the one before is complete."""
     for file in files:
-        said = _tool(broker, "kafka-reassign-partitions.sh * --execute", file)
-        assert "Successfully started partition reassignment" in said
+        output = _tool(broker, "kafka-reassign-partitions.sh * --execute", file)
+        assert "Successfully started partition reassignment" in output
         deadline = time.monotonic() + VERIFY_TIMEOUT_S
-        while "still in progress" in (said := _tool(broker, "kafka-reassign-partitions.sh * --verify", file)):
-            assert time.monotonic() < deadline, said
-        assert "is completed" in said
-        assert "is still" not in said
+        while "still in progress" in (output := _tool(broker, "kafka-reassign-partitions.sh * --verify", file)):
+            assert time.monotonic() < deadline, output
+        assert "is completed" in output
+        assert "is still" not in output
 
 
 @pytest.fixture(scope="module")

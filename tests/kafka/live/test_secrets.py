@@ -67,8 +67,8 @@ def test_not_even_debug_logs_hold_the_password(
     kafka.snapshot(broker.secure_servers, properties=properties, progress=logging.getLogger("test").info)
     assert "Bootstrap complete" in caplog.text
     # Spark's own lines name objects by numbers of any kind.
-    told = [record.getMessage() for record in caplog.records if not record.name.startswith("py4j")]
-    assert "4711" not in "".join(told)
+    messages = [record.getMessage() for record in caplog.records if not record.name.startswith("py4j")]
+    assert "4711" not in "".join(messages)
     assert "4711" not in repr(properties)
 
 
@@ -96,7 +96,7 @@ def test_a_refused_password_is_not_repeated(
         monkeypatch.setattr(KafkaSSLTransport, "_sock_recv", later)
     text = secure_listener.client_file(keys, "PLAIN", "wrong-4711")
     assert _run(broker, tmp_path, text) == 3
-    said = capfd.readouterr().err + caplog.text
-    assert "4711" not in said
-    assert "uthentication" in said
+    output = capfd.readouterr().err + caplog.text
+    assert "4711" not in output
+    assert "uthentication" in output
     assert not (tmp_path / "out").exists()

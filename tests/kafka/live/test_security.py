@@ -77,7 +77,7 @@ class Outcome:
     """How a snapshot ended, and all that it said and wrote."""
 
     code: int
-    said: str
+    output: str
     folder: Path
 
     def rows(self, table: str) -> list[dict[str, object]]:
@@ -99,11 +99,11 @@ def snapshot(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.L
         arguments = ["--bootstrap-server", servers, "--command-config", str(config), "--output-format", "json"]
         code = snapshot_job.main([*arguments, "--output", str(out), "--cluster", "guarded", *more])
         printed = capfd.readouterr()
-        said = printed.out + printed.err + caplog.text
+        output = printed.out + printed.err + caplog.text
         written = "".join(file.read_text() for file in out.rglob("*") if file.is_file())
-        assert "4711" not in said + written
+        assert "4711" not in output + written
         assert out.exists() == (code == 0)
-        return Outcome(code, said, out)
+        return Outcome(code, output, out)
 
     return run
 
@@ -114,7 +114,7 @@ def test_passwords(guarded: Cluster, keys: Keys, snapshot: Snapshot, mechanism: 
     assert guarded.secure_servers is not None
     good = snapshot(guarded.secure_servers, guarded_cluster.password(keys, mechanism))
     assert (good.code, {row["group_id"] for row in good.rows("groups")} >= set(GROUPS)) == (0, True)
-    assert "DESCRIBE" not in good.said
+    assert "DESCRIBE" not in good.output
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -123,7 +123,7 @@ def test_wrong_passwords(guarded: Cluster, keys: Keys, snapshot: Snapshot, mecha
     assert guarded.secure_servers is not None
     bad = snapshot(guarded.secure_servers, guarded_cluster.password(keys, mechanism, "wrong-4711"))
     assert bad.code == 3
-    assert re.search(r"no connection \(SaslAuthenticationFailedError: .*uthentication failed", bad.said)
+    assert re.search(r"no connection \(SaslAuthenticationFailedError: .*uthentication failed", bad.output)
 
 
 def _stores(keys: Keys, kind: str) -> str:
@@ -157,7 +157,7 @@ def test_certificates_of_clients(guarded: Cluster, keys: Keys, snapshot: Snapsho
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "code", "said"),
+    ("kind", "change", "code", "output"),
     [
         (
             "PKCS12",
@@ -203,12 +203,12 @@ def test_certificates_of_clients(guarded: Cluster, keys: Keys, snapshot: Snapsho
     ],
 )
 def test_stores_that_do_not_fit(
-    guarded: Cluster, keys: Keys, snapshot: Snapshot, kind: str, change: tuple[str, str], code: int, said: str
+    guarded: Cluster, keys: Keys, snapshot: Snapshot, kind: str, change: tuple[str, str], code: int, output: str
 ) -> None:
     """2 where the file or its password is wrong, 3 where the other side refuses."""
     assert guarded.mutual_servers is not None
     bad = snapshot(guarded.mutual_servers, _stores(keys, kind).replace(*change))
-    assert (bad.code, bool(re.search(said, bad.said))) == (code, True), bad.said
+    assert (bad.code, bool(re.search(output, bad.output))) == (code, True), bad.output
 
 
 def _oauth(keys: Keys, url: str, secret: str = CLIENT_SECRET, new: bool = True) -> str:
@@ -233,7 +233,7 @@ def test_tokens_of_an_endpoint(guarded: Cluster, keys: Keys, snapshot: Snapshot,
     assert (good.code, {row["group_id"] for row in good.rows("groups")} >= set(GROUPS)) == (0, True)
     assert stub.bodies == ["grant_type=client_credentials&scope=read"]
     assert [headers["Authorization"] for headers in stub.headers] == ["Basic Y2xpZW50OnNlY3JldC00NzEx"]
-    assert answer["access_token"] not in good.said
+    assert answer["access_token"] not in good.output
 
 
 def test_not_even_debug_logs_hold_a_token(guarded: Cluster, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
@@ -268,18 +268,18 @@ def test_tokens_that_are_refused(guarded: Cluster, keys: Keys, snapshot: Snapsho
         "/none": {"id": "x"},
     }
     with connect_stub.serving(answers) as stub:
-        said = {
+        output = {
             path: snapshot(guarded.secure_servers, _oauth(keys, f"{stub.url}{path}")) for path in (*answers, "/nowhere")
         }
-    assert {path: outcome.code for path, outcome in said.items()} == dict.fromkeys(said, 3)
+    assert {path: outcome.code for path, outcome in output.items()} == dict.fromkeys(output, 3)
     assert (
         "no token (401 Unauthorized, invalid_client no such secret as [hidden]). Check the client's"
-        in said["/denied"].said
+        in output["/denied"].output
     )
-    assert "the answer has no access_token" in said["/none"].said
+    assert "the answer has no access_token" in output["/none"].output
     for path in ("/expired", "/forged"):
-        assert "SaslAuthenticationFailedError" in said[path].said
-        assert answers[path]["access_token"] not in said[path].said  # type: ignore[index]
+        assert "SaslAuthenticationFailedError" in output[path].output
+        assert answers[path]["access_token"] not in output[path].output  # type: ignore[index]
 
 
 def test_a_mechanism_that_the_brokers_do_not_have(guarded: Cluster, keys: Keys, snapshot: Snapshot) -> None:
@@ -288,11 +288,11 @@ def test_a_mechanism_that_the_brokers_do_not_have(guarded: Cluster, keys: Keys, 
     text = f"security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\nssl.ca.location={keys.at('broker.pem')}\n"
     bad = snapshot(guarded.secure_servers, text)
     assert bad.code == 3
-    assert "UnsupportedSaslMechanism" in bad.said
+    assert "UnsupportedSaslMechanism" in bad.output
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "said"),
+    ("kind", "name", "output"),
     [
         (ResourceType.GROUP, "secret-group", "Grant DESCRIBE on this group"),
         (
@@ -309,14 +309,14 @@ def test_a_mechanism_that_the_brokers_do_not_have(guarded: Cluster, keys: Keys, 
     ids=["group", "topic", "cluster"],
 )
 def test_missing_permissions(
-    guarded: Cluster, keys: Keys, snapshot: Snapshot, kind: ResourceType, name: str, said: str
+    guarded: Cluster, keys: Keys, snapshot: Snapshot, kind: ResourceType, name: str, output: str
 ) -> None:
     """What is denied is named where Kafka tells it; what Kafka leaves out without a word is announced.
 
     docs/security.md says so in the same words.
     """
     assert guarded.secure_servers is not None
-    assert said in (ROOT / "docs/security.md").read_text()
+    assert output in (ROOT / "docs/security.md").read_text()
     owner = KafkaConsumer("secret-topic", bootstrap_servers=guarded.bootstrap_servers, group_id="owners")
     while not owner.assignment():
         owner.poll(timeout_ms=100)
@@ -334,11 +334,11 @@ def test_missing_permissions(
     undescribed = {row["group_id"]: row["error"] for row in outcome.rows("undescribed")}
     topics = {row["topic"] for row in outcome.rows("topics")}
     if kind == ResourceType.GROUP:
-        assert said in str(undescribed["secret-group"])
+        assert output in str(undescribed["secret-group"])
     else:
-        assert said in outcome.said
+        assert output in outcome.output
     assert ("secret-topic" in topics) == (kind != ResourceType.TOPIC)
-    assert (kafka_permissions.NO_SIZES in outcome.said) == (kind == ResourceType.CLUSTER)
+    assert (kafka_permissions.NO_SIZES in outcome.output) == (kind == ResourceType.CLUSTER)
     assert {row["in_bytes_per_second"] is None for row in outcome.rows("loads") if row["group_id"] is None} == {
         kind == ResourceType.CLUSTER
     }

@@ -32,7 +32,7 @@ Owned = set[tuple[str, str, str, int]]
 
 def _consumers() -> list[Consumer]:
     def some(group: str, *topics: tuple[str, ...]) -> list[Consumer]:
-        return [Consumer(group, f"{group}-{n}", asked, protocol="share") for n, asked in enumerate(topics)]
+        return [Consumer(group, f"{group}-{n}", subscribed, protocol="share") for n, subscribed in enumerate(topics)]
 
     return [
         *some("sh-alike", *[("sh.a", "sh.b")] * 3),

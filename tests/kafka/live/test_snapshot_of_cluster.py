@@ -257,8 +257,8 @@ def test_a_group_that_fails_is_listed_and_stops_nothing(
     decode = kafka_groups.consumer_protocol.subscription
 
     def damaged(data: bytes) -> Any:
-        said = decode(data)
-        return said if said.topics != ("s.one", "s.two") else decode(data[:-20])
+        subscription = decode(data)
+        return subscription if subscription.topics != ("s.one", "s.two") else decode(data[:-20])
 
     monkeypatch.setattr(kafka_groups.consumer_protocol, "subscription", damaged)
     some = snapshot(broker.bootstrap_servers, groups="s-*")

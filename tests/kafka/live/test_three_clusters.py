@@ -56,8 +56,8 @@ def snapshots(clusters: Mapping[str, Cluster], fleet: Path) -> dict[str, tuple[i
         running[name] = subprocess.Popen(
             command, cwd=ROOT, env=None, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-    said = {name: process.communicate(timeout=240)[1] for name, process in running.items()}
-    return {name: (process.returncode, said[name]) for name, process in running.items()}
+    output = {name: process.communicate(timeout=240)[1] for name, process in running.items()}
+    return {name: (process.returncode, output[name]) for name, process in running.items()}
 
 
 def topics(spark: SparkSession, place: str) -> dict[str, int]:
@@ -94,9 +94,9 @@ def test_three_clusters(
     for place in (str(fleet), "three_clusters"):
         assert topics(spark, place) == TOPICS | {"us": 3}
 
-    code, said = snapshots({"eu": started["ap"]}, fleet)["eu"]
+    code, output = snapshots({"eu": started["ap"]}, fleet)["eu"]
     assert code == 2
-    assert "already, as ap" in said
+    assert "already, as ap" in output
 
     stacks["eu"].close()
     add_topic(started["ap"], "t-new")

@@ -76,17 +76,17 @@ def _play(broker: Cluster, folder: Path) -> dict[str, Tables]:
         group_members.wait_until_settled(broker, members)
         tables = snapshot(broker.bootstrap_servers, groups="up-*", topics="up.*").tables
         states[step] = {name: table.to_pylist() for name, table in tables.items()}
-        told = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
         log = broker.group_log(logged)
-        if not nobody_was_held_up(ASSIGNORS, log, told) or any(expirations(group, log) for group in MIXED):
+        if not nobody_was_held_up(ASSIGNORS, log, rows) or any(expirations(group, log) for group in MIXED):
             raise HeldUpError
 
     with ExitStack() as stack:
         old, new, newest = (
             stack.enter_context(
-                group_members.fed(java_programs.command("OldConsumers", path, broker.bootstrap_servers), [], told)
+                group_members.fed(java_programs.command("OldConsumers", path, broker.bootstrap_servers), [], rows)
             )
-            for path, told in zip((class_path(OLD), class_path(NEW), broker.class_path), files, strict=True)
+            for path, rows in zip((class_path(OLD), class_path(NEW), broker.class_path), files, strict=True)
         )
         librdkafka = stack.enter_context(group_members.fed(_librdkafka(broker.bootstrap_servers), [], None))
         group_members.start(old, [consumer(group, FIRST) for group in ASSIGNORS])

@@ -48,17 +48,17 @@ def readers(broker: Cluster) -> Iterator[dict[str, dict[str, int]]]:
 
 def test_who_reads_from_where(readers: dict[str, dict[str, int]], broker: Cluster, spark: SparkSession) -> None:
     """The bytes that cross a zone are those of the partitions that a consumer reads from a broker in another rack."""
-    told = readers
-    assert set(told) == set(RACKS)
+    read_by = readers
+    assert set(read_by) == set(RACKS)
     taken = snapshot(broker.bootstrap_servers, groups="z.*", topics=TOPIC)
     tables = {name: spark.createDataFrame(rows) for name, rows in taken.tables.items() if name in INPUT_TABLES}
     loads = [(taken.cluster, TOPIC, partition, None, None, None, None, None, A_SECOND) for partition in PLACED]
     tables["loads"] = dataframe(spark, INPUT_TABLES["loads"], loads)
     rows = zones(Fleet(**tables)).zones.where("assignor = 'today'").collect()
-    said = {(row["group_id"], row["follower_fetching"]): row["cross_zone_bytes_per_day"] for row in rows}
+    traffic = {(row["group_id"], row["follower_fetching"]): row["cross_zone_bytes_per_day"] for row in rows}
     for rack in RACKS:
-        assert set(told[rack]) == {str(partition) for partition in PLACED}
-        read_from = [PLACED[int(at)][0] if replica < 0 else replica for at, replica in told[rack].items()]
+        assert set(read_by[rack]) == {str(partition) for partition in PLACED}
+        read_from = [PLACED[int(at)][0] if replica < 0 else replica for at, replica in read_by[rack].items()]
         far = sum(RACKS[each - 1] != rack for each in read_from)
-        assert said[f"z.{rack}", True] == far * A_DAY, told
-        assert said[f"z.{rack}", False] == sum(RACKS[each[0] - 1] != rack for each in PLACED.values()) * A_DAY
+        assert traffic[f"z.{rack}", True] == far * A_DAY, read_by
+        assert traffic[f"z.{rack}", False] == sum(RACKS[each[0] - 1] != rack for each in PLACED.values()) * A_DAY
