@@ -100,7 +100,7 @@ def plan(options: Options) -> int:
     if options.output:
         tables = {name: getattr(planned, name) for name in PLAN_TABLES}
         store_run(options, tables, schemas=PLAN_TABLES, inputs={"fleet": options.fleet}, found=options.fail_on)
-    planned.release()
+    planned.unpersist()
     return 1 if options.fail_on == "rejected" and refused else 0
 
 

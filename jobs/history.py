@@ -175,7 +175,7 @@ def _summary_text(options: Options, found: Any, tables: Mapping[str, DataFrame],
     """What is asked for on the screen; the summary where that is nothing else. `found` has the tables as attributes."""
     parts = []
     if options.at:
-        counts = store_fleet(Fleet.at(found, options.at, topics=known.get("topics")), options.into)
+        counts = store_fleet(Fleet.as_of(found, options.at, topics=known.get("topics")), options.into)
         rows = ", ".join(f"{number:,} {name}" for name, number in counts.items())
         parts.append(f"The fleet of {options.at}: {rows}\nWritten to {options.into}")
         options.outcome.places["fleet"] = options.into

@@ -98,7 +98,7 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     found = read_fleet(spark, fleet.location, format=fleet.format, options=fleet.options, tables=fleet.tables)
     log.info("read the fleet's tables in %.1f s", time.monotonic() - started)
     for led in reversed(settings.clients):  # the first one wins
-        found = found.with_clients(led.library, led.version, group_id=led.groups)
+        found = found.with_leader_client(led.library, led.version, group_id=led.groups)
     planned = plan(found, settings.choice)
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
     manifest = write_run(

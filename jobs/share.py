@@ -39,7 +39,7 @@ def main(options: Options) -> int:
         store_run(
             options, planned.tables(), schemas=PLAN_TABLES, inputs={"fleet": options.fleet}, found=options.fail_on
         )
-    planned.release()
+    planned.unpersist()
     return 1 if options.fail_on == "rejected" and refused else 0
 
 

@@ -59,7 +59,7 @@ def main(options: Options) -> int:
         inputs = {"fleet": options.fleet, "assignor": options.assignor, "changes": list(options.change)}
         inputs["standby_replicas"] = options.standby_replicas
         store_run(options, tables, schemas=PLAN_TABLES, inputs=inputs, found=options.fail_on)
-    planned.release()
+    planned.unpersist()
     return int(options.fail_on == "rejected" and refused > 0)
 
 

@@ -44,7 +44,7 @@ def main(options: Options) -> int:
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     for glob, client in reversed((options.clients or {}).items()):  # the first one wins
         library, _, version = client.partition("@")
-        fleet = fleet.with_clients(library, version or None, group_id=glob)
+        fleet = fleet.with_leader_client(library, version or None, group_id=glob)
     found = upgrade(fleet, options.to, assignor=options.assignor)
     arguments = {name: getattr(options, name) for name in ("to", "assignor", "clients")}
     tables = store_or_keep(options, found, schemas=UPGRADE_TABLES, inputs={"fleet": place, **arguments})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_assign.comparison.drift import Drift, drift
     from spark_assign.comparison.what_if import Change
     from spark_assign.fleet import Fleet
-    from spark_assign.groups.assignors.custom import Group, GroupAssignor, Member
+    from spark_assign.groups.assignors.custom import GroupAssignor, GroupSpec, MemberSubscription
     from spark_assign.groups.convergence import converge, heartbeats
     from spark_assign.groups.explaining import explain
     from spark_assign.groups.planning import Plan, plan
@@ -35,10 +35,10 @@ __all__ = [
     "Drift",
     "Fleet",
     "FleetError",
-    "Group",
     "GroupAssignor",
+    "GroupSpec",
     "History",
-    "Member",
+    "MemberSubscription",
     "Membership",
     "Migration",
     "Offsets",
@@ -72,7 +72,7 @@ _HOMES = {
     "advice.membership": ("Membership", "membership"),
     "advice.size": ("Size", "size"),
     "advice.zones": ("Zones", "zones"),
-    "groups.assignors.custom": ("Group", "GroupAssignor", "Member"),
+    "groups.assignors.custom": ("GroupSpec", "GroupAssignor", "MemberSubscription"),
     "groups.registry": ("register",),
     "comparison.compare": ("compare",),
     "comparison.drift": ("Drift", "drift"),

@@ -1,4 +1,4 @@
-"""The Fleet: what is known of clusters, topics, groups and members, as DataFrames."""
+"""The input tables of a fleet of clusters: topics, groups, members, and ownership."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Clusters, topics, consumer groups and who owns what, each a DataFrame (columns: `tables.groups.INPUT_TABLES`).
+    """Topics, consumer groups, and ownership of many clusters, one DataFrame per table (`tables.groups.INPUT_TABLES`).
 
-    Constructing a fleet checks columns and types and reads no row. The values are checked once, by `check`, when the
-    first plan is made. A fleet is immutable: every `with_…` returns a new one.
+    The constructor checks columns and types without reading a row. The values are checked once, when the fleet is first
+    planned. A fleet is immutable: every `with_…` method returns a new one.
 
     Args:
         topics: one row per topic, with its partition count.
         members: one row per group member.
-        subscriptions: one row per member and topic it subscribes to. Topics that `topics` lacks are legal.
-        owned: one row per partition that a member owns now.
-        owned_slices: the same as runs `first, first + step, …`; give either this or `owned`.
-        replicas: broker ids of each partition's replicas, preferred leader first.
-        brokers: each broker's rack.
-        groups: the assignor that each group is configured with.
-        subtopologies: of streams groups (KIP-1071), one row per subtopology, with the number of its tasks.
-        tasks: of streams groups, one row per task that a member has reached, or has state of on its disk.
-        initialized: of share groups (KIP-932), the partitions that their coordinator can assign; null: all.
-        loads: what goes through each partition: rates, lag, bytes.
-        departed: ownership (as `owned_slices`) of members that have left; see `with_members_left`.
-        departed_tasks: the same of streams groups (as `tasks`).
+        subscriptions: one row per member and subscribed topic. `topics` need not have the topic.
+        owned: one row per partition that a member owns.
+        owned_slices: the same as slices `first, first + step, …`; an alternative to `owned`.
+        replicas: broker IDs of the replicas of each partition, preferred leader first.
+        brokers: rack of each broker.
+        groups: assignor and other settings of each group.
+        subtopologies: one row per subtopology of a streams group (KIP-1071), with its number of tasks.
+        tasks: one row per task that a member of a streams group has, or has state of on disk.
+        initialized: partitions of share groups (KIP-932) that the coordinator can assign; None: all partitions.
+        loads: rates, lag, and bytes per partition.
+        departed: what departed members owned, as in `owned_slices` (`with_members_left`).
+        departed_tasks: what departed members of streams groups had, as in `tasks`.
 
     Raises:
-        FleetError: a missing table or column, or a wrong type; lists everything found.
+        FleetError: a table or column is missing, or has a wrong type. The message lists every fault.
 
     Examples:
-        >>> same = Fleet(topics=fleet.topics, members=fleet.members, subscriptions=fleet.subscriptions)
+        >>> copy = Fleet(topics=fleet.topics, members=fleet.members, subscriptions=fleet.subscriptions)
     """
 
     topics: DataFrame
@@ -69,21 +69,19 @@ class Fleet:
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
-        for field in fields(self):
-            table = getattr(self, field.name)
-            if table is None:
-                if field.name in REQUIRED_TABLES:
-                    faults.append(Fault(field.name, "*", "the table is missing", "Give it as a DataFrame"))
-                continue
-            shape = {"departed": "owned_slices", "departed_tasks": "tasks"}.get(field.name, field.name)
-            shaped, found = conform(shape, table)
-            faults += found
-            object.__setattr__(self, field.name, shaped)
+        for name in _TABLES:
+            table = getattr(self, name)
+            if table is not None:
+                checked, table_faults = conform(_DEPARTED.get(name, name), table)
+                faults += table_faults
+                object.__setattr__(self, name, checked)
+            elif name in REQUIRED_TABLES:
+                faults.append(Fault(name, "*", "the table is missing", "Add it as a DataFrame"))
         if self.owned is not None and self.owned_slices is not None:
-            faults.append(Fault("owned", "*", "owned and owned_slices are both given", "Give one of the two"))
+            faults.append(Fault("owned", "*", "owned and owned_slices are both given", "Give only one of them"))
         if self.tasks is not None and self.subtopologies is None:
-            problem = "the table is missing, and tasks is given"
-            faults.append(Fault("subtopologies", "*", problem, "Give it: tasks belong to a subtopology"))
+            problem = "the table is missing, but tasks is given"
+            faults.append(Fault("subtopologies", "*", problem, "Add it: each task belongs to a subtopology"))
         if faults:
             raise FleetError(faults)
 
@@ -91,49 +89,51 @@ class Fleet:
     def read(
         cls,
         spark: SparkSession,
-        place: str | None,
+        location: str | None,
         *,
         format: str | None = None,
         options: Mapping[str, str] | None = None,
         tables: Mapping[str, str] | None = None,
     ) -> Fleet:
-        """The fleet whose tables are in a place: `Fleet.read(spark, "./fleet")`, `Fleet.read(spark, "main.kafka")`.
+        """Reads a fleet: `Fleet.read(spark, "./fleet")`, `Fleet.read(spark, "main.kafka")`.
 
         Args:
-            spark: the session to read with, classic or Connect.
-            place: a folder, a URI or a catalog prefix; null where `tables` names everything.
-            format, options, tables: as `sources.files.tables.read_fleet` has them, which this calls.
+            spark: a classic session, or a session of Spark Connect.
+            location: a folder, a URI, or a catalog prefix; None if `tables` names every table.
+            format: format of the files; default: as their names say.
+            options: reader options of Spark.
+            tables: locations of single tables by name (`sources.files.tables.read_fleet`).
 
         Raises:
-            SourceError: a required table is not there, a file cannot be read, or a value does not parse.
+            SourceError: a required table doesn't exist, or a file or value can't be read.
             FleetError: a column is missing or has a wrong type.
         """
-        from spark_assign.sources.files.tables import read_fleet  # which makes the fleet, and so needs this class
+        from spark_assign.sources.files.tables import read_fleet  # importing upward only if called
 
-        return read_fleet(spark, place, format=format, options=options, tables=tables)
+        return read_fleet(spark, location, format=format, options=options, tables=tables)
 
     @classmethod
-    def at(cls, history: History, timestamp: datetime | str, *, topics: DataFrame | None = None) -> Fleet:
-        """The fleet of a moment of the past, from where `plan`, `compare` and `drift` go on.
+    def as_of(cls, history: History, timestamp: datetime | str, *, topics: DataFrame | None = None) -> Fleet:
+        """Returns the fleet as it was at a past time, ready for `plan`, `compare`, or `drift`.
 
-        It has the members, with the generation of their group, their subscriptions, what they own, and of groups the
-        assignor, type and state: of groups of consumers and of share groups. Connect clusters and Streams groups of the
-        broker's protocol are left out, as are clusters whose records do not reach over that moment. What a group was
-        before its first record is not known. Outside of share groups no partition has two owners.
+        It includes consumer groups and share groups, with members, generations, subscriptions, ownership, assignor,
+        type, and state. It excludes Connect clusters, streams groups (KIP-1071), and clusters whose records don't cover
+        that time. The state of a group before its first record is unknown. Outside of share groups, a partition has at
+        most one owner.
 
         Args:
-            history: what records of the coordinators tell.
-            timestamp: a datetime with a time zone, or a text such as `2026-11-23T08:00:00Z`. What was written in that
-                very moment has happened.
-            topics: cluster, topic, partitions. Without it topics have so many partitions as somebody had owned or
-                committed until then: the largest number seen, and one.
+            history: the decoded records of the coordinators.
+            timestamp: a datetime with a time zone, or text such as `2026-11-23T08:00:00Z`. Records of exactly this time
+                are included.
+            topics: cluster, topic, partitions. Default: the largest partition number that was owned or committed until
+                then, plus one.
 
         Raises:
-            ConfigError: a timestamp that is none, has no time zone, or that no records reach over.
+            ConfigError: the timestamp is invalid, has no time zone, or no records cover it.
 
         Examples:
             >>> history = History.read(spark.read.parquet("conf/sample-history/records.parquet"))
-            >>> then = Fleet.at(history, "2026-11-23T08:03:16Z").members.where("group_id = 'payments-ledger'")
+            >>> then = Fleet.as_of(history, "2026-11-23T08:03:16Z").members.where("group_id = 'payments-ledger'")
             >>> then.select("group_instance_id", "client_id").orderBy("client_id").show()
             +-----------------+-----------------+
             |group_instance_id|        client_id|
@@ -143,22 +143,22 @@ class Fleet:
             |         ledger-2|payments-ledger-2|
             +-----------------+-----------------+
         """
-        from spark_assign.history.fleet_as_of import fleet_at  # which makes the fleet, and so needs this class
+        from spark_assign.history.fleet_as_of import fleet_at  # importing upward only if called
 
         return fleet_at(history, timestamp, topics=topics)
 
     @cached_property
     def sizes(self) -> Sizes:
-        """Rows of the tables, counted and checked by Spark once per fleet.
+        """Number of rows per table, counted and checked by one Spark query per fleet.
 
         Raises:
-            FleetError: rows that belong to no group and cannot be planned around; lists everything found.
+            FleetError: the fleet has faulty rows that belong to no group. The message lists every fault.
         """
-        return check_fleet({each.name: getattr(self, each.name) for each in fields(self)})
+        return check_fleet({name: getattr(self, name) for name in _TABLES})
 
     @cached_property
     def rejected(self) -> DataFrame:
-        """Groups that no plan can be made for: cluster, group_id, code, detail; found by Spark once per fleet.
+        """Groups that can't be planned: cluster, group_id, code, detail; found by one Spark query per fleet.
 
         Raises:
             FleetError: as `sizes`.
@@ -168,13 +168,13 @@ class Fleet:
         return faulty_groups(self)
 
     def ownership_slices(self) -> DataFrame | None:
-        """What living members own, as runs (columns as in `owned_slices`); null where nobody knows."""
+        """Returns what live members own as slices (columns as in `owned_slices`); None if unknown."""
         if self.owned is not None:
             return compress(self.owned)
         return None if self.owned_slices is None else self.owned_slices.select(*ASSIGNMENT_SLICES.names)
 
-    def release(self) -> None:
-        """Forget what was counted, so that tables that have changed since are looked over again."""
+    def unpersist(self) -> None:
+        """Discards the results of `sizes` and `rejected`, so that changed tables are checked again."""
         for name in ("sizes", "rejected"):
             self.__dict__.pop(name, None)
 
@@ -185,33 +185,32 @@ class Fleet:
         cluster: str = "*",
         group_id: str = "*",
         member_id: str | None = None,
-        number: int | None = None,
+        count: int | None = None,
     ) -> Fleet:
-        """The same fleet after some members have left their groups.
+        """Returns the fleet after members have left their groups.
 
-        What they owned is owned by nobody now; `Plan.moves` reports it as `member-left`. Leavers that the fleet does
-        not know change nothing. A group whose members have all left is no longer planned. Of streams groups their tasks
-        go with them, and the state on their disks.
+        Their partitions have no owner, and `Plan.moves` lists them as `member-left`. In streams groups, their tasks and
+        the state on their disks are gone. A group without remaining members isn't planned. Unknown members are ignored.
 
         Args:
-            leavers: cluster, group_id, member_id; a row per leaving member. In place of it, shell patterns:
-            cluster, group_id, member_id: the members that match leave.
-            number: maximum number of them in each group, the first ones by id.
+            leavers: cluster, group_id, member_id; one row per member. The alternative are shell patterns:
+            cluster, group_id, member_id: matching members leave.
+            count: maximum number of members per group, the first by ID.
 
         Raises:
-            FleetError: a column is missing, or it is not said who leaves.
+            FleetError: a column is missing, or neither rows nor patterns are given.
 
         Examples:
-            >>> fleet.with_members_left(group_id="payments-*", number=1).members.count()
+            >>> fleet.with_members_left(group_id="payments-*", count=1).members.count()
             3
         """
         from spark_assign.comparison import what_if as fleet_changes
 
-        by_pattern = member_id is not None or number is not None
+        by_pattern = member_id is not None or count is not None
         fleet_changes.either("leavers", leavers, by_pattern)
         if leavers is None:
             leavers = fleet_changes.leavers(
-                self, cluster=cluster, group_id=group_id, member_id=member_id or "*", number=number
+                self, cluster=cluster, group_id=group_id, member_id=member_id or "*", count=count
             )
         return fleet_changes.without_members(self, leavers)
 
@@ -221,27 +220,28 @@ class Fleet:
         *,
         cluster: str = "*",
         group_id: str = "*",
-        number: int | None = None,
+        count: int | None = None,
         member_id: str = "joiner-",
         topics: list[str] | None = None,
     ) -> Fleet:
-        """The same fleet after new members have joined, who own nothing.
+        """Returns the fleet after new members, who own nothing, have joined.
 
-        Ids decide ties between members: a real client's id, which has a random part, may decide them otherwise. In a
-        streams group a joiner without `process_id` is a process of its own, called like the member.
+        Assignors break ties by member ID, so a real client with a random ID might get other partitions. In a streams
+        group, a new member without `process_id` is a process of its own, with the member's name.
 
         Args:
-            joiners: cluster, group_id, member_id and, as far as known, the other columns of `members`. In place of it:
-            cluster, group_id: shell patterns; every group that matches is joined by
-            number: so many members, called
-            member_id: that and a number of two digits.
-            topics: what they subscribe to; by default all that some member of their group does.
+            joiners: cluster, group_id, member_id, and any other columns of `members`. The alternative are shell
+            patterns:
+            cluster, group_id: matching groups get new members.
+            count: number of new members per group.
+            member_id: prefix of their IDs; a number with two digits follows.
+            topics: their subscriptions; default: all topics that a member of the group subscribes to.
 
         Raises:
-            FleetError: a column is missing, or it is not said who joins.
+            FleetError: a column is missing, or neither rows nor patterns are given.
 
         Examples:
-            >>> joined = fleet.with_members_joined(group_id="encoder-a", number=1).members
+            >>> joined = fleet.with_members_joined(group_id="encoder-a", count=1).members
             >>> joined.where("group_id = 'encoder-a'").select("member_id").orderBy("member_id").show()
             +-----------+
             |  member_id|
@@ -253,12 +253,10 @@ class Fleet:
         """
         from spark_assign.comparison import what_if as fleet_changes
 
-        fleet_changes.either("joiners", joiners, number is not None)
+        fleet_changes.either("joiners", joiners, count is not None)
         if joiners is None:
-            assert number is not None
-            joiners = fleet_changes.joiners(
-                self, cluster=cluster, group_id=group_id, number=number, member_id=member_id
-            )
+            assert count is not None
+            joiners = fleet_changes.joiners(self, cluster=cluster, group_id=group_id, count=count, member_id=member_id)
         return fleet_changes.with_joiners(self, joiners, topics)
 
     def with_partitions(
@@ -268,20 +266,21 @@ class Fleet:
         cluster: str = "*",
         topic: str | None = None,
         factor: float | None = None,
-        to: int | None = None,
+        count: int | None = None,
     ) -> Fleet:
-        """The same fleet after topics have got another number of partitions.
+        """Returns the fleet after the partition counts of topics have changed.
 
-        The racks of partitions that `replicas` does not have are unknown.
+        The racks of partitions that `replicas` doesn't have are unknown.
 
         Args:
-            partitions: cluster, topic, partitions (the new count); unknown topics are added. In place of it:
-            cluster, topic: shell patterns; the topics that match get
-            factor: multiplies the number of partitions, rounded up; or
-            to: the new number of partitions.
+            partitions: cluster, topic, partitions (the new count); unknown topics are added. The alternative are shell
+                patterns:
+            cluster, topic: matching topics get a new partition count.
+            factor: multiplies the partition count, rounded up.
+            count: the new partition count.
 
         Raises:
-            FleetError: a column is missing, or it is not said what changes.
+            FleetError: a column is missing, or neither rows nor patterns are given.
 
         Examples:
             >>> fleet.with_partitions(topic="t", factor=2).topics.select("topic", "partitions").show()
@@ -296,25 +295,24 @@ class Fleet:
         fleet_changes.either("partitions", partitions, topic is not None)
         if partitions is None:
             assert topic is not None
-            partitions = fleet_changes.grown(self, cluster=cluster, topic=topic, factor=factor, to=to)
+            partitions = fleet_changes.grown(self, cluster=cluster, topic=topic, factor=factor, count=count)
         return fleet_changes.with_counts(self, partitions)
 
-    def with_clients(
+    def with_leader_client(
         self, library: str, release: str | None = None, *, cluster: str = "*", group_id: str = "*"
     ) -> Fleet:
-        """The same fleet with this client library in the lead of groups, whose rules a plan as `configured` follows.
+        """Returns the fleet with another client library as leader of groups. A plan as `configured` follows its rules.
 
         Args:
-            library: as `groups.leader_library` has it: Java, librdkafka, franz-go, …
-            release: of the library; of Java's clients one that `groups.assignors.release_rules` knows. Null: as of
-                today.
-            cluster, group_id: shell patterns; the groups that match.
+            library: as in `groups.leader_library`: Java, librdkafka, franz-go, …
+            release: release of the library; for Java one of `groups.assignors.release_rules`. None: the latest.
+            cluster, group_id: shell patterns of the groups.
 
         Raises:
-            FleetError: the library or its release is not known.
+            FleetError: the library or its release is unknown.
 
         Examples:
-            >>> old = fleet.with_clients("Java", "2.8", group_id="payments-*")
+            >>> old = fleet.with_leader_client("Java", "2.8", group_id="payments-*")
             >>> metrics = plan(old).metrics.select("group_id", "assignor", "leader_client").orderBy("group_id")
             >>> metrics.show(truncate=False)
             +-----------+---------+----------------+
@@ -326,7 +324,9 @@ class Fleet:
         """
         from spark_assign.comparison import what_if as fleet_changes
 
-        return fleet_changes.leader_client(self, cluster=cluster, group_id=group_id, library=library, release=release)
+        return fleet_changes.with_leader_client(
+            self, cluster=cluster, group_id=group_id, library=library, release=release
+        )
 
     def with_capacity(
         self,
@@ -336,15 +336,15 @@ class Fleet:
         cluster: str = "*",
         group_id: str = "*",
     ) -> Fleet:
-        """The same fleet with what a member can handle, in groups that match; what is not given stays as it is.
+        """Returns the fleet with another member capacity in matching groups; None keeps the current value.
 
         Args:
-            capacity: messages a second that one member of such a group can handle.
-            load_bound: how many times the mean load of its group a member may have at most (`weighted-sticky`).
-            cluster, group_id: shell patterns; the groups that match.
+            capacity: messages/s that one member can handle.
+            load_bound: maximum load of a member, as a multiple of the mean load of its group (`weighted-sticky`).
+            cluster, group_id: shell patterns of the groups.
 
         Raises:
-            FleetError: neither is given; a capacity is not above 0, or a bound below 1.
+            FleetError: both are None, the capacity isn't positive, or the bound is below 1.
 
         Examples:
             >>> fast = fleet.with_capacity(5_000, group_id="payments-*")
@@ -359,42 +359,39 @@ class Fleet:
 
         return fleet_changes.with_capacity(self, capacity, load_bound, cluster=cluster, group_id=group_id)
 
-    def after(self, plan: Plan) -> Fleet:
-        """The same fleet once every member has what a plan of it assigns, and has given up the rest.
+    def apply(self, plan: Plan) -> Fleet:
+        """Returns the fleet after every member has got what the plan assigns, and has revoked the rest.
 
-        The members join the next round with that, in their group's next generation. Groups that the plan rejects own
-        nothing afterwards.
+        The members then join the next rebalance with this ownership, in the next generation of their group. Groups that
+        the plan rejects own nothing.
 
         Examples:
-            >>> settled = fleet.after(plan(fleet, "range"))
-            >>> plan(settled, "range").moves.count()
+            >>> planned = fleet.apply(plan(fleet, "range"))
+            >>> plan(planned, "range").moves.count()
             0
         """
         group = Window.partitionBy(*GROUP_KEY)
         latest = F.max(F.greatest(F.col("generation_id"), F.col("user_data_generation_id"), F.lit(0))).over(group)
-        members = self.members.withColumn("generation_id", (latest + 1).cast("int")).withColumn(
-            "user_data_generation_id", F.lit(None).cast("int")
-        )
+        generations = {"generation_id": latest + 1, "user_data_generation_id": F.lit(None)}
+        members = self.members.withColumns({name: value.cast("int") for name, value in generations.items()})
         return replace(self, members=members, owned=None, owned_slices=plan.assignment_slices, departed=None)
 
-    def only(self, groups: DataFrame) -> Fleet:
-        """The same fleet with only these groups (cluster, group_id)."""
-        chosen = groups.select(*GROUP_KEY).distinct()
-        of_groups = (
-            "members",
-            "subscriptions",
-            "owned",
-            "owned_slices",
-            "groups",
-            "subtopologies",
-            "tasks",
-            "initialized",
+    def filter_groups(self, groups: DataFrame) -> Fleet:
+        """Returns the fleet with only these groups (cluster, group_id)."""
+        groups = groups.select(*GROUP_KEY).distinct()
+        tables = {name: getattr(self, name) for name in _TABLES if name not in _CLUSTER_TABLES}
+        return replace(
+            self,
+            **{name: table.join(groups, GROUP_KEY, "left_semi") for name, table in tables.items() if table is not None},
         )
-        tables = (*of_groups, "departed", "departed_tasks")
-        present = {name: getattr(self, name) for name in tables if getattr(self, name) is not None}
-        return replace(self, **{name: table.join(chosen, GROUP_KEY, "left_semi") for name, table in present.items()})
 
     @property
     def racks_known(self) -> bool:
-        """Whether the fleet has what rack awareness needs: replicas and brokers."""
+        """Whether the fleet has the tables that rack awareness needs: replicas and brokers."""
         return self.replicas is not None and self.brokers is not None
+
+
+_TABLES = tuple(field.name for field in fields(Fleet))
+_DEPARTED = {"departed": "owned_slices", "departed_tasks": "tasks"}
+_CLUSTER_TABLES = ("topics", "replicas", "brokers", "loads")
+"""Tables whose rows don't belong to a single group."""

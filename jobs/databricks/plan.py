@@ -54,7 +54,7 @@ planned = plan(Fleet.read(spark, fleet_place), assignor)
 # The plan is there once its row is in the table manifest; until then nobody sees a part of it.
 manifest = planned.write(plan_place, run_id=run_id, inputs={"fleet": fleet_place, "assignor": assignor})
 stored = read_run(spark, plan_place, manifest.run_id)
-planned.fleet.release()
+planned.fleet.unpersist()
 
 # COMMAND ----------
 

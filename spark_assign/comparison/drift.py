@@ -216,7 +216,7 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
         SourceError: a stored plan lacks a table.
 
     Examples:
-        >>> changed = drift(fleet, fleet.with_members_left(group_id="payments-*", number=1))
+        >>> changed = drift(fleet, fleet.with_members_left(group_id="payments-*", count=1))
         >>> smaller = changed.groups.where("members_after < members_before")
         >>> smaller.select("group_id", "members_before", "members_after").show()
         +-----------+--------------+-------------+

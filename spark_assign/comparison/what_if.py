@@ -60,13 +60,13 @@ def either(table: str, rows: DataFrame | None, by_pattern: bool) -> None:
         raise FleetError([Fault(table, "*", "rows and patterns are both given, or neither", "Give one of the two")])
 
 
-def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, number: int | None) -> DataFrame:
-    """Returns the matching members; with `number`, only the first ones of each group by id."""
+def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, count: int | None) -> DataFrame:
+    """Returns the matching members; with `count`, only the first ones of each group by id."""
     found = fleet.members.where(matches(cluster=cluster, group_id=group_id, member_id=member_id)).select(*MEMBER_KEY)
-    if number is None:
+    if count is None:
         return found
     by_id = Window.partitionBy(*GROUP_KEY).orderBy(string_order("member_id"))
-    return found.withColumn("nth", F.row_number().over(by_id)).where(F.col("nth") <= number).drop("nth")
+    return found.withColumn("nth", F.row_number().over(by_id)).where(F.col("nth") <= count).drop("nth")
 
 
 def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
@@ -90,13 +90,13 @@ def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
     return replace(fleet, **change)
 
 
-def joiners(fleet: Fleet, *, cluster: str, group_id: str, number: int, member_id: str) -> DataFrame:
-    """Returns `number` new members for every matching group: cluster, group_id, member_id."""
-    if not 1 <= number <= MOST_JOINERS:
-        problem = f"{number:,} members are to join every group that matches, expected 1 to {MOST_JOINERS:,}"
-        raise FleetError([Fault("joiners", "number", problem, "Give more as a table of joiners")])
+def joiners(fleet: Fleet, *, cluster: str, group_id: str, count: int, member_id: str) -> DataFrame:
+    """Returns `count` new members for every matching group: cluster, group_id, member_id."""
+    if not 1 <= count <= MOST_JOINERS:
+        problem = f"{count:,} new members per matching group, expected 1 to {MOST_JOINERS:,}"
+        raise FleetError([Fault("joiners", "count", problem, "Give more as a table of joiners")])
     groups = fleet.members.where(matches(cluster=cluster, group_id=group_id)).select(*GROUP_KEY).distinct()
-    nth = F.explode(F.sequence(F.lit(1), F.lit(number)))
+    nth = F.explode(F.sequence(F.lit(1), F.lit(count)))
     return groups.select(*GROUP_KEY, nth.alias("nth")).select(
         *GROUP_KEY, F.concat(F.lit(member_id), F.format_string("%02d", "nth")).alias("member_id")
     )
@@ -115,7 +115,7 @@ def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Flee
     return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(params, True))
 
 
-def leader_client(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
+def with_leader_client(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
     """Returns the fleet with another client library and version of the leader in the matching groups."""
     if library not in LIBRARIES:
         known = ", ".join(LIBRARIES)
@@ -157,13 +157,15 @@ def _groups_of(fleet: Fleet) -> DataFrame:
     return named.withColumns({field.name: F.lit(None).cast(field.dataType) for field in nothing})
 
 
-def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, to: int | None) -> DataFrame:
+def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, count: int | None) -> DataFrame:
     """Returns the new partition counts of the matching topics: cluster, topic, partitions."""
-    if (factor is None) == (to is None):
-        raise FleetError([Fault("topics", "partitions", "factor and to are both given, or neither", "Give one")])
-    count = F.lit(to) if factor is None else F.ceil(F.col("partitions") * F.lit(float(factor)))
+    if (factor is None) == (count is None):
+        raise FleetError(
+            [Fault("topics", "partitions", "factor and count are both given, or neither", "Give one of them")]
+        )
+    partitions = F.lit(count) if factor is None else F.ceil(F.col("partitions") * F.lit(float(factor)))
     return fleet.topics.where(matches(cluster=cluster, topic=topic)).select(
-        *_TOPIC, count.try_cast("int").alias("partitions")
+        *_TOPIC, partitions.try_cast("int").alias("partitions")
     )
 
 
@@ -190,7 +192,7 @@ class Change:
         apply: returns the fleet after the change.
 
     Examples:
-        >>> fewer = Change("one client less", lambda fleet: fleet.with_members_left(group_id="payments-*", number=1))
+        >>> fewer = Change("one client less", lambda fleet: fleet.with_members_left(group_id="payments-*", count=1))
         >>> compared = compare(fleet, ["range"], [fewer]).where("group_id = 'payments-eu'")
         >>> compared.select("change", "members", "moved").show()
         +---------------+-------+-----+
@@ -208,25 +210,27 @@ AS_IS = Change("as-is", lambda fleet: fleet)
 """Nothing changes: the cost of a switch to an assignor, or of another rebalance with the same one."""
 
 
-def members_left(*, group_id: str = "*", member_id: str = "*", number: int | None = None, name: str = "") -> Change:
-    """Returns the change that matching members leave, the first `number` of each group by id (`None`: all)."""
-    text = f"leave:{group_id}:{number}" if number is not None else f"leave-members:{member_id}"
+def members_left(*, group_id: str = "*", member_id: str = "*", count: int | None = None, name: str = "") -> Change:
+    """Returns the change that matching members leave, the first `count` of each group by id (`None`: all)."""
+    text = f"leave:{group_id}:{count}" if count is not None else f"leave-members:{member_id}"
     return Change(
-        name or text, lambda fleet: fleet.with_members_left(group_id=group_id, member_id=member_id, number=number)
+        name or text, lambda fleet: fleet.with_members_left(group_id=group_id, member_id=member_id, count=count)
     )
 
 
-def members_joined(*, number: int, group_id: str = "*", name: str = "") -> Change:
-    """Returns the change that `number` members join each matching group, with the subscriptions of the group."""
+def members_joined(*, count: int, group_id: str = "*", name: str = "") -> Change:
+    """Returns the change that `count` members join each matching group, with the subscriptions of the group."""
     return Change(
-        name or f"join:{group_id}:{number}", lambda fleet: fleet.with_members_joined(group_id=group_id, number=number)
+        name or f"join:{group_id}:{count}", lambda fleet: fleet.with_members_joined(group_id=group_id, count=count)
     )
 
 
-def partitions_added(*, topic: str = "*", factor: float | None = None, to: int | None = None, name: str = "") -> Change:
-    """Returns the change that matching topics get `factor` times their partitions, or exactly `to`."""
-    text = f"partitions:{topic}:{f'x{factor:g}' if factor is not None else to}"
-    return Change(name or text, lambda fleet: fleet.with_partitions(topic=topic, factor=factor, to=to))
+def partitions_added(
+    *, topic: str = "*", factor: float | None = None, count: int | None = None, name: str = ""
+) -> Change:
+    """Returns the change that matching topics get `factor` times their partitions, or exactly `count`."""
+    text = f"partitions:{topic}:{f'x{factor:g}' if factor is not None else count}"
+    return Change(name or text, lambda fleet: fleet.with_partitions(topic=topic, factor=factor, count=count))
 
 
 def read_change(text: str) -> Change:
@@ -245,13 +249,13 @@ def read_change(text: str) -> Change:
     if kind == "leave-members" and rest:
         return members_left(member_id=rest, name=name or text)
     if kind == "leave" and pattern:
-        return members_left(group_id=pattern, number=_whole(number, text), name=name or text)
+        return members_left(group_id=pattern, count=_whole(number, text), name=name or text)
     if kind == "join" and pattern:
-        return members_joined(group_id=pattern, number=_whole(number, text), name=name or text)
+        return members_joined(group_id=pattern, count=_whole(number, text), name=name or text)
     if kind == "partitions" and pattern and number.startswith("x"):
         return partitions_added(topic=pattern, factor=_factor(number[1:], text), name=name or text)
     if kind == "partitions" and pattern:
-        return partitions_added(topic=pattern, to=_whole(number, text), name=name or text)
+        return partitions_added(topic=pattern, count=_whole(number, text), name=name or text)
     raise ConfigError(f"change {text}: expected one of {FORMS}, for example leave:payments-*:1")
 
 

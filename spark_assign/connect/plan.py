@@ -86,7 +86,7 @@ class ConnectPlan:
         """Returns all tables of the plan by name."""
         return {name: getattr(self, name) for name in PLAN_TABLES}
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Frees the cached rows in the executors (one per Connect cluster); Spark recomputes them if needed."""
         uncached(self.decided)
 

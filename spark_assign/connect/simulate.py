@@ -54,7 +54,7 @@ class ConnectSimulation:
         """Connect clusters that can't be simulated: connect_cluster, code, detail."""
         return self.played.where(F.col("code").isNotNull()).select("connect_cluster", "code", "detail")
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Frees the cached rows in the executors; Spark recomputes them if needed."""
         uncached(self.played)
 

@@ -16,7 +16,7 @@ _CONSUMER_GROUP_TYPES = ("classic", "consumer", "share")
 
 
 def fleet_at(history: History, timestamp: datetime | str, *, topics: DataFrame | None = None) -> Fleet:
-    """Returns the fleet at a moment, as `Fleet.at` does.
+    """Returns the fleet at a moment, as `Fleet.as_of` does.
 
     The tables are lazy: each is one pass over the records, unless `history` reads stored rows. One query over the
     groups checks at once that the records cover the moment.

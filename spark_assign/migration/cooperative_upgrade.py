@@ -90,7 +90,7 @@ def upgrade_plan(
     settings = settings or Settings()
     spark = fleet.members.sparkSession
     group = spark.createDataFrame(pa.table({"cluster": [cluster], "group_id": [group_id]}))
-    group_fleet = fleet.only(group)
+    group_fleet = fleet.filter_groups(group)
     configs = _read_configs(group_fleet, settings)
     if not configs:
         problem = f"there is no group {group_id!r} in cluster {cluster!r}"
@@ -147,7 +147,7 @@ def holds_for(fleet: Fleet, cluster: str, group_id: str, settings: Settings | No
     Reads the members of the group. For the arguments, see `upgrade_plan`.
     """
     group = fleet.members.sparkSession.createDataFrame(pa.table({"cluster": [cluster], "group_id": [group_id]}))
-    configs = _read_configs(fleet.only(group), settings or Settings())
+    configs = _read_configs(fleet.filter_groups(group), settings or Settings())
     now = next((likes[0] for likes in (each.assignors for each in configs.values())), None)
     clients = count_clients(each.client for each in configs.values())
     way = plan_switch(now, COOPERATIVE, clients)

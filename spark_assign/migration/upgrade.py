@@ -31,7 +31,7 @@ class Upgrade(LazyResult):
         rows: the tagged rows of the pass, computed or read back.
 
     Examples:
-        >>> up = upgrade(fleet.with_clients("Java", "2.8"), "3.9")
+        >>> up = upgrade(fleet.with_leader_client("Java", "2.8"), "3.9")
         >>> steps = up.steps.where("group_id = 'payments-eu'").orderBy("step")
         >>> steps.select("step", "what", "leader_release", "leader_changed", "rules", "moved", "stopped").show()
         +----+-------+--------------+--------------+-----+-----+-------+
@@ -62,8 +62,8 @@ def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
     """Simulates a rolling upgrade of Kafka's Java clients in every classic group of a fleet.
 
     Args:
-        fleet: clusters, topics, groups, and members. The leader is in `groups`, or set by `Fleet.with_clients`; groups
-            whose leader has an unknown release get the verdict `unknown`.
+        fleet: clusters, topics, groups, and members. The leader is in `groups`, or set by `Fleet.with_leader_client`;
+            groups whose leader has an unknown release get the verdict `unknown`.
         to: the release of all members afterward, for example `3.9`.
         assignor: the assignor of all members afterward, for example `cooperative-sticky`; `None` if each group keeps
             its own.
@@ -77,7 +77,8 @@ def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
         ConfigError: there is no such release or assignor.
 
     Examples:
-        >>> up = upgrade(fleet.with_clients("Java", "2.8", group_id="payments-*"), "3.9").upgrades.orderBy("group_id")
+        >>> old = fleet.with_leader_client("Java", "2.8", group_id="payments-*")
+        >>> up = upgrade(old, "3.9").upgrades.orderBy("group_id")
         >>> up.select("group_id", "verdict", "from_release", "to_release", "moved", "moved_by_rules").show()
         +-----------+-------+------------+----------+-----+--------------+
         |   group_id|verdict|from_release|to_release|moved|moved_by_rules|

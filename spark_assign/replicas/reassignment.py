@@ -64,7 +64,7 @@ class Reassignment:
         """Returns the partitions of `placement` that change: moved, reordered, or new."""
         return self.placement.where(~F.col("previous").eqNullSafe(F.col("replicas")))
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Releases the table that is cached in the executors."""
         uncached(self._decided)
 

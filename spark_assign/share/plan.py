@@ -87,7 +87,7 @@ class SharePlan:
         """Returns all tables of the plan by name."""
         return {name: getattr(self, name) for name in PLAN_TABLES}
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Removes the plan from the cache of the executors; Spark recomputes it if it is needed again."""
         uncached(self.tagged_rows)
 

@@ -93,7 +93,7 @@ class Simulation:
         """The short tables by name: rounds, availability, rejected."""
         return {name: getattr(self, name) for name in ("rounds", "availability", "rejected")}
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Give back what is cached in the executors; it is computed anew if needed."""
         for table in (self.facts, self.__dict__.get("played")):
             if table is not None:

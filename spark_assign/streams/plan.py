@@ -82,7 +82,7 @@ class StreamsPlan:
         """The streams groups that can't be planned: cluster, group_id, code, detail (what to do)."""
         return self._rows(REJECTED, "rejected")
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Removes the plan from the cache of the executors; Spark recomputes it if it is needed again."""
         uncached(self.tagged_rows)
 

@@ -80,7 +80,7 @@ def write_fleet(spark: SparkSession, path: Path, clusters: int, workers: int, co
     )
     for name in INPUT_TABLES:
         getattr(now, name).write.parquet(str(path / name))
-    planned.release()
+    planned.unpersist()
 
 
 _SECOND = ("2 as generation_id", "1 as last_completed_generation_id")
@@ -111,7 +111,7 @@ def _plan_and_write(bench: Bench, path: Path) -> None:
     planned = plan_connect(read_fleet(bench.spark, path))
     for table in (planned.assigned, planned.revoked, planned.delays, planned.state):
         to_noop(table)
-    planned.release()
+    planned.unpersist()
 
 
 def _check_same(bench: Bench, path: Path, theirs: dict[str, float]) -> None:
@@ -119,7 +119,7 @@ def _check_same(bench: Bench, path: Path, theirs: dict[str, float]) -> None:
     planned = plan_connect(read_fleet(bench.spark, path))
     ours = {"assigned": planned.assigned.count(), "revoked": planned.revoked.count()}
     rejected = planned.rejected.count()
-    planned.release()
+    planned.unpersist()
     wanted = {name: theirs[name] for name in ours}
     if ours != wanted or rejected:
         raise AssertionError(f"ours {ours}, theirs {wanted}, {rejected} clusters rejected")

@@ -42,8 +42,8 @@ def _measure(bench: Bench, groups: int, members: int, protocol: str, goal: str |
         rounds = played.availability.agg(F.sum("rebalances")).collect()[0][0]
         restarted = played.availability.agg(F.sum("members_restarted")).collect()[0][0]
         seconds.append(time.perf_counter() - begin)
-        played.release()
-        fleet.release()
+        played.unpersist()
+        fleet.unpersist()
         assert restarted == groups * members, f"{restarted} of {groups * members} members were restarted"
     took = sorted(seconds)[len(seconds) // 2]
     shape = f"{groups:,} groups x {members} members x {TOPICS * PARTITIONS} partitions"

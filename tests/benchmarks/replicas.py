@@ -113,4 +113,4 @@ def _reassign(bench: Bench, folder: Path, figures: list[tuple[int, int]]) -> Non
     to_noop(plan.placement)
     [row] = plan.metrics.collect()
     figures.append((row["moved"], row["distance"]))
-    plan.release()
+    plan.unpersist()

@@ -113,7 +113,7 @@ def _check_total(bench: Bench, path: Path, assignor: str, shape: Shape) -> None:
 def _check_sample(bench: Bench, path: Path, assignor: str) -> None:
     """A few groups have to get the same from their runs as from the rows that these stand for."""
     fleet = fleets.read(bench.spark, path)
-    some = fleet.only(fleet.members.where(F.col("group_id").isin("group-0", "group-7", "group-101")))
+    some = fleet.filter_groups(fleet.members.where(F.col("group_id").isin("group-0", "group-7", "group-101")))
     assert some.owned_slices is not None
     as_rows = replace(some, owned=expand(some.owned_slices), owned_slices=None)
     by_runs, by_rows = (plan(each, assignor).assignments for each in (some, as_rows))
@@ -155,4 +155,4 @@ def _plans_of_rounds(bench: Bench, path: Path, number: int) -> None:
         written = str(bench.folder / f"round-{each}")
         planned.assignment_slices.write.mode("overwrite").parquet(written)
         bench.forget()
-        fleet = replace(fleet.after(planned), owned_slices=bench.spark.read.parquet(written))
+        fleet = replace(fleet.apply(planned), owned_slices=bench.spark.read.parquet(written))

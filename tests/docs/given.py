@@ -339,7 +339,7 @@ def _records(spark: SparkSession, _: Fleet) -> dict[str, Any]:
 
 
 def _what_if(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
-    return {"after": fleet.with_members_left(group_id="payments-*", number=1)}
+    return {"after": fleet.with_members_left(group_id="payments-*", count=1)}
 
 
 def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def test_the_examples_are_what_is_planned(spark: SparkSession) -> None:
     fleet = Fleet(**{name: _table(spark, name, of_table) for name, of_table in rows.items()})
     first = plan(fleet)
     assert first.rejected.count() == 0
-    second = plan(fleet.after(first))
+    second = plan(fleet.apply(first))
     for round_, planned in ((1, first), (2, second)):
         found: dict[str, Assigned] = {}
         for row in planned.assignments.orderBy("topic", "partition").collect():

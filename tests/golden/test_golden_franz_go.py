@@ -69,7 +69,7 @@ def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
     """All 800 rows in one plan as configured, which their leader decides; range and roundrobin are as recorded."""
     rows = [row for strategy in ("range", "roundrobin", *STICKY) for row in franz_go_rows.rows(strategy)]
     fleet = tables.configured_fleet_of(spark, [row | {"profile": row["strategy"]} for row in rows])
-    planned = plan(fleet.with_clients("franz-go"), "configured")
+    planned = plan(fleet.with_leader_client("franz-go"), "configured")
     planned = planned.with_tagged_rows(cached(planned.rows(ASSIGNED, ORDER_DEPENDENT, METRICS, REJECTED)))
     assert planned.rejected.collect() == []
     alone = {

@@ -95,7 +95,7 @@ def test_the_plan_is_what_librdkafka_answered(spark: SparkSession) -> None:
     """All rows in one plan, in which a leader of librdkafka is known; groups name the plain assignor."""
     rows = [row for strategy in CASES for row in rows_of(strategy)]
     fleet = tables.configured_fleet_of(spark, [row | {"profile": row["strategy"]} for row in rows])
-    answer = plan(fleet.with_clients("librdkafka", None))
+    answer = plan(fleet.with_leader_client("librdkafka", None))
     answer = answer.with_tagged_rows(cached(answer.tagged_rows(("assignments", "rejected", "metrics"))))
     differences = vectors.differences(planned(rows), tables.planned_sets(answer.assignments))
     assert not differences, f"{len(differences)} cases differ:\n" + "\n".join(differences[:20])

@@ -46,7 +46,7 @@ def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Cal
     expected = {row["case"]: share_rows.named(row, share_rows.expected(row)) for row in rows}
     different = sorted(case for case, each in expected.items() if got.get(case, {}) != each)
     assert not different
-    planned.release()
+    planned.unpersist()
     left_out("share-simple: a fleet does not say all that the answer hangs on", NO_FLEET)
 
 

@@ -57,7 +57,7 @@ def test_spark_plans_what_the_broker_recorded(
     assert planned.rejected.collect() == []
     assert planned.metrics.count() == len(some)
     sets = streams_rows.planned_sets(planned.tasks.toArrow().to_pylist())
-    planned.release()
+    planned.unpersist()
     assert sets == {row["case"]: expected for row in some if (expected := streams_rows.expected(row))}
     if every > 1:
         left_out(f"{system}: not by Spark in this run", len(rows) - len(some))

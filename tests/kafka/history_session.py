@@ -157,7 +157,7 @@ def history(spark: SparkSession, location: str, to: str, groups: str, session_ms
     again.replayed.write.parquet(f"{to}/replayed")
     again.rejected.write.parquet(f"{to}/unreplayed")
     for number, moment in enumerate(moments):
-        fleet = Fleet.at(past, moment)
+        fleet = Fleet.as_of(past, moment)
         for name in ("groups", "members", "subscriptions", "owned_slices", "topics"):
             getattr(fleet, name).write.parquet(f"{to}/fleet-{number}/{name}")
     return {}

@@ -152,9 +152,9 @@ def fleet(spark: SparkSession, tmp_path: Path) -> Fleet:
 
 def test_numbers_with_too_many_zeros(fleet: Fleet) -> None:
     """Joiners, and partitions beyond Kafka's int."""
-    with pytest.raises(FleetError, match=r"joiners\.number: 1,000,000 members are to join every group"):
-        fleet.with_members_joined(number=1_000_000)
-    for change in ({"to": 3_000_000_000}, {"factor": 1e9}):
+    with pytest.raises(FleetError, match=r"joiners\.count: 1,000,000 new members per matching group"):
+        fleet.with_members_joined(count=1_000_000)
+    for change in ({"count": 3_000_000_000}, {"factor": 1e9}):
         grown = fleet.with_partitions(topic="orders", **change)
         with pytest.raises(FleetError, match=r"topics\.partitions: null, negative or beyond int: .*topic=orders"):
             _ = grown.sizes

@@ -34,15 +34,15 @@ def test_the_leader_decides(spark: SparkSession) -> None:
     today = kept(plan(given))
     assert tuples(today.assignments, "member_id", "partition") == [("a", 1), ("b", 0)]
     assert tuples(today.metrics, "assignor", "leader_client") == [("range", None)]
-    old = kept(plan(given.with_clients("Java", "3.4", group_id="g")))
+    old = kept(plan(given.with_leader_client("Java", "3.4", group_id="g")))
     assert tuples(old.assignments, "member_id", "partition") == [("a", 0), ("b", 1)]
     assert tuples(old.metrics, "assignor", "leader_client") == [("range@3.4", "Java 3.4 (given)")]
-    new = plan(given.with_clients("Java", "3.4").with_clients("Java", "3.9", group_id="g*"))
+    new = plan(given.with_leader_client("Java", "3.4").with_leader_client("Java", "3.9", group_id="g*"))
     assert tuples(new.metrics, "assignor", "leader_client") == [("range", "Java 3.9 (given)")]
-    sarama = kept(plan(given.with_clients("Sarama", group_id="g")))
+    sarama = kept(plan(given.with_leader_client("Sarama", group_id="g")))
     assert tuples(sarama.assignments, "member_id", "partition") == [("a", 0), ("b", 1)]
     assert tuples(sarama.metrics, "assignor", "leader_client") == [("range@3.4", "Sarama (given)")]
-    elsewhere = plan(given.with_clients("Java", "3.4", group_id="h*"))
+    elsewhere = plan(given.with_leader_client("Java", "3.4", group_id="h*"))
     assert tuples(elsewhere.metrics, "assignor", "leader_client") == [("range", None)]
 
 
@@ -50,6 +50,6 @@ def test_the_leader_decides(spark: SparkSession) -> None:
 def test_what_is_no_client(spark: SparkSession) -> None:
     """Named with what there is."""
     with pytest.raises(FleetError, match=r"'Jawa' is not known.*Java, librdkafka"):
-        some(spark).with_clients("Jawa")
+        some(spark).with_leader_client("Jawa")
     with pytest.raises(FleetError, match=r"no release of Kafka's clients is known as '5'.*2\.4 \(2\.4\.0 to 2\.5\.0\)"):
-        some(spark).with_clients("Java", "5")
+        some(spark).with_leader_client("Java", "5")

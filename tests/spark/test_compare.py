@@ -95,7 +95,7 @@ def groups(spark: SparkSession) -> Iterator[Fleet]:
     """All of them; `a` of `left` has just gone."""
     made = fleet(spark, **tables()).with_members_left(group_id="left", member_id="a")
     yield made
-    made.release()
+    made.unpersist()
 
 
 @pytest.fixture(scope="module")
@@ -236,8 +236,8 @@ def test_changes(spark: SparkSession) -> None:
     owned = [("c", "g", "ab"[p % 2], "t", p) for p in range(6)] + [("c", "bad", "m", "t", 0)] * 2
     subscribed = [("c", "g", "a", "t"), ("c", "g", "b", "t"), ("c", "bad", "m", "t"), ("c", "gone", "m", "t")]
     columns = ("change", "group_id", "assignor", "members", "partitions", "moved", "revoked", "rounds", "rejected")
-    leave = members_left(group_id="gone", number=1, name="leave")
-    join = members_joined(group_id="g", number=1, name="join")
+    leave = members_left(group_id="gone", count=1, name="leave")
+    join = members_joined(group_id="g", count=1, name="join")
     found = []
     for back, changes in ((1, [AS_IS, leave, join]), (-1, [join])):
         some = fleet(
@@ -248,7 +248,7 @@ def test_changes(spark: SparkSession) -> None:
             owned=owned[::back],
         )
         found.append(tuples(compare(some, ["range", "cooperative-sticky"], changes), *columns))
-        some.release()
+        some.unpersist()
     assert found[1] == [row for row in found[0] if row[0] == "join"]
     assert found[0] == [
         *(
@@ -298,11 +298,11 @@ def test_the_call_as_the_design_has_it(spark: SparkSession) -> None:
     )
     found = tuples(compare(plain, ["range", "roundrobin"]), "assignor", "change", "members", "partitions", "rounds")
     assert found == [("range", "as-is", 2, 3, 1), ("roundrobin", "as-is", 2, 3, 1)]
-    joined = Change("grown", lambda each: each.with_members_joined(number=2))
+    joined = Change("grown", lambda each: each.with_members_joined(count=2))
     (row,) = compare(plain, ["cooperative-sticky"], [joined]).collect()
     assert (row["members"], row["moved"], row["recommended"]) == (4, 0, True)
     assert row["paused_partition_seconds"] == pytest.approx(3 * (1.5 + 0.5 * 4 / 5))
-    plain.release()
+    plain.unpersist()
 
 
 def test_wrong_calls(groups: Fleet) -> None:

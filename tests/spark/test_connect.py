@@ -71,7 +71,7 @@ def test_every_recorded_round_in_one_call(spark: SparkSession, seed: int) -> Non
     assert metrics["fine"] == FIGURES
     for name, schema in PLAN_TABLES.items():
         assert getattr(plan, name).columns == schema.names, name
-    plan.release()
+    plan.unpersist()
 
 
 FIGURES = {
@@ -159,7 +159,7 @@ def test_the_90x10_scenario_and_faulty_events(spark: SparkSession) -> None:
         "stray": "unknown-cluster",
     }
     assert (played.rounds.columns, played.costs.columns) == (ROUNDS.names, COSTS.names)
-    played.release()
+    played.unpersist()
 
 
 @pytest.mark.spark

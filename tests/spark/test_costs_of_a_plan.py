@@ -114,7 +114,7 @@ def test_comparing_is_one_query(spark: SparkSession, counted: Callable[[Callable
 def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], None]], Work], tmp_path: Path) -> None:
     """Two fleets checked and held against each other, one table: 10 jobs; all four tables written: 15."""
     before = read_fleet(spark, str(SAMPLE))
-    after = before.with_members_left(number=1)
+    after = before.with_members_left(count=1)
     found = drift(before, after)
     for query in (found.tagged_rows(), found.groups, found.members, found.ownership):
         text = physical_plan(query)
@@ -123,7 +123,7 @@ def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], 
 
     def look() -> None:
         for fleet in (before, after):
-            fleet.release()
+            fleet.unpersist()
         drift(before, after).groups.collect()
 
     def write() -> None:

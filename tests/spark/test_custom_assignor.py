@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField
 
-from spark_assign import Fleet, Group, GroupAssignor, plan, register
+from spark_assign import Fleet, GroupAssignor, GroupSpec, plan, register
 from spark_assign.groups import registry
 from spark_assign.groups.registry import names
 from tests.spark.fleets import fleet, group, kept, table, tuples
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 class Weighted(GroupAssignor):
     """Partitions in proportion to the weight that each member sends as user data."""
 
-    def assign_group(self, group: Group) -> Mapping[str, Iterable[tuple[str, int]]]:
+    def assign_group(self, group: GroupSpec) -> Mapping[str, Iterable[tuple[str, int]]]:
         given: dict[str, list[tuple[str, int]]] = {member.member_id: [] for member in group.members}
         for topic, count in group.partitions.items():
             for partition in range(count):
@@ -33,7 +33,7 @@ class Weighted(GroupAssignor):
 class Broken(GroupAssignor):
     """Goes wrong in one way or another, as the group's name asks."""
 
-    def assign_group(self, group: Group) -> Mapping[str, Iterable[tuple[str, int]]]:
+    def assign_group(self, group: GroupSpec) -> Mapping[str, Iterable[tuple[str, int]]]:
         first = group.members[0].member_id
         return {
             "fine": {first: [("t", 0)]},

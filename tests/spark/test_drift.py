@@ -160,4 +160,4 @@ def test_a_stored_plan_is_compared_by_its_end(spark: SparkSession) -> None:
         ("grows", 4, 1.0, 2),
         ("rests", 4, 1.0, 0),
     ]
-    before.release()
+    before.unpersist()

@@ -108,7 +108,7 @@ def history(spark: SparkSession) -> History:
 
 def test_the_fleet_of_a_moment(history: History) -> None:
     """Who was there then, and not who came in that very moment to another one."""
-    fleet = Fleet.at(history, TEN)
+    fleet = Fleet.as_of(history, TEN)
     assert tuples(fleet.members, "group_id", "member_id", "generation_id", "client_id", "client_host", "rack_id") == [
         ("gone", "g", 1, "client-g", "/h", "r"),
         ("moved", "x", 4, "client-x", "/h", "r"),
@@ -145,8 +145,8 @@ def test_the_fleet_of_a_moment(history: History) -> None:
 def test_what_was_written_in_a_moment_has_happened(history: History) -> None:
     """A microsecond before, it has not; the zone of a moment is heard."""
     zone = timezone(timedelta(hours=2))
-    before = Fleet.at(history, (ELEVEN - timedelta(microseconds=1)).astimezone(zone))
-    after = Fleet.at(history, "2026-11-23T13:00:00+02:00")
+    before = Fleet.as_of(history, (ELEVEN - timedelta(microseconds=1)).astimezone(zone))
+    after = Fleet.as_of(history, "2026-11-23T13:00:00+02:00")
     of = [tuples(fleet.subscriptions.where("group_id = 'orders'"), "member_id", "topic") for fleet in (before, after)]
     assert of == [[("a", "t"), ("b", "t")], [("a2", "t")]]
     assert after.groups is not None
@@ -162,7 +162,7 @@ def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:
     """By the topics that are given, if they are."""
     counts = [("c", "t", 8), ("c", "u", 6), ("c", "v", 1)]
     topics = spark.createDataFrame(counts, "cluster string, topic string, partitions int")
-    fleet = Fleet.at(history, "2026-11-23T10:15:00Z", topics=topics)
+    fleet = Fleet.as_of(history, "2026-11-23T10:15:00Z", topics=topics)
     orders = plan(fleet, "range").metrics.where("group_id = 'orders'")
     assert tuples(orders, "partitions", "moved", "unassigned") == [(8, 2, 0)]
 
@@ -184,5 +184,5 @@ def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:
 def test_a_moment_that_nobody_knows(history: History, timestamp: datetime | str, message: str) -> None:
     """The message says what would do."""
     with pytest.raises(ConfigError) as raised:
-        Fleet.at(history, timestamp)
+        Fleet.as_of(history, timestamp)
     assert str(raised.value).startswith(message)

@@ -104,7 +104,7 @@ def test_many_groups_in_one_call(spark: SparkSession) -> None:
     assert (costs["other"]["longest_pause_topic"], costs["other"]["longest_pause_partition"]) == ("t", 2)
     for name, schema in schemas.SIMULATION_TABLES.items():
         assert getattr(played, name).schema.names == schema.names, name
-    played.release()
+    played.unpersist()
 
 
 @pytest.mark.once
@@ -118,7 +118,7 @@ def test_order_and_number_of_tasks_do_not_matter(spark: SparkSession, seed: int)
             random.Random(seed + tasks).shuffle(lines)
         played = simulate(fleet_of(spark, rows), events_of(spark, events).repartition(tasks), "cooperative")
         traces.append(listed(played.trace.repartition(tasks), "group_id", "seq"))
-        played.release()
+        played.unpersist()
     assert traces[0] == traces[1]
     assert len(traces[0]) > 100
 
@@ -158,7 +158,7 @@ def test_groups_that_are_kip_848s(spark: SparkSession) -> None:
     assert found == {"textbook": ("server-range", None), "other": ("range", "c1")}
     trace = listed(played.trace.where("group_id = 'textbook' and actor = 'c3'"), "seq")
     assert {row["message"] for row in trace} == {"FindCoordinator", "ConsumerGroupHeartbeat", "assigned"}
-    played.release()
+    played.unpersist()
 
 
 def test_two_bounces_to_the_cooperative_protocol(spark: SparkSession) -> None:

@@ -60,7 +60,7 @@ def fleet(spark: SparkSession) -> ReplicaFleet:
 def planned(spark: SparkSession, fleet: ReplicaFleet) -> Iterator[Reassignment]:
     plan = reassign(fleet, _change(spark))
     yield plan
-    plan.release()
+    plan.unpersist()
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> N
     assert {each["reason"] for each in plan.moves.collect()} == {"removed-broker", "rack"}
     changed = plan.after.brokers.where("broker_id = 0 and rack_id = 'rack1'").collect()
     assert [row["cluster"] for row in changed] == ["shrinks"]
-    plan.release()
+    plan.unpersist()
     with pytest.raises(FleetError, match=r"removed.broker_id: null or beyond int in a key: 1 row"):
         reassign(fleet, Change(removed=dataframe(spark, "cluster string, broker_id int", [("shrinks", None)])))
     with pytest.raises(FleetError, match=r"brokers.broker_id: the column is missing"):

@@ -210,7 +210,7 @@ def test_rebalances_in_time(spark: SparkSession, planned: Plan) -> None:
     text = report(simulation=stored)
     assert "Groups that gain most by cooperating" in text
     assert "c/twice" in text
-    played.release()
+    played.unpersist()
 
 
 @pytest.mark.once
@@ -304,8 +304,8 @@ def test_drift(spark: SparkSession) -> None:
     text = report(drift=tables)
     assert "2 of 5 groups have changed, 1 came, 1 went, 1 is the same." in text
     assert "most of all c/few (largest over mean 1.00 → 1.50)." in text
-    before.release()
-    after.release()
+    before.unpersist()
+    after.unpersist()
 
 
 def _owning(groups: dict[str, list[str]]) -> dict[str, list[tuple[Any, ...]]]:
@@ -330,7 +330,7 @@ def test_what_a_comparison_of_protocols_stores(spark: SparkSession, planned: Pla
     losing = {row["group_id"] for row in played.availability.where("partition_ms_not_consumed > 0").collect()}
     assert drawn == losing
     assert "joined" in drawn
-    played.release()
+    played.unpersist()
 
 
 @pytest.mark.once

@@ -118,7 +118,7 @@ def test_racks_are_what_ours_would_save(groups: Fleet) -> None:
 def test_compared_by_those_of_its_own_protocol(groups: Fleet) -> None:
     """By default; named ones are compared in every group. A group that cannot change with its protocol need not."""
     compared = cached(
-        compare(groups, changes=[AS_IS, members_joined(group_id="*", number=1), members_left(group_id="s*", number=1)])
+        compare(groups, changes=[AS_IS, members_joined(group_id="*", count=1), members_left(group_id="s*", count=1)])
     )
     found: dict[tuple[str, str], set[str]] = {}
     for row in compared.collect():

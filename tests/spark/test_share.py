@@ -57,7 +57,7 @@ def test_every_share_group_is_planned_or_rejected(fleet: Fleet) -> None:
     rows = planned.assignments.collect()
     assert {row["partition"] for row in rows} == {0, 1, 2}
     assert len({(row["member_id"], row["partition"]) for row in rows}) == len(rows)
-    planned.release()
+    planned.unpersist()
 
 
 def test_the_shape_of_the_input_does_not_matter(fleet: Fleet) -> None:
@@ -71,16 +71,16 @@ def test_the_shape_of_the_input_does_not_matter(fleet: Fleet) -> None:
     for name in PLAN_TABLES:
         both = [sorted(map(str, getattr(each, name).collect())) for each in (first, again)]
         assert both[0] == both[1]
-    first.release()
-    again.release()
+    first.unpersist()
+    again.unpersist()
 
 
 def test_who_leaves_gives_up_what_it_has(fleet: Fleet) -> None:
     """What if a member left: its partitions are taken, with that reason."""
-    planned = plan_share(fleet.with_members_left(group_id="s", number=1))
+    planned = plan_share(fleet.with_members_left(group_id="s", count=1))
     left = planned.changes.where("reason = 'member-left'").collect()
     assert [(row["member_id"], row["partition"], row["change"]) for row in left] == [("m0", 0, "taken")]
-    planned.release()
+    planned.unpersist()
 
 
 def test_without_groups_there_are_no_share_groups(fleet: Fleet) -> None:

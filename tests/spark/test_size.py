@@ -69,7 +69,7 @@ def test_the_curve_is_what_compare_says(spark: SparkSession) -> None:
     )
     curve = {(row["members"], row["assignor"]): row for row in found.curves.collect()}
     assert set(curve) == {(number, name) for number in (2, 3, 5) for name in names}
-    changes = [members_left(group_id="g", number=1), members_joined(group_id="g", number=2)]
+    changes = [members_left(group_id="g", count=1), members_joined(group_id="g", count=2)]
     compared = compare(given, names, changes).where("group_id = 'g'").collect()
     assert len(compared) == 4
     for row in compared:

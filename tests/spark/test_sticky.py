@@ -158,13 +158,13 @@ def test_explain_tells_the_numbers(cooperative: Plan) -> None:
 @pytest.mark.once
 def test_the_eager_protocol_does_it_in_one_round(groups: Fleet) -> None:
     """Everything stops once; nothing is withheld."""
-    some = groups.only(groups.members.where(F.col("group_id").isin("grown", "left")))
+    some = groups.filter_groups(groups.members.where(F.col("group_id").isin("grown", "left")))
     eager = plan(some, "sticky")
     runs = tuples(eager.assignment_slices, "group_id", "member_id", "topic", "first", "count")
     assert _of("grown", runs)[2:] == [("c", "t", 4, 2), ("c", "u", 4, 2)]
     found = tuples(converge(some, "sticky"), "group_id", "round", "assigned", "revoked", "moved", "unowned", "stable")
     assert found == [("grown", 1, 12, 12, 4, 12, True), ("left", 1, 6, 2, 4, 6, True)]
-    after = some.after(plan(some, "cooperative-sticky"))
+    after = some.apply(plan(some, "cooperative-sticky"))
     again = plan(after, "cooperative-sticky")
     assert _of("grown", tuples(again.assignment_slices, "group_id", "member_id", "topic", "first", "count")) == _of(
         "grown", runs
@@ -173,12 +173,12 @@ def test_the_eager_protocol_does_it_in_one_round(groups: Fleet) -> None:
 
 def test_changes_by_pattern(spark: SparkSession, groups: Fleet) -> None:
     """Members that leave and join, topics that grow: by pattern as by rows."""
-    some = groups.only(table(spark, "members", [("c", "grown", "any")]))
-    fewer = some.with_members_left(group_id="g*", number=1)
+    some = groups.filter_groups(table(spark, "members", [("c", "grown", "any")]))
+    fewer = some.with_members_left(group_id="g*", count=1)
     assert tuples(fewer.members, "member_id") == [("b",), ("c",)]
     assert tuples(fewer.departed, "group_id", "topic", "first", "count") == [("grown", "t", 0, 6)]
     assert some.with_members_left(member_id="[ab]", cluster="other").members.count() == 3
-    more = some.with_members_joined(number=2, group_id="gr*", member_id="new-", topics=["t"])
+    more = some.with_members_joined(count=2, group_id="gr*", member_id="new-", topics=["t"])
     assert tuples(more.subscriptions.where("member_id like 'new-%'"), "member_id", "topic") == [
         ("new-01", "t"),
         ("new-02", "t"),

@@ -116,7 +116,7 @@ def test_the_tables_are_equal(
                 for row in drawn:
                     row.pop("rows", None)  # how many there are
                 assert as_lines(getattr(here, name)[protocol]) == as_lines(drawn), (name, protocol)
-    played.release()
+    played.unpersist()
 
 
 @pytest.mark.parametrize(("connectors", "tasks"), [(6, 2), (90, 10)])
@@ -132,7 +132,7 @@ def test_the_same_of_connect(spark: SparkSession, connectors: int, tasks: int) -
     played = simulate_connect(fleet, events, **TIMES, protocols=scenario.protocols)
     for name in SIMULATION_TABLES:
         assert as_lines(getattr(story, name)) == collected(getattr(played, name)), name
-    played.release()
+    played.unpersist()
 
 
 def test_rows_are_read_as_a_plan_is(spark: SparkSession, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_plan(fleet: Fleet) -> None:
     assert moved == [("0", 0, "standby", None, "b", "new", "none"), ("1", 0, "active", None, "b", "new", None)]
     assert tuples(planned.metrics, "group_id", "assignor", "members", "tasks") == [("app", "streams-sticky", 2, 3)]
     assert tuples(planned.rejected, "group_id", "code") == [("faulty", "bad-subtopology")]
-    planned.release()
+    planned.unpersist()
 
 
 def test_what_if(fleet: Fleet) -> None:
@@ -64,10 +64,10 @@ def test_what_if(fleet: Fleet) -> None:
         ("0", 1, "standby", "b", None, "promoted", None, None),
         ("1", 0, "active", None, "b", "new", None, None),
     ]
-    joined = plan_streams(fleet.with_members_joined(group_id="app", number=1), standby_replicas=0)
+    joined = plan_streams(fleet.with_members_joined(group_id="app", count=1), standby_replicas=0)
     figures = ("members", "processes", "standby_replicas", "max_active", "max_standby", "moved_active")
     assert tuples(joined.metrics, *figures) == [(3, 3, 0, 1, 0, 1)]
-    assert plan_streams(fleet.only(fleet.groups.where("group_id = 'others'"))).metrics.count() == 0  # type: ignore[union-attr]
+    assert plan_streams(fleet.filter_groups(fleet.groups.where("group_id = 'others'"))).metrics.count() == 0  # type: ignore[union-attr]
 
 
 def test_rows_in_any_order(fleet: Fleet, seed: int) -> None:

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark]
 
 def test_no_group_is_left_out(spark: SparkSession) -> None:
     """Each is in upgrades or, with the reason, in rejected; steps are of those that are played, and add up."""
-    given = mixed(spark).with_clients("Java", "2.8", group_id="*ar")
+    given = mixed(spark).with_leader_client("Java", "2.8", group_id="*ar")
     found = kept(upgrade(given, "3.9"))
     assert {name: getattr(found, name).schema.names for name in UPGRADE_TABLES} == {
         name: schema.names for name, schema in UPGRADE_TABLES.items()
@@ -48,7 +48,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
 
 def test_from_eager_to_cooperative(spark: SparkSession) -> None:
     """Two restarts of each member with Java; what is no release or assignor is refused."""
-    given = mixed(spark).with_clients("Java", "2.8", group_id="near")
+    given = mixed(spark).with_leader_client("Java", "2.8", group_id="near")
     steps = upgrade(given, "3.9", assignor="cooperative-sticky").steps.orderBy("step").collect()
     assert [(row["bounce"], row["assignor"]) for row in steps] == [
         *((1, "range"), (1, "range")),

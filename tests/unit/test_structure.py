@@ -109,9 +109,9 @@ LAYERS = (
 UPWARD = {
     "fleet -> comparison.what_if": "Fleet.with_members_left and the other changes",
     "fleet -> groups.faulty_groups": "Fleet.rejected",
-    "fleet -> groups.planning": "the type of the argument of Fleet.after",
-    "fleet -> history.fleet_as_of": "Fleet.at",
-    "fleet -> history.history": "the type of the argument of Fleet.at",
+    "fleet -> groups.planning": "the type of the argument of Fleet.apply",
+    "fleet -> history.fleet_as_of": "Fleet.as_of",
+    "fleet -> history.history": "the type of the argument of Fleet.as_of",
     "fleet -> sources.files.tables": "Fleet.read",
     "groups.planning -> report.text.plan_summary": "Plan.show and Plan.to_html",
 }
@@ -217,7 +217,7 @@ def test_nothing_that_spark_connect_lacks() -> None:
 
 
 def test_imports_run_in_one_direction() -> None:
-    """No file imports, by way of others, itself; not inside of a function either. `Fleet.read` and `Fleet.at` may."""
+    """No file imports itself by way of others, not inside of a function either. `Fleet.read` and `Fleet.as_of` may."""
     files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources("spark_assign")}
     files = {name.removesuffix(".__init__"): path for name, path in files.items()}
     known = {}

@@ -58,11 +58,11 @@ def test_what_is_no_change(text: str, message: str) -> None:
 def test_names_of_changes() -> None:
     """A constructor names its change as the words do."""
     assert AS_IS.name == "as-is"
-    assert members_left(group_id="a", number=1).name == "leave:a:1"
+    assert members_left(group_id="a", count=1).name == "leave:a:1"
     assert members_left(member_id="host-*").name == "leave-members:host-*"
-    assert members_joined(number=2).name == "join:*:2"
+    assert members_joined(count=2).name == "join:*:2"
     assert partitions_added(topic="t", factor=2).name == "partitions:t:x2"
-    assert partitions_added(topic="t", to=64, name="grown").name == "grown"
+    assert partitions_added(topic="t", count=64, name="grown").name == "grown"
 
 
 def test_the_example_of_the_pauses() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.comparison.kernel.compare import AS_GIVEN, CompareParams, compare
-from spark_assign.groups.assignors.custom import Group as CustomGroup
+from spark_assign.groups.assignors.custom import GroupSpec as CustomGroup
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION

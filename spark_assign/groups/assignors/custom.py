@@ -16,36 +16,36 @@ TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Member:
+class MemberSubscription:
     """One member as the group's leader sees it (Kafka's `ConsumerPartitionAssignor.Subscription`).
 
     Examples:
-        >>> Member("m1", None, "rack-a", None, None, topics=["t"], owned=[("t", 0)]).topics
+        >>> MemberSubscription("m1", rack_id="rack-a", topics=["t"], owned=[("t", 0)]).topics
         ['t']
     """
 
     member_id: str
-    group_instance_id: str | None
-    rack_id: str | None
-    generation_id: int | None
-    user_data: bytes | str | None
+    group_instance_id: str | None = None
+    rack_id: str | None = None
+    generation_id: int | None = None
+    user_data: bytes | str | None = None
     topics: list[str] = field(default_factory=list)
     owned: list[TopicPartition] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupSpec:
     """One group: its members in the order of the coordinator's member list, and the partition counts of topics with
     metadata.
 
     Examples:
-        >>> Group("shop-prod", "payments-eu", [Member("m1", None, None, None, None, ["t"])], {"t": 3}).partitions
+        >>> GroupSpec("shop-prod", "payments-eu", [MemberSubscription("m1", topics=["t"])], {"t": 3}).partitions
         {'t': 3}
     """
 
     cluster: str
     group_id: str
-    members: list[Member]
+    members: list[MemberSubscription]
     partitions: dict[str, int]
 
 
@@ -60,12 +60,13 @@ class GroupAssignor(ABC):
         ...     def assign_group(self, group):
         ...         every = [(topic, n) for topic, count in group.partitions.items() for n in range(count)]
         ...         return {group.members[0].member_id: every}
-        >>> FirstMemberOnly().assign_group(Group("c", "g", [Member("m1", None, None, None, None, ["t"])], {"t": 2}))
+        >>> group = GroupSpec("c", "g", [MemberSubscription("m1", topics=["t"])], {"t": 2})
+        >>> FirstMemberOnly().assign_group(group)
         {'m1': [('t', 0), ('t', 1)]}
     """
 
     @abstractmethod
-    def assign_group(self, group: Group) -> Mapping[str, Iterable[TopicPartition]]:
+    def assign_group(self, group: GroupSpec) -> Mapping[str, Iterable[TopicPartition]]:
         """Returns the partitions of each member, by member id.
 
         Members left out get nothing. The group is rejected if the result is invalid in Kafka (an unknown member, or a
@@ -94,7 +95,7 @@ def run_custom_assignor(specs: GroupSpecs, group: int, assignor: GroupAssignor) 
     return CustomAssignment(group, _to_slices(specs, group, assignment))
 
 
-def read_group(specs: GroupSpecs, group: int) -> Group:
+def read_group(specs: GroupSpecs, group: int) -> GroupSpec:
     """Returns one group as an assignor sees it."""
     start, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
     rows = specs.members.row[start:end]
@@ -109,7 +110,7 @@ def read_group(specs: GroupSpecs, group: int) -> Group:
         position = values.pop("position")
         subscription_rows = slice(*np.searchsorted(specs.subscriptions, [index * topics, (index + 1) * topics]))
         topic_names = sorted(specs.topic.take(specs.subscriptions[subscription_rows] % topics).to_pylist())
-        members[index] = Member(**values, topics=topic_names)
+        members[index] = MemberSubscription(**values, topics=topic_names)
         listed.append((position is None, position or 0, values["member_id"], index))
     owned = specs.owned.take((specs.owned.member >= start) & (specs.owned.member < end)).expand()
     owned_topics = specs.topic.take(owned.topic).to_pylist()
@@ -122,7 +123,7 @@ def read_group(specs: GroupSpecs, group: int) -> Group:
         specs.topics.partitions[subscription_rows].tolist(),
         strict=True,
     )
-    return Group(
+    return GroupSpec(
         cluster=specs.cluster[group].as_py(),
         group_id=specs.group_id[group].as_py(),
         members=[members[index] for *_, index in sorted(listed)],
@@ -130,7 +131,7 @@ def read_group(specs: GroupSpecs, group: int) -> Group:
     )
 
 
-def _check(group: Group, assignment: Mapping[str, list[TopicPartition]]) -> None:
+def _check(group: GroupSpec, assignment: Mapping[str, list[TopicPartition]]) -> None:
     """Raises `ValueError` if an assignment is invalid."""
     known = {member.member_id for member in group.members}
     owners: dict[TopicPartition, str] = {}

@@ -183,7 +183,7 @@ def test_with_as_many_as_it_says_lag_does_not_grow(taken: tuple[Snapshot, Snapsh
 
 def test_what_is_planned_by_load_is_what_consumers_get(broker: Cluster, traffic: None, fleet: Fleet) -> None:
     """Three consumers with what weighted-sticky gives them, by hand: each reads as much as predicted."""
-    fewer = fleet.with_members_left(group_id=GROUP, number=TOO_FEW - 3)
+    fewer = fleet.with_members_left(group_id=GROUP, count=TOO_FEW - 3)
     planned = plan(fewer, "weighted-sticky")
     given: dict[str, list[int]] = {}
     for row in planned.target.collect():

@@ -162,6 +162,6 @@ def test_topics_grow(spark: SparkSession, story: dict[str, State]) -> None:
     """`with_partitions`, of what was there before."""
     changed = _changed(story, "grown")
     [(last, now)] = changed.values()
-    grown = _fleet(spark, {"grown": last.tables}).with_partitions(topic="l.grows", to=GROWN)
+    grown = _fleet(spark, {"grown": last.tables}).with_partitions(topic="l.grows", count=GROWN)
     _assert_predicted(_planned(grown), story, changed)
     assert any(("l.grows", GROWN - 1) in got for got in now.targets.values())

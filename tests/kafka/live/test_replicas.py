@@ -65,7 +65,7 @@ def plan(before: ReplicaFleet) -> Iterator[Reassignment]:
     """Broker 3 goes, and a topic gets a second replica."""
     planned = reassign(before, Change.of(before, removed=[3], replication_factors={"r.raised": 2}))
     yield planned
-    planned.release()
+    planned.unpersist()
 
 
 @pytest.mark.keeps_cached

@@ -118,7 +118,7 @@ def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
         }
         assert planned.rejected.collect() == []
         assert planned.changes.count() > 0
-        planned.release()
+        planned.unpersist()
         actual = _owned(after)
         assert predicted - actual == set()
         assert actual - predicted == set()

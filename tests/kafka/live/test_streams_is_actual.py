@@ -90,7 +90,7 @@ def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
         assert planned.rejected.collect() == []
         assert planned.moves.count() > 0
         predicted = _tasks(planned.tasks.collect())
-        planned.release()
+        planned.unpersist()
         assert after.tasks is not None
         assert predicted == _tasks(after.tasks.where("role is not null").collect())
         assert {role for *_, role in predicted} == {"active", "standby"}
