@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -26,3 +26,8 @@ def dataframe(spark: SparkSession, schema: StructType | str, rows: Iterable[Sequ
     columns = list(zip(*whole, strict=True)) or [()] * len(arrow)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, names=arrow.names), schema)
+
+
+def frame_of(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+    """Returns a frame of rows by column name; what a row lacks is null, and what the schema lacks is left out."""
+    return dataframe(spark, schema, [tuple(map(row.get, schema.names)) for row in rows])

@@ -75,9 +75,9 @@ class Cluster:
 
     def configure_group(self, group: str, configs: Mapping[str, str]) -> None:
         """Set configs of one group, such as `consumer.heartbeat.interval.ms` or `streams.num.standby.replicas`."""
-        admin = self.admin()
-        admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, group, dict(configs))], raise_on_unknown=False)
-        admin.close()
+        resource = ConfigResource(ConfigResourceType.GROUP, group, dict(configs))
+        with self.admin() as admin:
+            admin.alter_configs([resource], raise_on_unknown=False)
 
     def log_position(self) -> LogPosition:
         """Returns where the brokers' logs end now."""
@@ -223,18 +223,8 @@ def _controller_files(class_path: str) -> dict[str, bytes]:
         properties = _properties(folder, 1, None, {"PLAINTEXT": 1}, 2, 1)
         file, log_dir = folder / "format.properties", Path(properties["log.dirs"])
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        command = [
-            "java",
-            *_JVM,
-            "-cp",
-            class_path,
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            _uuid(),
-            "-c",
-            str(file),
-        ]
+        command = ["java", *_JVM, "-cp", class_path, "kafka.tools.StorageTool", "format"]
+        command += ["-t", _uuid(), "-c", str(file)]
         tool = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if tool.returncode != 0:
             raise RuntimeError(f"kafka.tools.StorageTool format failed:\n{tool.stdout[-2000:]}")
@@ -264,16 +254,14 @@ def _wait_until_ready(started: Cluster, processes: list[subprocess.Popen[bytes]]
         for number, process in enumerate(processes, start=1):
             if process.poll() is not None:
                 raise RuntimeError(f"broker {number} ended:\n{_log_end(started, number)}")
-        with contextlib.suppress(KafkaError, OSError):
-            client = KafkaAdminClient(bootstrap_servers=started.bootstrap_servers, bootstrap_timeout_ms=2000)
-            try:
-                if len(client.describe_cluster()["brokers"]) == len(processes):
-                    # The first question about a group makes the offsets topic; wait for its coordinators as
-                    # well.
-                    client.list_group_offsets([f"warm-up-{number}" for number in range(20)])
-                    return
-            finally:
-                client.close()
+        with (
+            contextlib.suppress(KafkaError, OSError),
+            KafkaAdminClient(bootstrap_servers=started.bootstrap_servers, bootstrap_timeout_ms=2000) as client,
+        ):
+            if len(client.describe_cluster()["brokers"]) == len(processes):
+                # The first request for a group makes the offsets topic; wait for its coordinators as well.
+                client.list_group_offsets([f"warm-up-{number}" for number in range(20)])
+                return
         time.sleep(0.3)
     raise RuntimeError(f"brokers not ready after {START_TIMEOUT_S} s:\n{_log_end(started, 1)}")
 

@@ -8,21 +8,20 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka.admin import NewTopic
-
 from tests.kafka import maven
 from tests.kafka.broker import Cluster, reserved_ports
+from tests.kafka.live_groups import create_topics, wait_until_stable
 
 TIMEOUT_S = 60
 GROUP = "connect-live"
 MAX_DELAY_MS = 4000
 _JVM = ["-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
-_STORES = {"config": 1, "offset": 1, "status": 1}
+_STORES = ("config", "offset", "status")
 _CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 
 Placement = dict[tuple[str, int | None], str]
@@ -82,31 +81,24 @@ class ConnectCluster:
 
     def placement(self) -> Placement:
         """What runs where, by the statuses; UNASSIGNED is nowhere."""
-        found: Placement = {}
-        for name, entry in (self.get("/connectors?expand=status") or {}).items():
-            for status in [entry["status"]["connector"], *entry["status"]["tasks"]]:
-                if status["state"] != "UNASSIGNED":
-                    found[name, status.get("id")] = status["worker_id"]
-        return found
+        return _placement(self._statuses())
+
+    def _statuses(self) -> list[tuple[str, dict[str, Any]]]:
+        """Returns the name of the connector and the status of each connector and task."""
+        listing = {name: entry["status"] for name, entry in (self.get("/connectors?expand=status") or {}).items()}
+        return [(name, each) for name, status in listing.items() for each in [status["connector"], *status["tasks"]]]
 
     def wait_until_running(self, items: int, quiet_s: float = 1.5) -> Placement:
         """Until so many connectors and tasks RUN on living workers and nothing has moved for a while."""
-        deadline, since, before = time.monotonic() + TIMEOUT_S, time.monotonic(), None
         alive = {worker.host_and_port for worker in self.workers}
-        while time.monotonic() < deadline:
-            listing = self.get("/connectors?expand=status") or {}
-            states = [
-                status["state"]
-                for entry in listing.values()
-                for status in [entry["status"]["connector"], *entry["status"]["tasks"]]
-            ]
-            now = self.placement()
-            if now != before or states != ["RUNNING"] * items or not set(now.values()) <= alive:
-                since, before = time.monotonic(), now
-            elif time.monotonic() - since > quiet_s:
-                return now
-            time.sleep(0.1)
-        raise AssertionError(f"{items} items do not run after {TIMEOUT_S} s: {states}, {now}{self._log_ends()}")
+
+        def look() -> tuple[object, Placement]:
+            statuses = self._statuses()
+            states, now = [status["state"] for _, status in statuses], _placement(statuses)
+            settled = states == ["RUNNING"] * items and set(now.values()) <= alive
+            return None if settled else (states, now, self._log_ends()), now
+
+        return wait_until_stable(look, within_s=TIMEOUT_S, every_s=0.1, quiet_s=quiet_s)
 
     def _ask(self, path: str, worker: Worker | None, body: Mapping[str, str] | None) -> Any:
         url = f"{(worker or self.workers[0]).url}{path}"
@@ -132,25 +124,21 @@ class ConnectCluster:
         return Worker(url, process, log)
 
     def _properties(self, url: str) -> dict[str, str]:
-        stores = {f"{store}.storage.topic": f"{self.group}-{store}" for store in _STORES}
-        factors = {f"{store}.storage.replication.factor": "1" for store in _STORES}
-        return (
-            stores
-            | factors
-            | {
-                "bootstrap.servers": self.broker.bootstrap_servers,
-                "group.id": self.group,
-                "listeners": url,
-                "key.converter": _CONVERTER,
-                "value.converter": _CONVERTER,
-                "offset.storage.partitions": "1",
-                "status.storage.partitions": "1",
-                "scheduled.rebalance.max.delay.ms": str(MAX_DELAY_MS),
-                "heartbeat.interval.ms": "500",
-                # The connectors are on the class path; nothing has to be searched for.
-                "plugin.discovery": "service_load",
-            }
-        )
+        return {
+            **{f"{store}.storage.topic": f"{self.group}-{store}" for store in _STORES},
+            **{f"{store}.storage.replication.factor": "1" for store in _STORES},
+            "bootstrap.servers": self.broker.bootstrap_servers,
+            "group.id": self.group,
+            "listeners": url,
+            "key.converter": _CONVERTER,
+            "value.converter": _CONVERTER,
+            "offset.storage.partitions": "1",
+            "status.storage.partitions": "1",
+            "scheduled.rebalance.max.delay.ms": str(MAX_DELAY_MS),
+            "heartbeat.interval.ms": "500",
+            # The connectors are on the class path; nothing has to be searched for.
+            "plugin.discovery": "service_load",
+        }
 
     def _wait(self, worker: Worker, done: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + TIMEOUT_S
@@ -164,15 +152,16 @@ class ConnectCluster:
         return "".join(f"\n--- {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs)
 
 
+def _placement(statuses: Iterable[tuple[str, dict[str, Any]]]) -> Placement:
+    return {
+        (name, status.get("id")): status["worker_id"] for name, status in statuses if status["state"] != "UNASSIGNED"
+    }
+
+
 @contextlib.contextmanager
 def running(broker: Cluster, folder: Path, workers: int, group: str = GROUP) -> Iterator[ConnectCluster]:
     """A Connect cluster of so many workers while the block runs."""
-    admin = broker.admin()
-    topics = [f"{group}-{store}" for store in _STORES]
-    compacted = {"cleanup.policy": "compact"}
-    admin.create_topics([NewTopic(topic, 1, 1, topic_configs=compacted) for topic in topics])
-    admin.wait_for_topics(topics)
-    admin.close()
+    create_topics(broker, {f"{group}-{store}": 1 for store in _STORES}, {"cleanup.policy": "compact"})
     cluster = ConnectCluster(broker, folder, group)
     try:
         cluster.start(workers)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -14,11 +13,9 @@ from pathlib import Path
 
 from tests.kafka import java_programs
 from tests.kafka.broker import Cluster
-from tests.kafka.coordinator_log import about
-from tests.kafka.live_groups import Tables, read
+from tests.kafka.coordinator_log import Line, about
+from tests.kafka.live_groups import Tables, read, wait_until_stable
 
-SETTLE_TIMEOUT_S = 120
-LOOK_EVERY_S, QUIET_S = 0.4, 1.0
 _CLASSES = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
@@ -122,22 +119,19 @@ def wait_until_settled(cluster: Cluster, members: Mapping[str, int], groups: str
     Returns:
         The last snapshot, of the groups that match `groups` and at least of these.
     """
-    began, start = time.monotonic(), cluster.log_position()
-    since, before, problem = began, None, "not looked yet"
-    while time.monotonic() < began + SETTLE_TIMEOUT_S:
+    start = cluster.log_position()
+
+    def look() -> tuple[str, tuple[Tables, list[Line]]]:
         log = cluster.group_log(start)
         tables = read(cluster, groups or list(members))
-        problem = _unsettled(tables, members)
-        now = (
-            [row for row in tables["owned_slices"] if row["group_id"] in members],
-            [about(each, log) for each in members],
-        )
-        if problem or now != before:
-            since, before = time.monotonic(), None if problem else now
-        elif time.monotonic() - since >= QUIET_S:
-            return tables
-        time.sleep(LOOK_EVERY_S)
-    raise AssertionError(f"groups did not settle in {SETTLE_TIMEOUT_S} s: {problem}")
+        return _unsettled(tables, members), (tables, log)
+
+    def state(found: tuple[Tables, list[Line]]) -> object:
+        tables, log = found
+        owned = [row for row in tables["owned_slices"] if row["group_id"] in members]
+        return owned, [about(each, log) for each in members]
+
+    return wait_until_stable(look, state)[0]
 
 
 def _unsettled(tables: Tables, members: Mapping[str, int]) -> str:

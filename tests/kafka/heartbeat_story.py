@@ -3,26 +3,23 @@ case in a group of its own, all at once, told by the listeners and by the member
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spark_assign.sources.kafka.cluster_snapshot import snapshot
-from tests.kafka import group_members
+from tests.kafka import consumer_groups, group_members
 from tests.kafka.broker import Cluster
+from tests.kafka.consumer_groups import AWAY, State, create_topics_apart
 from tests.kafka.coordinator_log import HeldUpError, expirations, repeated
 from tests.kafka.group_members import Consumer
-from tests.kafka.kip848_story import AWAY, create_topics, describe
-from tests.kafka.live_groups import Partition, Row, Tables, delete_groups, events
-from tests.kafka.protocol_story import CALLS, Calls, Owners
+from tests.kafka.live_groups import CALLS, Calls, Row, delete_groups, events, listener_calls
+from tests.kafka.protocol_story import Owners
 
-# No two names share a bucket of a hash set of so many, nor do their ids (`create_topics`).
+# No two names share a bucket of a hash set of so many, nor do their ids (`create_topics_apart`).
 TOPICS = {"h.a": 7, "h.b": 5}
 HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, LONG_SESSION_TIMEOUT_MS = 1_000, 15_000, 60_000
-SETTLE_TIMEOUT_S = 120
 DOWN_MS, PAUSE_MS = 3_000, 6_000
 """How long simulated members that come back are away, and the time between two restarts: some heartbeats each. The real
 ones wait until their groups have settled."""
@@ -97,23 +94,6 @@ def _of_assignor(assignor: str) -> list[Case]:
 CASES = [*_of_assignor("uniform"), *_of_assignor("range")]
 
 
-@dataclass(frozen=True)
-class State:
-    """All groups, settled.
-
-    Attributes:
-        tables: of a snapshot.
-        epochs: of each group.
-        members: group and client id to member id.
-        targets: group and client id to what the broker says that the member is to have.
-    """
-
-    tables: Tables
-    epochs: Mapping[str, int]
-    members: Mapping[tuple[str, str], str]
-    targets: Mapping[tuple[str, str], set[Partition]]
-
-
 def joined_calls(calls: Calls) -> Calls:
     """Calls of a kind that follow each other as one: who gives up first what somebody else is to have hangs on whose
     heartbeat comes first, and so on when each member was started, which nobody knows."""
@@ -133,26 +113,7 @@ def settled(cluster: Cluster, sizes: Mapping[str, int], away: Collection[tuple[s
 
     Static members that are `away` (group and client id) have left for a while.
     """
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    before: object = None
-    while time.monotonic() < deadline:
-        time.sleep(1.5)
-        found = describe(cluster, sizes)
-        waits_for = {name: why for name, size in sizes.items() if (why := _unsettled(found.get(name), size, away))}
-        now = {name: group.group_epoch for name, group in found.items()}
-        if not waits_for and now == before:
-            tables = snapshot(cluster.bootstrap_servers, groups="h-*", topics="h.*").tables
-            again = describe(cluster, sizes)
-            if {name: group.group_epoch for name, group in again.items()} == now:
-                there = [(name, member) for name, group in again.items() for member in group.members]
-                return State(
-                    {name: table.to_pylist() for name, table in tables.items()},
-                    now,
-                    {(name, member.client_id): member.member_id for name, member in there},
-                    {(name, member.client_id): _partitions(member.target_assignment) for name, member in there},
-                )
-        before = now
-    raise AssertionError(f"groups did not settle in {SETTLE_TIMEOUT_S} s: {waits_for}")
+    return consumer_groups.settle(cluster, sizes, "h.*", lambda name, group: _unsettled(group, sizes[name], away))
 
 
 def _unsettled(group: Any, size: int, away: Collection[tuple[str, str]]) -> str | None:
@@ -167,14 +128,10 @@ def _unsettled(group: Any, size: int, away: Collection[tuple[str, str]]) -> str 
             each.member_epoch != AWAY
             if (group.group_id, each.client_id) in away
             else each.member_epoch != group.group_epoch
-            or _partitions(each.assignment) != _partitions(each.target_assignment)
+            or consumer_groups.assigned(each.assignment) != consumer_groups.assigned(each.target_assignment)
         )
     ]
     return f"{late} are not at their targets" if late else None
-
-
-def _partitions(assignment: Any) -> set[Partition]:
-    return {(topic.topic_name, partition) for topic in assignment.topic_partitions for partition in topic.partitions}
 
 
 @dataclass(frozen=True)
@@ -187,12 +144,8 @@ class Story:
 
     def calls(self, group: str) -> Calls:
         """What each listener is told, in order (`joined_calls`); calls without partitions are left out."""
-        calls: Calls = {}
-        for row in self.listener_rows:
-            if row["group"] == group and row["event"] in CALLS and row["partitions"]:
-                partitions = {(topic, partition) for topic, partition in row["partitions"]}
-                calls.setdefault(row["client_id"], []).append((row["event"], partitions))
-        return joined_calls(calls)
+        rows = [row for row in self.listener_rows if row["group"] == group and row["event"] in CALLS]
+        return joined_calls(listener_calls(rows))
 
     def epochs(self, group: str) -> dict[str, list[int]]:
         """Every epoch that a member learns, by client id, in order, each once; without the one of before."""
@@ -205,14 +158,13 @@ class Story:
 
     def owners(self, group: str) -> Owners:
         """Who owns what in the end, by client id."""
-        return {client: owned for (name, client), owned in self.after.targets.items() if name == group}
+        members = [(client, member) for (name, client), member in self.after.members.items() if name == group]
+        return {client: set(self.after.targets.get((group, member), ())) for client, member in members}
 
 
 def play(cluster: Cluster, folder: Path) -> Story:
     """Lets all groups settle, lets everything happen, and settles again; repeats it if members lost their sessions."""
-    admin = cluster.admin()
-    create_topics(cluster, admin, TOPICS, "h.*")
-    admin.close()
+    create_topics_apart(cluster, TOPICS, "h.*")
     for case in CASES:
         times = {"heartbeat.interval": HEARTBEAT_INTERVAL_MS, "session.timeout": case.session_timeout_ms}
         cluster.configure_group(case.group, {f"consumer.{name}.ms": str(ms) for name, ms in times.items()})

@@ -49,8 +49,7 @@ def heartbeats(cluster: Cluster, group: str) -> list[Heartbeat]:
 
 
 def _log(cluster: Cluster, level: str) -> None:
-    admin = cluster.admin()
-    brokers = [str(node["broker_id"]) for node in admin.describe_cluster()["brokers"]]
-    resources = [ConfigResource(ConfigResourceType.BROKER_LOGGER, broker, {_LOGGER: level}) for broker in brokers]
-    admin.alter_configs(resources, raise_on_unknown=False)
-    admin.close()
+    brokers = range(1, 1 + len(cluster.racks))
+    resources = [ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker), {_LOGGER: level}) for broker in brokers]
+    with cluster.admin() as admin:
+        admin.alter_configs(resources, raise_on_unknown=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -27,6 +26,7 @@ from tests.kafka.history_story import (
     Row,
     Story,
 )
+from tests.slices import partitions
 
 CLASSIC = [members[0].group for members in DYNAMIC if members[0].protocol == "classic"]
 CONSUMER = [members[0].group for members in DYNAMIC if members[0].protocol == "consumer"]
@@ -83,8 +83,8 @@ def lasts(row: Row, at_ms: int) -> bool:
 
 def items(row: Row) -> Iterator[Item]:
     """What a run has."""
-    for number in range(row["count"]):
-        yield row["role"], row["topic"], row["first"] + number * row["step"]
+    for partition in partitions(row):
+        yield row["role"], row["topic"], partition
 
 
 def read(folder: Path) -> list[Row]:
@@ -139,7 +139,7 @@ def _played(cluster: Cluster, folder: Path, seed: int) -> Live:
 
 def _committed(cluster: Cluster) -> dict[str, dict[tuple[str, int], int]]:
     committed: dict[str, dict[tuple[str, int], int]] = {}
-    with closing(cluster.admin()) as admin:
+    with cluster.admin() as admin:
         for group in CONSUMERS:
             offsets = admin.list_group_offsets([group])
             offsets = offsets.get(group, offsets)

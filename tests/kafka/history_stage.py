@@ -6,7 +6,6 @@ A step ends when all partitions and tasks of every group are owned, and nothing 
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from kafka import KafkaProducer
 
 from tests.kafka import connect_workers, group_members, history_truth, streams_members
 from tests.kafka.broker import Cluster
+from tests.kafka.consumer_groups import create_topics_apart
 from tests.kafka.coordinator_log import HeldUpError, about, expirations
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_story import (
@@ -38,11 +38,10 @@ from tests.kafka.history_story import (
     STREAMS,
     TOPICS,
     Item,
-    Row,
     Stay,
     Story,
 )
-from tests.kafka.kip848_story import create_topics
+from tests.kafka.live_groups import events, wait_until
 from tests.kafka.streams_members import Instance
 
 
@@ -92,7 +91,7 @@ class Stage:
         consumers = list(consumers)
         self._go({(each.group, each.client_id) for each in consumers}, LEFT)
         group_members.leave(self.living, consumers)
-        self._wait(lambda: all(self._closed(each) for each in consumers), "members that leave")
+        wait_until(lambda: all(map(self._closed, consumers)), "members that leave", PATIENCE_S)
 
     def leave_streams(self, instance: Instance) -> None:
         """An instance closes: of a streams group it leaves (of a classic one it would not)."""
@@ -147,7 +146,7 @@ class Stage:
         """Whether the last that is told of a member is that it closed."""
         listener_rows = [
             row["event"]
-            for row in self.read(("living",))
+            for row in events([self.folder / "living"])
             if (row["group"], row["client_id"]) == (consumer.group, consumer.client_id)
         ]
         return listener_rows[-1:] == ["closed"]
@@ -158,7 +157,7 @@ class Stage:
         """Until everything is owned by one who is there, and nobody has said anything for a while."""
         items = 2 * len(CONNECTORS)
         before, running = self.connect.wait_until_running(items), now_ms()
-        self._wait(self._settled, "groups that settle")
+        wait_until(lambda: self._missing() is None, self._missing, PATIENCE_S)
         placement, since = self.connect.wait_until_running(items, quiet_s=0), now_ms()
         had: dict[str, set[Item]] = {}
         for (connector, task), worker in placement.items():
@@ -174,7 +173,7 @@ class Stage:
         since, _, had = self.story.placements[-1]
         self.story.placements[-1] = (since, now_ms(), had)
 
-    def _settled(self) -> str | None:
+    def _missing(self) -> str | None:
         self.look()
         self.check_sessions()
         last = max(
@@ -195,27 +194,12 @@ class Stage:
             if expirations(group, self.story.log) > killed:
                 raise HeldUpError
 
-    def _wait(self, fact: Any, what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            found = fact()
-            if found is None or found is True:
-                return
-            assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}: {found}"
-            time.sleep(0.3)
-
     # --- what is told ---------------------------------------------------------------------------------
-
-    def read(self, names: Iterable[str]) -> list[Row]:
-        """Every line so far, by time; a line that is being written is left for later."""
-        texts = [(self.folder / name).read_text() for name in names]
-        lines = [line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        return sorted(map(json.loads, lines), key=lambda row: int(row["at_ms"]))
 
     def look(self) -> None:
         """All that is told by now."""
-        self.story.listener_rows = self.read(("living", "doomed"))
-        self.story.tasks = self.read(("streams", "doomed_streams"))
+        self.story.listener_rows = events(self.folder / name for name in ("living", "doomed"))
+        self.story.tasks = events(self.folder / name for name in ("streams", "doomed_streams"))
         everything = self.cluster.group_log()
         named = {line for group in self.story.groups for line in about(group, everything)}
         self.story.log = sorted(named)
@@ -245,9 +229,8 @@ def played(cluster: Cluster, folder: Path) -> Iterator[Story]:
     Raises:
         HeldUpError: the machine was too busy.
     """
-    with contextlib.closing(cluster.admin()) as admin:
-        # Otherwise the broker's assignors would take topics in an order that no record tells.
-        create_topics(cluster, admin, TOPICS, f"{min(TOPICS)[:2]}.*")
+    # Otherwise the broker's assignors would take topics in an order that no record tells.
+    create_topics_apart(cluster, TOPICS, f"{min(TOPICS)[:2]}.*")
     _fill(cluster)
     of_consumers = [members[0].group for members in DYNAMIC if members[0].protocol == "consumer"]
     for group, kind in [*((each, "consumer") for each in of_consumers), (STREAMS, "streams")]:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from spark_assign import Fleet
 from spark_assign.simulation import Settings, simulate
-from spark_assign.tables.groups import INPUT_TABLES
 from spark_assign.tables.simulation import EVENTS, SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS
-from tests.frames import dataframe
+from tests.frames import frame_of
 from tests.kafka import protocol_story
-from tests.kafka.live_groups import Partition, Row
+from tests.kafka.live_groups import CALLS, Calls, Row, Tables, fleet
 from tests.kafka.protocol_cases import CASES, DOWN_MS, HEARTBEAT_INTERVAL_MS, JOINS, KILLED, TOPICS, Case
-from tests.kafka.protocol_story import CALLS, Calls, Owners, Story
+from tests.kafka.protocol_story import Owners, Story
+from tests.slices import Partition
 
 AT_MS, UNTIL_MS = 1_500, 20_000
 """Between two heartbeats; and late enough for everything."""
+TABLES = ("rounds", "trace", "availability", "ownership")
+
+AnyCase = TypeVar("AnyCase", bound=Any)
+
+
+def of_cases(cases: Iterable[AnyCase], found: Callable[[AnyCase], Any]) -> dict[str, Any]:
+    """Returns what is found of each case, by its group."""
+    return {case.group: found(case) for case in cases}
 
 
 @dataclass(frozen=True)
@@ -43,35 +51,38 @@ def forecasts(spark: SparkSession, story: Story) -> dict[str, Forecast]:
     )
     settings = Settings(
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-        members=_frame(spark, SETTINGS_OF_MEMBERS, members),
-        groups=_frame(spark, SETTINGS_OF_GROUPS, groups),
+        members=frame_of(spark, SETTINGS_OF_MEMBERS, members),
+        groups=frame_of(spark, SETTINGS_OF_GROUPS, groups),
     )
-    events = _frame(spark, EVENTS, [event for case in CASES for event in _events(story, case)])
-    played = simulate(_fleet(spark, story), events, settings=settings, until_ms=UNTIL_MS)
+    events = [event for case in CASES for event in _events(story, case)]
+    tables = simulated(spark, _before(story), events, settings, UNTIL_MS)
+    return {case.group: _forecast(story, case, tables[case.group]) for case in CASES}
+
+
+def simulated(
+    spark: SparkSession, before: Tables, events: Iterable[Row], settings: Settings, until_ms: int
+) -> dict[str, Tables]:
+    """Returns the tables of one simulation of all groups, by group; none is rejected."""
+    played = simulate(fleet(spark, before), frame_of(spark, EVENTS, events), settings=settings, until_ms=until_ms)
     assert played.rejected.collect() == []
-    tables = {
-        name: [row.asDict() for row in getattr(played, name).collect()]
-        for name in ("rounds", "trace", "availability", "ownership")
-    }
-    return {
-        case.group: _forecast(
-            story, case, {name: [row for row in rows if row["group_id"] == case.group] for name, rows in tables.items()}
-        )
-        for case in CASES
-    }
+    tables: dict[str, Tables] = {}
+    for name in TABLES:
+        for row in getattr(played, name).collect():
+            of_group = tables.setdefault(row["group_id"], {name: [] for name in TABLES})
+            of_group[name].append(row.asDict())
+    return tables
 
 
 # --- what goes in -----------------------------------------------------------------------------------------------
 
 
-def _fleet(spark: SparkSession, story: Story) -> Fleet:
+def _before(story: Story) -> Tables:
     """The settled groups; what their members own is of the generation that they were told last."""
     members = [
         row | {"generation_id": story.generation_before(row["group_id"]), "user_data_generation_id": None}
         for row in story.before["members"]
     ]
-    rows = story.before | {"members": members}
-    return Fleet(**{name: _frame(spark, INPUT_TABLES[name], rows[name]) for name in rows})
+    return story.before | {"members": members}
 
 
 def _events(story: Story, case: Case) -> list[Row]:
@@ -121,10 +132,6 @@ def _member_id(case: Case, tables: dict[str, list[Row]]) -> str | None:
     return next((id for id, client in clients.items() if client == case.subject.client_id), None)
 
 
-def _frame(spark: SparkSession, schema: StructType, rows: Iterable[Row]) -> DataFrame:
-    return dataframe(spark, schema, [tuple(row[name] for name in schema.names) for row in rows])
-
-
 # --- what comes out ---------------------------------------------------------------------------------------------
 
 
@@ -138,26 +145,33 @@ def _forecast(story: Story, case: Case, tables: dict[str, list[Row]]) -> Forecas
     killed = _member_id(case, story.before) if case.killed else None
     calls: Calls = {}
     for row in trace:
-        partitions = _partitions(row["detail"])
+        partitions = named_partitions(row["detail"], TOPICS)
         if row["message"] in CALLS and partitions and row["at_ms"] >= AT_MS and row["actor"] != killed:
             calls.setdefault(clients[row["actor"]], []).append((row["message"], partitions))
     there = set(protocol_story.client_ids(story.after, case.group))
-    owners: Owners = {clients[id]: set() for id in there}
-    end_ms = max(row["to_ms"] for row in tables["ownership"])
-    for row in tables["ownership"]:
-        if row["to_ms"] == end_ms:
-            owners.setdefault(clients[row["member_id"]], set()).add((row["topic"], row["partition"]))
+    owners = owners_at_end(tables["ownership"], clients, {clients[id] for id in there})
     [availability] = tables["availability"]
     rounds = sorted(tables["rounds"], key=lambda row: int(row["generation_id"]))
     return Forecast(rounds, trace, availability, calls, owners)
 
 
-def _partitions(detail: str) -> set[Partition]:
-    """The partitions that a detail begins with: "t-0 t-1"."""
+def owners_at_end(ownership: Iterable[Row], clients: Mapping[str, str], there: Iterable[str]) -> Owners:
+    """Returns what each client owns at the end of a simulation; clients in `there` may own nothing."""
+    rows = list(ownership)
+    end_ms = max(row["to_ms"] for row in rows)
+    owners: Owners = {client: set() for client in there}
+    for row in rows:
+        if row["to_ms"] == end_ms:
+            owners.setdefault(clients[row["member_id"]], set()).add((row["topic"], row["partition"]))
+    return owners
+
+
+def named_partitions(detail: str, topics: Container[str]) -> set[Partition]:
+    """Returns the partitions that a detail begins with: "t-0 t-1"."""
     found: set[Partition] = set()
     for word in detail.split(" "):
         named = re.fullmatch(r"(.+)-(\d+)", word)
-        if not named or named[1] not in TOPICS:
+        if not named or named[1] not in topics:
             break
         found.add((named[1], int(named[2])))
     return found

@@ -13,15 +13,25 @@ from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import HeldUpError, about, generations, nobody_was_held_up, repeated
 from tests.kafka.group_members import Consumer
-from tests.kafka.live_groups import Partition, Row, Tables, create_topics, events, owners_in, read, wait_until
+from tests.kafka.live_groups import (
+    CALLS,
+    Calls,
+    Row,
+    Tables,
+    consumer_keys,
+    create_topics,
+    events,
+    listener_calls,
+    listener_partitions,
+    owners_in,
+    read,
+    wait_until,
+)
 from tests.kafka.protocol_cases import CASES, DOWN_MS, JOINS, RESTARTS, TOPICS, Case
-
-CALLS = ("revoked", "lost", "assigned")
+from tests.slices import Partition
 
 Owners = dict[str, set[Partition]]
 """Client id to partitions: member ids change when a member restarts."""
-Calls = dict[str, list[tuple[str, set[Partition]]]]
-"""Client id to what its rebalance listener is told, in order: event and partitions."""
 
 
 @dataclass(frozen=True)
@@ -65,22 +75,18 @@ class Story:
     def in_order(self, group: str) -> list[tuple[str, str, set[Partition]]]:
         """The calls of all listeners: client id, event, partitions. Within a millisecond who gives up is first."""
         rows = sorted(self.rows(group), key=_by_time)
-        return [(row["client_id"], row["event"], _partitions(row)) for row in rows]
+        return [(row["client_id"], row["event"], listener_partitions(row)) for row in rows]
 
     def calls(self, group: str) -> Calls:
         """What each listener is told, in order; calls without partitions are left out."""
-        calls: Calls = {}
-        for row in self.rows(group):
-            if row["partitions"]:
-                calls.setdefault(row["client_id"], []).append((row["event"], _partitions(row)))
-        return calls
+        return listener_calls(self.rows(group))
 
     def longest_pause_ms(self, case: Case) -> int:
         """How long any partition was without an owner that lives: from revoked (or killed) to assigned; 0: none was."""
         killed = self.owners_before(case.group).get(case.subject.client_id, set()) if case.killed else set()
         since, longest = dict.fromkeys(killed, self.happened_ms), 0
         for row in sorted(self.rows(case.group), key=_by_time):
-            for each in _partitions(row):
+            for each in listener_partitions(row):
                 if row["event"] == "assigned":
                     longest = max(longest, row["at_ms"] - since.pop(each))
                 else:
@@ -130,9 +136,9 @@ def _play(cluster: Cluster, folder: Path) -> Story:
     with group_members.running(cluster, [], files[0]) as main:
         with group_members.running(cluster, leaders, files[1]) as ending:
             # Who is in a group first leads it.
-            wait_until(lambda: _assigned(events(files)) >= _keys(leaders), "leaders")
+            wait_until(lambda: consumer_keys(events(files), "assigned") >= _keys(leaders), "leaders")
             group_members.start(main, staying)
-            wait_until(lambda: _assigned(events(files)) >= _keys(staying), "those who stay")
+            wait_until(lambda: consumer_keys(events(files), "assigned") >= _keys(staying), "those who stay")
             group_members.start(ending, [each for each in doomed if each not in leaders])
             group_members.wait_until_settled(cluster, {case.group: len(case.members) for case in CASES})
             before, assignors_before = _read(cluster), _assignors(cluster)
@@ -151,9 +157,8 @@ def _play(cluster: Cluster, folder: Path) -> Story:
             """Whether all that close have closed, and their groups have rebalanced without the dynamic ones."""
             left = [case.group for case in CASES if case.event == RESTARTS and not case.static]
             log, rows = cluster.group_log(logged), new_rows()
-            closed = {(row["group"], row["client_id"]) for row in rows if row["event"] == "closed"}
             rebalanced = all(generations(group, log) for group in left) and nobody_was_held_up(left, log, rows)
-            return closed >= _keys(closing) and rebalanced
+            return consumer_keys(rows, "closed") >= _keys(closing) and rebalanced
 
         wait_until(others_went_on, "those who close, and the others of their groups")
         # The simulated members are away for this long; a busy machine may need longer for the same.
@@ -161,7 +166,7 @@ def _play(cluster: Cluster, folder: Path) -> Story:
         returning = [case.returning() for case in CASES if case.comes_back]
         group_members.start(main, returning)
         # By then everybody is back, and was told so.
-        wait_until(lambda: _assigned(new_rows()) >= _keys(returning), "those who come back")
+        wait_until(lambda: consumer_keys(new_rows(), "assigned") >= _keys(returning), "those who come back")
         group_members.wait_until_settled(cluster, {case.group: case.size_after for case in CASES})
         after, assignors, rows, log = _read(cluster), _assignors(cluster), new_rows(), cluster.group_log(logged)
     if not nobody_was_held_up([case.group for case in CASES], log, rows, sum(case.missed for case in CASES)):
@@ -178,10 +183,6 @@ def _by_time(row: Row) -> tuple[int, int]:
     return row["at_ms"], CALLS.index(row["event"])
 
 
-def _partitions(row: Row) -> set[Partition]:
-    return {(topic, partition) for topic, partition in row["partitions"]}
-
-
 def _last(rows: list[Row], group: str) -> dict[str, Row]:
     """The last line of each member, by client id."""
     return {row["client_id"]: row for row in rows if row["group"] == group}
@@ -193,15 +194,10 @@ def _read(cluster: Cluster) -> Tables:
 
 
 def _assignors(cluster: Cluster) -> dict[str, str]:
-    admin = cluster.admin()
-    described = admin.describe_groups([case.group for case in CASES])
-    admin.close()
+    with cluster.admin() as admin:
+        described = admin.describe_groups([case.group for case in CASES])
     return {group: found["protocol_data"] for group, found in described.items()}
 
 
 def _keys(consumers: Iterable[Consumer]) -> set[tuple[str, str]]:
     return {(each.group, each.client_id) for each in consumers}
-
-
-def _assigned(rows: Iterable[Row]) -> set[tuple[str, str]]:
-    return {(row["group"], row["client_id"]) for row in rows if row["event"] == "assigned"}

@@ -9,11 +9,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from kafka.admin import NewTopic
 
 from spark_assign.advice.kernel.membership import ABOUT, OPTION_ROW, membership
 from spark_assign.advice.kernel.membership_modes import MembershipParams
@@ -24,7 +22,7 @@ from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import generations
 from tests.kafka.group_members import Consumer
-from tests.kafka.live_groups import events
+from tests.kafka.live_groups import CALLS, Row, consumer_keys, create_topics, events, listener_partitions, wait_until
 
 pytestmark = [pytest.mark.kafka]
 
@@ -36,8 +34,6 @@ SETTLES_S = 3.0
 
 SLACK_SECONDS = 1.5
 """A partition may wait so much longer, in each of its pauses, on a busy machine."""
-
-Row = dict[str, Any]
 
 
 def consumers(kind: str) -> list[Consumer]:
@@ -66,10 +62,7 @@ class Restarted:
 @pytest.fixture(scope="module")
 def restarted(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Restarted]:
     """Both groups, restarted at once; and what was predicted is beside it, as `predicted`."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
-    admin.wait_for_topics([TOPIC])
-    admin.close()
+    create_topics(broker, {TOPIC: PARTITIONS})
     groups = {kind: consumers(kind) for kind in ("dynamic", "static")}
     event_file = tmp_path_factory.mktemp("membership") / "told"
     found: dict[tuple[str, int], Restarted] = {}
@@ -113,24 +106,22 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
 
 
 def _wait_until_assigned(event_file: Path, before: int, those: Iterable[Consumer]) -> None:
-    wanted = {each.client_id for each in those}
-    deadline = time.monotonic() + 30
-    while not wanted <= {row["client_id"] for row in events([event_file])[before:] if row["event"] == "assigned"}:
-        assert time.monotonic() < deadline, f"not assigned in 30 s: {wanted}"
-        time.sleep(0.05)
+    wanted = {(each.group, each.client_id) for each in those}
+    wait_until(
+        lambda: wanted <= consumer_keys(events([event_file])[before:], "assigned"), wanted, within_s=30, every_s=0.05
+    )
 
 
 def _measure(group: str, rows: Iterable[Row], log: Iterable[tuple[int, str]]) -> Restarted:
     since: dict[tuple[str, int], int] = {}
     waited, pauses = 0, 0
-    order = {"revoked": 0, "lost": 0, "assigned": 1}
-    mine = [row for row in rows if row["group"] == group and row["event"] in order]
-    for row in sorted(mine, key=lambda row: (row["at_ms"], order[row["event"]])):
-        for topic, partition in row["partitions"]:
+    mine = [row for row in rows if row["group"] == group and row["event"] in CALLS]
+    for row in sorted(mine, key=lambda row: (row["at_ms"], row["event"] == "assigned")):
+        for each in listener_partitions(row):
             if row["event"] != "assigned":
-                since[topic, partition] = row["at_ms"]
-            elif (topic, partition) in since:
-                waited += row["at_ms"] - since.pop((topic, partition))
+                since[each] = row["at_ms"]
+            elif each in since:
+                waited += row["at_ms"] - since.pop(each)
                 pauses += 1
     assert not since, f"{group}: nobody has {since}"
     return Restarted(len(generations(group, log)), waited / 1000, pauses)

@@ -6,6 +6,7 @@ its lag grows. With as many as `size` says, nobody's does.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import NewTopic
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.structs import TopicPartition
 from pyspark.sql import SparkSession
@@ -26,6 +26,8 @@ from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.sources.kafka.loads import LoadReadOptions
 from tests.kafka.broker import Cluster
+from tests.kafka.live_groups import create_topics, wait_until
+from tests.slices import partitions
 
 pytestmark = pytest.mark.kafka
 
@@ -91,10 +93,7 @@ def produce(broker: Cluster, partition: int, rate: float, stopped: threading.Eve
 @contextmanager
 def producing(broker: Cluster) -> Iterator[None]:
     """A backlog, and messages at `RATES` for as long as the block lasts."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(TOPIC, len(RATES), 1)])
-    admin.wait_for_topics([TOPIC])
-    admin.close()
+    create_topics(broker, {TOPIC: len(RATES)})
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=20)
     for nth in range(BACKLOG):
         producer.send(TOPIC, b"x", partition=nth % 2)
@@ -116,12 +115,12 @@ def producing(broker: Cluster) -> Iterator[None]:
 
 def wait_until_settled(consumers: list[Limited]) -> None:
     """Everybody has what it gets, and nobody shares."""
-    end = time.monotonic() + SETTLED_S
-    while sorted(part for each in consumers for part in each.has) != list(range(len(RATES))) or any(
-        not each.has for each in consumers
-    ):
-        assert time.monotonic() < end, [each.has for each in consumers]
-        time.sleep(0.2)
+
+    def has() -> list[frozenset[int]]:
+        return [each.has for each in consumers]
+
+    every = list(range(len(RATES)))
+    wait_until(lambda: all(has()) and sorted(itertools.chain(*has())) == every, has, SETTLED_S)
 
 
 def read(broker: Cluster) -> Snapshot:
@@ -187,8 +186,7 @@ def test_what_is_planned_by_load_is_what_consumers_get(broker: Cluster, traffic:
     planned = plan(fewer, "weighted-sticky")
     given: dict[str, list[int]] = {}
     for row in planned.target.collect():
-        parts = range(row["first"], row["first"] + row["step"] * row["count"], row["step"])
-        given.setdefault(row["member_id"], []).extend(parts)
+        given.setdefault(row["member_id"], []).extend(partitions(row))
     assert sorted(part for parts in given.values() for part in parts) == list(range(len(RATES)))
     [metrics] = planned.metrics.select("members", "load_max_over_mean").collect()
     [by_range] = plan(fewer, "range").metrics.select("load_max_over_mean").collect()

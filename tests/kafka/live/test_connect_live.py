@@ -3,16 +3,13 @@ from it is what Connect then does when a worker joins and when one leaves."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kafka.admin import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs import snapshot as snapshot_job
@@ -24,6 +21,7 @@ from tests.docs.pages import Step
 from tests.kafka import connect_workers, documented, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.connect_workers import GROUP, MAX_DELAY_MS, ConnectCluster, Placement
+from tests.kafka.live_groups import Row, Tables, create_topics, wait_until
 from tests.unit import connect_stub
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -36,8 +34,6 @@ STUB = connect_stub.connector("files", {None: "w1:8083", 0: "w1:8083"})
 NEWCOMER = "connect-a-worker-to-come"
 MOST_ROUNDS = 6
 
-Row = dict[str, Any]
-Tables = dict[str, list[Row]]
 Item = tuple[str, int | None]
 Held = dict[str, set[Item]]
 """Worker to connectors and tasks."""
@@ -93,23 +89,22 @@ def _documented(connect: ConnectCluster, step: Step) -> Tables:
 
 def _wait_for(connect: ConnectCluster, folder: Path, workers: int, *, delayed: bool = False) -> Tables:
     """A snapshot of the group with so many workers, at rest, or while a delay runs."""
-    deadline = time.monotonic() + connect_workers.TIMEOUT_S
-    while time.monotonic() < deadline:
+
+    def find() -> Tables | None:
         tables = _taken(connect, folder)
         [cluster] = tables["clusters"]
-        if len(tables["workers"]) == workers and (cluster["delay_ms"] > 0 if delayed else tables["state"]):
-            return tables
-        time.sleep(0.2)
-    raise AssertionError(f"not within {connect_workers.TIMEOUT_S} s: {workers} workers; {tables}")
+        found = len(tables["workers"]) == workers and (cluster["delay_ms"] > 0 if delayed else tables["state"])
+        return tables if found else None
+
+    tables = wait_until(find, f"{workers} workers", connect_workers.TIMEOUT_S)
+    assert tables is not None
+    return tables
 
 
 @pytest.fixture(scope="module")
 def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Three workers get six connectors; a fourth worker joins; a worker that is not the leader leaves."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic("live-data", 3, 1)])
-    admin.wait_for_topics(["live-data"])
-    admin.close()
+    create_topics(broker, {"live-data": 3})
     folder = tmp_path_factory.mktemp("connect")
     out = folder / "snapshot"
     with connect_workers.running(broker, folder, 3) as connect:
@@ -136,18 +131,10 @@ def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         delayed = _wait_for(connect, out, 3, delayed=True)
         left = _wait_for(connect, out, 3)
         left_placement = connect.wait_until_running(ITEMS)
-        yield Story(
-            idle,
-            by_rest_alone,
-            as_documented,
-            before,
-            before_placement,
-            joined,
-            joined_placement,
-            delayed,
-            left,
-            left_placement,
-        )
+        placements = {"before_placement": before_placement, "joined_placement": joined_placement}
+        placements["left_placement"] = left_placement
+        states = {"before": before, "joined": joined, "delayed": delayed, "left": left}
+        yield Story(idle=idle, by_rest_alone=by_rest_alone, as_documented=as_documented, **states, **placements)
 
 
 def _rest_ids(tables: Tables) -> dict[str, str]:

@@ -7,22 +7,20 @@ once under a name that tells nothing. Nothing that is said with certainty `sure`
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from kafka.admin import NewTopic
 
 from spark_assign.groups.kernel.client_libraries import LIBRARIES as KNOWN
 from spark_assign.groups.kernel.leader_rules import LIKELY, SURE, UNKNOWN
-from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.kafka import client_libraries, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.client_libraries import OF_GO_AND_NODE, Running
 from tests.kafka.fetched import UnavailableError
+from tests.kafka.live_groups import create_topics, read, wait_until
 from tests.unit.test_fingerprints import by_name_alone, holds
 
 pytestmark = pytest.mark.kafka
@@ -70,10 +68,7 @@ class Detected:
 @pytest.fixture(scope="module")
 def detected(broker: Cluster) -> Iterator[Detected]:
     """All groups at the same time, a process for each release of a library."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
-    admin.wait_for_topics([TOPIC])
-    admin.close()
+    create_topics(broker, {TOPIC: PARTITIONS})
     missing: dict[Running, UnavailableError] = {}
     with contextlib.ExitStack() as stack:
         expected: set[str] = set()
@@ -92,20 +87,19 @@ def detected(broker: Cluster) -> Iterator[Detected]:
 
 def settled(broker: Cluster, expected: set[str]) -> dict[str, dict[str, Any]]:
     """The groups when each has two members that own something, or when time is up: then those that have."""
-    deadline = time.monotonic() + SETTLE_S
-    while True:
-        tables = {
-            name: table.to_pylist() for name, table in snapshot(broker.bootstrap_servers, groups="led.*").tables.items()
-        }
+    done: dict[str, dict[str, Any]] = {}
+
+    def all_done() -> bool:
+        tables = read(broker, "led.*")
         owning = Counter(group for group, _ in {(row["group_id"], row["member_id"]) for row in tables["owned_slices"]})
-        done = {
-            row["group_id"]: row
-            for row in tables["groups"]
-            if row["state"] == "Stable" and owning[row["group_id"]] == 2
-        }
-        if expected <= set(done) or time.monotonic() > deadline:
-            return done
-        time.sleep(2)
+        stable = [row for row in tables["groups"] if row["state"] == "Stable"]
+        done.clear()
+        done.update({row["group_id"]: row for row in stable if owning[row["group_id"]] == 2})
+        return expected <= set(done)
+
+    with contextlib.suppress(AssertionError):
+        wait_until(all_done, "groups", SETTLE_S, every_s=2)
+    return done
 
 
 def _check(detected: Detected, by: Running) -> None:

@@ -4,20 +4,16 @@ what their listeners are told, which epochs they learn, and who has what in the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
-from spark_assign import Fleet
-from spark_assign.simulation import Settings, simulate
-from spark_assign.tables.groups import INPUT_TABLES
-from spark_assign.tables.simulation import EVENTS, SETTINGS_OF_GROUPS
-from tests.frames import dataframe
-from tests.kafka import heartbeat_story
+from spark_assign.simulation import Settings
+from spark_assign.tables.simulation import SETTINGS_OF_GROUPS
+from tests.frames import frame_of
+from tests.kafka import heartbeat_story, protocol_forecast
 from tests.kafka.heartbeat_story import (
     CASES,
     CRASHES,
@@ -32,12 +28,15 @@ from tests.kafka.heartbeat_story import (
     Story,
     joined_calls,
 )
-from tests.kafka.live_groups import Partition, Row
-from tests.kafka.protocol_story import CALLS, Calls, Owners
+from tests.kafka.live_groups import CALLS, Calls, Row, Tables
+from tests.kafka.protocol_forecast import named_partitions, owners_at_end
+from tests.kafka.protocol_story import Owners
+from tests.slices import Partition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 AT_MS, UNTIL_MS = 1_500, 60_000
+_of_cases = partial(protocol_forecast.of_cases, CASES)
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,6 @@ play = heartbeat_story.play
 def forecasts(spark: SparkSession, story: Story) -> dict[str, Forecast]:
     """The same, simulated from the snapshot before, by group."""
     members = [row | {"generation_id": story.before.epochs[row["group_id"]]} for row in story.before.tables["members"]]
-    tables = story.before.tables | {"members": members}
-    fleet = Fleet(**{name: _frame(spark, INPUT_TABLES[name], tables[name]) for name in tables if name in INPUT_TABLES})
     cluster = members[0]["cluster"]
     events = [{"cluster": cluster} | row for case in CASES for row in _events(story, case)]
     groups = [
@@ -66,19 +63,11 @@ def forecasts(spark: SparkSession, story: Story) -> dict[str, Forecast]:
         for case in CASES
     ]
     settings = Settings(
-        group_consumer_heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS, groups=_frame(spark, SETTINGS_OF_GROUPS, groups)
+        group_consumer_heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS, groups=frame_of(spark, SETTINGS_OF_GROUPS, groups)
     )
-    played = simulate(fleet, _frame(spark, EVENTS, events), settings=settings, until_ms=UNTIL_MS)
-    assert played.rejected.collect() == []
-    rows = {
-        name: [row.asDict() for row in getattr(played, name).collect()] for name in ("trace", "ownership", "rounds")
-    }
-    return {
-        case.group: _forecast(
-            story, case, {name: [row for row in some if row["group_id"] == case.group] for name, some in rows.items()}
-        )
-        for case in CASES
-    }
+    before = story.before.tables | {"members": members}
+    tables = protocol_forecast.simulated(spark, before, events, settings, UNTIL_MS)
+    return _of_cases(lambda case: _forecast(story, case, tables[case.group]))
 
 
 def _events(story: Story, case: Case) -> list[Row]:
@@ -96,7 +85,7 @@ def _events(story: Story, case: Case) -> list[Row]:
     return rows
 
 
-def _forecast(story: Story, case: Case, rows: dict[str, list[Row]]) -> Forecast:
+def _forecast(story: Story, case: Case, rows: Tables) -> Forecast:
     clients = {
         member: client
         for state in (story.before, story.after)
@@ -108,36 +97,21 @@ def _forecast(story: Story, case: Case, rows: dict[str, list[Row]]) -> Forecast:
     epochs: dict[str, list[int]] = {client: [story.before.epochs[case.group]] for client in clients.values()}
     for row in sorted(rows["trace"], key=lambda row: int(row["seq"])):
         if row["message"] in CALLS and clients[row["actor"]] not in dead:
-            calls.setdefault(clients[row["actor"]], []).append((row["message"], _partitions(row["detail"])))
+            calls.setdefault(clients[row["actor"]], []).append((row["message"], _named(row["detail"])))
         learned = re.match(r"epoch (\d+)", row["detail"])
         if row["message"] == "ConsumerGroupHeartbeat response" and learned:
             known = epochs[clients[row["to"]]]
             known += [int(learned[1])] if int(learned[1]) not in known[-1:] else []
-    end_ms = max(row["to_ms"] for row in rows["ownership"])
     there = {client for group, client in story.after.members if group == case.group}
-    owners: Owners = {client: set() for client in there}
-    for row in rows["ownership"]:
-        if row["to_ms"] == end_ms:
-            owners.setdefault(clients[row["member_id"]], set()).add((row["topic"], row["partition"]))
+    owners = owners_at_end(rows["ownership"], clients, there)
     learned_later = {client: known[1:] for client, known in epochs.items() if known[1:]}
     return Forecast(joined_calls(calls), learned_later, owners, len(rows["rounds"]))
 
 
-def _partitions(detail: str) -> set[Partition]:
-    found = set()
-    for word in detail.split():
-        topic, _, partition = word.rpartition("-")
-        assert topic in TOPICS
-        found.add((topic, int(partition)))
+def _named(detail: str) -> set[Partition]:
+    found = named_partitions(detail, TOPICS)
+    assert len(found) == len(detail.split())
     return found
-
-
-def _frame(spark: SparkSession, schema: StructType, rows: Iterable[Row]) -> DataFrame:
-    return dataframe(spark, schema, [tuple(row.get(name) for name in schema.names) for row in rows])
-
-
-def _of_cases(found: Callable[[Case], Any]) -> dict[str, Any]:
-    return {case.group: found(case) for case in CASES}
 
 
 def test_listener_calls_are_as_predicted(story: Story, forecasts: dict[str, Forecast]) -> None:

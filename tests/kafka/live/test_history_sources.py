@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from kafka import KafkaProducer
-from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from spark_assign.sources.kafka.offsets_topic import CHECKPOINT
 from spark_assign.wire import log_segment
@@ -37,6 +37,7 @@ from tests.kafka import group_members, history_session, java_programs, maven, se
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_session import Session
+from tests.kafka.live_groups import create_topics, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -70,9 +71,8 @@ def cluster(kafka_jars: str, keys: Path) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def written(cluster: Cluster) -> Cluster:
     """The cluster after groups have committed, also in transactions."""
-    with closing(cluster.admin()) as admin:
-        admin.create_topics([NewTopic(TOPIC, 6, 1)])
-        admin.wait_for_topics([TOPIC])
+    create_topics(cluster, {TOPIC: 6})
+    with cluster.admin() as admin:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", CONFIGS)])
     transactional = (cluster.bootstrap_servers, TOPIC, "hs-tx", PRODUCERS, ROUNDS, OPEN_MS)
     command = java_programs.command("OffsetTransactions", cluster.class_path, *transactional)
@@ -188,11 +188,8 @@ def test_what_a_broker_compresses_is_read(cluster: Cluster) -> None:
     """The broker compresses again what comes to a topic with another codec; each codec is read."""
     topics = {f"hs.{codec}": codec for codec in NAMES[1:]}
     sent = [(f"k{number}".encode(), b"v" * number) for number in range(40)]
-    with closing(cluster.admin()) as admin:
-        admin.create_topics(
-            [NewTopic(topic, 1, 1, topic_configs={"compression.type": topics[topic]}) for topic in topics]
-        )
-        admin.wait_for_topics(list(topics))
+    for topic, codec in topics.items():
+        create_topics(cluster, {topic: 1}, {"compression.type": codec})
     with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
         for topic in topics:
             for key, value in sent:
@@ -210,10 +207,11 @@ def test_what_a_broker_compresses_is_read(cluster: Cluster) -> None:
 def wait_for_batches(location: Path, count: int) -> None:
     """Waits until a stream has begun and has written `count` batches."""
     checkpoint = location / CHECKPOINT
-    deadline = time.monotonic() + 120
-    while not (checkpoint / "metadata").exists() or len(list((checkpoint / "commits").glob("[0-9]*"))) < count:
-        assert time.monotonic() < deadline, f"not {count} batches"
-        time.sleep(0.02)
+    wait_until(
+        lambda: (checkpoint / "metadata").exists() and len(list((checkpoint / "commits").glob("[0-9]*"))) >= count,
+        f"{count} batches",
+        every_s=0.02,
+    )
 
 
 def test_a_killed_stream_stores_each_record_once(written: Cluster, classic: Session, tmp_path: Path, seed: int) -> None:

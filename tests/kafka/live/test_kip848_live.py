@@ -16,13 +16,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
-from spark_assign.tables.groups import INPUT_TABLES
 from tests import seeds
-from tests.frames import dataframe
-from tests.kafka import kip848_story
+from tests.kafka import kip848_story, live_groups
 from tests.kafka.broker import Cluster
-from tests.kafka.kip848_story import FRESH, GROWN, Owners, State
-from tests.kafka.live_groups import Row, Tables, partitions
+from tests.kafka.consumer_groups import State, Targets
+from tests.kafka.kip848_story import FRESH, GROWN
+from tests.kafka.live_groups import Tables, planned_rows, renamed
+from tests.slices import by_owner
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -36,34 +36,20 @@ def play(cluster: Cluster, folder: Path) -> dict[str, State]:
 
 def _fleet(spark: SparkSession, tables: dict[str, Tables]) -> Fleet:
     """Some states at once, each as a cluster that is called after its step."""
-    return Fleet(
-        **{
-            name: dataframe(
-                spark,
-                schema,
-                [
-                    tuple(step if field == "cluster" else row[field] for field in schema.names)
-                    for step, of_step in tables.items()
-                    for row in of_step[name]
-                ],
-            )
-            for name, schema in INPUT_TABLES.items()
-            if name in next(iter(tables.values()))
-        }
-    )
+    names = next(iter(tables.values()))
+    rows = {name: [row | {"cluster": step} for step, of in tables.items() for row in of[name]] for name in names}
+    return live_groups.fleet(spark, rows)
 
 
-def _planned(fleet: Fleet) -> dict[str, Owners]:
+def _planned(fleet: Fleet) -> dict[str, Targets]:
     """Of each step who is to have what, by the plan."""
     planned = plan(fleet, "configured")
     assert planned.rejected.collect() == []
-    now = planned.assignments.collect()
-    later = planned.revocations.drop("member_id").withColumnRenamed("next_member_id", "member_id").collect()
-    owners: dict[str, dict[tuple[str, str], set[tuple[str, int]]]] = {}
-    for row in now + [row for row in later if row["member_id"] is not None]:
-        of_step = owners.setdefault(row["cluster"], {})
-        of_step.setdefault((row["group_id"], row["member_id"]), set()).add((row["topic"], row["partition"]))
-    return {step: {who: frozenset(got) for who, got in of_step.items()} for step, of_step in owners.items()}
+    owners = by_owner(planned_rows(planned.assignments, planned.revocations), "cluster", "group_id", "member_id")
+    found: dict[str, Targets] = {step: {} for step, *_ in owners}
+    for (step, *who), owned in owners.items():
+        found[step][who[0], who[1]] = frozenset(owned)
+    return found
 
 
 def _changed(story: dict[str, State], *changes: str) -> dict[str, tuple[State, State]]:
@@ -72,18 +58,7 @@ def _changed(story: dict[str, State], *changes: str) -> dict[str, tuple[State, S
     return {step: (story[last], story[step]) for last, step in pairwise(steps) if step.startswith(changes)}
 
 
-def _renamed(before: State, after: State) -> list[Row]:
-    """What the members that are there after a step owned before it, by the ids that they have then."""
-    clients = {(group, member): client for (group, client), member in before.members.items()}
-    owned = []
-    for row in before.tables["owned_slices"]:
-        member = after.members.get((row["group_id"], clients[row["group_id"], row["member_id"]]))
-        if member is not None:
-            owned.append(row | {"member_id": member})
-    return owned
-
-
-def _differences(predicted: dict[str, Owners], story: dict[str, State]) -> list[str]:
+def _differences(predicted: dict[str, Targets], story: dict[str, State]) -> list[str]:
     return [
         f"{step} {group}: {sorted(plan.get((group, member), ()))} is not {sorted(target.get((group, member), ()))}"
         for step, plan in predicted.items()
@@ -93,7 +68,7 @@ def _differences(predicted: dict[str, Owners], story: dict[str, State]) -> list[
     ]
 
 
-def _assert_predicted(predicted: dict[str, Owners], story: dict[str, State], steps: Iterable[str]) -> None:
+def _assert_predicted(predicted: dict[str, Targets], story: dict[str, State], steps: Iterable[str]) -> None:
     assert set(predicted) == set(steps)
     differences = _differences(predicted, story)
     assert not differences, f"{len(differences)} members differ, {REPEAT}\n" + "\n".join(differences[:30])
@@ -106,9 +81,7 @@ def _moved(before: State, after: State) -> int:
 def test_the_target_is_what_members_have(story: dict[str, State]) -> None:
     """The snapshot of a settled group has the broker's target as what is owned: the plans below begin with it."""
     for step, state in story.items():
-        owners: dict[tuple[str, str], set[tuple[str, int]]] = {}
-        for run in state.tables["owned_slices"]:
-            owners.setdefault((run["group_id"], run["member_id"]), set()).update(partitions(run))
+        owners = by_owner(state.tables["owned_slices"], "group_id", "member_id")
         assert owners == {who: set(got) for who, got in state.targets.items()}, f"{step}, {REPEAT}"
     assert len(story) == 12
 
@@ -116,11 +89,8 @@ def test_the_target_is_what_members_have(story: dict[str, State]) -> None:
 def test_members_join_subscribe_and_find_topics(spark: SparkSession, story: dict[str, State]) -> None:
     """Ownership of before, all else of after: the ids of new members and topics are only known once they are there."""
     changed = _changed(story, "joined", "subscribed", "returned", "created")
-    predicted = _planned(
-        _fleet(
-            spark, {step: now.tables | {"owned_slices": _renamed(last, now)} for step, (last, now) in changed.items()}
-        )
-    )
+    owned = {step: {"owned_slices": renamed(last.tables, now.tables)} for step, (last, now) in changed.items()}
+    predicted = _planned(_fleet(spark, {step: now.tables | owned[step] for step, (_, now) in changed.items()}))
     _assert_predicted(predicted, story, changed)
     assert len(changed) == 8
     assert all(_moved(last, now) > 5 for step, (last, now) in changed.items() if step != "returned"), REPEAT

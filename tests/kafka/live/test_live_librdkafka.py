@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from kafka.admin import NewTopic
 
 from spark_assign.groups.assignors.release_rules import assignor_of_leader
-from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import create_topics
+from tests.slices import partitions
 
 pytestmark = [pytest.mark.kafka, pytest.mark.once]
 
@@ -45,10 +45,7 @@ def members(broker: Cluster) -> Iterator[subprocess.Popen[str]]:
     """A program with these consumers; skips where it cannot be had."""
     with fetched.or_skipped():
         command = client_libraries.librdkafka_members(broker.bootstrap_servers)
-    admin = broker.admin()
-    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS))
-    admin.close()
+    create_topics(broker, TOPICS)
     with group_members.fed(command, [], None) as process:
         group_members.start(process, GROUPS)
         yield process
@@ -56,26 +53,20 @@ def members(broker: Cluster) -> Iterator[subprocess.Popen[str]]:
 
 def _rows(broker: Cluster, of: dict[str, int]) -> dict[str, Row]:
     """The groups as they are once they have settled with so many members, as golden rows."""
-    group_members.wait_until_settled(broker, of)
-    tables = {name: table.to_pylist() for name, table in snapshot(broker.bootstrap_servers).tables.items()}
-    mine = [row for row in tables["members"] if row["group_id"] in of]
-    now = [row for row in tables["owned_slices"] if row["group_id"] in of]
+    tables = group_members.wait_until_settled(broker, of)
     rows = {}
     for group in tables["groups"]:
-        if group["group_id"] in of:
-            assignor = assignor_of_leader(group["assignor"], group["leader_library"], group["leader_version"])
-            rows[group["group_id"]] = {"case": group["group_id"], "strategy": assignor, "topics": TOPICS, "members": []}
-    by_id: dict[str, dict[str, object]] = {}
-    for row in sorted(mine, key=lambda row: row["position"]):
+        assignor = assignor_of_leader(group["assignor"], group["leader_library"], group["leader_version"])
+        rows[group["group_id"]] = {"case": group["group_id"], "strategy": assignor, "topics": TOPICS, "members": []}
+    for row in sorted(tables["members"], key=lambda row: row["position"]):
         member = {"id": row["member_id"], "instance": None, "rack": None, "generation": row["generation_id"]}
-        by_id[row["member_id"]] = member | {"client": row["client_id"], "topics": [], "owned": []}
-        rows[row["group_id"]]["members"].append(by_id[row["member_id"]])
-    for row in tables["subscriptions"]:
-        if row["group_id"] in of:
-            by_id[row["member_id"]]["topics"].append(row["topic"])
-    for row in now:
-        every = range(row["first"], row["first"] + row["step"] * row["count"], row["step"])
-        by_id[row["member_id"]]["owned"] += [(row["topic"], partition) for partition in every]
+        topics, slices = (
+            [each for each in tables[name] if each["member_id"] == row["member_id"]]
+            for name in ("subscriptions", "owned_slices")
+        )
+        owned = [(each["topic"], partition) for each in slices for partition in partitions(each)]
+        has = {"topics": [each["topic"] for each in topics], "owned": owned}
+        rows[row["group_id"]]["members"].append(member | {"client": row["client_id"]} | has)
     return rows
 
 

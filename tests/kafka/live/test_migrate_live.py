@@ -10,17 +10,16 @@ from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, migrate, plan
+from spark_assign import migrate, plan
 from spark_assign.spark.partition_slices import expand
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
-from tests.kafka.live_groups import Owners, Tables, clients, create_topics, owners
+from tests.kafka.live_groups import Owners, Tables, by_client, create_topics, owners, planned_rows, renamed
 from tests.kafka.live_groups import fleet as fleet_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -68,30 +67,16 @@ def kinds(tables: Tables) -> dict[str, str]:
     return {row["group_id"]: row["group_type"] for row in tables["groups"]}
 
 
-def planned(
-    fleet: Fleet, names: dict[tuple[str, str], str], assignor: dict[str, str]
-) -> tuple[Owners, set[tuple[str, str, int]]]:
+def planned(spark: SparkSession, tables: Tables, assignor: dict[str, str]) -> tuple[Owners, set[tuple[str, str, int]]]:
     """Returns the owners in the end by a plan, and the group, topic and partition of each order-dependent owner.
 
     Topic ids are random, and ids that share a bucket of Java's hash map come in an order that no snapshot has.
     """
-    found: dict[tuple[str, str], set[tuple[str, int]]] = {}
-    made = plan(fleet, assignor)
+    made = plan(fleet_of(spark, tables), assignor)
     assert made.rejected.collect() == []
-    later: DataFrame = made.revocations.drop("member_id").withColumnRenamed("next_member_id", "member_id")
-    for row in [*made.assignments.collect(), *later.where("member_id is not null").collect()]:
-        who = row["group_id"], names[row["group_id"], row["member_id"]]
-        found.setdefault(who, set()).add((row["topic"], row["partition"]))
+    found = by_client(tables, planned_rows(made.assignments, made.revocations))
     unknown = expand(made.order_dependent).select("group_id", "topic", "partition").collect()
     return found, {tuple(row) for row in unknown}
-
-
-def renamed(before: Tables, after: Tables) -> list[dict[str, Any]]:
-    """What members owned before a step, by the ids that they have after it; of those that are there then."""
-    names, ids = clients(before), {(group, client): member for (group, member), client in clients(after).items()}
-    seats = [(run, names[run["group_id"], run["member_id"]]) for run in before["owned_slices"]]
-    there = [(run, ids.get((run["group_id"], client))) for run, client in seats]
-    return [run | {"member_id": member} for run, member in there if member is not None]
 
 
 def of_group(group: str, found: Owners, without: Collection[tuple[str, str, int]] = ()) -> Owners:
@@ -132,7 +117,7 @@ def test_who_has_what_after_each_step_is_planned(spark: SparkSession, story: dic
         classic = step == "over 0 away"
         assignor = {group: name if classic else "uniform" for group, name in NOW.items()}
         state = after | {"owned_slices": renamed(before, after)}
-        expected, unknown = planned(fleet_of(spark, state), clients(after), assignor)
+        expected, unknown = planned(spark, state, assignor)
         actual = owners(after)
         for group in NOW:
             if group == "mig-static":
@@ -161,5 +146,5 @@ def test_they_come_home(spark: SparkSession, story: dict[str, Tables]) -> None:
     """The clients' own assignor shares out what it had shared out before: range the same to the same members."""
     end = story[f"home {MEMBERS - 1} back"]
     assert {row["group_id"]: row["assignor"] for row in end["groups"]} == NOW
-    expected, _ = planned(fleet_of(spark, end), clients(end), NOW)
+    expected, _ = planned(spark, end, NOW)
     assert of_group("mig-range", owners(end)) == of_group("mig-range", expected)

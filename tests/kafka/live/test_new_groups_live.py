@@ -3,48 +3,39 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kafka.admin import NewTopic
 
 from tests.kafka import group_members, heartbeats, streams_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.heartbeats import Heartbeat
+from tests.kafka.live_groups import create_topics, events, wait_until
 from tests.kafka.streams_members import Instance
 
 pytestmark = pytest.mark.kafka
 
 TOPICS = {"n.a": 4, "n.b": 3}
-PATIENCE_S = 120
 JOINS, LEAVES = 0, -1
 
 
 @pytest.fixture(scope="module")
 def cluster(broker: Cluster) -> Cluster:
     """The three brokers, with two topics and groups that are quick."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS))
-    admin.close()
+    create_topics(broker, TOPICS)
     for kind, more in (("consumer", {}), ("share", {}), ("streams", {"streams.num.standby.replicas": "1"})):
         times = {f"{kind}.heartbeat.interval.ms": "500", f"{kind}.session.timeout.ms": "6000"}
         broker.configure_group(f"n-{kind}", times | more)
     return broker
 
 
-def _wait(until: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not until():
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
-
-
 def _of(cluster: Cluster, group: str, client_id: str) -> list[Heartbeat]:
     return [each for each in heartbeats.heartbeats(cluster, group) if each.client_id.startswith(client_id)]
+
+
+def _epochs(cluster: Cluster, group: str, client_id: str) -> list[int]:
+    return [each.request["memberEpoch"] for each in _of(cluster, group, client_id)]
 
 
 def _given(heartbeat: Heartbeat) -> int:
@@ -55,30 +46,27 @@ def _given(heartbeat: Heartbeat) -> int:
 
 def _calls(event_file: Path) -> list[tuple[str, str]]:
     """The calls of rebalance listeners with at least one partition: the client and the event."""
-    lines = event_file.read_text().rpartition("\n")[0].splitlines()
-    calls = [json.loads(line) for line in lines]
-    return [(call["client_id"], call["event"]) for call in calls if call["partitions"]]
+    return [(call["client_id"], call["event"]) for call in events([event_file]) if call["partitions"]]
 
 
 def test_a_consumer_that_does_not_poll_leaves(cluster: Cluster, tmp_path: Path) -> None:
     """It says so itself, loses what it had, and joins again when it polls; one that is killed says nothing."""
-    event_file = tmp_path / "told"
+    event_file = tmp_path / "events"
     first = Consumer("n-consumer", "c0", tuple(TOPICS), "uniform", "consumer", max_poll_interval_ms=8000)
     second = Consumer("n-consumer", "c1", tuple(TOPICS), "uniform", "consumer")
     with heartbeats.logged(cluster), group_members.running(cluster, [first], event_file) as process:
-        _wait(lambda: bool(_calls(event_file)))
+        wait_until(lambda: _calls(event_file), "the first call")
         group_members.order(process, "pause", [first])
-        _wait(lambda: any(each.request["memberEpoch"] == LEAVES for each in _of(cluster, "n-consumer", "c0")))
+        wait_until(lambda: LEAVES in _epochs(cluster, "n-consumer", "c0"), "c0 leaves")
         with group_members.running(cluster, [second]) as killed:
-            _wait(lambda: any(_given(each) == 7 for each in _of(cluster, "n-consumer", "c1")))
+            wait_until(lambda: 7 in map(_given, _of(cluster, "n-consumer", "c1")), "c1 gets all")
             killed.kill()
             group_members.order(process, "resume", [first])
-            _wait(lambda: [_given(each) for each in _of(cluster, "n-consumer", "c0")].count(7) == 2)
+            wait_until(lambda: [*map(_given, _of(cluster, "n-consumer", "c0"))].count(7) == 2, "c0 gets all again")
             # The answer is logged before the listener is called, which may also be called with no partitions.
-            _wait(lambda: _calls(event_file).count(("c0", "assigned")) == 2)
-    mine = _of(cluster, "n-consumer", "c0")
-    assert [each.request["memberEpoch"] for each in mine].count(JOINS) == 2
-    assert LEAVES not in [each.request["memberEpoch"] for each in _of(cluster, "n-consumer", "c1")]
+            wait_until(lambda: _calls(event_file).count(("c0", "assigned")) == 2, "the second call")
+    assert _epochs(cluster, "n-consumer", "c0").count(JOINS) == 2
+    assert LEAVES not in _epochs(cluster, "n-consumer", "c1")
     assert _calls(event_file)[:3] == [("c0", "assigned"), ("c0", "lost"), ("c0", "assigned")], event_file.read_text()
     assert _calls(event_file)[-1] == ("c0", "revoked"), "closes in the end"
 
@@ -88,10 +76,10 @@ def test_share_consumers(cluster: Cluster) -> None:
     members = [Consumer("n-share", f"s{number}", ("n.a",), protocol="share") for number in range(2)]
     with heartbeats.logged(cluster), group_members.running(cluster, members) as process:
         for each in ("s0", "s1"):
-            _wait(lambda each=each: any(_given(beat) == 2 for beat in _of(cluster, "n-share", each)))
+            wait_until(lambda each=each: 2 in map(_given, _of(cluster, "n-share", each)), f"{each} gets two")
         group_members.leave(process, members[:1])
-        _wait(lambda: _given_last(_of(cluster, "n-share", "s1")) == 4)
-    assert _of(cluster, "n-share", "s0")[-1].request["memberEpoch"] == LEAVES
+        wait_until(lambda: _given_last(_of(cluster, "n-share", "s1")) == 4, "s1 gets all")
+    assert _epochs(cluster, "n-share", "s0")[-1] == LEAVES
 
 
 def _given_last(beats: list[Heartbeat]) -> int:
@@ -101,21 +89,23 @@ def _given_last(beats: list[Heartbeat]) -> int:
 
 def test_streams_applications(cluster: Cluster, tmp_path: Path) -> None:
     """A subtopology without state, one with; a standby is never where its task is active."""
-    event_file = tmp_path / "told"
+    event_file = tmp_path / "events"
     instances = [
         Instance("n-streams", f"i{number}", str(tmp_path / f"state-{number}"), ("n.a",), ("n.b",))
         for number in range(2)
     ]
 
     def tasks(role: str) -> dict[str, set[str]]:
-        rows = [json.loads(line) for line in event_file.read_text().splitlines()]
-        return {row["client_id"]: set(row[role]) for row in rows if row["event"] == "tasks"}
+        return {row["client_id"]: set(row[role]) for row in events([event_file]) if row["event"] == "tasks"}
 
     every = {f"0_{number}" for number in range(4)} | {f"1_{number}" for number in range(3)}
     with heartbeats.logged(cluster), streams_members.running(cluster, instances[:1], event_file) as process:
-        _wait(lambda: tasks("active").get("i0") == every)
+        wait_until(lambda: tasks("active").get("i0") == every, "i0 has all tasks")
         streams_members.start(process, instances[1:])
-        _wait(lambda: set.union(*tasks("standby").values()) == {"1_0", "1_1", "1_2"} and _apart(tasks("active"), every))
+        stateful = {"1_0", "1_1", "1_2"}
+        wait_until(
+            lambda: set.union(*tasks("standby").values()) == stateful and _apart(tasks("active"), every), "both share"
+        )
         active, standby = tasks("active"), tasks("standby")
     assert all(len(mine) in (3, 4) for mine in active.values())
     assert not any(active[client] & standby[client] for client in active)

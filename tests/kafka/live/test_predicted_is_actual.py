@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from jobs import snapshot as snapshot_job
@@ -18,6 +18,7 @@ from spark_assign.sources.files.tables import read_fleet
 from tests.kafka import documented, group_members, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import create_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -74,15 +75,10 @@ def _kafkas_own_consumers(broker: Cluster) -> Iterator[dict[str, int]]:
 @pytest.fixture(scope="module")
 def settled(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Path]]:
     """The groups, settled, and the snapshot that the job wrote of them."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(name, count, factor) for name, (count, factor) in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS))
-    admin.close()
+    create_topics(broker, TOPICS)
     consumers = _groups("range") + _groups("roundrobin")
     with group_members.running(broker, consumers), _kafkas_own_consumers(broker) as sizes:
-        for consumer in consumers:
-            sizes[consumer.group] = sizes.get(consumer.group, 0) + 1
-        group_members.wait_until_settled(broker, sizes)
+        group_members.wait_until_settled(broker, sizes | Counter(consumer.group for consumer in consumers))
         folder = tmp_path_factory.mktemp("predicted") / "fleet"
         arguments = ["--bootstrap-server", broker.bootstrap_servers, "--group", "p-*", "--output", str(folder)]
         assert snapshot_job.main(arguments) == 0
@@ -91,9 +87,8 @@ def settled(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def _actual(broker: Cluster, groups: list[str]) -> set[tuple[str, str, str, int]]:
     """What the broker reports, read by kafka-python's own decoder."""
-    admin = broker.admin()
-    described = admin.describe_groups(groups)
-    admin.close()
+    with broker.admin() as admin:
+        described = admin.describe_groups(groups)
     return {
         (group_id, member["member_id"], assigned["topic"], partition)
         for group_id, group in described.items()

@@ -3,8 +3,7 @@ which protocol, led by whom, who is told to give up what and who has what in the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,16 +18,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 play = protocol_story.play
+_of_cases = partial(protocol_forecast.of_cases, CASES)
 
 
 @pytest.fixture(scope="module")
 def forecasts(spark: SparkSession, story: Story) -> dict[str, Forecast]:
     """The same, simulated."""
     return protocol_forecast.forecasts(spark, story)
-
-
-def _of_cases(found: Callable[[Case], Any]) -> dict[str, Any]:
-    return {case.group: found(case) for case in CASES}
 
 
 # --- what Kafka's protocol says by itself -----------------------------------------------------------------------

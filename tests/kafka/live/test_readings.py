@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from pyspark.sql import SparkSession
 
@@ -25,6 +24,7 @@ from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.sources.kafka.loads import LoadReadOptions
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
+from tests.kafka.live_groups import create_topics, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -35,6 +35,7 @@ READ = 20
 """Messages a second that the slow consumer takes from the first partition."""
 EVERY_S, TIMES = 4.0, 3
 HOUR_MS = 3_600_000
+RATES = ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
 
 
 @dataclass
@@ -95,17 +96,13 @@ def running(broker: Cluster) -> Iterator[Traffic]:
 
 def commit(broker: Cluster, group: str, offset: int) -> None:
     """Of a group without members, on `rd.still`."""
-    admin = broker.admin()
-    admin.alter_group_offsets(group, {TopicPartition("rd.still", 0): OffsetAndMetadata(offset, "", -1)})
-    admin.close()
+    with broker.admin() as admin:
+        admin.alter_group_offsets(group, {TopicPartition("rd.still", 0): OffsetAndMetadata(offset, "", -1)})
 
 
 def make(broker: Cluster, topic: str, messages: int, timestamp_ms: int | None = None) -> None:
     """A topic of one partition with so many messages."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(topic, 1, 1)])
-    admin.wait_for_topics([topic])
-    admin.close()
+    create_topics(broker, {topic: 1})
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     for _ in range(messages):
         producer.send(topic, VALUE, partition=0, timestamp_ms=timestamp_ms)
@@ -124,9 +121,7 @@ class Taken:
 
 @pytest.fixture(scope="module")
 def taken(broker: Cluster) -> Taken:
-    admin = broker.admin()
-    admin.create_topics([NewTopic("rd.hot", 3, 2)])
-    admin.wait_for_topics(["rd.hot"])
+    create_topics(broker, {"rd.hot": (3, 2)})
     now_ms = int(time.time() * 1000)
     make(broker, "rd.still", 9, now_ms - HOUR_MS)
     make(broker, "rd.ahead", 3, now_ms + HOUR_MS)
@@ -138,9 +133,9 @@ def taken(broker: Cluster) -> Taken:
     def change() -> None:
         """Between two readings: a topic is made anew and grows beyond what it was, a group is reset."""
         time.sleep(EVERY_S / 2)
-        admin.delete_topics(["rd.anew"])
-        while "rd.anew" in admin.list_topics():
-            time.sleep(0.1)
+        with broker.admin() as admin:
+            admin.delete_topics(["rd.anew"])
+            wait_until(lambda: "rd.anew" not in admin.list_topics(), "the topic is deleted", every_s=0.1)
         make(broker, "rd.anew", 8)
         commit(broker, "rd-reset", 2)
 
@@ -153,7 +148,6 @@ def taken(broker: Cluster) -> Taken:
         readings = snapshot(broker.bootstrap_servers, loads=loads, progress=messages.append, **chosen)
         since = snapshot(broker.bootstrap_servers, loads=LoadReadOptions(since_s=8), **chosen)
     after = snapshot(broker.bootstrap_servers, **chosen)
-    admin.close()
     return Taken(readings, since, after, messages)
 
 
@@ -176,15 +170,10 @@ def test_what_was_sent_between_readings(taken: Taken) -> None:
         assert row["out_messages_per_second"] is None
         assert row["lag"] is None
     for key in (("rd.hot", 2, None), ("rd.still", 0, None), ("rd.empty", 0, None)):
-        assert [
-            loads[key][name]
-            for name in ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
-        ] == [0, 0, 0]
+        assert [loads[key][name] for name in RATES] == [0, 0, 0]
     slow = loads["rd.hot", 0, "rd-slow"]
     assert slow["out_messages_per_second"] > 0
-    assert [
-        slow[name] for name in ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
-    ] == [None, None, None]
+    assert [slow[name] for name in RATES] == [None, None, None]
     assert f"reading {TIMES} of {TIMES}" in taken.messages
 
 
@@ -197,10 +186,7 @@ def test_lag_is_that_of_the_last_reading(taken: Taken) -> None:
 def test_resets_and_topics_recreated(taken: Taken) -> None:
     """No rate, although the topic has more messages than before; the lag is as it is."""
     loads = loads_of(taken.readings)
-    assert [
-        loads["rd.anew", 0, None][name]
-        for name in ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
-    ] == [None] * 3
+    assert [loads["rd.anew", 0, None][name] for name in RATES] == [None] * 3
     reset = loads["rd.still", 0, "rd-reset"]
     assert (reset["out_messages_per_second"], reset["lag"]) == (None, 7)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_assign.replicas import Change, Reassignment, ReplicaFleet, check, reassign, tool_files, write_tool_files
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
+from tests.kafka.live_groups import create_topics, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -44,19 +43,19 @@ def _carry_out(broker: Cluster, files: list[Path]) -> None:
     for file in files:
         output = _tool(broker, "kafka-reassign-partitions.sh * --execute", file)
         assert "Successfully started partition reassignment" in output
-        deadline = time.monotonic() + VERIFY_TIMEOUT_S
-        while "still in progress" in (output := _tool(broker, "kafka-reassign-partitions.sh * --verify", file)):
-            assert time.monotonic() < deadline, output
+
+        def verified(file: Path = file) -> str | None:
+            output = _tool(broker, "kafka-reassign-partitions.sh * --verify", file)
+            return None if "still in progress" in output else output
+
+        output = wait_until(verified, file, VERIFY_TIMEOUT_S)
         assert "is completed" in output
         assert "is still" not in output
 
 
 @pytest.fixture(scope="module")
 def before(broker: Cluster, spark: SparkSession) -> ReplicaFleet:
-    admin = broker.admin()
-    admin.create_topics([NewTopic("r.moved", 8, 2), NewTopic("r.raised", 3, 1)])
-    admin.wait_for_topics(list(TOPICS))
-    admin.close()
+    create_topics(broker, {"r.moved": (8, 2), "r.raised": 3})
     return _fleet(broker, spark)
 
 
@@ -82,13 +81,12 @@ def test_the_tools_carry_out_the_plan(
     for file in written:
         if file.name.startswith("preferred"):
             _tool(broker, "kafka-leader-election.sh *", file)
-    admin = broker.admin()
-    described = {
-        (topic["name"], each["partition_index"]): each["leader_id"]
-        for topic in admin.describe_topics(list(TOPICS))
-        for each in topic["partitions"]
-    }
-    admin.close()
+    with broker.admin() as admin:
+        described = {
+            (topic["name"], each["partition_index"]): each["leader_id"]
+            for topic in admin.describe_topics(list(TOPICS))
+            for each in topic["partitions"]
+        }
     assert described == {key: replicas[0] for key, replicas in planned.items()}
     assert check(plan.after).problems.count() == 0
     _carry_out(broker, [file for file in written if file.name.startswith("rollback")])

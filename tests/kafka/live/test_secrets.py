@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,11 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _scram_user(broker: Cluster) -> Iterator[None]:
-    admin = broker.admin()
+def _scram_user(broker: Cluster) -> None:
     password = secure_listener.PASSWORD
-    admin.alter_user_scram_credentials(
-        [UserScramCredentialUpsertion(secure_listener.USER, "SCRAM-SHA-512", password, iterations=4096)]
-    )
-    yield
-    admin.close()
+    user = UserScramCredentialUpsertion(secure_listener.USER, "SCRAM-SHA-512", password, iterations=4096)
+    with broker.admin() as admin:
+        admin.alter_user_scram_credentials([user])
 
 
 def _run(broker: Cluster, tmp_path: Path, text: str) -> int:

@@ -4,7 +4,7 @@ planned from the snapshot before."""
 from __future__ import annotations
 
 import itertools
-import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
 from spark_assign.share import plan_share
+from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
@@ -21,12 +22,12 @@ from spark_assign.tables.groups import MEMBER_KEY
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
-from tests.kafka.live_groups import create_topics
+from tests.kafka.live_groups import create_topics, wait_until_stable
+from tests.slices import partitions
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 TOPICS = {"sh.a": 7, "sh.b": 3, "sh.c": 1}
-SETTLE_TIMEOUT_S = 120
 Owned = set[tuple[str, str, str, int]]
 
 
@@ -76,33 +77,33 @@ def _step(process: Popen[str], broker: Cluster, sizes: dict[str, int], by: int) 
 
 def _settle(broker: Cluster, sizes: dict[str, int], before: dict[str, int], folder: Path) -> dict[str, int]:
     """Write a snapshot once all members of each group have reached one epoch, later than before; those epochs."""
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    settled: object = None
-    while time.monotonic() < deadline:
+
+    def epochs(taken: Snapshot) -> dict[str, int]:
+        known = {(each["group_id"], each["generation_id"]) for each in taken.tables["members"].to_pylist()}
+        each_has = Counter(group for group, _ in known)
+        return {group: epoch for group, epoch in known if each_has[group] == 1}
+
+    def look() -> tuple[str, Snapshot]:
         taken = snapshot(broker.bootstrap_servers, groups="sh-*", cluster="live")
-        epochs: dict[str, set[int]] = {}
-        joined: dict[str, int] = {}
-        for member in taken.tables["members"].to_pylist():
-            epochs.setdefault(member["group_id"], set()).add(member["generation_id"])
-            joined[member["group_id"]] = joined.get(member["group_id"], 0) + 1
-        now = {group: max(found) for group, found in epochs.items() if len(found) == 1}
-        fine = joined == sizes and all(now.get(group, -1) > before.get(group, 0) for group in sizes)
-        seen = (now, taken.tables["owned_slices"].to_pylist(), taken.tables["initialized"].to_pylist())
-        if fine and seen == settled:
-            write_folder(taken, str(folder))
-            return now
-        settled = seen if fine else None
-        time.sleep(1)
-    raise AssertionError(f"share groups did not settle: {joined} of {sizes}, epochs {epochs} after {before}")
+        now, joined = epochs(taken), Counter(taken.tables["members"]["group_id"].to_pylist())
+        settled = joined == sizes and all(now.get(group, -1) > before.get(group, 0) for group in sizes)
+        return "" if settled else f"{dict(joined)} of {sizes}, epochs {now} after {before}", taken
+
+    def state(taken: Snapshot) -> object:
+        return epochs(taken), *(taken.tables[name].to_pylist() for name in ("owned_slices", "initialized"))
+
+    taken = wait_until_stable(look, state, every_s=1)
+    write_folder(taken, str(folder))
+    return epochs(taken)
 
 
 def _owned(fleet: Fleet) -> Owned:
     runs = fleet.ownership_slices()
     assert runs is not None
     return {
-        (row["group_id"], row["member_id"], row["topic"], row["first"] + row["step"] * at)
+        (row["group_id"], row["member_id"], row["topic"], partition)
         for row in runs.collect()
-        for at in range(row["count"])
+        for partition in partitions(row)
     }
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from kafka import KafkaProducer
-from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from spark_assign.sources.files.snapshot import Snapshot
@@ -25,6 +24,8 @@ from tests.docs.terminal import Line
 from tests.kafka import documented, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import create_topics
+from tests.slices import by_owner
 
 pytestmark = pytest.mark.kafka
 
@@ -49,16 +50,13 @@ LATER_STICKY = [
 
 @pytest.fixture(scope="module")
 def taken(broker: Cluster) -> Iterator[Snapshot]:
-    admin = broker.admin()
-    admin.create_topics([NewTopic("s.one", 3, 3), NewTopic("s.two", 8, 2), NewTopic("s.other", 1, 1)])
-    admin.wait_for_topics(["s.one", "s.two", "s.other"])
+    create_topics(broker, {"s.one": (3, 3), "s.two": (8, 2), "s.other": 1})
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     for _ in range(7):
         producer.send("s.one", b"x", partition=1)
     producer.close()
-    offsets = {TopicPartition("s.one", 1): OffsetAndMetadata(3, "", -1)}
-    admin.alter_group_offsets("s-empty", offsets)
-    admin.close()
+    with broker.admin() as admin:
+        admin.alter_group_offsets("s-empty", {TopicPartition("s.one", 1): OffsetAndMetadata(3, "", -1)})
     with group_members.running(broker, CONSUMERS + FIRST_STICKY):
         group_members.wait_until_settled(broker, SIZES | {"s-sticky": 1, "s-coop": 1})
         with group_members.running(broker, LATER_STICKY):
@@ -70,18 +68,10 @@ def _rows(taken: Snapshot, table: str, group: str | None = None) -> list[dict[st
     return [row for row in taken.tables[table].to_pylist() if group in (None, row.get("group_id"))]
 
 
-def _clients(taken: Snapshot, group: str) -> dict[str, str]:
-    return {row["member_id"]: row["client_id"] for row in _rows(taken, "members", group)}
-
-
 def _owned(taken: Snapshot, group: str) -> dict[str, list[tuple[str, int]]]:
-    clients = _clients(taken, group)
-    owned: dict[str, list[tuple[str, int]]] = {client: [] for client in clients.values()}
-    for run in _rows(taken, "owned_slices", group):
-        for number in range(run["count"]):
-            partition = run["first"] + number * run["step"]
-            owned[clients[run["member_id"]]].append((run["topic"], partition))
-    return {client: sorted(partitions) for client, partitions in owned.items()}
+    owned = by_owner(_rows(taken, "owned_slices", group), "member_id")
+    members = _rows(taken, "members", group)
+    return {member["client_id"]: sorted(owned.get(member["member_id"], ())) for member in members}
 
 
 def test_brokers_and_topics(broker: Cluster, taken: Snapshot) -> None:
@@ -93,9 +83,8 @@ def test_brokers_and_topics(broker: Cluster, taken: Snapshot) -> None:
     ]
     topics = {row["topic"]: row["partitions"] for row in _rows(taken, "topics")}
     assert topics == {"s.one": 3, "s.two": 8, "s.other": 1}
-    admin = broker.admin()
-    described = admin.describe_topics(list(topics))
-    admin.close()
+    with broker.admin() as admin:
+        described = admin.describe_topics(list(topics))
     replicas = {(row["topic"], row["partition"]): row["replicas"] for row in _rows(taken, "replicas")}
     assert replicas == {
         (topic["name"], partition["partition_index"]): partition["replica_nodes"]

@@ -4,7 +4,6 @@ target is what is planned from the snapshot before."""
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from spark_assign.streams import plan_streams
 from spark_assign.tables.groups import MEMBER_KEY
 from tests.kafka import streams_members
 from tests.kafka.broker import Cluster
-from tests.kafka.live_groups import create_topics
+from tests.kafka.live_groups import create_topics, wait_until_stable
 from tests.kafka.streams_members import Instance
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -56,20 +55,16 @@ def play(broker: Cluster, folder: Path) -> list[Path]:
 
 def _settle(broker: Cluster, size: int, before: int, folder: Path) -> int:
     """Write a snapshot once so many members have reached one epoch, later than before, and stay as they are."""
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    settled: object = None
-    seen: object = None
-    while time.monotonic() < deadline:
+
+    def look() -> tuple[object, Snapshot]:
         taken = snapshot(broker.bootstrap_servers, groups="str-*", cluster="live")
-        seen = _state(taken)
-        stable, epochs, _ = seen
-        fine = stable and len(epochs) == size and len(set(epochs)) == 1 and epochs[0] > before
-        if fine and seen == settled:
-            write_folder(taken, str(folder))
-            return epochs[0]
-        settled = seen if fine else None
-        time.sleep(1)
-    raise AssertionError(f"the application did not settle with {size} members after epoch {before}: {seen}")
+        stable, epochs, _ = seen = _state(taken)
+        settled = stable and len(epochs) == size and len(set(epochs)) == 1 and epochs[0] > before
+        return None if settled else (f"{size} members after epoch {before}", seen), taken
+
+    taken = wait_until_stable(look, _state, within_s=SETTLE_TIMEOUT_S, every_s=1)
+    write_folder(taken, str(folder))
+    return _state(taken)[1][0]
 
 
 def _state(taken: Snapshot) -> tuple[bool, list[int], list[str]]:

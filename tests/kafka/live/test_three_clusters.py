@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_assign.sources.files.snapshot_catalog import write_tables
@@ -19,20 +18,13 @@ from spark_assign.sources.files.tables import read_fleet
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from tests.kafka import broker as kafka_broker
 from tests.kafka.broker import Cluster
+from tests.kafka.live_groups import create_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[3]
 NAMES = ("eu", "us", "ap")
 TOPICS = dict(zip(NAMES, (1, 2, 3), strict=True))
-
-
-def add_topic(cluster: Cluster, name: str) -> None:
-    """A topic of two partitions."""
-    admin = cluster.admin()
-    admin.create_topics([NewTopic(name, 2, 1)])
-    admin.wait_for_topics([name])
-    admin.close()
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +34,7 @@ def clusters(kafka_jars: str) -> Iterator[tuple[dict[str, Cluster], dict[str, co
         stacks = {name: all_of_them.enter_context(contextlib.ExitStack()) for name in NAMES}
         started = {name: stack.enter_context(kafka_broker.cluster(kafka_jars)) for name, stack in stacks.items()}
         for name, cluster in started.items():
-            for number in range(TOPICS[name]):
-                add_topic(cluster, f"t-{number}")
+            create_topics(cluster, {f"t-{number}": 2 for number in range(TOPICS[name])})
         yield started, stacks
 
 
@@ -54,7 +45,7 @@ def snapshots(clusters: Mapping[str, Cluster], fleet: Path) -> dict[str, tuple[i
         arguments = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster", name, "--topic", "t-*"]
         command = [sys.executable, str(ROOT / "jobs" / "snapshot.py"), *arguments, "--output", str(fleet)]
         running[name] = subprocess.Popen(
-            command, cwd=ROOT, env=None, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
     output = {name: process.communicate(timeout=240)[1] for name, process in running.items()}
     return {name: (process.returncode, output[name]) for name, process in running.items()}
@@ -88,7 +79,7 @@ def test_three_clusters(
         list(pool.map(in_catalog, NAMES))
     assert topics(spark, "three_clusters") == TOPICS
 
-    add_topic(started["us"], "t-new")
+    create_topics(started["us"], {"t-new": 2})
     in_catalog("us")
     assert snapshots({"us": started["us"]}, fleet)["us"][0] == 0
     for place in (str(fleet), "three_clusters"):
@@ -99,7 +90,7 @@ def test_three_clusters(
     assert "already, as ap" in output
 
     stacks["eu"].close()
-    add_topic(started["ap"], "t-new")
+    create_topics(started["ap"], {"t-new": 2})
     ended = snapshots(started, fleet)
     assert {name: code for name, (code, _) in ended.items()} == {"eu": 3, "us": 0, "ap": 0}
     assert "no connection" in ended["eu"][1]

@@ -8,23 +8,20 @@ Java's table of members has first.
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kafka.admin import NewTopic
 
 from spark_assign.migration.kernel import rolling_upgrade as kernel
 from spark_assign.migration.kernel.group_membership import ClientConfig, GroupMembership, UpgradePath
 from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
-from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members, java_programs, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import HeldUpError, expirations, nobody_was_held_up, repeated
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import Tables, create_topics, events, owners_in
 from tests.unit.test_migration_restarts import specs_of, who_has
 
 pytestmark = [pytest.mark.kafka]
@@ -34,7 +31,6 @@ ASSIGNORS = {"up-sticky": "sticky", "up-cooperative": "cooperative-sticky", "up-
 MIXED = {"up-mixed": "sticky", "up-three": "range"}
 OLD, NEW = "2.8.2", "3.9.1"
 MEMBERS, FIRST = 3, 1
-Tables = dict[str, list[dict[str, Any]]]
 WRITTEN_BY = {"2.8-3.3": OLD, "2.4-3.3": OLD, "3.4+": NEW}
 """The releases that a snapshot tells, and which of ours that is."""
 
@@ -60,10 +56,7 @@ def _librdkafka(servers: str) -> list[str]:
 @pytest.fixture(scope="module")
 def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tables]:
     """The snapshots: `before`, then `0 away`, `0 back` and so on; in `mixed` one of a group of two releases."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS))
-    admin.close()
+    create_topics(broker, TOPICS)
     return repeated(lambda attempt: _play(broker, tmp_path_factory.mktemp(f"upgrade-{attempt}")))
 
 
@@ -73,12 +66,9 @@ def _play(broker: Cluster, folder: Path) -> dict[str, Tables]:
     logged, files = broker.log_position(), [folder / name for name in ("old", "new", "newest")]
 
     def look(step: str, members: dict[str, int]) -> None:
-        group_members.wait_until_settled(broker, members)
-        tables = snapshot(broker.bootstrap_servers, groups="up-*", topics="up.*").tables
-        states[step] = {name: table.to_pylist() for name, table in tables.items()}
-        rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        states[step] = group_members.wait_until_settled(broker, members, "up-*")
         log = broker.group_log(logged)
-        if not nobody_was_held_up(ASSIGNORS, log, rows) or any(expirations(group, log) for group in MIXED):
+        if not nobody_was_held_up(ASSIGNORS, log, events(files)) or any(expirations(group, log) for group in MIXED):
             raise HeldUpError
 
     with ExitStack() as stack:
@@ -112,20 +102,9 @@ def ids(tables: Tables, group: str) -> dict[str, str]:
     return {row["client_id"]: row["member_id"] for row in tables["members"] if row["group_id"] == group}
 
 
-def owners(tables: Tables, group: str) -> dict[str, set[tuple[str, int]]]:
-    """By client id what everybody has."""
-    names = {member_id: name for name, member_id in ids(tables, group).items()}
-    found: dict[str, set[tuple[str, int]]] = {name: set() for name in names.values()}
-    for row in tables["owned_slices"]:
-        if row["group_id"] == group:
-            run = range(row["first"], row["first"] + row["step"] * row["count"], row["step"])
-            found[names[row["member_id"]]] |= {(row["topic"], partition) for partition in run}
-    return found
-
-
 def row_of(tables: Tables, group: str) -> Row:
     """A group as the golden rows have it: what its members told, and what they have."""
-    has = owners(tables, group)
+    has = owners_in(tables, group)
     members = [
         {
             "id": row["member_id"],
@@ -172,15 +151,15 @@ def test_who_leads_and_who_has_what_after_each_restart(
         after = simulate_upgrade(specs, [course]).owned_after
         seats = sorted(now)
         found = {seats[at]: got for at, got in who_has(specs, after, group).items()}
-        assert found == owners(tables, group), f"after {number}"
+        assert found == owners_in(tables, group), f"after {number}"
         moved = sum(
             len(got & had)
             for one, two in (
                 (f"{number - 1} back" if number else "before", f"{number} away"),
                 (f"{number} away", f"{number} back"),
             )
-            for name, got in owners(story[two], group).items()
-            for other, had in owners(story[one], group).items()
+            for name, got in owners_in(story[two], group).items()
+            for other, had in owners_in(story[one], group).items()
             if other != name
         )
         assert step.moved == moved, f"after {number}"

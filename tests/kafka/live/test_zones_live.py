@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, zones
@@ -17,6 +16,7 @@ from tests.frames import dataframe
 from tests.kafka import java_programs
 from tests.kafka.broker import Cluster
 from tests.kafka.conftest import RACKS
+from tests.kafka.live_groups import create_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -30,10 +30,7 @@ A_DAY = int(A_SECOND * 86_400)
 @pytest.fixture(scope="module")
 def readers(broker: Cluster) -> Iterator[dict[str, dict[str, int]]]:
     """Which replica each consumer reads from, while all are there."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(TOPIC, replica_assignments=PLACED)])
-    admin.wait_for_topics([TOPIC])
-    admin.close()
+    create_topics(broker, {TOPIC: PLACED})
     command = java_programs.command("NearReaders", broker.class_path, broker.bootstrap_servers, TOPIC)
     with subprocess.Popen(
         [*command, str(len(PLACED)), *RACKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
