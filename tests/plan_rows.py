@@ -1,5 +1,7 @@
-"""Rows of a plan without Spark: the rows of changed topics as the moves and revocations that the pandas UDF makes of
-them."""
+"""Facts of groups as kernels read them, and the rows of a plan, without Spark.
+
+The rows of changed topics become the moves and revocations that the pandas UDF makes of them.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,32 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from spark_assign.groups.kernel.changed_topics import find_deltas
+from spark_assign.groups.kernel.facts import FACT_TYPES, index_facts
+from spark_assign.groups.kernel.faults import find_faults
+from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
 from spark_assign.groups.kernel.ownership_changes import REASONS
+from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 
 Row = dict[str, Any]
+
+
+def facts_table(rows: Iterable[Row]) -> pa.Table:
+    """Returns facts by column name as the table that kernels read; columns that a fact lacks are null."""
+    return pa.Table.from_pylist(list(rows), schema=pa.schema(FACT_TYPES))
+
+
+def read_specs(facts: pa.Table) -> GroupSpecs:
+    """Returns the groups of the facts, of which some may have faults."""
+    indexed = index_facts(facts)
+    return read_group_specs(indexed, set(find_faults(indexed)))
+
+
+def plan_rows(facts: pa.Table, params: PlanParams) -> list[Row]:
+    """Returns all rows of the plan, moves and revocations included."""
+    return with_moves(pa.concat_tables(list(plan_groups(facts, params))).to_pylist())
 
 
 def with_moves(rows: Iterable[Row]) -> list[Row]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.recorded_lines import read_rows
 
 FILE = Path(__file__).parent / "classic-group.jsonl.gz"
 Row = dict[str, Any]
@@ -17,8 +18,7 @@ Row = dict[str, Any]
 @cache
 def recorded() -> tuple[Row, ...]:
     """All steps, sequence after sequence and in order; to be read only."""
-    with gzip.open(FILE, "rt", encoding="utf-8") as lines:
-        return tuple(map(json.loads, lines))
+    return tuple(read_rows(FILE))
 
 
 def differences(rows: Iterable[Row], results: Iterable[str]) -> list[str]:

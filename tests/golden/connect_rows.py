@@ -6,8 +6,6 @@ nothing is assigned or revoked, the state stays as it is, and all workers rejoin
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +28,7 @@ from spark_assign.connect.kernel.connectors_and_tasks import (
     task_item,
 )
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
+from tests.recorded_lines import read_rows
 
 FOLDER = Path(__file__).parent
 Row = dict[str, Any]
@@ -48,8 +47,7 @@ _CACHE_KEY = "row_names"
 @cache
 def recorded(file: str) -> tuple[Row, ...]:
     """Returns all rows of one file, including single steps of 2.6 (`…/lost`, `…/spread`). Don't modify them."""
-    with gzip.open(FOLDER / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return tuple(map(json.loads, lines))
+    return tuple(read_rows(FOLDER / f"{file}.jsonl.gz"))
 
 
 def rounds(*files: str) -> list[Row]:

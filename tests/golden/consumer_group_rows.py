@@ -7,8 +7,6 @@ asked of Kafka's `GroupMetadataManager`.
 from __future__ import annotations
 
 import base64
-import gzip
-import json
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -21,6 +19,7 @@ from spark_assign.simulation.kernel.consumer_group_members import NOT_SENT, Cons
 from spark_assign.simulation.kernel.settings import GroupConfig
 from spark_assign.simulation.kernel.target_assignment import TargetRequest, Topic, TopicsImage
 from spark_assign.simulation.kernel.target_assignment_builder import assign_targets
+from tests.recorded_lines import read_rows
 
 FILE = Path(__file__).parent / "consumer-group.jsonl.gz"
 Row = dict[str, Any]
@@ -30,8 +29,7 @@ Op = dict[str, Any]
 @cache
 def recorded() -> tuple[Row, ...]:
     """All steps, sequence after sequence and in order; to be read only."""
-    with gzip.open(FILE, "rt", encoding="utf-8") as lines:
-        return tuple(map(json.loads, lines))
+    return tuple(read_rows(FILE))
 
 
 def differences(rows: Iterable[Row], results: Iterable[Row]) -> list[str]:

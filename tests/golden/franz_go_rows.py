@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +18,8 @@ from spark_assign.groups.kernel.plan_groups import (
 )
 from tests.golden import sticky_kernel
 from tests.golden.vectors import FOLDER, Row
+from tests.recorded_lines import read_rows
+from tests.slices import topic_partitions
 
 Partition = tuple[str, int]
 Owners = dict[Partition, str]
@@ -40,8 +40,7 @@ def rows(strategy: str) -> list[Row]:
     Members of sticky without a generation were recorded with user data that lacked four bytes too many: franz-go could
     not read it, and took them for members that own nothing. Given whole, it does read it. So here they own nothing.
     """
-    with gzip.open(FOLDER / "client-franz-go.jsonl.gz", "rt", encoding="utf-8") as lines:
-        found = [row for row in map(json.loads, lines) if row["strategy"] == strategy]
+    found = [row for row in read_rows(FOLDER / "client-franz-go.jsonl.gz") if row["strategy"] == strategy]
     for row in found:
         row["profile"] = f"{strategy}@franz-go"
         for member in row["members"]:
@@ -69,7 +68,7 @@ def planned(some: Iterable[Row], profile: str) -> dict[str, Answer]:
     for run in pa.concat_tables(list(plan_groups(sticky_kernel.facts(given), question))).to_pylist():
         assert run["kind"] != REJECTED, run
         answer = found[run["cluster"]]
-        got = {(run["topic"], run["first"] + run["step"] * at): run["member_id"] for at in range(run["count"])}
+        got = dict.fromkeys(topic_partitions([run]), run["member_id"])
         if run["kind"] == ORDER_DEPENDENT:
             answer.order_dependent.update(got)
         else:

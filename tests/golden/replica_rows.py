@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from typing import Any
 
 from spark_assign.java.random import JavaRandom
 from spark_assign.replicas.kernel.cluster_brokers import ClusterBrokers, to_cluster_brokers
 from tests.golden.vectors import FOLDER, Row
+from tests.recorded_lines import read_rows
 
 CODES = {
     "InvalidPartitionsException": "invalid-partitions",
@@ -20,8 +19,7 @@ CODES = {
 
 def recorded(system: str) -> list[Row]:
     """Returns all rows of `adminutils` or `striped`."""
-    with gzip.open(FOLDER / "replicas.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [row for row in map(json.loads, lines) if row["system"] == system]
+    return [row for row in read_rows(FOLDER / "replicas.jsonl.gz") if row["system"] == system]
 
 
 def expected(row: Row) -> dict[int, list[int]] | tuple[str, str]:

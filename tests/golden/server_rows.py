@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from spark_assign.groups.assignors.server.range import assign_server_ranges
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
 from spark_assign.java.hash_map import java_key, texts_in_table_order
 from spark_assign.numeric.partition_slices import PartitionSlices
+from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]
 Sets = dict[str, set[tuple[str, int]]]
@@ -26,9 +25,7 @@ ROWS = 1_600
 
 def rows() -> list[Row]:
     """All of them."""
-    path = Path(__file__).parent / "server-assignors-4.4.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        every = [json.loads(line) for line in lines]
+    every = read_rows(Path(__file__).parent / "server-assignors-4.4.jsonl.gz")
     assert len(every) == ROWS
     return every
 
@@ -138,7 +135,7 @@ def client_row(row: Row) -> Row:
     }
 
 
-def fits_a_fleet(row: Row) -> bool:
+def is_determined_by_tables(row: Row) -> bool:
     """Whether a fleet's tables say all that the answer hangs on.
 
     They do not say, of a bucket with more than eight members, in which order the recorded walk met them.

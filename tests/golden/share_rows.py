@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from spark_assign.java.hash_map import texts_in_table_order
 from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 from spark_assign.share.kernel.simple_assignor import assign_simple
+from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]
 Got = dict[str, dict[str, list[int]]] | str
@@ -26,9 +25,7 @@ FAILS = "NoSuchElementException"
 
 def rows() -> list[Row]:
     """All of them."""
-    path = Path(__file__).parent / "share-groups.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        every = [json.loads(line) for line in lines]
+    every = read_rows(Path(__file__).parent / "share-groups.jsonl.gz")
     assert len(every) == ROWS
     assert sum("error" in row for row in every) == FAILING
     return every

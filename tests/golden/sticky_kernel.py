@@ -26,6 +26,7 @@ from spark_assign.groups.kernel.group_specs import read_group_specs
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, plan_groups
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.golden.vectors import Row, Sets
+from tests.slices import topic_partitions
 
 _FACTS = pa.schema(FACT_TYPES)
 _USED = pa.schema(
@@ -124,25 +125,24 @@ def planned(rows: Iterable[Row], strategy: str) -> Answer:
     return decided(facts(rows), strategy)
 
 
-def decided(user_data_generation: pa.Table, strategy: str) -> Answer:
+def decided(group_facts: pa.Table, strategy: str) -> Answer:
     """What the kernels make of facts."""
     question = PlanParams((("*", strategy),), (strategy,), required_kinds=_KINDS, racks_known=True)
     answer = Answer()
-    for run in pa.concat_tables(list(plan_groups(user_data_generation, question))).select(_RUNS).to_pylist():
+    for run in pa.concat_tables(list(plan_groups(group_facts, question))).select(_RUNS).to_pylist():
         if run["kind"] == REJECTED:
             answer.refused[run["cluster"]] = run["detail"].partition(": ")[2]
             continue
         sets = answer.withheld if run["kind"] == WITHHELD else answer.sets
-        partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
         got = sets.setdefault(run["cluster"], {}).setdefault(run["member_id"], set())
-        got |= {(run["topic"], partition) for partition in partitions}
+        got |= topic_partitions([run])
     return answer
 
 
 def counted_rounds(rows: Iterable[Row], limit: int) -> dict[str, int]:
     """Of each case of cooperative-sticky, in how many rounds it comes to rest; at most `limit`."""
-    user_data_generation = index_facts(facts(rows))
-    specs = read_group_specs(user_data_generation, set(find_faults(user_data_generation)))
+    group_facts = index_facts(facts(rows))
+    specs = read_group_specs(group_facts, set(find_faults(group_facts)))
     counted: dict[str, int] = {}
     for each in simulate_rounds(specs, np.ones(specs.num_groups, bool), limit):
         counted |= dict.fromkeys(specs.cluster.take(pa.array(each.group)).to_pylist(), each.number)

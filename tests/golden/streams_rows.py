@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from spark_assign.streams.kernel.streams_group_input import FACTS, GROUP, MEMBER
 from spark_assign.streams.kernel.task_assignor_api import Group, Member, Target, Task
 from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
 from tests.frames import dataframe
+from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]
 Sets = dict[str, set[tuple[str, str, int]]]
@@ -35,9 +34,7 @@ _RENAMED = {
 
 def rows(system: str) -> list[Row]:
     """Those of an assignor: streams-sticky or streams-mock."""
-    path = Path(__file__).parent / "streams-groups.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        every = [json.loads(line) for line in lines]
+    every = read_rows(Path(__file__).parent / "streams-groups.jsonl.gz")
     assert len(every) == ROWS
     return [row for row in every if row["system"] == system]
 
@@ -158,7 +155,7 @@ def planned_sets(tasks: Iterable[Row]) -> dict[str, Sets]:
     return planned
 
 
-def fits_a_fleet(row: Row) -> bool:
+def is_determined_by_tables(row: Row) -> bool:
     """Whether the order of the members follows from their ids; with nine in a bucket it does not."""
     ids = [member["id"] for member in row["members"]]
     return texts_in_table_order(ids) == ids

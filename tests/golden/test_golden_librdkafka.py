@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,6 +10,7 @@ from spark_assign.groups.assignors.librdkafka.balancer_input import LibrdkafkaGr
 from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky, withhold
 from spark_assign.spark.caching import cached
 from tests.golden import sticky_kernel, tables, vectors
+from tests.recorded_lines import read_rows
 
 CASES = {"range": 120, "roundrobin": 60, "cooperative-sticky": 420}
 ENDED = 20
@@ -21,8 +19,8 @@ ENDED = 20
 
 def rows_of(strategy: str) -> list[vectors.Row]:
     """The recorded rows of one assignor; `profile` is its name here."""
-    with gzip.open(vectors.FOLDER / "client-librdkafka.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [row for row in map(json.loads, lines) if row["strategy"] == strategy]
+    every = read_rows(vectors.FOLDER / "client-librdkafka.jsonl.gz")
+    rows = [row for row in every if row["strategy"] == strategy]
     assert len(rows) == CASES[strategy]
     return [row | {"profile": f"{strategy}@librdkafka"} for row in rows]
 

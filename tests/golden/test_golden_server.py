@@ -25,6 +25,7 @@ from spark_assign.spark.caching import cached
 from spark_assign.spark.partition_slices import expand
 from tests.golden import server_rows, sticky_kernel, tables, vectors
 from tests.golden.vectors import Sets
+from tests.slices import topic_partitions
 
 ASSIGNORS = ("uniform", "server-range")
 NO_FLEET = {"uniform": 39, "server-range": 0}
@@ -41,7 +42,7 @@ def test_the_kernels_plan_what_the_broker_recorded() -> None:
 def rows_of(assignor: str, left_out: Callable[[str, int], None]) -> tuple[list[vectors.Row], Sets]:
     """The rows of an assignor that a fleet can tell, and what the broker answered, by the names of topics."""
     every = [row for row in server_rows.rows() if row["system"] == assignor]
-    rows = [row for row in every if server_rows.fits_a_fleet(row)]
+    rows = [row for row in every if server_rows.is_determined_by_tables(row)]
     assert len(every) - len(rows) == NO_FLEET[assignor]
     if NO_FLEET[assignor]:
         left_out(f"{assignor}: a fleet does not say all that the answer hangs on", NO_FLEET[assignor])
@@ -84,7 +85,7 @@ def test_what_is_called_sure_is_what_the_broker_recorded(topic_row: str, at_most
     rows = [row for row in server_rows.rows() if row["system"] == "uniform"]
     if topic_row in ("everything", "no ids"):
         # The others have positions that a coordinator's table does not have.
-        rows = [row for row in rows if server_rows.fits_a_fleet(row)]
+        rows = [row for row in rows if server_rows.is_determined_by_tables(row)]
     facts = sticky_kernel.facts([server_rows.client_row(row) for row in rows])
     for name in {"everything": (), "no positions": ("position",), "no ids": ("topic_id",)}.get(
         topic_row, ("position", "topic_id")
@@ -96,7 +97,7 @@ def test_what_is_called_sure_is_what_the_broker_recorded(topic_row: str, at_most
     owners: dict[str, dict[tuple[str, int], str]] = {row["case"]: {} for row in rows}
     order_dependent: dict[str, set[tuple[str, int]]] = {row["case"]: set() for row in rows}
     for run in pa.concat_tables(list(plan_groups(facts, question))).to_pylist():
-        some = [(run["topic"], run["first"] + run["step"] * at) for at in range(run["count"])]
+        some = topic_partitions([run])
         if run["kind"] == ORDER_DEPENDENT:
             order_dependent[run["cluster"]] |= set(some)
         else:

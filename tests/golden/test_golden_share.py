@@ -65,7 +65,7 @@ def planned_sets(runs: DataFrame) -> dict[str, Got]:
         mine = got.setdefault(row["cluster"], {})
         assert not isinstance(mine, str)
         partitions = mine.setdefault(row["member_id"], {}).setdefault(row["topic"], [])
-        more = list(range(row["first"], row["first"] + row["step"] * row["count"], row["step"]))
+        more = list(partitions(row))
         assert not set(partitions) & set(more)
         partitions[:] = sorted(partitions + more)
     return got

@@ -51,7 +51,7 @@ def test_spark_plans_what_the_broker_recorded(
     """All rows in one call, from the tables of a fleet; all of them a fleet can tell."""
     every = int(os.environ.get("SPARK_ASSIGN_TEST_EVERY", "1"))
     rows = streams_rows.rows(system)
-    assert all(streams_rows.fits_a_fleet(row) for row in rows)
+    assert all(streams_rows.is_determined_by_tables(row) for row in rows)
     some = rows[::every]
     planned = plan_streams(streams_rows.fleet_of(spark, some), assignor)
     assert planned.rejected.collect() == []

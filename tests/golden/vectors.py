@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.recorded_lines import read_rows
+
 FOLDER = Path(__file__).parent
 Row = dict[str, Any]
 """One case, as `README-client.md` (section 1) describes it."""
@@ -50,8 +52,7 @@ RELEASES = {"2.4": 150, "2.8": 150, "3.2": 150, "3.4": 150, "3.5": 150}
 
 def release_cases() -> list[Row]:
     """Every row that was recorded from an older release; `profile` is the assignor as of it, by our name."""
-    with gzip.open(FOLDER / "client-releases.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    rows = read_rows(FOLDER / "client-releases.jsonl.gz")
     for row in rows:
         row["profile"] = f"{row['strategy']}@{row['release'].rpartition('.')[0]}"
     assert Counter(row["profile"].partition("@")[2] for row in rows) == RELEASES

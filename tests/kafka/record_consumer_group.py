@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import sys
 
 from tests.golden.consumer_group_rows import FILE
 from tests.kafka import maven, random_heartbeats
 from tests.kafka.group_steps import answered
+from tests.recorded_lines import write_rows
 
 SEQUENCES, STEPS = 300, 30
 
@@ -21,9 +20,7 @@ def main(seed: int) -> None:
         for number, (op, _) in enumerate(steps)
     ]
     found = answered(rows, maven.kafka_classpath(), "ConsumerGroupSteps")
-    # The same bytes for the same rows: without a time.
-    with open(FILE, "wb") as file, gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as lines:
-        lines.write("".join(f"{json.dumps(row)}\n" for row in found).encode())
+    write_rows(FILE, found)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ The seed stands fixed, so that the same tables are recorded again; on another Ja
 
 from __future__ import annotations
 
-import gzip
-import json
-
 from tests.kafka import java_tables, maven
+from tests.recorded_lines import write_rows
 
 SEED, NUMBER = 17, 120
 
@@ -16,8 +14,7 @@ SEED, NUMBER = 17, 120
 def main() -> None:
     """Write the file anew."""
     rows = java_tables.walked_by_java(java_tables.tables(SEED, NUMBER), maven.kafka_classpath())
-    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-    java_tables.RECORDED.write_bytes(gzip.compress(lines.encode(), mtime=0))
+    write_rows(java_tables.RECORDED, rows)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from spark_assign.groups.kernel.client_libraries import plan_switch
 from spark_assign.simulation import Settings
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
 from spark_assign.tables.groups import COMPARISON
+from tests import slices
 from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
@@ -125,8 +126,7 @@ def partitions(runs: DataFrame) -> dict[str, set[tuple[str, Key]]]:
     """Runs as pairs of a member and a partition, by group."""
     found: dict[str, set[tuple[str, Key]]] = defaultdict(set)
     for row in runs.select("group_id", "member_id", "topic", "first", "step", "count").collect():
-        for partition in range(row["first"], row["first"] + row["step"] * row["count"], row["step"]):
-            found[row["group_id"]].add((row["member_id"], (row["topic"], partition)))
+        found[row["group_id"]] |= {(row["member_id"], pair) for pair in slices.topic_partitions([row])}
     return found
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
-import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,6 +20,7 @@ from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, TO
 from spark_assign.wire.group_records import NEWEST, UnknownType, read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
 from tests.frames import dataframe
+from tests.recorded_lines import read_rows
 from tests.unit.group_record_bytes import mutated
 
 pytestmark = [pytest.mark.spark]
@@ -35,9 +34,7 @@ Record = tuple[str, int, int, datetime, bytes | None, bytes | None]
 
 def recorded() -> Iterator[tuple[bytes, bytes | None]]:
     """Key and value of what Kafka's classes wrote, and of what a broker did: records of every type."""
-    with gzip.open(GOLDEN) as lines:
-        rows = [json.loads(line) for line in lines]
-    for row in rows:
+    for row in read_rows(GOLDEN):
         if row["kind"] == "record":
             yield tuple(None if row[name] is None else base64.b64decode(row[name]) for name in ("key", "value"))
 

@@ -14,13 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import DEPARTED_SLICE, FACT_TYPES
-from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
+from spark_assign.groups.kernel.facts import DEPARTED_SLICE
+from spark_assign.groups.kernel.plan_groups import PlanParams
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
-from tests.plan_rows import with_moves
+from tests.plan_rows import facts_table, plan_rows
 from tests.sizes import drawn
+from tests.slices import partitions
 from tests.unit.test_sticky_figures import racks_matter, racks_of
 
 EVERY_REASON = 1
@@ -29,16 +30,9 @@ Claim = tuple[str, str, int, bool]
 """member, topic, partition, and whether the member is still there."""
 
 
-def _partitions(run: dict[str, Any]) -> range:
-    return range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
-
-
 def _decided(rows: list[Row], strategy: str, left: list[dict[str, Any]], *, runs: bool) -> list[dict[str, Any]]:
-    facts = pa.concat_tables(
-        [sticky_kernel.facts(rows, runs=runs), pa.Table.from_pylist(left, schema=pa.schema(FACT_TYPES))]
-    )
-    question = PlanParams((("*", strategy),), (strategy,), racks_known=True)
-    return with_moves(row for table in plan_groups(facts, question) for row in table.to_pylist())
+    facts = pa.concat_tables([sticky_kernel.facts(rows, runs=runs), facts_table(left)])
+    return plan_rows(facts, PlanParams((("*", strategy),), (strategy,), racks_known=True))
 
 
 def _claims(row: Row, left: list[dict[str, Any]]) -> Iterator[Claim]:
@@ -47,7 +41,7 @@ def _claims(row: Row, left: list[dict[str, Any]]) -> Iterator[Claim]:
             yield member["id"], topic, partition, True
     for run in left:
         if run["cluster"] == row["case"]:
-            yield from ((run["member_id"], run["topic"], partition, False) for partition in _partitions(run))
+            yield from ((run["member_id"], run["topic"], partition, False) for partition in partitions(run))
 
 
 def _hash_code(text: str) -> int:
@@ -185,14 +179,14 @@ def test_changes_are_those_of_a_plain_loop(strategy: str, runs: bool, seed: int)
         target: dict[tuple[str, int], list[tuple[str, bool]]] = {}
         for run in answer:
             if run["kind"] in ("assigned", "withheld"):
-                for partition in _partitions(run):
+                for partition in partitions(run):
                     waits = run["kind"] == "withheld"
                     target.setdefault((run["topic"], partition), []).append((run["member_id"], waits))
         claims = list(_claims(row, left))
         found_moves: Counter[Any] = Counter()
         found_revoked: Counter[Any] = Counter()
         for run in answer:
-            for partition in _partitions(run) if run["kind"] in ("move", "revocation") else ():
+            for partition in partitions(run) if run["kind"] in ("move", "revocation") else ():
                 key = (run["member_id"], run["topic"], partition, run["next_member_id"])
                 if run["kind"] == "revocation":
                     found_revoked[key] += 1

@@ -12,11 +12,9 @@ from spark_assign.groups.assignors.franz_go.heterogeneous import plan_heterogene
 from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.kernel.convergence import simulate_assignor_rounds
-from spark_assign.groups.kernel.facts import index_facts
-from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_specs import read_group_specs
 from spark_assign.groups.registry import find_assignor
 from tests.golden import sticky_kernel
+from tests.plan_rows import read_specs
 
 
 def answer(group: FranzGoGroup) -> BalancedGroup:
@@ -84,8 +82,7 @@ def test_its_cooperative_groups_come_to_rest() -> None:
         {"id": name, "instance": None, "rack": None, "topics": ["t"], "owned": own, "generation": 1}
         for name, own in (("C0", owned), ("C1", []))
     ]
-    facts = index_facts(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
-    specs = read_group_specs(facts, set(find_faults(facts)))
+    specs = read_specs(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
     rounds = simulate_assignor_rounds("cooperative-sticky@franz-go", specs, np.ones(1, bool), 5)
     assert rounds is not None
     assert [(each.assigned[0], each.revoked[0], each.stable[0]) for each in rounds] == [(2, 2, False), (4, 0, True)]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import gzip
-import json
 import random
 from pathlib import Path
 
 from spark_assign.wire.group_records import RECORDS, _by_tables, write_value
 from spark_assign.wire.group_records.group_metadata_fast_path import GROUP_METADATA, read_generation
 from spark_assign.wire.reader import WireError
+from tests.recorded_lines import read_rows
 from tests.unit.group_record_bytes import mutated
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
@@ -19,11 +18,9 @@ _TEXTS = ["", "g", "größe", "x" * 300, "分析-group", "\U0001f600"]
 
 def recorded() -> list[bytes]:
     """Values of GroupMetadata as Kafka's classes wrote them, damaged ones included."""
-    with gzip.open(GOLDEN) as lines:
-        rows = [json.loads(line) for line in lines]
     return [
         base64.b64decode(row["value"])
-        for row in rows
+        for row in read_rows(GOLDEN)
         if row["kind"] == "record" and row["type"] == "GroupMetadata" and row["value"]
     ]
 

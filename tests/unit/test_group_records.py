@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import gzip
-import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -24,14 +22,14 @@ from spark_assign.wire.group_records import (
 )
 from spark_assign.wire.reader import WireError
 from tests.kafka import group_records, streams_user_data
+from tests.recorded_lines import read_rows
 from tests.unit import group_record_json
 
 _ROWS = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
 
 
 def _rows() -> list[dict[str, Any]]:
-    with gzip.open(_ROWS, "rt", encoding="utf-8") as lines:
-        return [row for row in map(json.loads, lines) if row["kind"] == "record"]
+    return [row for row in read_rows(_ROWS) if row["kind"] == "record"]
 
 
 def _bytes(text: str) -> bytes:
@@ -123,7 +121,7 @@ def test_what_was_recorded_is_written_as_it_was() -> None:
 def test_every_type_as_kafka_4_4_read_it() -> None:
     """Random and damaged records of every type and version; those that went with 4.1 as 4.0 read them."""
     types: Counter[int] = Counter()
-    for row in _recorded(group_records.RECORDED):
+    for row in read_rows(group_records.RECORDED):
         key, value = _bytes(row["key"]), None if row["value"] is None else _bytes(row["value"])
         assert not group_records.differs(row, key, value), row
         if "refused" not in row:
@@ -136,14 +134,9 @@ def test_every_type_as_kafka_4_4_read_it() -> None:
 
 def test_streams_user_data_as_its_classes_read_it() -> None:
     """What clients of every version said and were given, and damaged bytes."""
-    rows = _recorded(streams_user_data.RECORDED)
+    rows = read_rows(streams_user_data.RECORDED)
     assert [row for row in rows if streams_user_data.ours(row) != streams_user_data.theirs(row)] == []
     assert Counter("refused" in row for row in rows) == {False: 102, True: 242}
-
-
-def _recorded(file: Path) -> list[dict[str, Any]]:
-    with gzip.open(file, "rt") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def test_bytes_that_are_no_record() -> None:

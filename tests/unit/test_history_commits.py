@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
-import json
 import random
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from spark_assign.history.kernel.commit_intervals import (
 )
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
+from tests.recorded_lines import read_rows
 from tests.sizes import drawn
 from tests.unit import group_record_bytes as random_bytes
 
@@ -117,10 +116,8 @@ def key_alone(data: bytes) -> tuple[object, ...]:
 
 def test_commits_as_kafka_decides() -> None:
     """All recorded commits, damaged ones included."""
-    with gzip.open(GOLDEN) as lines:
-        rows = [json.loads(line) for line in lines]
-    rows = [row for row in rows if row["kind"] == "record" and row["type"] == "OffsetCommit" and row["value"]]
-    rows = [row for row in rows if row.get("note") != "truncated-key"]
+    rows = [row for row in read_rows(GOLDEN) if row["kind"] == "record" and row["type"] == "OffsetCommit"]
+    rows = [row for row in rows if row["value"] and row.get("note") != "truncated-key"]
     values = [base64.b64decode(row["value"]) for row in rows]
     kinds = [row["key_version"] for row in rows]
     found = at_once(kinds, values)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -23,13 +21,13 @@ from spark_assign.java.hash_map import (
 from spark_assign.java.tree_bin import IdentityDecides
 from tests.kafka import java_tables
 from tests.kafka.java_tables import Row
+from tests.recorded_lines import read_rows
 
 
 @pytest.fixture(scope="module")
 def recorded() -> list[Row]:
     """Tables of one kind of keys each, and their walks by Java 17."""
-    with gzip.open(java_tables.RECORDED, "rt") as lines:
-        return [json.loads(line) for line in lines]
+    return read_rows(java_tables.RECORDED)
 
 
 def alike(number: int) -> list[str]:

@@ -6,11 +6,10 @@ import random
 from collections import Counter, defaultdict
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from spark_assign.groups.assignors.rack_aware_range import assign_with_racks
-from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_SLICE, index_facts
+from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP, find_duplicates, slices_from_bitmaps
 from spark_assign.numeric.partition_slices import count_common_terms, owners_to_slices
@@ -18,6 +17,7 @@ from spark_assign.numeric.round_robin_offset import round_robin_start
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Assignment, Group, Member
+from tests.plan_rows import facts_table
 from tests.seeds import seed_for
 from tests.sizes import drawn
 
@@ -182,7 +182,7 @@ def test_runs_that_meet_are_found() -> None:
         group = {"cluster": "c", "group_id": "g"}
         members = [group | {"kind": MEMBER, "member_id": each} for each in "mn"]
         owned = [group | {"kind": OWNED_SLICE} | dict(zip(names, run, strict=True)) for run in runs]
-        faults = find_faults(index_facts(pa.Table.from_pylist(members + owned, schema=pa.schema(FACT_TYPES))))
+        faults = find_faults(index_facts(facts_table(members + owned)))
         times = Counter(
             (member, topic, first + at * step) for member, topic, first, step, count in runs for at in range(count)
         )

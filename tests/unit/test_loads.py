@@ -6,11 +6,9 @@ import random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from spark_assign.groups.kernel.facts import (
-    FACT_TYPES,
     GROUP,
     GROUP_LOAD,
     LOAD,
@@ -22,7 +20,8 @@ from spark_assign.groups.kernel.facts import (
 )
 from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, drain_seconds, member_capacity
 from spark_assign.groups.kernel.group_specs import read_group_specs
-from spark_assign.groups.kernel.plan_groups import METRICS, PlanParams, plan_groups
+from spark_assign.groups.kernel.plan_groups import METRICS, PlanParams
+from tests.plan_rows import facts_table, plan_rows
 
 Fact = dict[str, Any]
 
@@ -52,8 +51,7 @@ def loads(name: str, at: list[int], kind: int = LOAD, **rates: list[float | None
 def figures(facts: list[Fact]) -> dict[str, Fact]:
     """By group the load columns of its metrics, planned by `sticky`."""
     params = PlanParams((("*", "sticky"),), ("sticky",), required_kinds=frozenset({METRICS}), loads_known=True)
-    tables = plan_groups(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES)), params)
-    rows = [row for table in tables for row in table.to_pylist()]
+    rows = plan_rows(facts_table(facts), params)
     return {row["group_id"]: {name: row[name] for name in LOAD_METRICS} for row in rows}
 
 
@@ -73,7 +71,7 @@ def test_what_a_group_says_itself_comes_first() -> None:
     """Column by column; what it does not say holds as for all."""
     of_all = loads("g", [0, 1], in_messages_per_second=[10, 20], lag=[5, 5])
     of_group = loads("g", [1], GROUP_LOAD, in_messages_per_second=[None], lag=[100], out_messages_per_second=[1])
-    facts = pa.Table.from_pylist([of_group, *group("g", 2), of_all], schema=pa.schema(FACT_TYPES))
+    facts = facts_table([of_group, *group("g", 2), of_all])
     known = read_group_specs(index_facts(facts), set()).loads
     assert known.in_messages_per_second.tolist() == [10, 20]
     assert known.lag.tolist() == [5, 100]
@@ -86,7 +84,7 @@ def test_the_capacity_is_that_of_a_member_that_is_behind() -> None:
     rates = loads("g", [0, 1], in_messages_per_second=[60, 80], out_messages_per_second=[50, 80], lag=[1_000, 3])
     for given, expected in ((None, 50), (200, 200)):
         facts = [*group("g", 2, **({} if given is None else {"capacity": given})), rates]
-        specs = read_group_specs(index_facts(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES))), set())
+        specs = read_group_specs(index_facts(facts_table(facts)), set())
         assert member_capacity(specs).tolist() == [expected]
     assert figures([*group("g", 2, capacity=200), rates])["g"]["drain_seconds"] == 1_000 / (200 - 60)
     assert figures([*group("g", 2), rates])["g"]["drain_seconds"] == np.inf
@@ -128,7 +126,7 @@ def test_faults_name_the_row() -> None:
         ),
         ([loads("g", [-1], in_messages_per_second=[2.0])], "bad-load", "loads: topic=t, partition=-1, partition=-1."),
     ):
-        facts = index_facts(pa.Table.from_pylist([*group("g", 2), *rows], schema=pa.schema(FACT_TYPES)))
+        facts = index_facts(facts_table([*group("g", 2), *rows]))
         found_code, detail = read_group_specs(facts, set()).loads.faults[0]
         assert (found_code, detail[: len(text)]) == (code, text)
 

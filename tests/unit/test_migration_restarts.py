@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, index_facts
-from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.facts import GROUP
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.group_subset import assign_without_spark
@@ -21,7 +21,9 @@ from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Group, java_order
+from tests.plan_rows import facts_table, read_specs
 from tests.sizes import drawn
+from tests.slices import topic_partitions
 
 ORACLE = {"range": range_assignor, "roundrobin": roundrobin_assignor}
 NAMES = ("uniform", "server-range", "sticky", "cooperative-sticky")
@@ -35,12 +37,12 @@ def facts_of(rows: Iterable[Row]) -> pa.Table:
         {"cluster": row["case"], "group_id": "group", "kind": GROUP, "group_type": "classic", "assignor": None}
         for row in rows
     ]
-    return pa.concat_tables([sticky_kernel.facts(rows), pa.Table.from_pylist(kinds, schema=pa.schema(FACT_TYPES))])
+    return pa.concat_tables([sticky_kernel.facts(rows), facts_table(kinds)])
 
 
 def specs_of(rows: Iterable[Row]) -> GroupSpecs:
     """The groups as kernels read them."""
-    return read_group_specs(index_facts(facts_of(rows)), set())
+    return read_specs(facts_of(rows))
 
 
 def played(specs: GroupSpecs, now: str, to: str) -> RollingRestart:
@@ -80,9 +82,8 @@ def planned(rows: list[Row], assignor: str) -> dict[str, tuple[Owned, Owned]]:
         for each in table.to_pylist():
             assert each["kind"] != "rejected", each
             if each["kind"] in ("assigned", "withheld"):
-                run = range(each["first"], each["first"] + each["step"] * each["count"], each["step"])
                 which = found[each["cluster"]][each["kind"] == "withheld"]
-                which[each["member_id"]] |= {(each["topic"], partition) for partition in run}
+                which[each["member_id"]] |= topic_partitions([each])
     return found
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.migration.kernel.migrate import MigrationParams, migrate
 from spark_assign.migration.kernel.migration_steps import (
     SETTINGS,
@@ -20,6 +20,7 @@ from spark_assign.migration.kernel.migration_steps import (
     plan_steps,
 )
 from spark_assign.migration.kernel.migration_verdict import CLIENTS_OWN, MigrationCandidate, Policy, judge
+from tests.plan_rows import facts_table
 
 FINE = MigrationCandidate(
     assignor="sticky",
@@ -217,7 +218,7 @@ def facts(*more: dict[str, object]) -> pa.Table:
         {"kind": OWNED_SLICE, "member_id": "a", "topic": "t", "partitions": 4, "first": 0, "step": 1, "count": 4},
         {"kind": GROUP, "assignor": "sticky", "group_type": "classic"},
     ]
-    return pa.Table.from_pylist([*(key | row for row in rows), *more], schema=pa.schema(FACT_TYPES))
+    return facts_table([*(key | row for row in rows), *more])
 
 
 def migrations(table: pa.Table, params: MigrationParams | None = None) -> dict[tuple[str, str], dict[str, object]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import FACT_TYPES, MEMBER, OWNED_BITMAP, IndexedFacts, find_owned, index_facts
+from spark_assign.groups.kernel.facts import MEMBER, OWNED_BITMAP, IndexedFacts, find_owned, index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.java.key_index import index_rows
 from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP
@@ -20,6 +20,7 @@ from spark_assign.numeric.segmented_arrays import (
     row_numbers,
     starts_new_key,
 )
+from tests.plan_rows import facts_table
 
 GROUP = {"cluster": "c", "group_id": "g"}
 
@@ -35,7 +36,7 @@ def block(number: int | None, bits: list[int], rows: int | None = None, **key: s
 def indexed(*blocks: dict[str, Any]) -> IndexedFacts:
     """The facts of one group of one member."""
     member = GROUP | {"kind": MEMBER, "member_id": "m"}
-    return index_facts(pa.Table.from_pylist([member, *blocks], schema=pa.schema(FACT_TYPES)))
+    return index_facts(facts_table([member, *blocks]))
 
 
 def runs(*blocks: dict[str, Any]) -> list[tuple[int, ...]]:

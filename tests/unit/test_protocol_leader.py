@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -28,6 +25,7 @@ from tests.golden import leader_rows, vectors
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Group
+from tests.recorded_lines import read_rows
 from tests.seeds import seed_for
 from tests.sizes import drawn
 
@@ -102,8 +100,7 @@ def _recorded() -> list[vectors.Row]:
     """Returns every 25th random case of each assignor, recorded from Kafka's classes: assignments and exceptions."""
     rows = []
     for strategy in ALL:
-        with gzip.open(vectors.FOLDER / f"client-fuzz-{strategy}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            rows += [json.loads(line) for line in islice(lines, 0, None, 25)]
+        rows += read_rows(vectors.FOLDER / f"client-fuzz-{strategy}.jsonl.gz")[::25]
     assert Counter(row["strategy"] for row in rows) == dict.fromkeys(ALL, 60)
     return rows
 

@@ -25,7 +25,7 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.simulation.kernel.settings import Timing
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
-from tests.plan_rows import with_moves
+from tests.plan_rows import plan_rows
 
 NAMES = ("uniform", "server-range", "range", "sticky", "cooperative-sticky")
 Partition = tuple[int, int]
@@ -182,7 +182,7 @@ def planned_rows(rows: list[Row], assignor: str, *more: dict[str, Any]) -> list[
     if more:
         facts = pa.concat_tables([facts, pa.Table.from_pylist(list(more), schema=facts.schema)])
     question = PlanParams((("*", assignor),), NAMES)
-    return with_moves(pa.concat_tables(list(plan_groups(facts, question))).to_pylist())
+    return plan_rows(facts, question)
 
 
 def runs_of(rows: list[dict[str, Any]], kind: str) -> set[tuple[str, int, int, int]]:

@@ -8,12 +8,10 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
-    FACT_TYPES,
     GROUP,
     INITIALIZED,
     MEMBER,
@@ -24,6 +22,8 @@ from spark_assign.java.compute_if_absent import ComputedTable, capacities_for, c
 from spark_assign.java.hash_map import spread_hashes
 from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.kernel.pool_assignment import compute_quotas
+from tests.plan_rows import facts_table
+from tests.slices import partitions
 
 Fact = dict[str, Any]
 IDS = {"t": "kYcGx5mSTBWtVzUuEmKbxw", "u": "i_smQ0a4TmmkxNIq7rdHQg"}
@@ -59,7 +59,7 @@ def plan(*facts: list[Fact], group: str = "g") -> dict[str, list[Fact]]:
 def plan_facts(lines: list[Fact]) -> dict[str, list[Fact]]:
     """Returns the rows of the plan of any facts by kind, without nulls."""
     tables: dict[str, list[Fact]] = {"assigned": [], "change": [], "metrics": [], "rejected": []}
-    for table in plan_share_groups(pa.Table.from_pylist(lines, schema=pa.schema(FACT_TYPES))):
+    for table in plan_share_groups(facts_table(lines)):
         for row in table.to_pylist():
             tables[row.pop("kind")].append({name: value for name, value in row.items() if value is not None})
     return tables
@@ -69,17 +69,16 @@ def got(rows: list[Fact]) -> dict[tuple[str, str], list[int]]:
     """By member and topic the partitions of runs."""
     found: dict[tuple[str, str], list[int]] = {}
     for row in rows:
-        partitions = range(row["first"], row["first"] + row["step"] * row["count"], row["step"])
-        found.setdefault((row["member_id"], row["topic"]), []).extend(partitions)
+        found.setdefault((row["member_id"], row["topic"]), []).extend(partitions(row))
     return {key: sorted(partitions) for key, partitions in found.items()}
 
 
 def changes(rows: list[Fact]) -> set[tuple[str, str, int, str, str]]:
     """Member, topic, partition, change, reason."""
     return {
-        (row["member_id"], row["topic"], row["first"] + row["step"] * at, row["change"], row["reason"])
+        (row["member_id"], row["topic"], partition, row["change"], row["reason"])
         for row in rows
-        for at in range(row["count"])
+        for partition in partitions(row)
     }
 
 

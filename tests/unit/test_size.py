@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from spark_assign.advice.kernel.size import SizeParams, size
@@ -18,10 +17,11 @@ from spark_assign.advice.kernel.size_sweep import (
     knee,
     saturation_members,
 )
-from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
 from spark_assign.report.text.loads_and_sizes import autoscaler
 from spark_assign.simulation.kernel.settings import Timing
+from tests.plan_rows import facts_table
 
 Fact = dict[str, Any]
 
@@ -69,11 +69,7 @@ def sized(
         numbers,
     )
     random.Random(len(facts)).shuffle(facts)
-    return [
-        row
-        for table in size(pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES)), params)
-        for row in table.to_pylist()
-    ]
+    return [row for table in size(facts_table(facts), params) for row in table.to_pylist()]
 
 
 def one(rows: list[Fact], kind: str = "size") -> Fact:

@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from spark_assign.advice.kernel.resize import resize
@@ -19,15 +18,14 @@ from spark_assign.groups.kernel.facts import (
     OWNED_ORDER,
     OWNED_SLICE,
     SUBSCRIPTION,
-    index_facts,
 )
-from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_metrics import read_ownership
-from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.java.hash_map import java_key
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
+from tests.plan_rows import facts_table, read_specs
 from tests.sizes import drawn
 from tests.unit.test_whole_groups import facts, windows
 
@@ -107,8 +105,7 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
     by_case: dict[str, list[Fact]] = {}
     for fact in fact_rows:
         by_case.setdefault(fact["cluster"], []).append(fact)
-    indexed = index_facts(pa.Table.from_pylist(fact_rows, schema=pa.schema(FACT_TYPES)))
-    specs = read_group_specs(indexed, set(find_faults(indexed)))
+    specs = read_specs(facts_table(fact_rows))
     of_case = {row["case"]: row for row in rows}
     groups, members, expected, names = [], [], [], []
     for at, case in enumerate(specs.cluster.to_pylist()):
@@ -118,8 +115,7 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
             members.append(number)
             names.append(f"{len(names):05d}")
             expected += changed(of_case[case], by_case[case], number, names[-1])
-    by_hand = index_facts(pa.Table.from_pylist(expected, schema=pa.schema(FACT_TYPES)))
-    wanted = read_group_specs(by_hand, set())
+    wanted = read_specs(facts_table(expected))
     found = resize(specs, np.array(groups), np.array(members), ("range", "roundrobin"))
     assert found.num_groups == wanted.num_groups == len(names)
     for assignor in NAMES:

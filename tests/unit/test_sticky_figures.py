@@ -16,13 +16,14 @@ from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, 
 from spark_assign.groups.assignors.sticky.water_filling import balance_score, find_level
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.convergence import converge
-from spark_assign.groups.kernel.facts import DEPARTED_SLICE, index_facts
-from spark_assign.groups.kernel.group_specs import read_group_specs
+from spark_assign.groups.kernel.facts import DEPARTED_SLICE
 from spark_assign.groups.kernel.plan_groups import PlanParams
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
+from tests.plan_rows import read_specs
 from tests.sizes import drawn
+from tests.slices import partitions
 
 Pairs = set[tuple[str, int]]
 SEED = 24
@@ -72,7 +73,7 @@ def racks_matter(row: Row) -> bool:
 
 def _planned(rows: list[Row], strategy: str) -> Iterator[dict[str, Any]]:
     """Every run of the plans, with why it was taken from whoever could have kept it."""
-    specs = read_group_specs(index_facts(sticky_kernel.facts(rows)), set())
+    specs = read_specs(sticky_kernel.facts(rows))
     planned = assign(specs, strategy, np.ones(specs.num_groups, bool), {})
     reasons = {KEPT: None, OVER_QUOTA: "over-quota", RACK_MISMATCH: "rack-mismatch", BALANCING: "balancing"}
     columns = [column.tolist() for column in (*planned.slices.columns, planned.reason, planned.withheld)]
@@ -98,7 +99,7 @@ def test_reasons(strategy: str) -> None:
     for run in _planned(list(rows.values()), strategy):
         row = rows[run["cluster"]]
         owners = {(t, p): member for member in row["members"] for t, p in member["owned"]}
-        for partition in range(run["first"], run["first"] + run["step"] * run["count"], run["step"]):
+        for partition in partitions(run):
             owner = owners.get((run["topic"], partition))
             assert run["reason"] == reason_of(row, owner, run["member_id"], run["topic"], partition)
             reasons[run["reason"]] += 1

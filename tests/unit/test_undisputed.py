@@ -15,15 +15,14 @@ from spark_assign.groups.assignors.sticky import general_2_8
 from spark_assign.groups.kernel import franz_go as franz_go_assignors
 from spark_assign.groups.kernel import librdkafka as librdkafka_assignors
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import index_facts
-from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.sticky_input import find_undisputed
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
+from tests.plan_rows import read_specs
 from tests.seeds import seed_for
 from tests.sizes import drawn
 
@@ -58,8 +57,7 @@ def _rows(seed: int) -> Iterator[Row]:
 def specs() -> GroupSpecs:
     """All of them side by side."""
     seed = seed_for(__name__)
-    facts = index_facts(sticky_kernel.facts((row for row in _rows(seed) if row["members"]), runs=True))
-    return read_group_specs(facts, set(find_faults(facts)))
+    return read_specs(sticky_kernel.facts((row for row in _rows(seed) if row["members"]), runs=True))
 
 
 def _expanded(
@@ -140,8 +138,7 @@ def test_runs_are_planned_as_their_partitions_are(assignor: str, seed: int) -> N
     rows = [row for row in islice(_rows(seed), GROUPS) if row["members"]]
     planned = []
     for runs in (False, True):
-        facts = index_facts(sticky_kernel.facts(rows, runs=runs))
-        specs = read_group_specs(facts, set(find_faults(facts)))
+        specs = read_specs(sticky_kernel.facts(rows, runs=runs))
         plan = assign(specs, assignor, np.ones(specs.num_groups, bool), {})
         planned.append((_expanded(specs, plan.slices, plan.reason, plan.withheld), plan.rejected))
     assert planned[0] == planned[1]

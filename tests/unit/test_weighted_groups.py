@@ -11,9 +11,9 @@ import pytest
 
 from spark_assign.comparison.kernel.compare import MAX_ROUNDS
 from spark_assign.groups.kernel.convergence import converge
-from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
-from spark_assign.groups.kernel.plan_groups import ALL_KINDS, PlanParams, plan_groups
-from tests.plan_rows import with_moves
+from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.groups.kernel.plan_groups import ALL_KINDS, PlanParams
+from tests.plan_rows import facts_table, plan_rows
 
 Fact = dict[str, Any]
 PARAMS = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), required_kinds=ALL_KINDS, loads_known=True)
@@ -34,12 +34,12 @@ def group(name: str, owned: dict[str, list[int]], rates: list[float | None], **o
 
 def table(facts: list[Fact]) -> pa.Table:
     """As they come from Spark."""
-    return pa.Table.from_pylist(facts, schema=pa.schema(FACT_TYPES))
+    return facts_table(facts)
 
 
 def rows(facts: list[Fact], params: PlanParams = PARAMS) -> list[Fact]:
     """All rows of the answer."""
-    return with_moves(row for answer in plan_groups(table(facts), params) for row in answer.to_pylist())
+    return plan_rows(table(facts), params)
 
 
 def of_kind(answer: list[Fact], kind: str, *columns: str) -> list[tuple[Any, ...]]:

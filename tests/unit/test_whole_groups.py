@@ -10,19 +10,20 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.comparison.kernel.compare import AS_GIVEN, CompareParams, compare
-from spark_assign.groups.assignors.custom import GroupSpec as CustomGroup
 from spark_assign.groups.assignors.custom import GroupAssignor
+from spark_assign.groups.assignors.custom import GroupSpec as CustomGroup
 from spark_assign.groups.kernel.convergence import converge
-from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
-from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
+from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.groups.kernel.plan_groups import PlanParams
 from spark_assign.simulation.kernel.settings import Timing
 from tests.golden import sticky_kernel, vectors
 from tests.golden.vectors import Row, Sets
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Group
-from tests.plan_rows import with_moves
+from tests.plan_rows import facts_table, plan_rows
 from tests.sizes import drawn
+from tests.slices import by_owner
 
 NAMES = ("cooperative-sticky", "range", "roundrobin", "sticky")
 FIGURES = ("members", "partitions", "moved", "revoked", "unassigned", "max_over_mean", "rack_matched")
@@ -62,22 +63,15 @@ def facts(rows: list[Row], assignors: Iterable[str], *more: dict[str, Any]) -> p
         for name in ORACLE.keys() & set(assignors):
             for key, run in windows(row, name):
                 asks[key] |= run
-    return pa.Table.from_pylist([*table, *more], schema=pa.schema(FACT_TYPES))
-
-
-def answers(group_facts: pa.Table, question: PlanParams) -> list[dict[str, Any]]:
-    """All rows of the answer."""
-    return with_moves(row for table in plan_groups(group_facts, question) for row in table.to_pylist())
+    return facts_table([*table, *more])
 
 
 def assigned(rows: Iterable[dict[str, Any]]) -> Sets:
     """The assignment, as sets."""
     sets: Sets = {}
-    for run in rows:
-        if run["kind"] == "assigned":
-            partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
-            got = sets.setdefault(run["cluster"], {}).setdefault(run["member_id"], set())
-            got |= {(run["topic"], partition) for partition in partitions}
+    runs = [row for row in rows if row["kind"] == "assigned"]
+    for (case, member), owned in by_owner(runs, "cluster", "member_id").items():
+        sets.setdefault(case, {})[member] = owned
     return sets
 
 
@@ -90,7 +84,7 @@ def test_what_windows_cannot_say(assignor: str, seed: int) -> None:
         row["case"]: {member: set(got) for member, got in ORACLE[assignor].assign(Group.from_row(row)).items() if got}
         for row in rows
     }
-    found = answers(facts(rows, [assignor]), question)
+    found = plan_rows(facts(rows, [assignor]), question)
     assert vectors.differences(expected, assigned(found)) == []
     matched = {row["cluster"]: row["rack_matched"] for row in found if row["kind"] == "metrics"}
     for row in rows:
@@ -115,7 +109,7 @@ def test_windows_that_have_left_something_out() -> None:
     """Then nothing of the plan is to be believed."""
     table = [each | {"range_count": each["range_first"]} for each in facts([plain("a", "b")], ["range"]).to_pylist()]
     with pytest.raises(AssertionError, match="have not laid out all partitions of the groups that range plans"):
-        answers(pa.Table.from_pylist(table, schema=pa.schema(FACT_TYPES)), PlanParams((("*", "range"),), NAMES))
+        plan_rows(facts_table(table), PlanParams((("*", "range"),), NAMES))
 
 
 def plain(*members: str, case: str = "c", owned: Mapping[str, list[tuple[str, int]]] | None = None) -> Row:
@@ -144,7 +138,7 @@ def test_an_assignor_of_ones_own() -> None:
     """Each group for itself; what goes wrong in one is told and stays there."""
     cases = ("fine", "twice", "beyond", "stranger", "missing")
     rows = [plain("a", "b", case=case, owned={"a": [("t", 3)]}) for case in cases]
-    found = answers(facts(rows, []), PlanParams((("*", "odd"),), (*NAMES, "odd"), {"odd": Odd()}))
+    found = plan_rows(facts(rows, []), PlanParams((("*", "odd"),), (*NAMES, "odd"), {"odd": Odd()}))
     assert assigned(found) == {"fine": {"b": {("t", 0), ("t", 2), ("t", 3)}}}
     [metrics] = [row for row in found if row["kind"] == "metrics"]
     assert (metrics["assignor"], metrics["unassigned"], metrics["moved"], metrics["revoked"]) == ("odd", 1, 1, 1)
@@ -176,7 +170,7 @@ def test_every_group_gets_its_own_plan() -> None:
         configured("connect", None, "connect"),
     ]
     table = facts(rows, [], *more)
-    found = answers(table, PlanParams((("nothing", "range"), ("*", "configured")), NAMES))
+    found = plan_rows(table, PlanParams((("nothing", "range"), ("*", "configured")), NAMES))
     planned = {row["cluster"]: (row["assignor"], row["members"]) for row in found if row["kind"] == "metrics"}
     assert planned == {"set": ("sticky", 1), "idle": ("none", 0), "empty": ("uniform", 0)}
     known = "cooperative-sticky, range, roundrobin, sticky"
@@ -188,7 +182,7 @@ def test_every_group_gets_its_own_plan() -> None:
         "unknown": ("unknown-assignor", f"It is configured with mystery. Name one of {known}, or register it"),
         "server": ("unknown-assignor", f"It is configured with server-range. Name one of {known}, or register it"),
     }
-    nobody = answers(table, PlanParams((("g", "sticky"),), NAMES, required_kinds=frozenset({"rejected"})))
+    nobody = plan_rows(table, PlanParams((("g", "sticky"),), NAMES, required_kinds=frozenset({"rejected"})))
     assert {row["code"] for row in nobody} == {"no-pattern"}
     assert {row["kind"] for row in nobody} == {"rejected"}
 
@@ -231,7 +225,7 @@ def test_a_comparison_counts_as_plans_do(seed: int) -> None:
     change = table.append_column("change", pa.repeat(pa.scalar("as-is"), len(table)))
     found = compared(change, assignors=NAMES, changes=("as-is",), as_is="as-is", racks_known=True)
     for name in ("range", "roundrobin", "sticky"):
-        alone = answers(table, PlanParams((("*", name),), NAMES, racks_known=True))
+        alone = plan_rows(table, PlanParams((("*", name),), NAMES, racks_known=True))
         metrics = {row["cluster"]: row for row in alone if row["kind"] == "metrics"}
         refused = {row["cluster"]: row["code"] for row in alone if row["kind"] == "rejected"}
         for row in rows:
@@ -239,15 +233,7 @@ def test_a_comparison_counts_as_plans_do(seed: int) -> None:
             assert mine["rejected"] == refused.get(row["case"])
             if row["case"] in metrics:
                 one = metrics[row["case"]]
-                for figure in (
-                    "members",
-                    "partitions",
-                    "moved",
-                    "revoked",
-                    "unassigned",
-                    "max_over_mean",
-                    "rack_matched",
-                ):
+                for figure in FIGURES:
                     assert mine[figure] == one[figure], figure
                 assert (mine["rounds"], mine["stable"]) == (1, True)
     rounds = sticky_kernel.counted_rounds(rows, 12)
@@ -286,11 +272,11 @@ def test_several_assignors_in_one_pass(seed: int) -> None:
     rows = list(random_groups.groups("sticky", seed, small=drawn(20, 40), mid_size=0))
     chosen = {row["case"]: NAMES[at % len(NAMES)] for at, row in enumerate(rows)}
     more = [configured(case, name) for case, name in chosen.items()]
-    found = answers(facts(rows, NAMES, *more), PlanParams((("*", "configured"),), NAMES, racks_known=True))
+    found = plan_rows(facts(rows, NAMES, *more), PlanParams((("*", "configured"),), NAMES, racks_known=True))
     expected: Sets = {}
     for name in NAMES:
         mine = [row for row in rows if chosen[row["case"]] == name]
-        expected |= assigned(answers(facts(mine, [name]), PlanParams((("*", name),), NAMES, racks_known=True)))
+        expected |= assigned(plan_rows(facts(mine, [name]), PlanParams((("*", name),), NAMES, racks_known=True)))
     assert vectors.differences(expected, assigned(found)) == []
     assert {row["cluster"]: row["assignor"] for row in found if row["kind"] == "metrics"}.items() <= chosen.items()
 
@@ -363,7 +349,7 @@ FAULTS = {
 def test_faults_of_a_group(given: list[dict[str, Any]], code: str, detail: str) -> None:
     """It is rejected with what is wrong and what to do; the group beside it is planned."""
     table = facts([plain("a", case="fine")], [], *given)
-    found = answers(table, PlanParams((("*", "sticky"),), NAMES))
+    found = plan_rows(table, PlanParams((("*", "sticky"),), NAMES))
     assert [(row["cluster"], row["code"], row["detail"]) for row in found if row["kind"] == "rejected"] == [
         ("c", code, detail)
     ]
@@ -374,7 +360,7 @@ def test_one_topic_alone() -> None:
     """Its subscribers are known as such; b, which does not subscribe to it any more, is told apart."""
     row = plain("a", "b", "d", owned={"a": [("t", 3)], "b": [("t", 0)]})
     row["members"][1]["topics"] = []
-    found = answers(facts([row], ["range"]), PlanParams((("*", "range"),), NAMES))
+    found = plan_rows(facts([row], ["range"]), PlanParams((("*", "range"),), NAMES))
     moves = {(run["first"], run["count"], run["member_id"]): run["reason"] for run in found if run["kind"] == "move"}
     new = {(1, 1, None): "new", (2, 1, None): "new"}
     assert moves == {(3, 1, "a"): "rebalanced", (0, 1, "b"): "unsubscribed", **new}

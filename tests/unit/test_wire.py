@@ -6,8 +6,6 @@ The 924 rows of kind `record` are read in `test_group_records.py`.
 from __future__ import annotations
 
 import base64
-import gzip
-import json
 import random
 import re
 from collections import Counter
@@ -19,16 +17,16 @@ import pytest
 
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.reader import WireError
+from tests.recorded_lines import read_rows
 from tests.sizes import drawn
 
 _ROWS = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
 
 
 def _rows(kind: str) -> Iterator[tuple[dict[str, Any], Any]]:
-    with gzip.open(_ROWS, "rt", encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            if row["kind"] == kind:
-                yield row, None if row["bytes"] is None else base64.b64decode(row["bytes"])
+    for row in read_rows(_ROWS):
+        if row["kind"] == kind:
+            yield row, None if row["bytes"] is None else base64.b64decode(row["bytes"])
 
 
 def _text(data: bytes | None) -> str | None:
@@ -129,6 +127,5 @@ def test_user_data() -> None:
 
 def test_what_is_read_elsewhere() -> None:
     """Every other row is a record of `__consumer_offsets`."""
-    with gzip.open(_ROWS, "rt", encoding="utf-8") as lines:
-        kinds = Counter(json.loads(line)["kind"] for line in lines)
+    kinds = Counter(row["kind"] for row in read_rows(_ROWS))
     assert kinds == {"subscription": 292, "assignment": 243, "user_data": 100, "record": 924}
