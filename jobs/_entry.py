@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from spark_assign.cli.job import Commands
-from spark_assign.cli.options import shipped
+from spark_assign.cli.options import packaged_conf
 
 JOBS = Path(__file__).parent
 
@@ -71,7 +71,7 @@ def _help(words: list[str]) -> str | None:
     if "--help" not in words[1:]:
         return None
     names = ("-".join(words[:2]), words[0])
-    files = (shipped(__file__) / "help" / f"{name}.txt" for name in names)
+    files = (packaged_conf(__file__) / "help" / f"{name}.txt" for name in names)
     file = next((file for file in files if file.is_file()), None)
     return None if file is None else file.read_text("utf-8").replace("Usage: ", "Usage: spark-assign ", 1)
 
@@ -81,7 +81,7 @@ def _spark_of_this_machine() -> None:
     if any(name in os.environ for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")):
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = shipped(__file__) / "spark"
+    settings = packaged_conf(__file__) / "spark"
     quiet = f"-Dlog4j2.configurationFile='file:{settings / 'log4j2.properties'}'"
     words = ["--properties-file", str(settings / "local.conf"), "--driver-java-options", quiet, "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(words)

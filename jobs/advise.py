@@ -12,15 +12,15 @@ from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_keep, with_capacities
 from spark_assign.cli.options import (
     DURATION,
+    compose_options,
+    details,
     fail_on,
-    given_times,
+    input_options,
     named_values,
-    patterns,
-    reads,
-    times_of_groups,
-    together,
+    output_options,
+    timing_options,
+    timing_overrides,
     top,
-    writes,
 )
 from spark_assign.report.listed_groups import no_match_text, rows_of_first_groups
 from spark_assign.report.text.advise import format_advice, format_not_advised, summarize_advice
@@ -39,10 +39,10 @@ ARGUMENTS = {
 """Flags, and what they are called in Python."""
 
 
-@job(__doc__, EXIT_CODES, name="advise", wrong=(SparkAssignError, ValueError))
-@reads()
+@job(__doc__, EXIT_CODES, name="advise", input_errors=(SparkAssignError, ValueError))
+@input_options()
 @named_values("--capacity", "GLOB=RATE", "messages a second that one member handles, by pattern; first match wins")
-@together(
+@compose_options(
     click.option("--price", type=float, help="of a gigabyte that crosses a zone (default: 0.02)"),
     click.option("--currency", metavar="NAME", help="of all prices (default: USD)"),
     click.option("--consumer-price", type=float, help="of a consumer, an hour (default: 0.05)"),
@@ -63,10 +63,10 @@ ARGUMENTS = {
         help="brokers have replica.selector.class=…RackAwareReplicaSelector today",
     ),
 )
-@times_of_groups()
-@patterns("--group", "what is advised to these groups, and what is not, in place of the summary")
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@timing_options()
+@details("the recommendations")
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top("pieces of advice in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
@@ -78,17 +78,17 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     arguments = {
         argument: getattr(options, name) for name, argument in ARGUMENTS.items() if getattr(options, name) is not None
     }
-    times = given_times(options)
+    times = timing_overrides(options)
     found = advise(fleet, Settings(**times), **arguments)
     found = found.with_tagged_rows(cached(found.tagged_rows()))  # a few rows per group, of many passes
     inputs = {"fleet": place, "capacity": options.capacity, "asked": arguments, "settings": times}
     tables = store_or_keep(options, found, schemas=ADVISE_TABLES, inputs=inputs)
     advice, silent, rejected = (tables[name] for name in ADVISE_TABLES)
-    if options.group:
-        rows = rows_of_first_groups(advice, options.group, options.top)
-        less = rows_of_first_groups(silent, options.group, options.top)
+    if options.details:
+        rows = rows_of_first_groups(advice, options.details, options.top)
+        less = rows_of_first_groups(silent, options.details, options.top)
         words = [*format_advice(sorted(rows, key=lambda row: row["rank"])), *format_not_advised(less)]
-        print("\n".join(words).lstrip("\n") or no_match_text(options.group), flush=True)
+        print("\n".join(words).lstrip("\n") or no_match_text(options.details), flush=True)
     else:
         print(summarize_advice(advice, silent, rejected, options.top), flush=True)
     return int(options.fail_on == "rejected" and not rejected.isEmpty())

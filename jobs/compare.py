@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet, SparkAssignError, compare
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_run
-from spark_assign.cli.options import fail_on, milliseconds, reads, together, top, writes
+from spark_assign.cli.options import compose_options, fail_on, input_options, milliseconds, output_options, top
 from spark_assign.comparison.what_if import Change, read_change
 from spark_assign.report.text.comparison import summarize_comparison
 from spark_assign.simulation.settings import Settings
@@ -29,13 +29,13 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 3 failure."""
 
 
-@job(__doc__, f"{CHANGES} {EXIT_CODES}", name="compare", wrong=(SparkAssignError, ValueError))
-@reads()
+@job(__doc__, f"{CHANGES} {EXIT_CODES}", name="compare", input_errors=(SparkAssignError, ValueError))
+@input_options()
 @click.option("--assignors", metavar="A,B,…", help=f"whom to compare, for all groups (default: {ASSIGNORS})")
 @click.option("--change", metavar="CHANGE", multiple=True, help="what happens first, see below; repeatable")
-@together(*(milliseconds(name, "for paused_partition_seconds; see simulate") for name in TIMES))
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@compose_options(*(milliseconds(name, "for paused_partition_seconds; see simulate") for name in TIMES))
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top("groups in the summary of each change")
 def main(options: Options) -> int:
     """Load, call, write, print."""

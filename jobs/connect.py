@@ -12,7 +12,15 @@ import click
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import fail_on, milliseconds, reads, together, top, writes
+from spark_assign.cli.options import (
+    compose_options,
+    fail_on,
+    input_options,
+    location_option,
+    milliseconds,
+    output_options,
+    top,
+)
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.connect.scenarios import SCENARIOS, LocalConnectSimulation, simulate_scenario
 from spark_assign.report.text.connect import (
@@ -36,21 +44,21 @@ EXIT_CODES = """Exit codes: 0 done; 1 clusters were rejected and --fail-on rejec
 3 failure."""
 
 
-@job(__doc__, EXIT_CODES, name="connect", wrong=(SparkAssignError, ValueError))
+@job(__doc__, EXIT_CODES, name="connect", input_errors=(SparkAssignError, ValueError))
 @click.option("--scenario", type=click.Choice(sorted(SCENARIOS)), help="play a story that comes with the package")
-@reads(", ".join(INPUT_TABLES), sample=False)
-@writes(
-    "plan: folder, URI or catalog prefix. Scenario: folder for the picture, and rounds and costs as tables",
-    formats="of the tables: parquet (default), json, …",
-)
-@fail_on("rejected", "exit code 1 for rejected clusters")
+@input_options(", ".join(INPUT_TABLES), sample=False)
+@output_options("Folder, URI, or catalog prefix for the tables of the plan or scenario (default: print only).")
+@fail_on("rejected", "clusters are rejected")
 @top("clusters in the summary")
+@location_option(
+    "--pictures-dir", "Folder for the picture of a scenario (default: the current folder).", metavar="DIR", default="."
+)
 @click.option("--picture", type=click.Choice(["svg", "png", "pdf"]), default="svg", help="its format (default: svg)")
-@together(*(milliseconds(f"{name}_ms", f"scenario: so long {what} ({ms})", ms) for name, what, ms in TIMES))
+@compose_options(*(milliseconds(f"{name}_ms", f"scenario: so long {what} ({ms})", ms) for name, what, ms in TIMES))
 def main(options: Options) -> int:
     """A story here, without Spark; a folder of clusters with it."""
     if bool(options.scenario) == bool(options.fleet or options.table):
-        raise ConfigError("give --fleet PLACE (Connect clusters), or --scenario NAME (a story), and not both")
+        raise ConfigError("give --fleet LOCATION (Connect clusters), or --scenario NAME (a story), and not both")
     return play(options) if options.scenario else plan(options)
 
 
@@ -60,14 +68,14 @@ def play(options: Options) -> int:
     times = {name: getattr(options, name) for name in ("start_ms", "stop_ms", "rebalance_ms")}
     played = simulate_scenario(scenario, **times)
     print(f"Scenario {scenario.name}\n" + format_protocol_comparison(scenario, played.rounds, played.costs))
-    folder = Path(options.output or ".")
+    folder = Path(options.pictures_dir)
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"{scenario.name}.{options.picture}"
     draw_protocol_comparison(scenario, played.rounds, str(picture))
-    options.outcome.places["pictures"] = str(folder.resolve())
+    options.outcome.locations["pictures"] = str(folder.resolve())
     print(f"Drawn to {picture.resolve()}", flush=True)
     if options.output:  # for the report
-        _store(options, played, folder.resolve(), {"scenario": scenario.name, **times})
+        _store(options, played, Path(options.output).resolve(), {"scenario": scenario.name, **times})
     return 0
 
 

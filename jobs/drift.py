@@ -5,46 +5,43 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Drift, Fleet, drift
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import PLACE, fail_on, input_format, named_values, together, top, writes
+from spark_assign.cli.options import (
+    RUN,
+    compose_options,
+    exit_codes,
+    fail_on,
+    format_options,
+    location_option,
+    output_options,
+    top,
+)
 from spark_assign.report.text.comparison import summarize_drift
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
-from spark_assign.stores.locations import place_and_run
+from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import check_output, previous_run, read_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
 
-EXIT_CODES = """PLACE is a snapshot, PLACE@ID a run of the plans that are stored there; the two sides need not be of one
-kind, so that a plan can be held against what came of it. --from previous is the run whose name comes before that of
---to; before the first run there is nothing, so that every group of it came. Exit codes: 0 done; 1 something has changed
-and --fail-on changes is given; 2 wrong usage or tables; 3 failure."""
-
 PREVIOUS = "previous"
-RENAMED = {"--plans": "in --from PLACE@ID and --to PLACE@ID"}
+EXIT_CODES = f"""LOCATION is a snapshot, LOCATION@RUN_ID a stored plan; the states can be of different kinds, for
+example a plan and a later snapshot. {PREVIOUS} is the run before that of --to, in the order of run IDs; if there is
+none, every group is new. {exit_codes("something has changed", "changes")}"""
 
 
-@job(__doc__, EXIT_CODES, name="drift", renamed=RENAMED)
-@together(
-    *(
-        click.option(
-            flag, name, type=PLACE, metavar="PLACE[@ID]", required=True, help=f"{which} snapshot, or run{more}"
-        )
-        for flag, name, which, more in (
-            ("--from", "before", "the earlier", f"; or {PREVIOUS}"),
-            ("--to", "after", "the later", ""),
-        )
-    )
+@job(__doc__, EXIT_CODES, name="drift")
+@location_option(
+    "--from", f"Earlier state: a snapshot, a stored plan, or {PREVIOUS}.", name="before", metavar=RUN, required=True
 )
-@input_format("of the snapshots' files: parquet, csv, json, or any that Spark knows")
-@named_values("--option", "K=V", "a reader option of Spark")
-@writes()
-@fail_on("changes", "exit code 1 where any group or topic has changed")
+@location_option("--to", "Later state: a snapshot or a stored plan.", name="after", metavar=RUN, required=True)
+@compose_options(*format_options("files of the snapshots"))
+@output_options()
+@fail_on("changes", "a group or topic has changed")
 @top("groups and topics in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
@@ -71,14 +68,14 @@ def _changed(groups: DataFrame, topics: DataFrame) -> bool:
 
 
 def _side(options: Options, spark: SparkSession, text: str) -> Fleet | Mapping[str, DataFrame]:
-    place, run_id = place_and_run(text)
+    place, run_id = split_run_id(text)
     if run_id is not None:
         return read_run(spark, place, run_id).tables
     return read_fleet(spark, place, format=options.format, options=options.option)
 
 
 def _previous(options: Options, spark: SparkSession) -> str | None:
-    place, run_id = place_and_run(options.after)
+    place, run_id = split_run_id(options.after)
     if run_id is None:
         raise ConfigError(f"--from {PREVIOUS}: --to {options.after} is a snapshot; name a run, {options.after}@ID")
     before = previous_run(spark, place, run_id)

@@ -22,15 +22,16 @@ from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_fleet, store_run, stored_history
 from spark_assign.cli.options import (
     DURATION,
-    PLACE,
+    LOCATION,
+    compose_options,
+    details,
     fail_on,
-    patterns,
-    reads,
+    input_options,
+    location_option,
+    output_options,
     sample,
     stored_run,
-    together,
     top,
-    writes,
 )
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of, redact_records
@@ -52,30 +53,30 @@ from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAYED_TA
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
-PLACES = ("bootstrap_server", "segments", "records", "sample", "run")
+SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
 TOPICS_AND_ENDS = Shape("A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS}, ())
 THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_a_day", "session": "session_ms"}
 
 
-@job(__doc__, EXIT_CODES, name="history", wrong=(SparkAssignError, ValueError))
-@together(
+@job(__doc__, EXIT_CODES, name="history", input_errors=(SparkAssignError, ValueError))
+@compose_options(
     click.option("--bootstrap-server", metavar="HOST:PORT,…", help="the cluster whose __consumer_offsets is read"),
     click.option(
         "--command-config",
         metavar="FILE",
         help="a Kafka client's properties: a file, or secret://SCOPE/KEY of Databricks",
     ),
-    click.option("--cluster", metavar="NAME", help="name for the cluster column, where records have none"),
+    click.option("--cluster-name", metavar="NAME", help="Name of the cluster, for records without a column cluster."),
     click.option(
-        "--segments", type=PLACE, metavar="DIR", help="log segments of __consumer_offsets, copied from brokers"
+        "--segments", type=LOCATION, metavar="DIR", help="log segments of __consumer_offsets, copied from brokers"
     ),
-    click.option("--records", type=PLACE, metavar="PLACE", help="folder or table of raw records: key, value, …"),
+    click.option("--records", type=LOCATION, metavar="LOCATION", help="folder or table of raw records: key, value, …"),
     click.option("--records-format", metavar="NAME", help="of --records (default: parquet), or a table of --follow"),
     click.option("--sample", is_flag=True, help="the sample history that comes with spark_assign"),
 )
-@stored_run("a history that this job has stored: for --group and --at")
-@reads("a snapshot: names of topics by their id, and end offsets", sample=False)
-@together(
+@stored_run("--history", "Stored history (this job), to read with --details or --as-of instead of records.")
+@input_options("a snapshot: names of topics by their id, and end offsets", sample=False)
+@compose_options(
     click.option(
         "--gap", metavar="TIME", type=DURATION, help="without a commit for so long a partition is silent: 10s"
     ),
@@ -85,15 +86,23 @@ THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_
     click.option("--without-hosts", is_flag=True, help="leave out the hosts of clients"),
     click.option("--without-metadata", is_flag=True, help="leave out what clients write beside their offsets"),
 )
-@patterns("--group", "the story of these groups in words, in place of the summary")
+@details("the timeline")
 @click.option("--replay", is_flag=True, help="what the same past would have cost with other assignors and protocols")
-@click.option("--at", metavar="TIME", help="the fleet as it was then, such as 2026-11-20T10:00:00Z, written to --into")
-@click.option("--into", type=PLACE, metavar="PLACE", help="where the fleet of --at, or the records of --follow, go")
-@click.option("--follow", is_flag=True, help="keep the records of --bootstrap-server: bring the new ones to --into")
-@click.option("--checkpoint", type=PLACE, metavar="DIR", help="of --follow into a table: how far it has come")
-@click.option("--every", metavar="TIME", type=DURATION, help="of --follow: look again so often (default: once)")
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@click.option(
+    "--as-of", metavar="TIME", help="Write the fleet as of TIME, for example 2026-11-20T10:00:00Z, to --output-fleet."
+)
+@location_option("--output-fleet", "Folder, URI, or catalog prefix for the fleet of --as-of.")
+@click.option("--follow", is_flag=True, help="Append new records of --bootstrap-server to --archive.")
+@location_option("--archive", "Folder or table for the records of --follow.")
+@location_option("--checkpoint", "With --follow, if --archive is a table: folder for the progress.", metavar="DIR")
+@click.option(
+    "--interval",
+    metavar="TIME",
+    type=DURATION,
+    help="With --follow: read new records at this interval (default: once).",
+)
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top()
 def main(options: Options) -> int:
     """Load, call, write, print."""
@@ -103,8 +112,8 @@ def main(options: Options) -> int:
     spark = spark_session("history", options)
     if options.follow:
         return _follow(spark, options)
-    if options.run:
-        tables = stored_history(spark, options.run).tables
+    if options.history:
+        tables = stored_history(spark, options.history).tables
         known = _known(spark, options, options.fleet)
         print(_summary_text(options, SimpleNamespace(**tables), tables, known), flush=True)
         return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
@@ -119,25 +128,27 @@ def check_usage(options: Options) -> None:
     Raises:
         ConfigError: several places, none, or a flag without the one that it belongs to.
     """
-    given = [name for name in PLACES if getattr(options, name)]
-    flags = [_flag(name) for name in given or PLACES]
+    given = [name for name in SOURCES if getattr(options, name)]
+    flags = [_flag(name) for name in given or SOURCES]
     if len(given) != 1:
         raise ConfigError(f"records are read from one place: give one of {', '.join(flags)}")
     needs = {
         "command_config": "bootstrap_server",
         "follow": "bootstrap_server",
         "checkpoint": "follow",
-        "every": "follow",
-        "into": "follow" if options.follow else "at",
+        "interval": "follow",
+        "archive": "follow",
+        "output_fleet": "as_of",
     }
     for name, needed in needs.items():
         if getattr(options, name) and not getattr(options, needed):
-            raise ConfigError(f"{_flag(name)} goes with {_flag(needed)}")
+            raise ConfigError(f"{_flag(name)} needs {_flag(needed)}")
     for name in ("replay", "output", "without_hosts", "without_metadata", *THRESHOLDS):
-        if options.run and getattr(options, name):
-            raise ConfigError(f"{_flag(name)}: --run reads what is told already; read the records again for that")
-    if (options.follow or options.at) and not options.into:
-        raise ConfigError(f"{'--follow' if options.follow else '--at'} needs --into PLACE")
+        if options.history and getattr(options, name):
+            raise ConfigError(f"{_flag(name)} can't be used with --history: it needs the records")
+    for name, output in {"follow": "archive", "as_of": "output_fleet"}.items():
+        if getattr(options, name) and not getattr(options, output):
+            raise ConfigError(f"{_flag(name)} needs {_flag(output)} LOCATION")
 
 
 def _flag(name: str) -> str:
@@ -163,7 +174,7 @@ def _run(spark: SparkSession, options: Options, place: str | None) -> int:
         schemas |= REPLAYED_TABLES
     if options.output:
         inputs = (
-            {name: getattr(options, name) for name in PLACES if getattr(options, name)} | {"fleet": place} | thresholds
+            {name: getattr(options, name) for name in SOURCES if getattr(options, name)} | {"fleet": place} | thresholds
         )
         store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
         tables = read_run(spark, options.output, options.run_id, schemas=schemas).tables
@@ -174,13 +185,13 @@ def _run(spark: SparkSession, options: Options, place: str | None) -> int:
 def _summary_text(options: Options, found: Any, tables: Mapping[str, DataFrame], known: Mapping[str, DataFrame]) -> str:
     """What is asked for on the screen; the summary where that is nothing else. `found` has the tables as attributes."""
     parts = []
-    if options.at:
-        counts = store_fleet(Fleet.as_of(found, options.at, topics=known.get("topics")), options.into)
+    if options.as_of:
+        counts = store_fleet(Fleet.as_of(found, options.as_of, topics=known.get("topics")), options.output_fleet)
         rows = ", ".join(f"{number:,} {name}" for name, number in counts.items())
-        parts.append(f"The fleet of {options.at}: {rows}\nWritten to {options.into}")
-        options.outcome.places["fleet"] = options.into
-    if options.group:
-        parts.append(format_histories(tables, options.group, options.top) or no_match_text(options.group))
+        parts.append(f"The fleet of {options.as_of}: {rows}\nWritten to {options.output_fleet}")
+        options.outcome.locations["fleet"] = options.output_fleet
+    if options.details:
+        parts.append(format_histories(tables, options.details, options.top) or no_match_text(options.details))
     if options.replay:
         parts.append(summarize_replay(tables["replayed"], tables["unreplayed"], options.top))
     return "\n\n".join(parts or [summarize_history(tables, options.top)])
@@ -196,16 +207,16 @@ def _records(spark: SparkSession, options: Options) -> DataFrame:
         found = records_of(spark.read.parquet(for_spark(f"{_sample()}/records.parquet")))
     elif is_path(options.records):
         table = spark.read.format(options.records_format or "parquet").load(for_spark(options.records))
-        found = records_of(table, options.cluster)
+        found = records_of(table, options.cluster_name)
     else:
-        found = records_of(spark.table(options.records), options.cluster)
+        found = records_of(spark.table(options.records), options.cluster_name)
     return redact_records(found, without_hosts=options.without_hosts, without_metadata=options.without_metadata)
 
 
 def _segments(spark: SparkSession, options: Options) -> DataFrame:
-    if not options.cluster:
-        raise ConfigError("--segments needs --cluster NAME: segments do not say whose they are")
-    found = log_segments(spark, options.segments, options.cluster)
+    if not options.cluster_name:
+        raise ConfigError("--segments needs --cluster-name NAME, because log segments don't name their cluster.")
+    found = log_segments(spark, options.segments, options.cluster_name)
     damaged = found.damaged.where("code <> 'cut-off'").groupBy("code").agg(F.count(F.lit(1)), F.sum("size")).collect()
     for code, byte_ranges, size in sorted(damaged):  # a row per code
         print(f"history: {byte_ranges:,} byte ranges of segments, {size:,} bytes, not read: {code}", file=sys.stderr)
@@ -220,17 +231,17 @@ def _follow(spark: SparkSession, options: Options) -> int:
         spark,
         options.bootstrap_server,
         _cluster(options, properties),
-        options.into,
+        options.archive,
         properties=properties,
         checkpoint=options.checkpoint,
         table_format=options.records_format,
-        every=f"{options.every} milliseconds" if options.every else None,
+        every=f"{options.interval} milliseconds" if options.interval else None,
         without_hosts=options.without_hosts,
         without_metadata=options.without_metadata,
     )
     progress = to_its_end(start).recentProgress
-    print(f"history: {sum(each['numInputRows'] for each in progress):,} records came to {options.into}", flush=True)
-    options.outcome.places["output"] = options.into
+    print(f"history: {sum(each['numInputRows'] for each in progress):,} records came to {options.archive}", flush=True)
+    options.outcome.locations["archive"] = options.archive
     return 0
 
 
@@ -242,7 +253,7 @@ def _properties(options: Options) -> dict[str, str]:
 
 
 def _cluster(options: Options, properties: Mapping[str, str]) -> str:
-    return options.cluster or cluster_id(options.bootstrap_server, properties)
+    return options.cluster_name or cluster_id(options.bootstrap_server, properties)
 
 
 def _known(spark: SparkSession, options: Options, place: str | None) -> dict[str, DataFrame]:

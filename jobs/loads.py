@@ -1,16 +1,15 @@
-"""Say what goes through each partition: the hottest ones, and how long groups that are behind need to catch up."""
+"""Report the load of partitions: the busiest partitions, and how long groups with lag need to catch up."""
 
 from __future__ import annotations
 
 import sys
 
-import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Offsets, SparkAssignError, loads_between
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import PLACE, input_format, named_values, top, writes
+from spark_assign.cli.options import compose_options, exit_codes, format_options, location_option, output_options, top
 from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
@@ -18,44 +17,41 @@ from spark_assign.stores.run_store import check_output, read_run
 from spark_assign.tables.advice import LOADS_TABLES
 from spark_assign.tables.errors import ConfigError
 
-EXIT_CODES = """Without --before the loads are those that a snapshot has read itself (snapshot --every, --rates-since);
-with it they are made of the offsets of two snapshots. Exit codes: 0 done; 2 wrong usage or tables; 3 failure."""
+EXIT_CODES = f"""With --before, the loads are computed from the offsets of both snapshots. Without it, the snapshot must
+have read them itself (snapshot --interval or --rates-since). {exit_codes("")}"""
 
 
-@job(__doc__, EXIT_CODES, name="loads", wrong=(SparkAssignError, ValueError))
-@click.option("--before", type=PLACE, metavar="PLACE", help="an earlier snapshot: the loads are between the two")
-@click.option("--fleet", type=PLACE, metavar="PLACE", required=True, help="the snapshot: folder, URI or catalog prefix")
-@input_format("of the snapshots' files: parquet, csv, json, or any that Spark knows")
-@named_values("--option", "K=V", "a reader option of Spark")
-@writes()
+@job(__doc__, EXIT_CODES, name="loads", input_errors=(SparkAssignError, ValueError))
+@location_option("--before", "Earlier snapshot: folder, URI, or catalog prefix.")
+@location_option("--after", "Snapshot: folder, URI, or catalog prefix.", required=True)
+@compose_options(*format_options("files of the snapshots"))
+@output_options()
 @top("partitions and groups in the summary")
 def main(options: Options) -> int:
-    """Load, call, write, print."""
+    """Parses, loads, computes, writes, and prints."""
     if options.output:
         check_output(options.output)
     spark = spark_session("loads", options)
-    found = _loads(options, spark)
+    loads = _loads(options, spark)
     if options.output:
-        inputs = {"before": options.before, "fleet": options.fleet}
-        store_run(options, {"loads": found}, schemas=LOADS_TABLES, inputs=inputs)
-        stored = read_run(spark, options.output, options.run_id, schemas=LOADS_TABLES)
-        found = stored.tables["loads"]
+        inputs = {"before": options.before, "after": options.after}
+        store_run(options, {"loads": loads}, schemas=LOADS_TABLES, inputs=inputs)
+        loads = read_run(spark, options.output, options.run_id, schemas=LOADS_TABLES).tables["loads"]
     else:
-        found = cached(found)
-    print(summarize_loads(found, options.top), flush=True)
+        loads = cached(loads)
+    print(summarize_loads(loads, options.top), flush=True)
     return 0
 
 
 def _loads(options: Options, spark: SparkSession) -> DataFrame:
     how = {"format": options.format, "options": options.option}
     if options.before:
-        sides = [Offsets.read(spark, place, **how) for place in (options.before, options.fleet)]
-        return loads_between(*sides)
-    loads = read_fleet(spark, options.fleet, **how).loads
+        return loads_between(*(Offsets.read(spark, place, **how) for place in (options.before, options.after)))
+    loads = read_fleet(spark, options.after, **how).loads
     if loads is None:
         raise ConfigError(
-            f"{options.fleet} has no table loads: give an earlier snapshot by --before, or take the snapshot with "
-            "--every 60s or --rates-since 10m"
+            f"{options.after} has no table loads. Name an earlier snapshot with --before, or take the snapshot with "
+            "--interval 60s or --rates-since 10m."
         )
     return loads
 

@@ -12,14 +12,14 @@ from spark_assign.cli.job_tables import on_fleet, store_or_keep
 from spark_assign.cli.options import (
     DURATION,
     DURATIONS,
+    compose_options,
+    details,
     fail_on,
-    given_times,
-    patterns,
-    reads,
-    times_of_groups,
-    together,
+    input_options,
+    output_options,
+    timing_options,
+    timing_overrides,
     top,
-    writes,
 )
 from spark_assign.report.listed_groups import no_match_text
 from spark_assign.report.text.membership import format_membership, groups_with_options, summarize_membership
@@ -43,9 +43,9 @@ ARGUMENTS = {
 """Flags, and what they are called in Python."""
 
 
-@job(__doc__, EXIT_CODES, name="membership", wrong=(SparkAssignError, ValueError))
-@reads()
-@together(
+@job(__doc__, EXIT_CODES, name="membership", input_errors=(SparkAssignError, ValueError))
+@input_options()
+@compose_options(
     click.option("--restart", type=DURATION, help="how long a member is away when it is restarted (default: 30s)"),
     click.option("--sessions", type=DURATIONS, help="session timeouts to try (default: 10s,45s,90s,3min,10min)"),
     click.option("--restarts", type=DURATIONS, help="restart times to try (default: 5s,30s,2min)"),
@@ -59,10 +59,10 @@ ARGUMENTS = {
     click.option("--session-bounds", type=DURATIONS, help="the broker's least and most (default: 6s,30min)"),
     click.option("--consumer-session-bounds", type=DURATIONS, help="the same of KIP-848's groups (default: 45s,60s)"),
 )
-@times_of_groups()
-@patterns("--group", "these groups in words, with their options, in place of the summary")
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@timing_options()
+@details("the advice and all options")
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top("groups of each kind of advice in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
@@ -73,14 +73,14 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     arguments = {
         argument: getattr(options, name) for name, argument in ARGUMENTS.items() if getattr(options, name) is not None
     }
-    times = given_times(options)
+    times = timing_overrides(options)
     found = membership(fleet, Settings(**times), **arguments)
     inputs = {"fleet": place, "asked": arguments, "settings": times}
     tables = store_or_keep(options, found, schemas=MEMBERSHIP_TABLES, inputs=inputs)
     memberships, rejected = tables["memberships"], tables["rejected"]
-    if options.group:
-        groups, rows = groups_with_options(memberships, tables["options"], options.group, options.top)
-        print(format_membership(groups, rows) if groups else no_match_text(options.group), flush=True)
+    if options.details:
+        groups, rows = groups_with_options(memberships, tables["options"], options.details, options.top)
+        print(format_membership(groups, rows) if groups else no_match_text(options.details), flush=True)
     else:
         print(summarize_membership(memberships, rejected, options.top), flush=True)
     return int(options.fail_on == "rejected" and not rejected.isEmpty())

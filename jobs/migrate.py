@@ -13,13 +13,13 @@ from spark_assign import Fleet, SparkAssignError, migrate
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_keep
 from spark_assign.cli.options import (
+    compose_options,
+    details,
     fail_on,
+    input_options,
     milliseconds,
-    patterns,
-    reads,
-    together,
+    output_options,
     top,
-    writes,
 )
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
 from spark_assign.report.text.migration import format_migration_steps, summarize_migration
@@ -33,9 +33,9 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 3 failure."""
 
 
-@job(__doc__, EXIT_CODES, name="migrate", wrong=(SparkAssignError, ValueError))
-@reads()
-@together(
+@job(__doc__, EXIT_CODES, name="migrate", input_errors=(SparkAssignError, ValueError))
+@input_options()
+@compose_options(
     click.option(
         "--server-assignor",
         metavar="NAME",
@@ -60,10 +60,10 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
         help="what members run on whose client ids do not tell: Java, librdkafka, … (default: unknown, a warning)",
     ),
 )
-@patterns("--group", "the steps of these groups in words, in place of the summary")
-@together(*(milliseconds(name, "for paused_partition_seconds; see simulate") for name in TIMES))
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@details("the steps")
+@compose_options(*(milliseconds(name, "for paused_partition_seconds; see simulate") for name in TIMES))
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
@@ -82,7 +82,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     )
     arguments = {name: getattr(options, name) for name in ("server_assignor", "policy", "max_size", "library")}
     tables = store_or_keep(options, found, schemas=MIGRATION_TABLES, inputs={"fleet": place, **arguments})
-    print(_steps(options, tables) if options.group else _summary(options, tables), flush=True)
+    print(_steps(options, tables) if options.details else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
@@ -93,8 +93,8 @@ def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
 def _steps(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """The steps of the groups that match, as many groups as --top says."""
     order = [F.asc_nulls_last("rank"), *map(F.col, GROUP_KEY)]
-    groups, steps = first_groups_with_steps(tables["migrations"], tables["steps"], options.group, order, options.top)
-    return format_migration_steps(groups, steps) if groups else no_match_text(options.group)
+    groups, steps = first_groups_with_steps(tables["migrations"], tables["steps"], options.details, order, options.top)
+    return format_migration_steps(groups, steps) if groups else no_match_text(options.details)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType
 
 from spark_assign import FleetError
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
-from spark_assign.cli.options import fail_on, fleet_or_sample, named_values, reads, writes
+from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, named_values, output_options
 from spark_assign.replicas import Change, ReplicaFleet, check, place, reassign, tool_files, write_tool_files
 from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.report.text import replicas as report
@@ -39,9 +39,9 @@ def _command(name: str, what: str) -> Callable[[Callable[[Options], int]], Job]:
     """One of the three, with the options that all of them have."""
     found = "problems" if name == "check" else "rejected"
     common = [
-        reads("the tables, for example of a snapshot"),
-        writes("folder, URI or catalog prefix for the result (default: print only)"),
-        fail_on(found, f"exit code 1 if there are {found}"),
+        input_options("the tables, for example of a snapshot"),
+        output_options("folder, URI or catalog prefix for the result (default: print only)"),
+        fail_on(found, f"there are {found}"),
     ]
 
     def decorate(run: Callable[[Options], int]) -> Job:
@@ -117,7 +117,7 @@ def reassigning(options: Options) -> int:
             plan, partitions_per_batch=options.partitions_per_batch, bytes_per_batch=options.bytes_per_batch
         )
         written = write_tool_files(files, join(options.output, "json"))
-        options.outcome.places["files"] = join(options.output, "json")
+        options.outcome.locations["files"] = join(options.output, "json")
         print("\n".join(["", f"{len(written)} files for Kafka's tools:", *written[:10]]), flush=True)
     return _failed(options, results["rejected"])
 

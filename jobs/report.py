@@ -14,11 +14,11 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, Struc
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.options import PLACE, fail_on, reads, stored_run
+from spark_assign.cli.options import LOCATION, fail_on, input_options, stored_run
 from spark_assign.report.html import report
 from spark_assign.simulation.simulation import COMPARED, COSTS
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.stores.locations import place_and_run
+from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import StoredRun, read_run
 from spark_assign.tables import connect, replicas
 from spark_assign.tables import simulation as protocol
@@ -29,7 +29,7 @@ from spark_assign.tables.groups import COMPARE_TABLES, OFFSETS, PLAN_TABLES
 
 EXIT_CODES = """Exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
 stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job wrote to; of its
-runs the last one is taken, or the one that PLACE@ID names."""
+runs the last one is taken, or the one that LOCATION[@RUN_ID] names."""
 
 REPLICA_TABLES = {
     "placements": replicas.PLACEMENTS,
@@ -72,7 +72,6 @@ OTHERWISE = {
 }
 """Where a job wrote this table, these have other columns: several protocols, topics that could not be placed."""
 
-RENAMED = {"--plan": "--run PLACE@ID", "--run-id": "a part of --run PLACE@ID"}
 SIMULATIONS = """rebalances in time (job simulate, also with --compare); repeatable, with names: eager=./eager,
 cooperative=./cooperative"""
 FLEET = "the snapshot that was planned: its offsets tell partitions without traffic"
@@ -97,39 +96,39 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
 
 def of_job(flag: str, help: str) -> Callable[[Any], Any]:
     """What another job has stored."""
-    return click.option(flag, type=PLACE, metavar="PLACE[@ID]", help=help)
+    return click.option(flag, type=LOCATION, metavar="LOCATION[@RUN_ID]", help=help)
 
 
-@job(__doc__, EXIT_CODES, name="report", progress=False, renamed=RENAMED)
-@stored_run("a plan (job plan)")
-@reads(FLEET, sample=False)
+@job(__doc__, EXIT_CODES, name="report", progress=False)
+@stored_run("--plan", "Stored plan (job plan).")
+@input_options(FLEET, sample=False)
 @of_job("--comparison", "assignors compared (job compare)")
-@click.option("--simulation", metavar="[NAME=]PLACE[@ID]", multiple=True, help=SIMULATIONS)
+@click.option("--simulation", metavar="[NAME=]LOCATION[@RUN_ID]", multiple=True, help=SIMULATIONS)
 @of_job("--connect", "Connect clusters, or a scenario played through one (job connect)")
 @of_job("--replicas", "replicas (job replicas place, reassign or check)")
 @of_job("--drift", "what changed between two runs (job drift)")
 @of_job("--history", "what groups have been through (job history)")
 @of_job("--advice", "what to do, ranked (job advise): the page begins with it")
 @click.option(
-    "--output",
+    "--output-file",
     metavar="FILE",
     type=click.Path(path_type=Path),
     default=Path("report.html"),
-    help="default: report.html",
+    help="HTML file to write (default: report.html).",
 )
 @click.option("--title", metavar="TEXT", default="Kafka assignment report", help="the page's heading")
-@fail_on("rejected", "exit code 1 for rejected groups in the plan")
+@fail_on("rejected", "the plan has rejected groups")
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    flags = ("run", "comparison", "simulation", "connect", "replicas", "drift", "history", "advice")
+    flags = ("plan", "comparison", "simulation", "connect", "replicas", "drift", "history", "advice")
     if not any(getattr(options, name) for name in flags):
         raise ConfigError(f"nothing to report on: give one of {', '.join(f'--{name}' for name in flags)}")
-    if options.fleet and not options.run:
-        raise ConfigError("--fleet goes with --run")
+    if options.fleet and not options.plan:
+        raise ConfigError("--fleet goes with --plan")
     spark = spark_session("report", options)
     started = time.monotonic()
-    check_file(options.output)
-    plan = read_run(spark, *place_and_run(options.run), schemas=PLAN_TABLES) if options.run else None
+    check_file(options.output_file)
+    plan = read_run(spark, *split_run_id(options.plan), schemas=PLAN_TABLES) if options.plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
     given = {job: place for job in OF_JOBS if job != "simulation" and (place := getattr(options, job))}
     found = {job: stored(spark, job, place) for job, place in given.items()}
@@ -151,28 +150,28 @@ def main(options: Options) -> int:
         sources=[(name, run_of(each)) for name, each in whence],
     )
     # Beside its name, then renamed: who reads it meanwhile sees the old page or the new one.
-    partial = options.output.with_name(f".{options.output.name}.partial")
+    partial = options.output_file.with_name(f".{options.output_file.name}.partial")
     partial.write_text(page, encoding="utf-8")
-    partial.replace(options.output)
-    options.outcome.places["report"] = str(options.output.resolve())
+    partial.replace(options.output_file)
+    options.outcome.locations["report"] = str(options.output_file.resolve())
     if plan is not None:
         options.outcome.run_id, options.outcome.attempt = plan.manifest.run_id, plan.manifest.attempt
     size, took = len(page.encode()) / 1e6, time.monotonic() - started
-    print(f"Report {options.output.resolve()}: {size:.2f} MB in {took:.1f} s", flush=True)
+    print(f"Report {options.output_file.resolve()}: {size:.2f} MB in {took:.1f} s", flush=True)
     return int(options.fail_on == "rejected" and plan is not None and plan.manifest.rows["rejected"] > 0)
 
 
 def check_file(file: Path) -> None:
     """Whether the page can be written there, as far as can be told before anything is read."""
     if file.is_dir():
-        raise SourceError(f"--output {file} is a folder: name a file in it, such as {file / 'report.html'}")
+        raise SourceError(f"--output-file {file} is a folder. Name a file in it, for example {file / 'report.html'}.")
     if not file.absolute().parent.is_dir():
-        raise SourceError(f"--output {file}: there is no folder {file.absolute().parent}; make it first")
+        raise SourceError(f"--output-file {file}: the folder {file.absolute().parent} doesn't exist. Create it first.")
 
 
 def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
     """What a job wrote there: the run that is named behind an @, or the last one."""
-    place, run_id = place_and_run(place)
+    place, run_id = split_run_id(place)
     found = read_run(spark, place, run_id, schemas=_without_lists(OF_JOBS[job]))
     table, others = OTHERWISE.get(job, ("", {}))
     if table in found.manifest.rows:
@@ -190,7 +189,7 @@ def run_of(found: StoredRun) -> str:
 
 
 def named(given: Sequence[str]) -> list[tuple[str, str]]:
-    """`NAME=PLACE` words; a place without a name is what every group is configured with."""
+    """`NAME=LOCATION` words; a place without a name is what every group is configured with."""
     pairs = [word.partition("=") if "=" in word else ("configured", "=", word) for word in given]
     names = [name for name, _, _ in pairs]
     if len(set(names)) < len(names):

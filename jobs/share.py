@@ -7,7 +7,7 @@ import sys
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import fail_on, reads, top, writes
+from spark_assign.cli.options import fail_on, input_options, output_options, top
 from spark_assign.report.text.share_and_streams import summarize_share_plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import read_fleet
@@ -19,15 +19,15 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 3 failure."""
 
 
-@job(__doc__, EXIT_CODES, name="share", wrong=(SparkAssignError, ValueError))
-@reads(sample=False)
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@job(__doc__, EXIT_CODES, name="share", input_errors=(SparkAssignError, ValueError))
+@input_options(sample=False)
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top("groups in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
     if not (options.fleet or options.table):
-        raise ConfigError("give --fleet PLACE: the fleet whose share groups are planned")
+        raise ConfigError("give --fleet LOCATION: the fleet whose share groups are planned")
     spark = spark_session("share", options)
     if options.output:
         check_output(options.output)

@@ -15,15 +15,16 @@ from spark_assign import Fleet, SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import (
-    PLACE,
+    LOCATION,
     fail_on,
     fleet_or_sample,
-    given_times,
-    reads,
-    sample_fleet,
-    times_of_groups,
+    input_options,
+    location_option,
+    output_options,
+    sample,
+    timing_options,
+    timing_overrides,
     top,
-    writes,
 )
 from spark_assign.migration.cooperative_upgrade import holds_for, upgrade_plan
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
@@ -57,13 +58,13 @@ BESIDE = {"events": EVENTS, **{f"settings_{name}": schema for name, schema in OF
 log = logging.getLogger("spark_assign.simulate")
 
 
-@job(__doc__, EXIT_CODES, name="simulate", wrong=(SparkAssignError, ValueError))
+@job(__doc__, EXIT_CODES, name="simulate", input_errors=(SparkAssignError, ValueError))
 @click.option("--scenario", type=click.Choice(list(SCENARIOS)), help="play a story that comes with the package")
-@reads()
+@input_options()
 @click.option(
     "--events",
-    type=PLACE,
-    metavar="PLACE",
+    type=LOCATION,
+    metavar="LOCATION",
     help="file, folder or catalog table of the events (default: events, in the fleet)",
 )
 @click.option(
@@ -79,17 +80,20 @@ log = logging.getLogger("spark_assign.simulate")
     metavar="CLUSTER/GROUP",
     help="fleet: the two rolling bounces from eager to cooperative, by step; for Java and franz-go clients",
 )
-@times_of_groups()
+@timing_options()
 @click.option("--broker-release", type=click.Choice(BROKER_RELEASES), help="of Kafka, for KIP-848's groups (4.4)")
-@writes("fleet: folder, URI or catalog prefix. Scenario: folder for the pictures")
+@output_options("Folder, URI, or catalog prefix for the tables of a fleet (default: print only).")
 @click.option(
     "--trace",
     is_flag=True,
     help="write trace, partitions and all ownership too, which are large (else ownership of the groups that lose most, "
     "for the report)",
 )
-@fail_on("rejected", "exit code 1 for rejected groups")
+@fail_on("rejected", "groups are rejected")
 @top()
+@location_option(
+    "--pictures-dir", "Folder for the pictures of a scenario (default: the current folder).", metavar="DIR", default="."
+)
 @click.option("--picture", type=click.Choice(["svg", "png", "pdf"]), default="svg", help="their format (default: svg)")
 def main(options: Options) -> int:
     """A story here, without Spark; all that has to do with a fleet with it."""
@@ -107,10 +111,10 @@ def check_usage(options: Options) -> None:
         ConfigError: they are.
     """
     if options.scenario and (options.fleet or options.sample or options.table):
-        raise ConfigError("give --scenario NAME (a story), or --fleet PLACE or --sample (a fleet), and not both")
+        raise ConfigError("give --scenario NAME (a story), or --fleet LOCATION or --sample (a fleet), and not both")
     if not options.scenario:
         if not (options.fleet or options.sample or options.table):
-            raise ConfigError("give --scenario NAME (a story), --fleet PLACE, or --sample for the sample fleet")
+            raise ConfigError("give --scenario NAME (a story), --fleet LOCATION, or --sample for the sample fleet")
         options.fleet = fleet_or_sample(options, __file__)
     if options.scenario and (options.events or options.compare or options.upgrade):
         raise ConfigError("--events, --compare and --upgrade go with --fleet")
@@ -136,7 +140,7 @@ def run_story(options: Options) -> int:
 def run_story_of_fleet(options: Options, spark: SparkSession) -> int:
     """A story of the sample fleet: a table, and pictures of the group that loses most."""
     scenario = SCENARIOS[options.scenario]()
-    fleet, events = scenario.play(spark, read_fleet(spark, sample_fleet(__file__)))
+    fleet, events = scenario.play(spark, read_fleet(spark, sample(__file__, "fleet")))
     settings, protocols = _of_scenario(options, scenario)
     played = play_fleet(fleet, events, protocols, settings, None)
     log.info("playing %d events with %s", events.count(), ", ".join(protocols))
@@ -155,8 +159,8 @@ def _of_scenario(options: Options, scenario: Scenario) -> tuple[Settings, Sequen
 
 def _draw(options: Options, scenario: Scenario, group: Mapping[str, Any], sight: GroupPictureData) -> None:
     log.info("drawing group %s", group["group_id"])
-    place = Path(options.output or ".")
-    options.outcome.places["pictures"] = str(place.resolve())
+    place = Path(options.pictures_dir)
+    options.outcome.locations["pictures"] = str(place.resolve())
     files = draw_group(sight, group, place, scenario.name, options.picture)
     print(f"Drawn to {place.resolve()}: " + ", ".join(file.name for file in files), flush=True)
 
@@ -204,7 +208,7 @@ def _large(options: Options, simulation: Simulation) -> dict[str, DataFrame]:
 
 def _times(options: Options) -> dict[str, Any]:
     release = {} if options.broker_release is None else {"broker_release": options.broker_release}
-    return given_times(options) | release
+    return timing_overrides(options) | release
 
 
 def _write(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:

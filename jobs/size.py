@@ -13,13 +13,13 @@ from spark_assign.advice.size import HEADROOM, OWN, QUANTILE
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_keep, with_capacities
 from spark_assign.cli.options import (
+    compose_options,
+    details,
     fail_on,
+    input_options,
     named_values,
-    patterns,
-    reads,
-    together,
+    output_options,
     top,
-    writes,
 )
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
 from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, summarize_sizes
@@ -31,9 +31,9 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 3 failure."""
 
 
-@job(__doc__, EXIT_CODES, name="size", wrong=(SparkAssignError, ValueError))
-@reads()
-@together(
+@job(__doc__, EXIT_CODES, name="size", input_errors=(SparkAssignError, ValueError))
+@input_options()
+@compose_options(
     click.option("--assignors", metavar="A,B,…", help="by which assignors (default: each group's own)"),
     click.option("--members", metavar="N,N,…", help="numbers of members to look at (default: those that tell most)"),
     click.option(
@@ -52,15 +52,15 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
     ),
 )
 @named_values("--capacity", "GLOB=RATE", "messages a second that one member handles, by pattern; first match wins")
-@patterns("--group", "the curves of these groups, in place of the summary")
-@click.option("--keda", is_flag=True, help="of --group: numbers for KEDA, as YAML")
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@details("the curves")
+@click.option("--keda", is_flag=True, help="With --details: print a KEDA ScaledObject as YAML.")
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    if options.keda and not options.group:
-        raise ConfigError("--keda goes with --group: it is for the groups that you name")
+    if options.keda and not options.details:
+        raise ConfigError("--keda needs --details.")
     return on_fleet("size", options, __file__, _run, loads=True)
 
 
@@ -75,7 +75,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     )
     arguments = {name: getattr(options, name) for name in ("assignors", "members", "headroom", "quantile", "capacity")}
     tables = store_or_keep(options, found, schemas=SIZE_TABLES, inputs={"fleet": place, **arguments})
-    print(_chosen(options, tables) if options.group else _summary(options, tables), flush=True)
+    print(_chosen(options, tables) if options.details else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
@@ -94,10 +94,10 @@ def _chosen(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """The curves of the groups that match, as many groups as --top says; or their numbers for KEDA."""
     by = ("assignor", "members")
     sizes, curves = first_groups_with_steps(
-        tables["sizes"], tables["curves"], options.group, GROUP_KEY, options.top, by
+        tables["sizes"], tables["curves"], options.details, GROUP_KEY, options.top, by
     )
     if not sizes:
-        return no_match_text(options.group)
+        return no_match_text(options.details)
     if not options.keda:
         return format_curves(sizes, curves)
     return "\n---\n".join(

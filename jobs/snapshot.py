@@ -1,18 +1,19 @@
 """Read a running Kafka cluster, or Connect clusters (--connect-url), into the tables of a fleet.
 
-Kafka: topics, groups, members, ownership, offsets. Connect: connectors, tasks, workers, who runs what.
+Kafka: topics, groups, members, ownership, and offsets. Connect: connectors, tasks, and workers, with their assignment.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from typing import Any
 
 import click
 
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import store_snapshot
-from spark_assign.cli.options import DURATION, one_snapshot_place, patterns, writes_snapshot
+from spark_assign.cli.options import DURATION, Decorator, check_snapshot_output, patterns, snapshot_output_options
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import secret as secret_scope
 from spark_assign.sources.auth import settings as client_settings
@@ -30,107 +31,97 @@ from spark_assign.tables.errors import ConfigError
 log = logging.getLogger("spark_assign.snapshot")
 
 
-EXIT_CODES = "Exit codes: 0 written; 2 wrong usage or settings; 3 no cluster could be read, or it could not be written."
-RENAMED = {
-    "--groups": "--group",
-    "--topics": "--topic",
-    "--format": "--output-format",
-    "--protocol": "--connect-protocol",
-    "--max-delay-ms": "--connect-max-delay-ms",
-}
-AUTH = f"file with user:password (or the environment variable {connect_http_settings.CREDENTIALS_VARIABLE})"
-TIMES = 5
-OF_KAFKA = ("cluster", "group", "topic", "every", "times", "rates_since")
-OF_CONNECT = (
+EXIT_CODES = "Exit codes: 0 success; 2 invalid options or settings; 3 no cluster could be read, or the output failed."
+READINGS = 5
+KAFKA_OPTIONS = ("cluster_name", "group", "topic", "interval", "times", "rates_since")
+CONNECT_OPTIONS = (
     *("connect_workers", "connect_group", "connect_auth", "connect_config", "connect_ca"),
     *("connect_protocol", "connect_max_delay_ms"),
 )
+HELP = {
+    "--bootstrap-server": "Kafka bootstrap servers. With --connect-url, those of the Connect workers' group.",
+    "--command-config": "Client properties of Kafka: a file, or secret://SCOPE/KEY of Databricks.",
+    "--cluster-name": "Name of the cluster in the column cluster (default: the cluster ID).",
+    "--interval": "Read offsets and log sizes repeatedly at this interval, for example 60s, and write the table loads.",
+    "--times": f"Number of readings with --interval, including the first (default: {READINGS}).",
+    "--rates-since": "Compute loads in one reading from record timestamps, of the last TIME, for example 10m.",
+    "--connect-url": "REST URLs of a Connect cluster. Repeatable.",
+    "--connect-workers": "Workers that might be idle. Repeatable.",
+    "--connect-group": "group.id of the workers. Repeatable.",
+    "--connect-auth": "File with user:password (default: the environment variable "
+    f"{connect_http_settings.CREDENTIALS_VARIABLE}).",
+    "--connect-config": "Properties file with a client certificate, bearer token, or proxy.",
+    "--connect-ca": "Trusted certificates in PEM format (default: those of the system).",
+    "--connect-timeout-s": "Timeout of a request, in seconds (default: 30).",
+    "--connect-attempts": "Number of attempts per request, including the first (default: 5).",
+    "--connect-protocol": "connect.protocol of the workers (default: that of the group; with REST only: sessioned).",
+    "--connect-max-delay-ms": "scheduled.rebalance.max.delay.ms of the workers (default: 300000).",
+}
 
 
-@job(__doc__, EXIT_CODES, name="snapshot", wrong=(ConfigError,), renamed=RENAMED)
-@click.option("--bootstrap-server", help="host:port[,host:port…]; with --connect-url where the workers meet")
-@click.option(
-    "--command-config", metavar="FILE", help="a Kafka client's properties: a file, or secret://SCOPE/KEY of Databricks"
-)
-@click.option("--cluster", help="name for the cluster column (default: the cluster's own id)")
-@patterns("--group", "only groups whose id matches")
-@patterns("--topic", "only topics that match, and those that the groups use")
-@click.option(
-    "--every", metavar="TIME", type=DURATION, help="read offsets and sizes again, such as every 60s: the table loads"
-)
-@click.option(
-    "--times",
-    metavar="N",
-    type=click.IntRange(min=2),
-    help=f"readings with --every, the first included (default: {TIMES})",
-)
-@click.option(
-    "--rates-since", metavar="TIME", type=DURATION, help="loads of one reading, by timestamps: the last 10m, say"
-)
-@writes_snapshot(snapshot_files.FORMATS)
-@click.option("--connect-url", metavar="[NAME=]URL[,URL…]", multiple=True, help="of a Connect cluster; repeatable")
-@click.option("--connect-workers", metavar="[NAME=]HOST:PORT,…", multiple=True, help="workers that may be idle")
-@click.option("--connect-group", metavar="[NAME=]GROUP", multiple=True, help="the workers' group.id")
-@click.option("--connect-auth", metavar="FILE", help=AUTH)
-@click.option("--connect-config", metavar="FILE", help="a properties file: client certificate, bearer token, proxy")
-@click.option("--connect-ca", metavar="FILE", help="certificates to trust, PEM (default: the system's)")
-@click.option("--connect-timeout-s", metavar="S", type=float, default=30, help="for one answer (default: 30)")
-@click.option(
-    "--connect-attempts", metavar="N", type=int, default=5, help="at each request, the first included (default: 5)"
-)
-@click.option(
-    "--connect-protocol",
-    type=click.Choice(connect.PROTOCOLS),
-    help="default: the group's own, or sessioned by REST alone",
-)
-@click.option(
-    "--connect-max-delay-ms", metavar="MS", type=int, help="scheduled.rebalance.max.delay.ms (default: 300000)"
-)
+def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
+    return click.option(flag, metavar=metavar, help=HELP[flag], **more)
+
+
+@job(__doc__, EXIT_CODES, name="snapshot", input_errors=(ConfigError,))
+@_option("--bootstrap-server", "HOST:PORT,…")
+@_option("--command-config", "FILE")
+@_option("--cluster-name", "NAME")
+@patterns("--group", "Include only groups whose ID matches.")
+@patterns("--topic", "Include only matching topics, and the topics that the groups use.")
+@_option("--interval", "TIME", type=DURATION)
+@_option("--times", "N", type=click.IntRange(min=2))
+@_option("--rates-since", "TIME", type=DURATION)
+@snapshot_output_options(snapshot_files.FORMATS)
+@_option("--connect-url", "[NAME=]URL[,URL…]", multiple=True)
+@_option("--connect-workers", "[NAME=]HOST:PORT,…", multiple=True)
+@_option("--connect-group", "[NAME=]GROUP", multiple=True)
+@_option("--connect-auth", "FILE")
+@_option("--connect-config", "FILE")
+@_option("--connect-ca", "FILE")
+@_option("--connect-timeout-s", "S", type=float, default=30)
+@_option("--connect-attempts", "N", type=int, default=5)
+@_option("--connect-protocol", type=click.Choice(connect.PROTOCOLS))
+@_option("--connect-max-delay-ms", "MS", type=int)
 def main(options: Options) -> int:
-    """Read, write, print."""
+    """Parses, reads, writes, and prints."""
     check_usage(options)
-    # The client retries on its own and says so at length; what fails for good comes back as our error.
+    # kafka-python logs every retry; a final failure is reported by this package.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    snapshot = _of_connect(options) if options.connect_url else _of_kafka(options)
+    snapshot = _connect_snapshot(options) if options.connect_url else _kafka_snapshot(options)
     store_snapshot("snapshot", options, snapshot)
     return 0
 
 
 def check_usage(options: Options) -> None:
-    """Options of the one kind of snapshot given with the other would be ignored without a word.
-
-    Raises:
-        ConfigError: they are.
-    """
-    one_snapshot_place(options)
-    for name in OF_KAFKA if options.connect_url else OF_CONNECT:
+    """Raises `ConfigError` if options contradict each other, or apply only to the other kind of snapshot."""
+    check_snapshot_output(options)
+    for name in KAFKA_OPTIONS if options.connect_url else CONNECT_OPTIONS:
         if getattr(options, name):
-            kind = "is not for" if options.connect_url else "needs"
-            raise ConfigError(f"--{name.replace('_', '-')} {kind} --connect-url")
-    if options.every == 0 or options.rates_since == 0:
-        raise ConfigError("--every and --rates-since: expected a time above 0, such as 60s")
-    if options.every and options.rates_since:
-        raise ConfigError("--every and --rates-since are both given; give one of the two")
-    if options.times and not options.every:
-        raise ConfigError("--times needs --every, such as --every 60s")
+            verb = "can't be used with" if options.connect_url else "needs"
+            raise ConfigError(f"--{name.replace('_', '-')} {verb} --connect-url.")
+    if options.interval == 0 or options.rates_since == 0:
+        raise ConfigError("--interval and --rates-since must be positive, for example 60s.")
+    if options.interval and options.rates_since:
+        raise ConfigError("--interval and --rates-since are both given. Use only one of them.")
+    if options.times and not options.interval:
+        raise ConfigError("--times needs --interval, for example --interval 60s.")
     if not options.connect_url and not options.bootstrap_server:
-        raise ConfigError("give --bootstrap-server (a Kafka cluster) or --connect-url (Connect clusters)")
+        raise ConfigError("Use --bootstrap-server (a Kafka cluster) or --connect-url (Connect clusters).")
     if options.connect_timeout_s <= 0 or options.connect_attempts < 1 or (options.connect_max_delay_ms or 0) < 0:
         raise ConfigError(
-            "--connect-timeout-s, --connect-attempts and --connect-max-delay-ms: expected positive numbers"
+            "--connect-timeout-s, --connect-attempts, and --connect-max-delay-ms must be positive numbers."
         )
     if not options.bootstrap_server and (options.command_config or options.connect_group):
-        raise ConfigError("--command-config and --connect-group need --bootstrap-server")
+        raise ConfigError("--command-config and --connect-group need --bootstrap-server.")
     if options.bootstrap_server and options.connect_workers:
-        raise ConfigError(
-            "--connect-workers: with --bootstrap-server the group names every worker; give one of the two"
-        )
+        raise ConfigError("--connect-workers can't be used with --bootstrap-server, whose group lists every worker.")
 
 
-def _of_kafka(options: Options) -> Snapshot:
+def _kafka_snapshot(options: Options) -> Snapshot:
     return kafka.snapshot(
         options.bootstrap_server,
-        cluster=options.cluster,
+        cluster=options.cluster_name,
         properties=_properties(options),
         groups=options.group or None,
         topics=options.topic or None,
@@ -142,12 +133,12 @@ def _of_kafka(options: Options) -> Snapshot:
 def _loads(options: Options) -> kafka_loads.LoadReadOptions | None:
     if options.rates_since:
         return kafka_loads.LoadReadOptions(since_s=options.rates_since / 1000)
-    if options.every:
-        return kafka_loads.LoadReadOptions(every_s=options.every / 1000, times=options.times or TIMES)
+    if options.interval:
+        return kafka_loads.LoadReadOptions(every_s=options.interval / 1000, times=options.times or READINGS)
     return None
 
 
-def _of_connect(options: Options) -> Snapshot:
+def _connect_snapshot(options: Options) -> Snapshot:
     targets = connect_cluster_options.parse_targets(options.connect_url, options.connect_workers, options.connect_group)
     http = connect_http_settings.HttpSettings(
         options.connect_timeout_s,
@@ -159,7 +150,7 @@ def _of_connect(options: Options) -> Snapshot:
     if (http.credentials or http.token or http.tokens) and any(
         url.startswith("http:") for target in targets for url in target.urls
     ):
-        log.warning("the password or token goes over http:// in the clear; use https://")
+        log.warning("http:// sends the password or token without encryption; use https://")
     groups = None
     if options.bootstrap_server:
         settings = client_settings.settings(_properties(options))

@@ -9,7 +9,7 @@ import click
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import fail_on, reads, top, writes
+from spark_assign.cli.options import fail_on, input_options, output_options, top
 from spark_assign.comparison.what_if import Change, read_change
 from spark_assign.report.text.share_and_streams import summarize_streams_plan
 from spark_assign.sources.files.tables import read_fleet
@@ -25,8 +25,8 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 3 failure."""
 
 
-@job(__doc__, f"{CHANGES} {EXIT_CODES}", name="streams", wrong=(SparkAssignError, ValueError))
-@reads("the fleet's tables, subtopologies among them", sample=False)
+@job(__doc__, f"{CHANGES} {EXIT_CODES}", name="streams", input_errors=(SparkAssignError, ValueError))
+@input_options("the fleet's tables, subtopologies among them", sample=False)
 @click.option(
     "--assignor",
     metavar="NAME",
@@ -37,14 +37,14 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
     "--standby-replicas", metavar="N", type=click.IntRange(min=0), help="in place of what each group is configured with"
 )
 @click.option("--change", metavar="CHANGE", multiple=True, help="what happens first, see below; repeatable")
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top()
 def main(options: Options) -> int:
     """Load, call, write, print."""
     changes = [_of_members(text) for text in options.change]  # before Spark takes its time to start
     if not options.fleet and not options.table:
-        raise ConfigError("there is no fleet: give --fleet PLACE")
+        raise ConfigError("there is no fleet: give --fleet LOCATION")
     if options.output:
         check_output(options.output)
     spark = spark_session("streams", options)

@@ -11,7 +11,15 @@ from pyspark.sql import DataFrame
 from spark_assign import Fleet, SparkAssignError, upgrade
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_keep
-from spark_assign.cli.options import fail_on, named_values, patterns, reads, together, top, writes
+from spark_assign.cli.options import (
+    compose_options,
+    details,
+    fail_on,
+    input_options,
+    leader_client_option,
+    output_options,
+    top,
+)
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
 from spark_assign.report.text.migration import format_restarts, summarize_upgrade
 from spark_assign.tables.comparison import UPGRADE_TABLES
@@ -21,9 +29,9 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 3 failure."""
 
 
-@job(__doc__, EXIT_CODES, name="upgrade", wrong=(SparkAssignError, ValueError))
-@reads()
-@together(
+@job(__doc__, EXIT_CODES, name="upgrade", input_errors=(SparkAssignError, ValueError))
+@input_options()
+@compose_options(
     click.option("--to", metavar="RELEASE", required=True, help="the release of Kafka's clients to go to, such as 3.9"),
     click.option(
         "--assignor",
@@ -31,10 +39,10 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
         help="switch to this assignor of Kafka's clients on the way (default: each group keeps its own)",
     ),
 )
-@named_values("--clients", "GLOB=LIB[@V]", "who leads groups by pattern, such as Java@2.8; first match wins")
-@patterns("--group", "the steps of these groups in words, in place of the summary")
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@leader_client_option()
+@details("the steps")
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
@@ -42,13 +50,13 @@ def main(options: Options) -> int:
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
-    for glob, client in reversed((options.clients or {}).items()):  # the first one wins
+    for glob, client in reversed((options.leader_client or {}).items()):  # the first one wins
         library, _, version = client.partition("@")
         fleet = fleet.with_leader_client(library, version or None, group_id=glob)
     found = upgrade(fleet, options.to, assignor=options.assignor)
     arguments = {name: getattr(options, name) for name in ("to", "assignor", "clients")}
     tables = store_or_keep(options, found, schemas=UPGRADE_TABLES, inputs={"fleet": place, **arguments})
-    print(_steps(options, tables) if options.group else _summary(options, tables), flush=True)
+    print(_steps(options, tables) if options.details else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
@@ -58,8 +66,10 @@ def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
 
 def _steps(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """The steps of the groups that match, as many groups as --top says."""
-    groups, steps = first_groups_with_steps(tables["upgrades"], tables["steps"], options.group, GROUP_KEY, options.top)
-    return format_restarts(groups, steps) if groups else no_match_text(options.group)
+    groups, steps = first_groups_with_steps(
+        tables["upgrades"], tables["steps"], options.details, GROUP_KEY, options.top
+    )
+    return format_restarts(groups, steps) if groups else no_match_text(options.details)
 
 
 if __name__ == "__main__":

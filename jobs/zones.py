@@ -13,12 +13,12 @@ from spark_assign.advice.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_keep
 from spark_assign.cli.options import (
+    compose_options,
+    details,
     fail_on,
-    patterns,
-    reads,
-    together,
+    input_options,
+    output_options,
     top,
-    writes,
 )
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report.listed_groups import no_match_text, rows_of_first_groups
@@ -30,9 +30,9 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 3 failure."""
 
 
-@job(__doc__, EXIT_CODES, name="zones", wrong=(SparkAssignError, ValueError))
-@reads()
-@together(
+@job(__doc__, EXIT_CODES, name="zones", input_errors=(SparkAssignError, ValueError))
+@input_options()
+@compose_options(
     click.option(
         "--price",
         metavar="N",
@@ -54,9 +54,9 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
         help="brokers have replica.selector.class=…RackAwareReplicaSelector today",
     ),
 )
-@patterns("--group", "all ways in which these groups may read, in place of the summary")
-@writes()
-@fail_on("rejected", "exit code 1 for rejected groups")
+@details("all read options")
+@output_options()
+@fail_on("rejected", "groups are rejected")
 @top("groups and replica moves in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
@@ -67,7 +67,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     arguments = {name: getattr(options, name) for name in ("price", "currency", "worth", "follower_fetching")}
     found = zones(fleet, **arguments)
     tables = store_or_keep(options, found, schemas=ZONES_TABLES, inputs={"fleet": place, **arguments})
-    print(_ways(options, tables) if options.group else _summary(options, tables), flush=True)
+    print(_ways(options, tables) if options.details else _summary(options, tables), flush=True)
     if options.output and is_path(options.output):
         _write_files(options, tables["replica_moves"])
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
@@ -80,8 +80,8 @@ def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
 
 def _ways(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """All ways of the groups that match, as many groups as --top says."""
-    rows = rows_of_first_groups(tables["zones"], options.group, options.top)
-    return format_zone_options(rows) if rows else no_match_text(options.group)
+    rows = rows_of_first_groups(tables["zones"], options.details, options.top)
+    return format_zone_options(rows) if rows else no_match_text(options.details)
 
 
 def _write_files(options: Options, moves: DataFrame) -> None:
@@ -91,7 +91,7 @@ def _write_files(options: Options, moves: DataFrame) -> None:
     for kind in CHANGES:
         files = tool_files(changes(moves, kind, follower_fetching=options.follower_fetching))
         written += write_tool_files(files, join(place, kind))
-    options.outcome.places["files"] = place
+    options.outcome.locations["files"] = place
     print("\n".join(["", f"{len(written)} files for Kafka's tools:", *written[:10]]), flush=True)
 
 

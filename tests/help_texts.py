@@ -11,9 +11,9 @@ from importlib import import_module
 import click
 
 from jobs._entry import JOBS
-from spark_assign.cli.options import shipped
+from spark_assign.cli.options import packaged_conf
 
-FOLDER = shipped(__file__) / "help"
+FOLDER = packaged_conf(__file__) / "help"
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -124,7 +124,9 @@ def size(
     if any(not 1 <= count <= MAX_MEMBERS for count in members):
         raise ValueError(f"members {sorted(members)}: expected numbers from 1 to {MAX_MEMBERS:,}")
     if fleet.loads is None:
-        remedy = "Take a snapshot with readings (--every 60s --times 5), or give rates of your own as the table loads"
+        remedy = (
+            "Take a snapshot with readings (--interval 60s --times 5), or give rates of your own as the table loads"
+        )
         raise FleetError([Fault("loads", "*", "the table is missing", remedy)])
     _ = fleet.sizes
     own = custom_assignors()

@@ -1,14 +1,10 @@
-"""What the jobs share as commands: how they are called, how they end, what they log.
-
-Jobs are run as plain files and as a package of the wheel; what they share stands here, where both find it. Their
-options are in `options`.
-"""
+"""How jobs are called and how they end: click commands, exit codes, logs, and outcomes."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -24,11 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WRONG_INPUT, FAILURE, INTERRUPTED = 2, 3, 130
-"""Exit codes. 0 and 1 are a job's own: it is done, and what `--fail-on` names was not found or was."""
+"""Exit codes of all jobs. 0 and 1 depend on the job: 1 if it found what `--fail-on` names, otherwise 0."""
 
 Options = SimpleNamespace
-"""What a job is called with: a value for every option, in `given` the names of those on the command line, and in
-`outcome` (`spark_assign.cli.outcome.Outcome`) what it is to say of how it ends."""
+"""Values of a job's options; `given`: names of the options on the command line; `outcome`: the job's `Outcome`."""
 
 
 def run_job(
@@ -36,24 +31,24 @@ def run_job(
     run: Callable[[], int],
     *,
     verbose: bool,
-    wrong: Sequence[type[Exception]] = (SparkAssignError,),
+    input_errors: Sequence[type[Exception]] = (SparkAssignError,),
     progress: bool = True,
     outcome: Outcome | None = None,
     file: str | None = None,
 ) -> int:
-    """Run a job; what goes wrong becomes a line on standard error and an exit code.
+    """Runs a job. An error becomes one line on standard error and an exit code.
 
     Args:
-        job: its name, with which its lines begin.
-        run: the job; gives its exit code.
-        verbose: whether a traceback follows the line.
-        wrong: errors that say what is wrong with what the job was given; every other one is a failure.
-        progress: whether the package tells in lines what it has done; what takes long is shown in any case.
-        outcome: what the job says of its end.
-        file: where the outcome is written, whatever the end is; null for nowhere.
+        job: name of the job, the first word of its messages.
+        run: runs the job and returns its exit code.
+        verbose: whether to show a traceback after the message.
+        input_errors: exceptions that report wrong input. Other exceptions are failures.
+        progress: whether to log what the package has done. Progress of long steps is always shown.
+        outcome: how the job ended.
+        file: file for the outcome; None: no file.
 
     Returns:
-        the exit code of the job, else 2 for wrong input and 3 for a failure (also where the outcome cannot be written).
+        the exit code of the job; 2 for wrong input; 3 for a failure, including an outcome file that can't be written.
     """
     outcome = outcome or Outcome(job)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
@@ -61,104 +56,93 @@ def run_job(
     if progress:
         logging.getLogger("spark_assign").setLevel(logging.INFO)
     log = logging.getLogger(f"spark_assign.{job}")
-    caught: tuple[type[Exception], ...] = (SparkAssignError, *wrong)
-    code = INTERRUPTED
+    expected: tuple[type[Exception], ...] = (SparkAssignError, *input_errors)
+    exit_code = INTERRUPTED
     try:
-        code = run()
-    except caught as error:
+        exit_code = run()
+    except expected as error:
         log.error("%s: %s", job, error, exc_info=verbose)
         outcome.failed(type(error).__name__, str(error))
-        code = WRONG_INPUT if isinstance(error, tuple(wrong)) else FAILURE
+        exit_code = WRONG_INPUT if isinstance(error, tuple(input_errors)) else FAILURE
     except Exception as error:
-        kind, why = type(error).__name__, reason(error)
-        log.error("%s failed: %s: %s (more with --verbose)", job, kind, why, exc_info=verbose)
-        outcome.failed(kind, why)
-        code = FAILURE
-    except BaseException as error:  # who stops it hears of it as ever; who waits for the file does so too
+        kind, message = type(error).__name__, reason(error)
+        log.error("%s failed: %s: %s (more with --verbose)", job, kind, message, exc_info=verbose)
+        outcome.failed(kind, message)
+        exit_code = FAILURE
+    except BaseException as error:  # an interrupt is passed on, but the outcome file must report it
         outcome.failed(type(error).__name__, "the job was stopped")
         raise
     finally:
-        written = _write(outcome, code, file, log)
-    return code if written else FAILURE
+        is_written = _write(outcome, exit_code, file, log)
+    return exit_code if is_written else FAILURE
 
 
-def _write(outcome: Outcome, code: int, file: str | None, log: logging.Logger) -> bool:
-    """Whether the outcome is where it is wanted."""
-    outcome.ended(code)
+def _write(outcome: Outcome, exit_code: int, file: str | None, log: logging.Logger) -> bool:
+    """Writes the outcome to its file, if any. Returns False if the file can't be written."""
+    outcome.ended(exit_code)
     if file is None:
         return True
     try:
         write(outcome, file)
     except OSError as error:
-        log.error("%s: --outcome %s cannot be written: %s", outcome.job, file, error)
+        log.error("%s: --outcome %s can't be written: %s", outcome.job, file, error)
         return False
     return True
 
 
 class Command(click.Command):
-    """A command that is called like a function, with its words (else those of the process), and gives an exit code."""
+    """A click command that is called with its arguments and returns an exit code."""
 
     def __call__(self, words: Sequence[str] | None = None) -> int:
-        """Run it; wrong usage is a line on standard error, and exit code 2."""
+        """Runs the command with these arguments (default: of the process). Wrong usage is a message and exit code 2."""
         words = sys.argv[1:] if words is None else list(words)
         try:
-            code = self.main(words, self.name, standalone_mode=False)
+            exit_code = self.main(words, self.name, standalone_mode=False)
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
             path = str(context.command_path if context else self.name)
-            print(f"{path}: {error.format_message()}\nIts options: {path} --help", file=sys.stderr)
+            print(f"{path}: {error.format_message()}\nFor its options, run: {path} --help", file=sys.stderr)
             outcome = Outcome(path.removeprefix("spark-assign "))
             outcome.failed("UsageError", error.format_message())
             _write(outcome, WRONG_INPUT, find_outcome_file(words), logging.getLogger("spark_assign"))
             return WRONG_INPUT
         except click.Abort:
             return INTERRUPTED
-        return int(code or 0)
+        return int(exit_code or 0)
 
 
 class Commands(Command, click.Group):
-    """A command of several (`replicas place`, `replicas check`)."""
+    """A command with subcommands (`replicas place`, `replicas check`)."""
 
 
 class Job(Command):
     """A job: its options, and how it ends (`run_job`).
 
     Attributes:
-        label: its name in messages.
-        wrong, progress: as `run_job` has them.
-        renamed: options that it had once, each with what it is called now.
+        label: name of the job in messages.
+        input_errors, progress: see `run_job`.
     """
 
     label: str
-    wrong: Sequence[type[Exception]]
+    input_errors: Sequence[type[Exception]]
     progress: bool
-    renamed: Mapping[str, str]
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does it; who writes an option's old name is told the new one."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name not in self.renamed:
-                raise
-            raise click.UsageError(f"{error.option_name} is now {self.renamed[error.option_name]}", ctx) from None
 
     def invoke(self, ctx: click.Context) -> int:
-        """The job's exit code."""
+        """Runs the job and returns its exit code."""
         options, run = _options(ctx), self.callback
         assert run is not None
         return run_job(
             self.label,
             partial(run, options),
             verbose=options.verbose,
-            wrong=self.wrong,
+            input_errors=self.input_errors,
             progress=self.progress,
             outcome=options.outcome,
             file=ctx.params["outcome"],
         )
 
     def parse(self, words: Sequence[str]) -> Options:
-        """What the job would be called with.
+        """Returns the options that the job gets from these arguments.
 
         Raises:
             click.UsageError: wrong usage.
@@ -172,45 +156,43 @@ def job(
     *,
     name: str,
     label: str | None = None,
-    wrong: Sequence[type[Exception]] = (SparkAssignError,),
+    input_errors: Sequence[type[Exception]] = (SparkAssignError,),
     progress: bool = True,
-    renamed: Mapping[str, str] | None = None,
     config: Callable[[Any], Any] = CONFIG,
 ) -> Callable[[Callable[[Options], int]], Job]:
-    """Make a job of a function that takes its options and gives its exit code.
+    """Turns a function from options to an exit code into a job.
 
     Args:
-        about: what it does, the module's docstring.
-        exit_codes: what `--help` says at its end.
-        name: of the command.
-        label: in messages, if that is another one.
-        wrong, progress, renamed: see `Job`.
-        config: the option `--config`; by default a file that has what the flags say (`settings_file`).
+        about: description of the job: the docstring of its module.
+        exit_codes: end of its help text.
+        name: name of the command.
+        label: name in messages, if it is another.
+        input_errors, progress: see `run_job`.
+        config: the option `--config`; default: a file with the values of the flags (`settings_file`).
     """
 
     def decorate(run: Callable[[Options], int]) -> Job:
         made = click.command(name, cls=Job, help=about, epilog=exit_codes)(VERBOSE(config(OUTCOME(run))))
-        verbose, settings, outcome, *own = made.params  # what was put on last comes first
+        verbose, settings, outcome, *own = made.params  # decorators add parameters at the start
         made.params = [*own, outcome, settings, verbose]
-        made.label, made.wrong, made.progress, made.renamed = label or name, wrong, progress, renamed or {}
+        made.label, made.input_errors, made.progress = label or name, input_errors, progress
         return made
 
     return decorate
 
 
 def _options(ctx: click.Context) -> Options:
-    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
-    given = frozenset(name for name, source in sources.items() if source is ParameterSource.COMMANDLINE)
+    given = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     label = str(getattr(ctx.command, "label", ctx.command.name))
-    return SimpleNamespace(**{**ctx.params, "outcome": Outcome(label)}, given=given)
+    return SimpleNamespace(**{**ctx.params, "outcome": Outcome(label)}, given=frozenset(given))
 
 
 def spark_session(job: str, options: Options) -> SparkSession:
-    """The session of a job, the one that is there or a new one; with `--verbose` it shows Spark's warnings."""
+    """Returns the active Spark session, or a new one. With `--verbose`, it shows Spark's warnings."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName(f"spark_assign {job}").getOrCreate()
-    context = getattr(spark, "sparkContext", None)  # Spark Connect has none, and a log of its own
+    context = getattr(spark, "sparkContext", None)  # missing on Spark Connect, which has its own log
     if options.verbose and context is not None:
         context.setLogLevel("WARN")
     return spark

@@ -10,7 +10,7 @@ from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, tables_with_loads
 from spark_assign.fleet import Fleet
 from spark_assign.sources.files.tables import interpreted, read_fleet
-from spark_assign.stores.locations import for_spark, is_path, join, place_and_run
+from spark_assign.stores.locations import for_spark, is_path, join, split_run_id
 from spark_assign.stores.run_store import check_output
 from spark_assign.tables.errors import ConfigError, SourceError
 
@@ -141,7 +141,7 @@ def stored_history(spark: SparkSession, place: str) -> StoredRun:
     from spark_assign.stores.run_store import read_run
     from spark_assign.tables.history import HISTORY_TABLES, REPLAYED_TABLES
 
-    place, run_id = place_and_run(place)
+    place, run_id = split_run_id(place)
     found = read_run(spark, place, run_id, schemas={**HISTORY_TABLES, **REPLAYED_TABLES})
     if "rebalances" not in found.tables:
         raise SourceError(f"{place} holds no history of groups but {', '.join(sorted(found.tables))}")
@@ -169,16 +169,16 @@ def store_fleet(fleet: Fleet, place: str) -> dict[str, int]:
 
 
 def store_snapshot(job: str, options: Options, snapshot: Snapshot) -> None:
-    """Write a snapshot into the folder of `--output` or the catalog of `--table-prefix`, and say what is in it."""
+    """Writes a snapshot to the folder `--fleet-dir` or the catalog `--table-prefix`, and prints its row counts."""
     from spark_assign.sources.files import snapshot_catalog, snapshot_files
 
-    if options.output:
-        folders = snapshot_files.write_folder(snapshot, options.output, options.output_format)
+    if options.fleet_dir:
+        folders = snapshot_files.write_folder(snapshot, options.fleet_dir, options.output_format)
         written = ", ".join(str(folder) for folder in folders)
     else:
         snapshot_catalog.write_tables(snapshot, spark_session(job, options), options.table_prefix)
         written = options.table_prefix
     options.outcome.rows = snapshot.rows()
-    options.outcome.places["output"] = options.output or options.table_prefix
+    options.outcome.locations["output"] = options.fleet_dir or options.table_prefix
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
     print(f"written to {written}")

@@ -1,17 +1,18 @@
-"""The options that several jobs have, each declared once: one flag, one meaning.
+"""Command-line options that several jobs share, each declared once: a flag has the same meaning everywhere.
 
 | flag | meaning |
 | --- | --- |
-| `--fleet`, `--sample` | what is read: a place of tables, or the fleet that comes with the package |
-| `--format`, `--option`, `--table` | format of the files, Spark's reader options, single tables from elsewhere |
-| `--run PLACE@ID` | what an earlier job has stored: a run, without an id the one that finished last |
-| `--output`, `--output-format`, `--output-option` | where what is written goes, and how |
-| `--run-id` | what the run that is written is called |
-| `--group`, `--topic` | only those; shell patterns, repeatable |
-| `--session-timeout-ms`, … | what groups are set to, for who plays them |
-| `--fail-on`, `--top` | what ends with exit code 1; how many lines the summary has |
-| `--outcome` | every job: a file that says how it ended, as JSON (`outcome`) |
-| `--config`, `--verbose` | every job: a file with what the flags say; warnings and tracebacks |
+| `--fleet`, `--sample` | location of the input tables, or the bundled sample fleet |
+| `--format`, `--option`, `--table` | format, reader options, and locations of single input tables |
+| `--plan`, `--history`, … `LOCATION[@RUN_ID]` | stored run of another job; default: the run that finished last |
+| `--output`, `--output-format`, `--output-option` | location, format, and writer options of the output tables |
+| `--run-id` | name of the stored run |
+| `--group`, `--topic`, `--cluster` | filter, by shell pattern |
+| `--details` | print details of the matching groups instead of the summary |
+| `--session-timeout-ms`, … | settings of simulated groups |
+| `--fail-on`, `--top` | condition for exit code 1; number of rows in the summary |
+| `--outcome` | JSON file about how the job ended (`spark_assign.cli.outcome`) |
+| `--config`, `--verbose` | settings file; Spark warnings and tracebacks |
 """
 
 from __future__ import annotations
@@ -30,51 +31,54 @@ from spark_assign.tables.errors import ConfigError
 
 Decorator = Callable[[Any], Any]
 
-REPEATABLE = "; repeatable"
+REPEATABLE = " Repeatable."
+WHERE = "Folder, URI, or catalog prefix"
+RUN = "LOCATION[@RUN_ID]"
+TABLE_FORMATS = "parquet (default), csv, json, or any other format of Spark"
 
 
-class PlaceType(click.types.StringParamType):
-    """A folder, URI or catalog prefix, perhaps with a run (`PLACE@ID`); in a settings file relative to that file."""
+class LocationType(click.types.StringParamType):
+    """A folder, URI, or catalog prefix, optionally with a run (`LOCATION@RUN_ID`). In a settings file, a relative path
+    starts from the file's folder."""
 
-    name = "place"
-
-
-PLACE = PlaceType()
-
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+    name = "location"
 
 
 class DurationType(click.types.StringParamType):
-    """A time such as `500ms`, `30s`, `2m` (or `2min`), `1h` or `1d`, in milliseconds."""
+    """A duration such as `500ms`, `30s`, `2m` (or `2min`), `1h`, or `1d`; converted to milliseconds."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read it."""
+        """Parses a duration."""
         if isinstance(value, int):
             return value
-        found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|s|m|min|h|d)", str(value).strip())
-        if found is None:
-            self.fail(f"{value!r} is no time; write 500ms, 30s, 2m, 1h or 1d", param, ctx)
-        return round(float(found[1]) * _UNITS_MS[found[2]])
+        match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|s|m|min|h|d)", str(value).strip())
+        if match is None:
+            problem = (
+                f"{value!r} isn't a valid duration. Use a number and a unit, for example 500ms, 30s, 2m, 1h, or 1d."
+            )
+            self.fail(problem, param, ctx)
+        return round(float(match[1]) * _UNITS_MS[match[2]])
 
 
 class DurationsType(click.types.StringParamType):
-    """Several times with commas between them."""
+    """Durations separated by commas; converted to milliseconds."""
 
     name = "time,…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read them."""
-        words = value.split(",") if isinstance(value, str) else value
-        return tuple(DURATION.convert(each, param, ctx) for each in words)
+        """Parses durations."""
+        durations = value.split(",") if isinstance(value, str) else value
+        return tuple(DURATION.convert(each, param, ctx) for each in durations)
 
 
-DURATION, DURATIONS = DurationType(), DurationsType()
+LOCATION, DURATION, DURATIONS = LocationType(), DurationType(), DurationsType()
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def together(*options: Decorator) -> Decorator:
-    """Several options as one decorator, in this order."""
+def compose_options(*options: Decorator) -> Decorator:
+    """Combines options into one decorator, in this order."""
 
     def decorate(function: Any) -> Any:
         for option in reversed(options):
@@ -84,125 +88,159 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
-def pairs(flag: str, given: Sequence[str] | None) -> dict[str, str] | None:
-    """NAME=VALUE words of a flag as a dict, null where the flag is not given.
+def pairs(flag: str, values: Sequence[str] | None) -> dict[str, str] | None:
+    """Converts the NAME=VALUE values of a flag to a dict; None stays None.
 
     Raises:
-        ConfigError: a word has no `=`.
+        ConfigError: a value has no `=`.
     """
-    for word in given or []:
-        if "=" not in word:
-            raise ConfigError(f"{flag} {word}: expected NAME=VALUE")
-    return None if given is None else {word.partition("=")[0]: word.partition("=")[2] for word in given}
+    for value in values or []:
+        if "=" not in value:
+            raise ConfigError(f"{flag} {value}: expected NAME=VALUE")
+    return None if values is None else {value.partition("=")[0]: value.partition("=")[2] for value in values}
 
 
 def named_values(flag: str, metavar: str, help: str) -> Decorator:
-    """A repeatable option of NAME=VALUE words: a dict, null where it is not given."""
+    """Returns a repeatable option with NAME=VALUE values: a dict, or None if it isn't given."""
 
-    def read(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> dict[str, str] | None:
+    def read(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str] | None:
         try:
-            return pairs(flag, value) or None
+            return pairs(flag, values) or None
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from error
 
     return click.option(flag, metavar=metavar, multiple=True, callback=read, help=help + REPEATABLE)
 
 
-def reads(what: str = "the fleet's tables", *, sample: bool = True) -> Decorator:
-    """`--fleet` (and `--sample`), `--format`, `--option` and `--table`.
-
-    Args:
-        what: what is in the place.
-        sample: whether the sample fleet can be had in place of one's own; see `fleet_or_sample`.
-    """
-    options = [
-        click.option("--fleet", type=PLACE, metavar="PLACE", help=f"folder, URI or catalog prefix of {what}"),
-        *([click.option("--sample", is_flag=True, help="the sample fleet that comes with spark_assign")] * sample),
-        input_format("of the files: parquet, csv, json, or any that Spark knows"),
-        named_values("--option", "K=V", "a reader option of Spark"),
-        named_values("--table", "NAME=PLACE", "one table from elsewhere"),
-    ]
-    return together(*options)
-
-
-def input_format(help: str) -> Decorator:
-    """`--format`: of what is read."""
-    return click.option("--format", metavar="NAME", help=help)
-
-
-def stored_run(what: str, *, required: bool = False) -> Decorator:
-    """`--run`: what an earlier job has stored."""
-    return click.option("--run", type=PLACE, metavar="PLACE[@ID]", required=required, help=what)
-
-
-def writes(
-    what: str = "folder, URI or catalog prefix for the tables (default: print only)",
-    *,
-    formats: str = "parquet (default), csv, json, or any that Spark knows",
-    now: bool = True,
+def location_option(
+    flag: str, help: str, *, name: str | None = None, metavar: str = "LOCATION", **more: Any
 ) -> Decorator:
-    """`--output`, `--output-format`, `--output-option` and `--run-id`.
+    """Returns an option whose value is a location."""
+    names = (flag, name) if name else (flag,)
+    return click.option(*names, type=LOCATION, metavar=metavar, help=help, **more)
+
+
+def stored_run(flag: str, help: str) -> Decorator:
+    """Returns an option that names a stored run of another job."""
+    return location_option(flag, help, metavar=RUN)
+
+
+def input_options(tables: str = "the fleet's tables", *, sample: bool = True) -> Decorator:
+    """Returns `--fleet` (and `--sample`), `--format`, `--option`, and `--table`.
 
     Args:
-        what: what is written where.
-        formats: what the tables can be written as.
-        now: whether a run that is not named is named by the time; else it is null.
+        tables: description of the tables in the location.
+        sample: whether `--sample` is an alternative to `--fleet` (`fleet_or_sample`).
     """
-    run_id: dict[str, Any] = {"default": time_as_run_id} if now else {}
-    named = "the name of the run that is written; the same name again replaces it (default: the time)"
-    return together(
-        click.option("--output", type=PLACE, metavar="PLACE", help=what),
-        click.option("--output-format", metavar="NAME", help=formats),
-        named_values("--output-option", "K=V", "a writer option of Spark"),
-        click.option("--run-id", metavar="ID", help=named, **run_id),
+    return compose_options(
+        location_option("--fleet", f"{WHERE} of {tables}."),
+        *([click.option("--sample", is_flag=True, help="Use the bundled sample fleet.")] * sample),
+        *format_options(),
+        named_values("--table", "NAME=LOCATION", "Location of a single table."),
     )
 
 
-def writes_snapshot(formats: Sequence[str]) -> Decorator:
-    """`--output`, `--table-prefix` and `--output-format` of what is read from a cluster; see `one_snapshot_place`."""
-    return together(
-        click.option(
-            "--output",
-            type=PLACE,
-            metavar="DIR",
-            help="folder of the fleet; of it only this cluster's folder is replaced",
-        ),
-        click.option(
-            "--table-prefix",
-            metavar="CATALOG.SCHEMA",
-            help="tables of a catalog instead; of them only this cluster's rows are replaced",
-        ),
-        click.option("--output-format", type=click.Choice(formats), default="parquet", help="of --output"),
+def format_options(files: str = "files") -> list[Decorator]:
+    """Returns `--format` and `--option` of input tables."""
+    formats = f"Format of the {files}: parquet, csv, json, or any other format of Spark (default: by file name)."
+    return [
+        click.option("--format", metavar="NAME", help=formats),
+        named_values("--option", "K=V", "Reader option of Spark."),
+    ]
+
+
+def output_options(
+    help: str = f"{WHERE} for the output tables (default: print only).",
+    *,
+    formats: str = TABLE_FORMATS,
+    default_run_id: bool = True,
+) -> Decorator:
+    """Returns `--output`, `--output-format`, `--output-option`, and `--run-id`.
+
+    Args:
+        help: what is written to the location.
+        formats: formats that the tables can be written in.
+        default_run_id: whether the current time is the default of `--run-id`, instead of None.
+    """
+    run_id: dict[str, Any] = {"default": time_as_run_id} if default_run_id else {}
+    run_help = "Name of the stored run. An existing run of that name is replaced (default: the current time)."
+    return compose_options(
+        location_option("--output", help),
+        click.option("--output-format", metavar="NAME", help=f"Format of the output tables: {formats}."),
+        named_values("--output-option", "K=V", "Writer option of Spark."),
+        click.option("--run-id", metavar="ID", help=run_help, **run_id),
     )
 
 
-def one_snapshot_place(options: SimpleNamespace) -> None:
-    """Check that it is said where a snapshot goes.
+def snapshot_output_options(formats: Sequence[str]) -> Decorator:
+    """Returns `--fleet-dir`, `--table-prefix`, and `--output-format` of a snapshot (`check_snapshot_output`)."""
+    prefix = "Catalog prefix of the fleet's tables, instead of --fleet-dir. Only the rows of this cluster are replaced."
+    return compose_options(
+        location_option(
+            "--fleet-dir", "Folder of the fleet. Only the folder of this cluster is replaced.", metavar="DIR"
+        ),
+        click.option("--table-prefix", metavar="CATALOG.SCHEMA", help=prefix),
+        click.option(
+            "--output-format",
+            type=click.Choice(formats),
+            default="parquet",
+            help="Format of the files in --fleet-dir (default: parquet).",
+        ),
+    )
 
-    Raises:
-        ConfigError: neither `--output` nor `--table-prefix` is given, or both are.
-    """
-    if bool(options.output) == bool(options.table_prefix):
-        raise ConfigError("give --output DIR or --table-prefix CATALOG.SCHEMA, one of the two")
+
+def check_snapshot_output(options: SimpleNamespace) -> None:
+    """Raises `ConfigError` unless exactly one of `--fleet-dir` and `--table-prefix` is given."""
+    if bool(options.fleet_dir) == bool(options.table_prefix):
+        raise ConfigError("Use either --fleet-dir DIR or --table-prefix CATALOG.SCHEMA.")
 
 
 def patterns(flag: str, help: str) -> Decorator:
-    """`--group` or `--topic`: shell patterns; a tuple."""
+    """Returns a repeatable option whose values are shell patterns: a tuple."""
     return click.option(flag, metavar="GLOB", multiple=True, help=help + REPEATABLE)
 
 
-def top(what: str = "groups in the summary", default: int | None = 10) -> Decorator:
-    """`--top`."""
-    return click.option("--top", metavar="N", type=click.IntRange(min=0), default=default, help=f"{what} (default: 10)")
+def details(what: str) -> Decorator:
+    """Returns `--details`, which prints `what` of the matching groups instead of the summary."""
+    return patterns("--details", f"Print {what} of groups whose ID matches, instead of the summary.")
 
 
-def fail_on(what: str, help: str) -> Decorator:
-    """`--fail-on` with its one condition."""
-    return click.option("--fail-on", type=click.Choice([what]), help=help)
+def exit_codes(found: str = "groups were rejected", condition: str = "rejected") -> str:
+    """Returns the end of a job's help: what its exit codes mean. `found`: what `--fail-on condition` looks for."""
+    fail = f"1 {found}, with --fail-on {condition}; " if found else ""
+    return f"Exit codes: 0 success; {fail}2 invalid options, settings, or tables; 3 failure."
+
+
+def top(rows: str = "groups in the summary", default: int | None = 10) -> Decorator:
+    """Returns `--top`."""
+    help = f"Maximum number of {rows} (default: 10)."
+    return click.option("--top", metavar="N", type=click.IntRange(min=0), default=default, help=help)
+
+
+def fail_on(condition: str, what: str) -> Decorator:
+    """Returns `--fail-on` with its one condition."""
+    return click.option("--fail-on", type=click.Choice([condition]), help=f"Exit with code 1 if {what}.")
+
+
+def openmetrics_option() -> Decorator:
+    """Returns `--openmetrics`."""
+    help = (
+        "Write the metrics of every group to FILE in OpenMetrics format, for the textfile collector of node_exporter."
+    )
+    return click.option("--openmetrics", metavar="FILE", type=click.Path(path_type=Path), help=help)
+
+
+def leader_client_option() -> Decorator:
+    """Returns `--leader-client`."""
+    help = (
+        "Client library, and optionally its version, of the group leader, by shell pattern of the group ID. The first "
+        "matching pattern wins. Example: payments-*=Java@2.8."
+    )
+    return named_values("--leader-client", "GLOB=LIB[@V]", help)
 
 
 def milliseconds(name: str, help: str = "", default: int | None = None) -> Decorator:
-    """A time, `--name-ms`."""
+    """Returns an option for a time in milliseconds, `--name-ms`."""
     return click.option(f"--{name.replace('_', '-')}", metavar="MS", type=int, default=default, help=help)
 
 
@@ -212,75 +250,74 @@ TIMES = (
     *("group_consumer_session_timeout_ms", "group_consumer_heartbeat_interval_ms"),
     "group_consumer_assignment_interval_ms",
 )
-"""What groups are set to, under the names of `protocol.Settings`."""
+"""Settings of simulated groups, by their names in `simulation.Settings`."""
 
 
-def times_of_groups() -> Decorator:
-    """`--session-timeout-ms` and the other times that groups are set to; see `given_times`."""
-    return together(*(milliseconds(name) for name in TIMES))
+def timing_options() -> Decorator:
+    """Returns `--session-timeout-ms` and the options of the other settings in `TIMES`."""
+    return compose_options(*(milliseconds(name) for name in TIMES))
 
 
-def given_times(options: SimpleNamespace) -> dict[str, Any]:
-    """Those that are given, for `protocol.Settings`."""
+def timing_overrides(options: SimpleNamespace) -> dict[str, Any]:
+    """Returns the settings in `TIMES` that are given, for `simulation.Settings`."""
     return {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
 
 
-def shipped(job_file: str) -> Path:
-    """The folder conf: in a wheel beside the jobs, in a clone beside their folder."""
-    here = Path(job_file).resolve().parent
-    return here / "conf" if (here / "conf").is_dir() else here.parent / "conf"
+def packaged_conf(job_file: str) -> Path:
+    """Returns the folder `conf`: in a wheel beside the jobs, in a clone beside their folder."""
+    folder = Path(job_file).resolve().parent
+    return folder / "conf" if (folder / "conf").is_dir() else folder.parent / "conf"
+
+
+NO_FLEET = "No fleet given. Use --fleet LOCATION, or --sample for the bundled sample fleet."
+TWO_FLEETS = "--fleet and --sample are both given. Use only one of them."
 
 
 def fleet_or_sample(options: SimpleNamespace, job_file: str) -> str | None:
-    """The place of the fleet that is asked for; null where `--table` alone names the tables.
+    """Returns the location of the fleet; None if `--table` names every table.
 
     Args:
-        options: of a job that `reads`.
-        job_file: the job, beside which the sample fleet is.
+        options: options of a job with `input_options`.
+        job_file: file of the job, beside which the sample fleet is.
 
     Raises:
-        ConfigError: neither `--fleet` nor `--sample` is given, or both are; or the sample fleet is not there.
+        ConfigError: no fleet or two fleets are given, or the sample fleet doesn't exist.
     """
-    by_words = [name for name in ("fleet", "sample") if name in options.given]
-    named_inputs = by_words or [name for name in ("fleet", "sample") if getattr(options, name)]
-    if len(named_inputs) == 2:
-        raise ConfigError("--fleet and --sample are both given; give one of the two")
-    if named_inputs == ["sample"]:
-        return sample_fleet(job_file)
-    if not named_inputs and not options.table:
-        raise ConfigError("there is no fleet: give --fleet PLACE, or --sample for the sample fleet")
-    place: str | None = options.fleet
-    return place
+    on_command_line = [name for name in ("fleet", "sample") if name in options.given]
+    inputs = on_command_line or [name for name in ("fleet", "sample") if getattr(options, name)]
+    if len(inputs) == 2:
+        raise ConfigError(TWO_FLEETS)
+    if inputs == ["sample"]:
+        return sample(job_file, "fleet")
+    if not inputs and not options.table:
+        raise ConfigError(NO_FLEET)
+    location: str | None = options.fleet
+    return location
 
 
 def tables_with_loads(options: SimpleNamespace, job_file: str) -> dict[str, str] | None:
-    """What `--table` says; for the sample fleet also its made-up rates, which are not among its files."""
+    """Returns the values of `--table`; for the sample fleet also its made-up loads, which aren't in its folder."""
     tables: dict[str, str] = dict(options.table or {})
-    loads = shipped(job_file) / "sample-loads" / "loads.csv"
+    loads = packaged_conf(job_file) / "sample-loads" / "loads.csv"
     if options.sample and not options.fleet and "loads" not in tables and loads.exists():
         tables["loads"] = str(loads)
     return tables or None
 
 
-def sample_fleet(job_file: str) -> str:
-    """Where the sample fleet is. Raises ConfigError, as `sample`."""
-    return sample(job_file, "fleet")
-
-
-def sample(job_file: str, what: str) -> str:
-    """Where a sample is: of a `fleet`, of a `history`.
+def sample(job_file: str, name: str) -> str:
+    """Returns the location of a sample: of a `fleet` or a `history`.
 
     Raises:
-        ConfigError: it is not beside this job (a driver in a cluster has the job's file alone).
+        ConfigError: it isn't beside the job, for example because a cluster driver has only the job's file.
     """
-    place = shipped(job_file) / f"sample-{what}"
-    if not place.is_dir():
-        raise ConfigError(f"the sample {what} should be in {place} and is not; use the wheel, or a clone")
-    return str(place)
+    location = packaged_conf(job_file) / f"sample-{name}"
+    if not location.is_dir():
+        raise ConfigError(f"The sample {name} doesn't exist at {location}. Use the wheel or a clone.")
+    return str(location)
 
 
 def _from_file(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
-    """What the settings file says becomes the flags' defaults."""
+    """Makes the values of the settings file the defaults of the flags."""
     if path is not None:
         try:
             ctx.default_map = defaults(path, ctx.command.params)
@@ -295,9 +332,9 @@ CONFIG = click.option(
     type=click.Path(path_type=Path),
     is_eager=True,
     callback=_from_file,
-    help="settings in TOML: what the flags say, which win over it",
+    help="TOML file with settings. Flags take precedence.",
 )
-OUTCOME = click.option(
-    "--outcome", type=PLACE, metavar="FILE", help="write how the job ended, as JSON: a file, or a URI pyarrow writes to"
+OUTCOME = location_option(
+    "--outcome", "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.", metavar="FILE"
 )
-VERBOSE = click.option("--verbose", is_flag=True, help="Spark's warnings, and tracebacks")
+VERBOSE = click.option("--verbose", is_flag=True, help="Show Spark warnings and tracebacks.")

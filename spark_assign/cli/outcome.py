@@ -50,7 +50,7 @@ class Outcome:
     finished_at: str | None = None
     run_id: str | None = None
     attempt: str | None = None
-    places: dict[str, str] = field(default_factory=dict)
+    locations: dict[str, str] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     exceeded: list[dict[str, Any]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Outcome:
     def wrote(self, manifest: Any, output: str) -> None:
         """A run of the plan store is there (`plan_store.Manifest`)."""
         self.run_id, self.attempt, self.rows = manifest.run_id, manifest.attempt, dict(manifest.rows)
-        self.places["output"] = output
+        self.locations["output"] = output
 
     def of_run(self, found: str | Callable[[ReadTable], bool] | None = None) -> ManifestOutcome:
         """What the manifest of a run has: job, exit code and rows, known once its tables are written.

@@ -1,7 +1,6 @@
-"""The settings of the plan job: a TOML file, and flags that win over it.
+"""Settings of the plan job: a TOML file, and flags that take precedence over it.
 
-Every key is checked by name and type before Spark is started, so that a typing error costs a second and not
-a run; all that is wrong is said at once (`settings_errors`).
+Names and types of all keys are checked before Spark starts, and all faults are reported at once (`settings_errors`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES
 
 OUTPUT = "output/plan"
-"""Where a plan is written if nothing is said: under the folder in which the job is called."""
+"""Default location of a plan, relative to the working folder."""
 
 if TYPE_CHECKING:
     InputTable = str
@@ -26,109 +25,107 @@ else:
     InputTable, PlanTable = Literal[tuple(INPUT_TABLES)], Literal[tuple(PLAN_TABLES)]
 Options = dict[str, str]
 
-AsTuple = BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)
-"""TOML has lists; settings are not changed any more."""
+AsTuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+"""Converts TOML's lists to tuples: settings are immutable."""
 
 
 class Table(BaseModel):
-    """A table of the file: no keys but its own, no value of another type."""
+    """Base class of the tables of the file: other keys and other types are faults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class FleetSettings(Table):
-    """Where the fleet is read from; the arguments of `sources.files.tables.read_fleet`."""
+    """Input tables; the arguments of `sources.files.tables.read_fleet`."""
 
-    location: str | None = Field(default=None, description="folder, URI or catalog prefix of the fleet's tables")
-    format: str | None = Field(default=None, description="of the files, where their names do not tell it")
-    options: Options = Field(default={}, description="reader options of Spark")
-    tables: dict[InputTable, str] = Field(default={}, description="single tables from elsewhere")
+    location: str | None = Field(default=None, description="Folder, URI, or catalog prefix of the fleet's tables.")
+    format: str | None = Field(default=None, description="Format of the files (default: by file name).")
+    options: Options = Field(default={}, description="Reader options of Spark.")
+    tables: dict[InputTable, str] = Field(default={}, description="Locations of single tables.")
 
 
 class OutputSettings(Table):
-    """Where the plan is written; the arguments of `stores.run_store.write_run`."""
+    """Output tables; the arguments of `stores.run_store.write_run`."""
 
-    location: str = Field(default=OUTPUT, description="folder, URI or catalog prefix for the plan")
-    format: str | None = Field(default=None, description="parquet, csv, json, or any that Spark writes")
-    options: Options = Field(default={}, description="writer options of Spark")
+    location: str = Field(default=OUTPUT, description="Folder, URI, or catalog prefix for the plan.")
+    format: str | None = Field(default=None, description="Format: parquet (default), csv, json, or any other of Spark.")
+    options: Options = Field(default={}, description="Writer options of Spark.")
     tables: Annotated[tuple[PlanTable, ...], AsTuple] = Field(
-        tuple(PLAN_TABLES), description="what to write besides metrics and rejected"
+        tuple(PLAN_TABLES), description="Tables to write in addition to metrics and rejected (default: all)."
     )
 
 
-class Assign(Table):
-    """An entry of `[[assign]]`."""
+class GroupAssignorSettings(Table):
+    """An entry of `[[group_assignor]]`."""
 
-    groups: str = Field(description="shell pattern over group ids")
-    assignor: str = Field(description="by Kafka's name, or configured")
+    groups: str = Field(description="Shell pattern of group IDs.")
+    assignor: str = Field(description="Name of an assignor, or configured.")
 
 
-class Clients(Table):
-    """An entry of `[[clients]]`."""
+class LeaderClientSettings(Table):
+    """An entry of `[[leader_client]]`."""
 
-    groups: str = Field(description="shell pattern over group ids")
-    library: str = Field(description="that leads these groups: Java, librdkafka, franz-go, …")
-    version: str | None = Field(default=None, description="its release; of Java's clients 2.4 to 4.4")
+    groups: str = Field(description="Shell pattern of group IDs.")
+    library: str = Field(description="Client library of the leader: Java, librdkafka, franz-go, …")
+    version: str | None = Field(default=None, description="Version of the library; for Java 2.4 to 4.4.")
 
 
 class PlanSettings(Table):
-    """Settings of the job plan (conf/plan.toml).
-
-    `assign` holds the patterns in order, the first match wins; `assignor` is for the other groups. `top` is the number
-    of groups in the printed summary.
-    """
+    """Settings of the job plan (conf/plan.toml)."""
 
     assignor: str = Field(
-        default="configured", description="for groups that no [[assign]] names; configured: each its own"
+        default="configured",
+        description="Assignor for all groups that no [[group_assignor]] matches; configured: the current one of each.",
     )
-    assign: Annotated[tuple[Assign, ...], AsTuple] = Field(
-        default=(), description="assignors by pattern; first match wins"
+    group_assignor: Annotated[tuple[GroupAssignorSettings, ...], AsTuple] = Field(
+        default=(), description="Assignors by pattern. The first matching pattern wins."
     )
-    clients: Annotated[tuple[Clients, ...], AsTuple] = Field(
-        default=(), description="who leads groups, by pattern; first match wins, and wins over the snapshot"
+    leader_client: Annotated[tuple[LeaderClientSettings, ...], AsTuple] = Field(
+        default=(),
+        description="Client library of the leader, by pattern. The first match wins, also over the snapshot.",
     )
     run_id: str | None = Field(
-        default=None, description="the run's name; the same again replaces it (default: the time)"
+        default=None,
+        description="Name of the run; replaces an existing run of that name (default: the current time).",
     )
     fail_on: Annotated[tuple[Literal["rejected"], ...], AsTuple] = Field(
-        default=(), description="what ends with exit code 1"
+        default=(), description="Conditions for exit code 1."
     )
-    top: int = Field(default=10, ge=0, description="groups in the printed summary")
+    top: int = Field(default=10, ge=0, description="Maximum number of groups in the printed summary.")
     fleet: FleetSettings = FleetSettings()
     output: OutputSettings = OutputSettings(tables=tuple(PLAN_TABLES))
 
     @property
     def choice(self) -> str | dict[str, str]:
-        """The assignor argument of `spark_assign.plan`."""
+        """The argument `assignor` of `spark_assign.plan`."""
         patterns: dict[str, str] = {}
-        for entry in self.assign:
+        for entry in self.group_assignor:
             patterns.setdefault(entry.groups, entry.assignor)
         return {**patterns, "*": self.assignor} if patterns else self.assignor
 
 
 def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> PlanSettings:
-    """Settings from a TOML file, from flags, or from both.
+    """Returns the settings from a TOML file, from flags, or from both.
 
     Args:
-        path: the file; None for none. Its relative paths start from its own folder.
-        flags: overrides of the same shape as the file; None values count as not given. A `location` replaces
-            the whole table that it stands in, as format and options belong to it. Patterns of
-            `assign` and `clients` come before the file's.
+        path: the file, from whose folder its relative paths start; None: no file.
+        flags: overrides in the shape of the file; None values aren't given. A `location` replaces its complete table,
+            because format and options belong to it. Patterns of flags precede those of the file.
 
     Raises:
-        ConfigError: the file cannot be read, or a key is unknown, missing or of the wrong kind; names every fault.
+        ConfigError: the file can't be read, or has faults. The message lists every fault.
     """
     settings = {} if path is None else from_file(path)
     validated(PlanSettings, settings, str(path))
     flags = {key: value for key, value in (flags or {}).items() if value is not None}
     for name in ("fleet", "output"):
-        over = {key: value for key, value in flags.pop(name, {}).items() if value is not None}
-        settings[name] = over if "location" in over else {**settings.get(name, {}), **over}
-    for patterns in ("assign", "clients"):
-        flags[patterns] = [*flags.get(patterns, []), *settings.get(patterns, [])]
-    found = validated(PlanSettings, {**settings, **flags}, "the command line")
-    if found.fleet.location is None and not found.fleet.tables:
+        overrides = {key: value for key, value in flags.pop(name, {}).items() if value is not None}
+        settings[name] = overrides if "location" in overrides else {**settings.get(name, {}), **overrides}
+    for name in ("group_assignor", "leader_client"):
+        flags[name] = [*flags.get(name, []), *settings.get(name, [])]
+    merged = validated(PlanSettings, {**settings, **flags}, "the command line")
+    if merged.fleet.location is None and not merged.fleet.tables:
         raise ConfigError(
-            "there is no fleet: give --fleet PLACE (or location under [fleet]), or --sample for the sample fleet"
+            "No fleet given. Use --fleet LOCATION (or location in [fleet]), or --sample for the bundled sample fleet."
         )
-    return found
+    return merged

@@ -1,12 +1,12 @@
 """What is wrong with settings, all of it at once: a line for each fault, with its place and the remedy.
 
     top is 'ten' (str), expected a whole number
-    assign 2: unknown key group. Did you mean groups? Known: groups, assignor
+    group_assignor 2: unknown key group. Did you mean groups? Known: groups, assignor
 
-Places are TOML's: names with dots, and of an array of tables (`[[assign]]`) the number of the table, counted from 1.
-pydantic finds the faults; here are its findings in our words. Nothing of this project is imported: the provider of
-Airflow has this very file (`jobs/airflow/spark_assign_airflow/settings_errors.py` is a link), in an environment without
-the rest.
+Places are TOML's: names with dots, and of an array of tables (`[[group_assignor]]`) the number of the table, counted
+from 1. pydantic finds the faults; here are its findings in our words. Nothing of this project is imported: the provider
+of Airflow has this very file (`jobs/airflow/spark_assign_airflow/settings_errors.py` is a link), in an environment
+without the rest.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _names(expected: str) -> list[str]:
 
 
 def _place(where: Sequence[str | int], given: Any) -> str:
-    """`output.tables 2`, `assign 1: groups`, `dag 1 (nightly): retries`."""
+    """`output.tables 2`, `group_assignor 1: groups`, `dag 1 (nightly): retries`."""
     return _said(where, given, "{}")
 
 

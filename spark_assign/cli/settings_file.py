@@ -37,7 +37,7 @@ def defaults(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, Any
     Raises:
         ConfigError: the file cannot be read, a key is none of the job's flags, or a value none that it takes.
     """
-    from spark_assign.cli.settings_model import PLACES, TABLES, model_of
+    from spark_assign.cli.settings_model import LOCATION_TYPES, TABLES, model_of
 
     model = model_of(parameters)
     given = {key.replace("-", "_"): value for key, value in from_file(path).items()}
@@ -48,7 +48,7 @@ def defaults(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, Any
     for name, keys in TABLES.items():
         said |= {keys[inner]: value for inner, value in said.pop(name, {}).items()}
     folder = str(path.absolute().parent)
-    places = {each.name for each in parameters if each.type.name in PLACES}
+    places = {each.name for each in parameters if each.type.name in LOCATION_TYPES}
     return {name: resolve(value, folder) if name in places else value for name, value in said.items()}
 
 

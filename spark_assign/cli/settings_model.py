@@ -15,7 +15,7 @@ TABLES = {
 }
 """Of the tables of a file the flags that their keys stand for."""
 
-PLACES = ("place",)
+LOCATION_TYPES = ("location",)
 """Types of flags whose values start from the folder of the file."""
 
 _NOT_OF_FILES = ("config", "help")

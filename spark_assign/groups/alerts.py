@@ -18,9 +18,9 @@ MAX_GROWTH = 1.25
 THRESHOLDS = {
     "imbalance": "max_growth",
     "rejected": "max_rejected",
-    "rebalances": "max_rebalances_a_day",
+    "rebalances": "max_rebalances_per_day",
     "pause": "max_pause",
-    "unread": "max_unread",
+    "unreadable": "max_unreadable",
 }
 """Alert types and the threshold of each; the last three concern history (`history.alerts`)."""
 

@@ -17,54 +17,55 @@ _DAY_SECONDS = 86_400
 def history_alerts(
     tables: Mapping[str, DataFrame],
     *,
-    max_rebalances_a_day: int | None = None,
+    max_rebalances_per_day: int | None = None,
     max_pause_ms: int | None = None,
-    max_unread: int | None = None,
-    last_ms: int | None = None,
+    max_unreadable: int | None = None,
+    lookback_ms: int | None = None,
 ) -> DataFrame:
     """Returns a row per group and exceeded threshold (columns: `tables.groups.ALERTS`), lazily.
 
     Args:
-        tables: groups, rebalances, and unread of `tables.history.HISTORY_TABLES`.
-        max_rebalances_a_day: maximum number of rebalances of a group within any 24 hours. A tombstone is no rebalance.
+        tables: groups, rebalances, and unreadable of `tables.history.HISTORY_TABLES`.
+        max_rebalances_per_day: maximum number of rebalances of a group within any 24 hours. A tombstone is no
+        rebalance.
         max_pause_ms: maximum pause of a partition around a rebalance, in milliseconds.
-        max_unread: maximum number of unreadable records. If there are more, all groups with unreadable records are
+        max_unreadable: maximum number of unreadable records. If there are more, all groups with unreadable records are
             alerts. `group_id` is empty if a record doesn't even name its group.
-        last_ms: time before the last record of all groups that is considered, in milliseconds; None for all time.
+        lookback_ms: time before the last record of all groups that is considered, in milliseconds; None for all time.
 
     Raises:
         ConfigError: no threshold is given, or one is negative.
     """
     limits = {
-        "max_rebalances_a_day": max_rebalances_a_day,
+        "max_rebalances_per_day": max_rebalances_per_day,
         "max_pause": max_pause_ms,
-        "max_unread": max_unread,
+        "max_unreadable": max_unreadable,
     }
     if all(limit is None for limit in limits.values()):
-        raise ConfigError("a history needs a threshold: max_rebalances_a_day, max_pause or max_unread")
+        raise ConfigError("a history needs a threshold: max_rebalances_per_day, max_pause or max_unreadable")
     for name, limit in limits.items():
         if limit is not None and limit < 0:
             raise ConfigError(f"{name} {limit}: expected 0 or more")
-    rebalances, unread = tables["rebalances"].where("state <> 'Dead'"), tables["unread"]
-    if last_ms is not None:
+    rebalances, unreadable = tables["rebalances"].where("state <> 'Dead'"), tables["unreadable"]
+    if lookback_ms is not None:
         ends = F.broadcast(tables["groups"].agg(F.max("until").alias("ends")))
-        rebalances = _filter_last(rebalances, "at", ends, last_ms)
-        unread = _filter_last(unread, "timestamp", ends, last_ms)
+        rebalances = _filter_last(rebalances, "at", ends, lookback_ms)
+        unreadable = _filter_last(unreadable, "timestamp", ends, lookback_ms)
     alerts = []
-    if max_rebalances_a_day is not None:
-        alerts.append(_frequent_rebalances(rebalances, max_rebalances_a_day))
+    if max_rebalances_per_day is not None:
+        alerts.append(_frequent_rebalances(rebalances, max_rebalances_per_day))
     if max_pause_ms is not None:
         alerts.append(_long_pauses(rebalances, max_pause_ms))
-    if max_unread is not None:
-        alerts.append(_unreadable_records(unread, max_unread))
+    if max_unreadable is not None:
+        alerts.append(_unreadable_records(unreadable, max_unreadable))
     null = F.lit(None).cast("double")
     balance = dict.fromkeys(("max_over_mean_before", "max_over_mean_after"), null)
     return reduce(DataFrame.unionByName, alerts).withColumns(balance).select(*ALERTS.fieldNames())
 
 
-def _filter_last(rows: DataFrame, time_column: str, ends: DataFrame, last_ms: int) -> DataFrame:
-    """Returns the rows of the last `last_ms` milliseconds before the end of the records."""
-    in_last = F.unix_millis(time_column) >= F.unix_millis("ends") - last_ms
+def _filter_last(rows: DataFrame, time_column: str, ends: DataFrame, lookback_ms: int) -> DataFrame:
+    """Returns the rows of the last `lookback_ms` milliseconds before the end of the records."""
+    in_last = F.unix_millis(time_column) >= F.unix_millis("ends") - lookback_ms
     return rows.crossJoin(ends).where(in_last).drop("ends")
 
 
@@ -95,15 +96,15 @@ def _long_pauses(rebalances: DataFrame, max_pause_ms: int) -> DataFrame:
     return worst.select(*_alert("pause"), detail.alias("detail"))
 
 
-def _unreadable_records(unread: DataFrame, max_unread: int) -> DataFrame:
+def _unreadable_records(unreadable: DataFrame, max_unreadable: int) -> DataFrame:
     """Returns the number of unreadable records by group and code, if there are too many in total."""
-    too_many = unread.limit(max_unread + 1).agg((F.count(F.lit(1)) > max_unread).alias("too_many"))
+    too_many = unreadable.limit(max_unreadable + 1).agg((F.count(F.lit(1)) > max_unreadable).alias("too_many"))
     group = F.coalesce("group_id", F.lit("")).alias("group_id")
-    codes = unread.groupBy("cluster", group, "code").count()
+    codes = unreadable.groupBy("cluster", group, "code").count()
     counts = F.concat_ws(", ", F.array_sort(F.collect_list(F.format_string("%d %s", "count", "code"))))
     detail = F.concat(F.lit("records that could not be read: "), counts).alias("detail")
     alerts = codes.groupBy(*GROUP_KEY).agg(detail)
-    return alerts.crossJoin(F.broadcast(too_many)).where("too_many").select(*_alert("unread"), "detail")
+    return alerts.crossJoin(F.broadcast(too_many)).where("too_many").select(*_alert("unreadable"), "detail")
 
 
 def _alert(alert_type: str) -> list[Column]:

@@ -59,8 +59,8 @@ class History(LazyResult):
     ) -> Self:
         """Returns the history of groups from records of `__consumer_offsets`.
 
-        Every record is used or in `unread`, with its position and the reason; no record fails a task. The order and the
-        partitioning of the records don't matter.
+        Every record is used or in `unreadable`, with its position and the reason; no record fails a task. The order and
+        the partitioning of the records don't matter.
 
         Args:
             records: cluster, partition, offset, timestamp, key, and value, as the brokers wrote them; a null value is a
@@ -149,9 +149,9 @@ class History(LazyResult):
         return self._rows(kinds.DEPLOY, HISTORY_TABLES["deploys"])
 
     @cached_property
-    def unread(self) -> DataFrame:
+    def unreadable(self) -> DataFrame:
         """A row per record that can't be decoded, unchanged, with the reason."""
-        return self._rows(kinds.UNREAD, HISTORY_TABLES["unread"])
+        return self._rows(kinds.UNREADABLE, HISTORY_TABLES["unreadable"])
 
     @cached_property
     def rejected(self) -> DataFrame:

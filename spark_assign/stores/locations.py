@@ -18,72 +18,72 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-def is_path(place: str) -> bool:
+def is_path(location: str) -> bool:
     """Checks whether a location is a folder or file: it has a slash or a scheme, or is an existing folder. Else it
     is a catalog prefix.
     """
-    return "/" in place or place in (".", "..") or bool(_SCHEME.match(place)) or os.path.isdir(place)
+    return "/" in location or location in (".", "..") or bool(_SCHEME.match(location)) or os.path.isdir(location)
 
 
-def local_path(place: str) -> str | None:
+def local_path(location: str) -> str | None:
     """Returns the location as an absolute local path, or None if its scheme isn't `file:`.
 
     A path without a scheme can also mean the cluster's default file system. The caller must ensure that the local
     path is the same folder.
     """
-    if place.startswith("file:"):
-        return "/" + place.removeprefix("file:").lstrip("/")
-    if _SCHEME.match(place):
+    if location.startswith("file:"):
+        return "/" + location.removeprefix("file:").lstrip("/")
+    if _SCHEME.match(location):
         return None
-    return os.path.abspath(os.path.expanduser(place))
+    return os.path.abspath(os.path.expanduser(location))
 
 
-def file_system(place: str) -> tuple[fs.FileSystem, str]:
+def file_system(location: str) -> tuple[fs.FileSystem, str]:
     """Returns the file system for writing a small file without Spark, and the path in it.
 
     Args:
-        place: a local path, or a URI that pyarrow knows (`s3a://` is read as `s3://`).
+        location: a local path, or a URI that pyarrow knows (`s3a://` is read as `s3://`).
 
     Raises:
         pyarrow.ArrowException: pyarrow doesn't know the file system.
     """
     from pyarrow import fs
 
-    local = local_path(place)
+    local = local_path(location)
     if local is not None:
         return fs.LocalFileSystem(), local
-    return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", place))  # type: ignore[no-any-return]
+    return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
 
 
-def for_spark(place: str) -> str:
+def for_spark(location: str) -> str:
     """Returns the location in the form that Spark must open: an existing local folder gets the scheme `file:`.
 
     A Databricks volume is mounted on the driver too, but Spark knows it by its bare path.
     """
-    if place.startswith("/Volumes/"):
-        return place
-    local = local_path(place)
-    return f"file://{local}" if local is not None and os.path.exists(local) else place
+    if location.startswith("/Volumes/"):
+        return location
+    local = local_path(location)
+    return f"file://{local}" if local is not None and os.path.exists(local) else location
 
 
-def join(place: str, *names: str) -> str:
+def join(location: str, *names: str) -> str:
     """Returns a location inside a folder."""
-    return "/".join([place.rstrip("/"), *names])
+    return "/".join([location.rstrip("/"), *names])
 
 
-def resolve(place: str, folder: str) -> str:
+def resolve(location: str, folder: str) -> str:
     """Returns a relative path relative to `folder`. Returns any other location unchanged."""
-    if not is_path(place) or _SCHEME.match(place):
-        return place
-    return os.path.normpath(os.path.join(folder, os.path.expanduser(place)))
+    if not is_path(location) or _SCHEME.match(location):
+        return location
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(location)))
 
 
-def place_and_run(text: str) -> tuple[str, str | None]:
+def split_run_id(text: str) -> tuple[str, str | None]:
     """Splits `LOCATION@RUN_ID`. The run is None if absent, or if the part after the @ has a slash
     (`abfss://box@host/plans`).
     """
-    place, at, run_id = text.rpartition("@")
-    return (place, run_id) if at and run_id and "/" not in run_id else (text, None)
+    location, at, run_id = text.rpartition("@")
+    return (location, run_id) if at and run_id and "/" not in run_id else (text, None)
 
 
 def time_as_run_id() -> str:

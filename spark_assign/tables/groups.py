@@ -348,8 +348,8 @@ ALERTS = StructType(
     ]
 )
 """One row per group and exceeded threshold. `alert`: `rejected` (code and remedy in `detail`) or `imbalance` (its
-`max_over_mean` has grown); of a history `rebalances` (too many), `pause` (too long), or `unread` (records that can't be
-decoded)."""
+`max_over_mean` has grown); of a history `rebalances` (too many), `pause` (too long), or `unreadable` (records that
+can't be decoded)."""
 
 # --- the manifest of written tables ----------------------------------------------------------------------
 

@@ -144,7 +144,7 @@ DEPLOYS = StructType(
 """Bursts of rebalances told as one: `what` is `rolling-restart`, `restart` (all at once), `scale-out`, `scale-in`,
 `crash`, `flapping` or `mixed`."""
 
-UNREAD = StructType(
+UNREADABLE = StructType(
     [
         *required(cluster=_STRING, partition=_INT, offset=_LONG, timestamp=_TIME, code=_STRING, detail=_STRING),
         *nullable(group_id=_STRING, key=_BINARY, value=_BINARY),
@@ -162,7 +162,7 @@ HISTORY_TABLES: dict[str, StructType] = {
     "commits": COMMITS,
     "pauses": PAUSES,
     "deploys": DEPLOYS,
-    "unread": UNREAD,
+    "unreadable": UNREADABLE,
     "rejected": REJECTED,
 }
 

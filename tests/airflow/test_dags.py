@@ -25,7 +25,7 @@ fleet = "main.kafka"
 output = "/data/out"
 schedule = "0 5 * * *"
 retries = 4
-arguments = {{ plan = ["--assign", "payments-*=roundrobin"] }}
+arguments = {{ plan = ["--group-assignor", "payments-*=roundrobin"] }}
 notify = {{ class = "{NOTIFIER}.Line", to = "/dev/null" }}
 
 [[dag]]

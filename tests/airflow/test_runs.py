@@ -107,7 +107,7 @@ def test_a_cluster_is_read_first(run: Run, tmp_path: Path) -> None:
     """Into a folder of the date, which the plan then reads; a cluster that does not answer is asked again."""
     done = run(source='bootstrap_server = "b:9092"\narguments = { snapshot = ["--group", "pay*"] }', snapshot=3)
     assert (done.state, done.jobs) == ("failed", ["snapshot"] * 3)
-    arguments = f"--bootstrap-server b:9092 --output {tmp_path}/out/snapshots/20261121T050000Z --group pay*"
+    arguments = f"--bootstrap-server b:9092 --fleet-dir {tmp_path}/out/snapshots/20261121T050000Z --group pay*"
     assert f"/clone/jobs/snapshot.py {arguments} --outcome /" in done.submitted[0]
 
 

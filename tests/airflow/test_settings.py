@@ -80,8 +80,8 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
 
 def test_thresholds_of_the_past(tmp_path: Path) -> None:
     """As the job check takes them; the tables are below the output."""
-    (made,) = load(write(tmp_path, ON_SPARK + "records = './r'\nmax_pause = '10m'\nmax_unread = 0\n"))
-    assert made.past == {"--max-pause": "10m", "--max-unread": "0"}
+    (made,) = load(write(tmp_path, ON_SPARK + "records = './r'\nmax_pause = '10m'\nmax_unreadable = 0\n"))
+    assert made.past == {"--max-pause": "10m", "--max-unreadable": "0"}
     assert (made.records, made.place("histories")) == (str(tmp_path / "r"), "/data/out/histories")
 
 

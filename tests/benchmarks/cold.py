@@ -25,7 +25,7 @@ def cold(bench: Bench) -> None:
     }
     if not bench.quick:
         works["compare"] = ["compare", "--sample", "--change", "leave:*:1"]
-        works["report"] = ["report", "--run", stored, "--output", str(bench.folder / "report.html")]
+        works["report"] = ["report", "--plan", stored, "--output-file", str(bench.folder / "report.html")]
         works["replicas reassign"] = [
             "replicas",
             "reassign",
@@ -61,7 +61,7 @@ def stories(bench: Bench) -> None:
     names = {"simulate": ("textbook-join", "rolling-deployment", "crash"), "connect": ("90x10",)}
     for job, of_job in names.items():
         for name in of_job:
-            command = ["./spark-submit.sh", job, "--scenario", name, "--output", str(bench.folder / name)]
+            command = ["./spark-submit.sh", job, "--scenario", name, "--pictures-dir", str(bench.folder / name)]
             spent = [process_seconds(command) for _ in range(bench.repeats)]
             processor, wall = (statistics.median(each) for each in zip(*spent, strict=True))
             detail = f"wall {wall:.1f} s"

@@ -87,5 +87,5 @@ def _stored_and_counted(bench: Bench, path: Path, records: int) -> None:
     counts = {name: getattr(stored, name).count() for name in HISTORY_TABLES if name != "groups"}
     read = stored.groups.agg(F.sum("records")).collect()[0][0]
     shutil.rmtree(place)
-    if read + counts["unread"] != records or not counts["commits"]:
+    if read + counts["unreadable"] != records or not counts["commits"]:
         raise RuntimeError(f"{read:,} of {records:,} records are told")

@@ -35,7 +35,7 @@ IN_KAFKA = {
     "*snapshot --bootstrap-server * --command-config *": "test_security",
     "kafka-acls.sh *": "test_security",
     "*snapshot --connect-url *": "test_connect_live",
-    "*snapshot --bootstrap-server * --every *": "test_readings",
+    "*snapshot --bootstrap-server * --interval *": "test_readings",
     "*snapshot --bootstrap-server * --rates-since *": "test_readings",
     "*snapshot --bootstrap-server * --table-prefix *": "test_predicted_is_actual",
     "*snapshot --bootstrap-server * --output *": "test_snapshot_of_cluster",

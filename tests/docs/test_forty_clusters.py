@@ -24,10 +24,10 @@ from spark_assign.sources.files.snapshot_files import write_folder
 from tests import snapshots
 job, *words = sys.argv[1:]
 options = dict(zip(words[::2], words[1::2], strict=True))
-name = options["--cluster"]
+name = options["--cluster-name"]
 expected = (f"broker-1.{{name.removeprefix('shop-')}}:9092", f"{{name.removeprefix('shop-')}}.properties")
 assert (job, options["--bootstrap-server"], options["--command-config"]) == ("snapshot", *expected), words
-sys.exit(3) if name in open("down").read() else write_folder(snapshots.of_kafka(name), options["--output"])
+sys.exit(3) if name in open("down").read() else write_folder(snapshots.of_kafka(name), options["--fleet-dir"])
 PYTHON
 """
 """In place of the project's own: the snapshot of a cluster, or exit code 3 where it is down."""

@@ -63,7 +63,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 PLAN = (
-    *("plan", "--run-id", "r", "--fail-on", "rejected", "--assign", "pay*=roundrobin", "--assignor", "range"),
+    *("plan", "--run-id", "r", "--fail-on", "rejected", "--group-assignor", "pay*=roundrobin", "--assignor", "range"),
     *("--output-tables", "assignments"),
 )
 """What is planned twice, here and on a cluster."""

@@ -58,7 +58,7 @@ def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -
         (["plan", "--nonsense"], "No such option"),
         (["plan", "--config", "/nothing.toml"], "/nothing.toml: cannot be read"),
         (["plan", "--table", "owned"], "--table owned: expected NAME=VALUE"),
-        (["plan", "--assignor", "range"], "there is no fleet: give --fleet PLACE"),
+        (["plan", "--assignor", "range"], "there is no fleet: give --fleet LOCATION"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], message: str) -> None:
@@ -71,7 +71,7 @@ def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], messag
 @pytest.mark.parametrize(
     ("arguments", "needs_spark"),
     [
-        (["simulate", "--scenario", "crash", "--output", "x"], False),
+        (["simulate", "--scenario", "crash", "--pictures-dir", "x"], False),
         (["simulate", "--scenario=crash"], False),
         (["simulate", "--scenario", "deploy-fleet"], True),
         (["simulate", "--fleet", "x"], True),
@@ -79,7 +79,7 @@ def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], messag
         (["connect", "--scenario", "90x10", "--output", "x", "--output-format", "csv"], True),
         (["connect", "--fleet", "x"], True),
         (["plan", "--run-id", "--scenario"], True),
-        (["snapshot", "--output", "x"], False),
+        (["snapshot", "--fleet-dir", "x"], False),
         (["snapshot", "--table-prefix", "x"], True),
         (["plan", "--fleet", "x", "--help"], False),
     ],
@@ -101,7 +101,14 @@ def test_a_script_of_ones_own_may_be_called_like_a_job(submit: Submit, tmp_path:
 def test_a_story_needs_no_java(tmp_path: Path) -> None:
     """Not even an installed one."""
     pytest.importorskip("altair", reason="drawing is an extra")
-    command = [str(ROOT / "spark-submit.sh"), "simulate", "--scenario", "textbook-join", "--output", str(tmp_path)]
+    command = [
+        str(ROOT / "spark-submit.sh"),
+        "simulate",
+        "--scenario",
+        "textbook-join",
+        "--pictures-dir",
+        str(tmp_path),
+    ]
     without = {**os.environ, "JAVA_HOME": "/nowhere"}
     done = subprocess.run(command, env=without, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -28,7 +28,7 @@ def test_a_story_starts_neither_spark_nor_java(arguments: str, tmp_path: Path) -
         f"code = {job}.main(sys.argv[1:]); "
         "from pyspark import SparkContext; assert SparkContext._gateway is None; sys.exit(code)"
     )
-    command = [sys.executable, "-c", check, *words, "--output", str(tmp_path)]
+    command = [sys.executable, "-c", check, *words, "--pictures-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f"Drawn to {tmp_path}" in done.stdout

@@ -117,7 +117,15 @@ def test_exit_codes_get_through(environment: Path, tmp_path: Path) -> None:
     """0 where the job has done its work, 2 where it could not."""
     (tmp_path / "topics").write_text(TOPICS)
     (tmp_path / "groups").write_text("\n")
-    words = ["ingest", "--cluster", "c", "--topics-file", str(tmp_path / "topics"), "--output", str(tmp_path / "fleet")]
+    words = [
+        "ingest",
+        "--cluster-name",
+        "c",
+        "--topics-file",
+        str(tmp_path / "topics"),
+        "--fleet-dir",
+        str(tmp_path / "fleet"),
+    ]
     done = call(environment, *words, "--groups-file", str(tmp_path / "groups"))
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob("fleet/cluster=c/*/topics.parquet"))
@@ -138,4 +146,4 @@ def test_a_strangers_first_command(environment: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"output"}
     done = call(environment, "plan", "--assignor", "sticky", cwd=tmp_path)
     assert done.returncode == 2
-    assert "there is no fleet: give --fleet PLACE" in done.stderr
+    assert "there is no fleet: give --fleet LOCATION" in done.stderr

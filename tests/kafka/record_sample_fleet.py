@@ -223,8 +223,8 @@ def record(target: Path) -> None:
             print(f"settled: {joined.total()} members in {len(joined)} groups", file=sys.stderr)
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "snapshot"
-            arguments = ["--bootstrap-server", started.bootstrap_servers, "--cluster", "shop-prod"]
-            if snapshot_job.main([*arguments, "--output", str(folder), "--output-format", "csv"]) != 0:
+            arguments = ["--bootstrap-server", started.bootstrap_servers, "--cluster-name", "shop-prod"]
+            if snapshot_job.main([*arguments, "--fleet-dir", str(folder), "--output-format", "csv"]) != 0:
                 raise SystemExit(3)
             target.mkdir(parents=True, exist_ok=True)
             for file in folder.glob("cluster=shop-prod/taken=*/*"):

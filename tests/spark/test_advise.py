@@ -71,6 +71,6 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "c/twice: duplicate-member: " in printed
     assert [row["rank"] for row in stored(tmp_path / "out", "advice")] == [1, 2]
     page = tmp_path / "page.html"
-    assert report.main(["--advice", str(tmp_path / "out"), "--output", str(page)]) == 0
+    assert report.main(["--advice", str(tmp_path / "out"), "--output-file", str(page)]) == 0
     assert "group.instance.id=g-0" in page.read_text()
     assert job.main([*words, "--months", "-1"]) == 2

@@ -78,14 +78,14 @@ def test_metrics_for_prometheus(spark: SparkSession, tmp_path: Path) -> None:
         "--output-tables",
         "assignment_slices",
     ]
-    assert plan.main([*arguments, "--metrics", str(file)]) == 0
+    assert plan.main([*arguments, "--openmetrics", str(file)]) == 0
     metrics = file.read_text()
     assert 'spark_assign_group_moved_partitions{cluster="c",group="g"} 0.0' in metrics
     assert 'spark_assign_rejected_groups{cluster="c",code="duplicate-member"} 1.0' in metrics
     file.unlink()
-    assert check.main(["--run", place, "--metrics", str(file)]) == 0
+    assert check.main(["--plan", place, "--openmetrics", str(file)]) == 0
     assert file.read_text() == metrics
-    assert check.main(["--run", place, "--metrics", str(tmp_path / "no" / "such")]) == 2
+    assert check.main(["--plan", place, "--openmetrics", str(tmp_path / "no" / "such")]) == 2
 
 
 def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +114,7 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     assert f"From {plans}@2026-11-20 to {plans}@2026-11-21" in output["2026-11-21"]
 
     def checked(run_id: str, *arguments: str) -> int:
-        code = check.main(["--run", f"{plans}@{run_id}", "--drift", f"{drifts}@{run_id}", *arguments])
+        code = check.main(["--plan", f"{plans}@{run_id}", "--drift", f"{drifts}@{run_id}", *arguments])
         output[run_id] = capsys.readouterr().out
         return code
 

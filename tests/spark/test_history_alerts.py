@@ -49,25 +49,25 @@ def found(tables: Tables, **limits: Any) -> dict[tuple[str, str], str]:
 
 def test_what_is_an_alert_of_the_past(tables: Tables) -> None:
     """More than is allowed, in any 24 hours; the longest stop with its reason; all that could not be read."""
-    assert found(tables, max_rebalances_a_day=11, max_pause_ms=8_000, max_unread=2) == {
+    assert found(tables, max_rebalances_per_day=11, max_pause_ms=8_000, max_unreadable=2) == {
         ("carts", "rebalances"): "12 rebalances in the 24 hours until 2026-11-20 11:00:00 UTC, 11 are allowed",
         ("carts", "pause"): "a partition stood still for 9 s at 2026-11-20 11:00:00 UTC (generation 12), 8 s "
         "are allowed",
         ("payments", "pause"): "a partition stood still for 9 s at 2026-11-20 10:02:00 UTC (generation 6), 8 s "
         "are allowed",
-        ("carts", "unread"): "records that could not be read: 1 corrupt",
-        ("", "unread"): "records that could not be read: 1 corrupt, 1 newer-version",
+        ("carts", "unreadable"): "records that could not be read: 1 corrupt",
+        ("", "unreadable"): "records that could not be read: 1 corrupt, 1 newer-version",
     }
-    assert found(tables, max_rebalances_a_day=12, max_pause_ms=9_000, max_unread=3) == {}
+    assert found(tables, max_rebalances_per_day=12, max_pause_ms=9_000, max_unreadable=3) == {}
 
 
 def test_the_last_of_a_history(tables: Tables) -> None:
     """Counted from the last record of all, so that what is long past is no alert for ever."""
-    assert set(found(tables, max_pause_ms=8_000, max_unread=0, last_ms=1_800_000)) == {("carts", "pause")}
-    assert "7 rebalances" in found(tables, max_rebalances_a_day=1, last_ms=1_800_000)["carts", "rebalances"]
+    assert set(found(tables, max_pause_ms=8_000, max_unreadable=0, lookback_ms=1_800_000)) == {("carts", "pause")}
+    assert "7 rebalances" in found(tables, max_rebalances_per_day=1, lookback_ms=1_800_000)["carts", "rebalances"]
 
 
-@pytest.mark.parametrize("limits", [{}, {"max_unread": -1}, {"last_ms": 1}])
+@pytest.mark.parametrize("limits", [{}, {"max_unreadable": -1}, {"lookback_ms": 1}])
 def test_thresholds_that_make_no_sense(tables: Tables, limits: dict[str, Any]) -> None:
     """None at all, or one below 0."""
     with pytest.raises(ConfigError, match=r"needs a threshold|expected 0 or more"):
@@ -78,12 +78,12 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     """Without a plan; the alerts end it with exit code 1, and the figures are there for Prometheus."""
     pytest.importorskip("prometheus_client", reason="metrics are an extra")
     file, outcome = tmp_path / "history.prom", tmp_path / "outcome.json"
-    words = ["--history", f"{place}@r", "--max-rebalances-a-day", "10", "--metrics", str(file)]
+    words = ["--history", f"{place}@r", "--max-rebalances-per-day", "10", "--openmetrics", str(file)]
     assert check.main([*words, "--fail-on", "alerts", "--outcome", str(outcome)]) == 1
     output = capsys.readouterr().out
     assert "shop/carts  rebalances         –  12 rebalances in the 24 hours until 2026-11-20 11:00:00 UTC" in output
     assert output.endswith("check: 1 alerts in r\n")
-    assert '"threshold": "max_rebalances_a_day"' in outcome.read_text()
+    assert '"threshold": "max_rebalances_per_day"' in outcome.read_text()
     metrics = file.read_text()
     assert 'spark_assign_history_group_rebalances_in_the_worst_day{cluster="shop",group="carts"} 12.0' in metrics
     assert 'spark_assign_history_group_longest_stop_seconds{cluster="shop",group="carts"} 9.0' in metrics
@@ -94,10 +94,10 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give --run PLACE"),
-        (["--history", "x"], "--history needs a threshold: one of --max-rebalances-a-day, --max-pause"),
-        (["--run", "x", "--max-pause", "10m"], "--max-pause goes with --history"),
-        (["--history", "x", "--drift", "x", "--max-unread", "0"], "--drift goes with --run"),
+        ([], "give --plan LOCATION"),
+        (["--history", "x"], "--history needs a threshold: one of --max-rebalances-per-day, --max-pause"),
+        (["--plan", "x", "--max-pause", "10m"], "--max-pause goes with --history"),
+        (["--history", "x", "--drift", "x", "--max-unreadable", "0"], "--drift goes with --plan"),
     ],
 )
 def test_wrong_usage(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -127,7 +127,7 @@ def test_in_the_report(place: str, tmp_path: Path) -> None:
     """A section of its own, with both heat maps and the two groups that rebalanced."""
     pytest.importorskip("jinja2", reason="reports are an extra")
     file = tmp_path / "report.html"
-    assert report.main(["--history", place, "--output", str(file)]) == 0
+    assert report.main(["--history", place, "--output-file", str(file)]) == 0
     page = file.read_text()
     assert page.count("<svg") == 4
     assert "each column is 5 minutes" in page

@@ -74,15 +74,15 @@ def test_ten_thousand_mutations(spark: SparkSession, seed: int) -> None:
         for at, (key, value) in enumerate(pairs)
     ]
     history = History.read(dataframe(spark, RECORDS, records).repartition(4))
-    rows = history.rows.where(F.col("kind").isin(history_rows.GROUP, history_rows.UNREAD)).collect()
-    unread = {(row["partition"], row["offset"]): row for row in rows if row["kind"] == history_rows.UNREAD}
+    rows = history.rows.where(F.col("kind").isin(history_rows.GROUP, history_rows.UNREADABLE)).collect()
+    unreadable = {(row["partition"], row["offset"]): row for row in rows if row["kind"] == history_rows.UNREADABLE}
     expected = {(at % 50, at): code for at in range(len(records)) if (code := fate(*records[at][4:]))}
-    assert {place: row["code"] for place, row in unread.items()} == expected
-    assert len([row for row in rows if row["kind"] == history_rows.UNREAD]) == len(unread)
-    for (_, at), row in unread.items():
+    assert {place: row["code"] for place, row in unreadable.items()} == expected
+    assert len([row for row in rows if row["kind"] == history_rows.UNREADABLE]) == len(unreadable)
+    for (_, at), row in unreadable.items():
         assert (row["timestamp"].replace(tzinfo=UTC), row["key"], row["value"]) == records[at][3:]
     used = sum(row["records"] for row in rows if row["kind"] == history_rows.GROUP)
-    assert used + len(unread) == len(records)
+    assert used + len(unreadable) == len(records)
 
 
 def sample(spark: SparkSession) -> DataFrame:

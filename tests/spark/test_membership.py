@@ -88,12 +88,12 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.once
 def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that `--group` names; none."""
+    """Those that `--details` names; none."""
     place = two_members(tmp_path / "fleet", "range", 8)
     words = ["--fleet", str(place), "--restore-ms", "60000", "--sessions", "45s,90s", "--restart", "10s"]
-    assert job.main([*words, "--group", "g*"]) == 0
+    assert job.main([*words, "--details", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: Make it static. A rolling restart of 2 members, each away for 10 s, then pauses 80" in printed
     assert "    group.instance.id=g-0" in printed
-    assert job.main([*words, "--group", "nobody"]) == 0
+    assert job.main([*words, "--details", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out

@@ -98,10 +98,10 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
 def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Their steps; no group."""
     words = ["--fleet", str(two_members(tmp_path / "fleet", "range", 4)), "--library", "java"]
-    assert job.main([*words, "--group", "g*", "--policy", "disabled"]) == 0
+    assert job.main([*words, "--details", "g*", "--policy", "disabled"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: go-with-warning, offline. group.consumer.migration.policy=disabled" in printed
     assert "  2. stop-all" in printed
     assert "session.timeout.ms: group.consumer.session.timeout.ms of the broker" in printed
-    assert job.main([*words, "--group", "nobody"]) == 0
+    assert job.main([*words, "--details", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out

@@ -165,7 +165,7 @@ def test_the_job_on_stored_plans(
 ) -> None:
     """A whole plan, one without members and movements, the exit code, and what is missing."""
     file = tmp_path / "out.html"
-    arguments = ["--output", str(file), "--run"]
+    arguments = ["--output-file", str(file), "--plan"]
     assert job.main([*arguments, f"{place}@whole", "--fail-on", "rejected"]) == 1
     assert f"Report {file}: 0." in capsys.readouterr().out
     text = file.read_text()
@@ -181,15 +181,15 @@ def test_the_job_on_stored_plans(
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
     assert job.main([*arguments, f"{place}@other"]) == 2
     for wrong in (str(tmp_path), "/no/where.html"):
-        assert job.main(["--run", place, "--output", wrong]) == 2
+        assert job.main(["--plan", place, "--output-file", wrong]) == 2
 
 
 def test_the_job_without_anything(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong usage is said before a session is started; so is the new name of an option."""
-    assert job.main(["--output", "report.html"]) == 2
-    assert "nothing to report on: give one of --run" in caplog.text
+    assert job.main(["--output-file", "report.html"]) == 2
+    assert "nothing to report on: give one of --plan" in caplog.text
     assert job.main(["--plan", "output/plan"]) == 2
-    assert "report: --plan is now --run PLACE@ID" in capsys.readouterr().err
+    assert "report: --plan is now --plan LOCATION[@RUN_ID]" in capsys.readouterr().err
 
 
 @pytest.mark.once

@@ -62,7 +62,7 @@ def test_protocols_are_compared(
     assert row["static_rebalances"] == 0
     pytest.importorskip("jinja2", reason="reports are an extra")
     page = tmp_path / "report.html"
-    assert report.main(["--simulation", str(tmp_path), "--output", str(page)]) == 0
+    assert report.main(["--simulation", str(tmp_path), "--output-file", str(page)]) == 0
     text = page.read_text()
     assert "Groups that gain most by cooperating" in text
     assert "partitions not consumed" in text
@@ -73,7 +73,7 @@ def test_protocols_are_compared(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give --scenario NAME (a story), --fleet PLACE, or --sample"),
+        ([], "give --scenario NAME (a story), --fleet LOCATION, or --sample"),
         (["--scenario", "picnic"], "'picnic' is not one of 'textbook-join'"),
         (["--scenario", "crash", "--compare"], "--events, --compare and --upgrade go with --fleet"),
         (["--fleet", ".", *["--protocol", "eager"] * 2], "simulated with one --protocol"),

@@ -80,7 +80,7 @@ def test_the_curve_is_what_compare_says(spark: SparkSession) -> None:
 
 def test_without_loads_it_says_what_to_do(spark: SparkSession) -> None:
     """The table, and the remedy."""
-    with pytest.raises(FleetError, match=r"loads\.\*: the table is missing.*--every 60s"):
+    with pytest.raises(FleetError, match=r"loads\.\*: the table is missing.*--interval 60s"):
         size(replace(three_members(spark), loads=None))
 
 
@@ -104,7 +104,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         *((number, False) for number in (1, 2, 3)),
         (4, True),
     ]
-    assert job.main([*words, "--group", "g", "--keda"]) == 0
+    assert job.main([*words, "--details", "g", "--keda"]) == 0
     assert "minReplicaCount: 4" in capsys.readouterr().out
     assert job.main([*words, "--keda"]) == 2
     for wrong in ("two", "2.5"):

@@ -64,7 +64,7 @@ def test_from_eager_to_cooperative(spark: SparkSession) -> None:
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables are written; exit codes."""
     place = two_members(tmp_path / "fleet", "sticky", 4)
-    words = ["--fleet", str(place), "--to", "3.9", "--clients", "g=Java@2.8"]
+    words = ["--fleet", str(place), "--to", "3.9", "--leader-client", "g=Java@2.8"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
@@ -77,10 +77,17 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.once
 def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Their restarts; no group."""
-    words = ["--fleet", str(two_members(tmp_path / "fleet", "sticky", 4)), "--to", "3.9", "--clients", "g=Java@2.8"]
-    assert job.main([*words, "--group", "g*"]) == 0
+    words = [
+        "--fleet",
+        str(two_members(tmp_path / "fleet", "sticky", 4)),
+        "--to",
+        "3.9",
+        "--leader-client",
+        "g=Java@2.8",
+    ]
+    assert job.main([*words, "--details", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: go. The rules of 3.9 differ, and move nothing here." in printed
     assert "Steps 1 to 2: Restart it with 3.9." in printed
-    assert job.main([*words, "--group", "nobody"]) == 0
+    assert job.main([*words, "--details", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out

@@ -96,5 +96,5 @@ def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     """All ways of a group, where consumers fetch from followers."""
     tables = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in given.ZONES.items()}
     place = written_as_json(tmp_path / "fleet", tables)
-    assert job.main(["--fleet", str(place), "--group", "billing", "--follower-fetching"]) == 0
+    assert job.main(["--fleet", str(place), "--details", "billing", "--follower-fetching"]) == 0
     assert "Saves 51.84 USD a day, and moves 3 of 3 partitions once" in capsys.readouterr().out

@@ -62,7 +62,7 @@ def tables() -> dict[str, list[Row]]:
         "rebalances": [*flaps, rebalance("payments", 5, 60), rebalance("payments", 6, 120)],
         "deploys": [deploy("payments", 5, 6, 50)],
         "pauses": [pause("payments", 90, 5), pause("payments", 1800)],
-        "unread": [
+        "unreadable": [
             {"cluster": "shop", "partition": 3, "offset": at_, "timestamp": at(0), "code": code, "detail": "x"}
             | {"group_id": name, "key": b"k", "value": None}
             for at_, (code, name) in enumerate([("corrupt", "carts"), ("corrupt", None), ("newer-version", None)])
@@ -100,7 +100,7 @@ def everything(name: str) -> HistoryRows:
         pauses=named["pauses"],
         deploys=named["deploys"],
         whats=[{"what": "rolling-restart", "number": 1}],
-        unread=[{"code": "corrupt", "number": 2}, {"code": "newer-version", "number": 1}],
+        unreadable=[{"code": "corrupt", "number": 2}, {"code": "newer-version", "number": 1}],
         replayed=[
             keys | figures | {"recorded": True},
             keys | figures | {"recorded": False, "protocol": "cooperative", "static": True, "saved_ms": 200_000},

@@ -186,7 +186,7 @@ def test_a_snapshot_of_a_stub(
             f"ssl.truststore.type=PEM\nssl.truststore.location={tmp_path / 'stub.pem'}\n"
         )
         arguments = ["--bootstrap-server", f"127.0.0.1:{stub.port}", "--command-config", str(config)]
-        code = job.main([*arguments, "--output", str(tmp_path / "out"), "--output-format", "json"])
+        code = job.main([*arguments, "--fleet-dir", str(tmp_path / "out"), "--output-format", "json"])
     printed = capsys.readouterr()
     assert code == (3 if denied else 0), printed.err
     assert set(stub.mechanisms) == {"AWS_MSK_IAM"}

@@ -68,7 +68,7 @@ def test_flags_win_and_a_location_takes_its_table_along(tmp_path: Path) -> None:
 
 def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> None:
     """The command line's first, then the file's, then everything else."""
-    text = 'assignor = "configured"\n[[assign]]\ngroups = "a-*"\nassignor = "range"\n' + MINIMAL
+    text = 'assignor = "configured"\n[[group_assignor]]\ngroups = "a-*"\nassignor = "range"\n' + MINIMAL
     loaded = settings(tmp_path, text, assign=[{"groups": "b-*", "assignor": "roundrobin"}])
     assert isinstance(loaded.choice, dict)
     assert list(loaded.choice.items()) == [("b-*", "roundrobin"), ("a-*", "range"), ("*", "configured")]
@@ -87,8 +87,8 @@ def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> 
         (MINIMAL + "tables = ['assignment']\n", "output.tables 1 is 'assignment'. Did you mean assignments"),
         (MINIMAL + "tables = 'assignment_slices'\n", "expected a list of strings"),
         ("fail_on = ['reject']\n" + MINIMAL, "fail_on 1 is 'reject'. Did you mean rejected"),
-        ("[[assign]]\ngroups = 'x'\n" + MINIMAL, "assign 1: assignor is missing"),
-        ("[[assign]]\ngroup = 'x'\n" + MINIMAL, "assign 1: unknown key group. Did you mean groups"),
+        ("[[group_assignor]]\ngroups = 'x'\n" + MINIMAL, "group_assignor 1: assignor is missing"),
+        ("[[group_assignor]]\ngroup = 'x'\n" + MINIMAL, "group_assignor 1: unknown key group. Did you mean groups"),
         (
             MINIMAL.replace("[output]", "options = { n = 1 }\n[output]"),
             r"fleet\.options\.n is 1 \(int\), expected a string",
@@ -112,10 +112,10 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
 top = "ten"
 asignor = "range"
 fail_on = ["reject"]
-[[assign]]
+[[group_assignor]]
 groups = "a-*"
 assignor = "range"
-[[assign]]
+[[group_assignor]]
 group = "b-*"
 assignor = 3
 [fleet]
@@ -130,9 +130,9 @@ tables = ["assignment_slices", "move"]
     assert first == f"{tmp_path / 'plan.toml'}: 8 faults:"
     assert sorted(line.removeprefix("  - ").partition(". Known")[0] for line in lines) == sorted(
         [
-            "assign 2: groups is missing",
-            "assign 2: assignor is 3 (int), expected a string",
-            "assign 2: unknown key group. Did you mean groups? Known: groups, assignor",
+            "group_assignor 2: groups is missing",
+            "group_assignor 2: assignor is 3 (int), expected a string",
+            "group_assignor 2: unknown key group. Did you mean groups? Known: groups, assignor",
             "fail_on 1 is 'reject'. Did you mean rejected? Known: rejected",
             "top is 'ten' (str), expected a whole number",
             next(line[4:] for line in lines if "fleet.tables.own" in line),

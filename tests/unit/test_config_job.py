@@ -52,10 +52,16 @@ def test_the_shipped_files_are_right_by_their_schema(of: str, capsys: pytest.Cap
 def test_an_editor_sees_what_the_job_would_say(capsys: pytest.CaptureFixture[str]) -> None:
     """Unknown keys, wrong values, and names that are none."""
     found = jsonschema.Draft202012Validator(schema("plan", capsys))
-    for wrong in ({"tpo": 3}, {"top": "ten"}, {"top": -1}, {"fail_on": ["reject"]}, {"assign": [{"groups": "a"}]}):
+    for wrong in (
+        {"tpo": 3},
+        {"top": "ten"},
+        {"top": -1},
+        {"fail_on": ["reject"]},
+        {"group_assignor": [{"groups": "a"}]},
+    ):
         assert not found.is_valid(wrong), wrong
     assert found.is_valid(
-        {"output": {"tables": ["assignment_slices"]}, "assign": [{"groups": "a", "assignor": "range"}]}
+        {"output": {"tables": ["assignment_slices"]}, "group_assignor": [{"groups": "a", "assignor": "range"}]}
     )
     compare = jsonschema.Draft202012Validator(schema("compare", capsys))
     assert compare.is_valid({"assignors": ["range"], "change": "leave:*:1", "fleet": {"options": {"sep": ";"}}})

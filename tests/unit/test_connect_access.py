@@ -170,10 +170,10 @@ def test_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: 
     file.write_text("bearer.auth.token=given-4711\n")
     with serving(connect_stub.cluster({})) as stub:
         arguments = ["--connect-url", stub.url, "--connect-config", str(file), "--output-format", "json"]
-        assert job.main([*arguments, "--output", str(out)]) == 0
+        assert job.main([*arguments, "--fleet-dir", str(out)]) == 0
         assert stub.headers[0]["Authorization"] == "Bearer given-4711"
         file.write_text("ssl.keystore.location=nowhere.p12\n")
-        assert job.main([*arguments, "--output", str(tmp_path / "none")]) == 2
+        assert job.main([*arguments, "--fleet-dir", str(tmp_path / "none")]) == 2
     printed = capsys.readouterr()
     assert "ssl.keystore.location nowhere.p12: No such file" in caplog.text
     assert "in the clear" in caplog.text

@@ -241,14 +241,14 @@ def test_one_cluster_of_several_that_cannot_be_read(tmp_path: Path, capsys: pyte
     out = tmp_path / "out"
     with serving({"/": (403, b"")}) as bad, serving(connect_stub.cluster({"files": FILES})) as good:
         arguments = ["--connect-url", f"bad={bad.url}", "--connect-url", f"good={good.url}", "--output-format", "json"]
-        assert job.main([*arguments, "--output", str(out)]) == 0
+        assert job.main([*arguments, "--fleet-dir", str(out)]) == 0
         [of_bad] = out.glob("connect_cluster=bad/taken=*")
         assert json.loads((of_bad / "unreadable.json").read_text())["connect_cluster"] == "bad"
         assert (of_bad / "tasks.json").read_text() == ""
         assert "not read: GET" in capsys.readouterr().err
-        assert job.main([*arguments[:2], "--output", str(tmp_path / "none")]) == 3
+        assert job.main([*arguments[:2], "--fleet-dir", str(tmp_path / "none")]) == 3
         now_bad = ["--connect-url", f"good={bad.url}", "--connect-url", f"third={good.url}", "--output-format", "json"]
-        assert job.main([*now_bad, "--output", str(out)]) == 0
+        assert job.main([*now_bad, "--fleet-dir", str(out)]) == 0
     whole, kept = sorted(out.glob("connect_cluster=good/taken=*"))
     for folder in (whole, kept):
         summary = json.loads((folder / "snapshot.json").read_text())
@@ -286,4 +286,4 @@ def test_the_same_cluster_twice(tmp_path: Path) -> None:
 )
 def test_options_that_do_not_go_together(arguments: list[str], tmp_path: Path) -> None:
     """Code 2, nothing ignored."""
-    assert job.main([*arguments, "--output", str(tmp_path / "out")]) == 2
+    assert job.main([*arguments, "--fleet-dir", str(tmp_path / "out")]) == 2

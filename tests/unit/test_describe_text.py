@@ -152,7 +152,14 @@ def test_wrong_text(tmp_path: Path, topics: str, groups: str, message: str) -> N
 def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     """Writes the tables; exit code 2 where a file is not there."""
     files = _files(tmp_path, topics=TOPICS, groups=GROUPS)
-    arguments = ["--cluster", "prod", "--topics-file", str(files["topics"]), "--output", str(tmp_path / "fleet")]
+    arguments = [
+        "--cluster-name",
+        "prod",
+        "--topics-file",
+        str(files["topics"]),
+        "--fleet-dir",
+        str(tmp_path / "fleet"),
+    ]
     assert ingest.main([*arguments, "--groups-file", str(files["groups"]), "--output-format", "json"]) == 0
     assert "3 members" in capsys.readouterr().out
     lines = next(tmp_path.glob("fleet/cluster=prod/taken=*/topics.json")).read_text().splitlines()

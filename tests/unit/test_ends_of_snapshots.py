@@ -30,7 +30,14 @@ def arguments(tmp_path: Path) -> list[str]:
     """Of an ingest job that writes a snapshot to `fleet`; it has run once."""
     (tmp_path / "topics.txt").write_text(TOPICS)
     (tmp_path / "groups.txt").write_text(GROUPS)
-    given = ["--cluster", "c", "--topics-file", str(tmp_path / "topics.txt"), "--output", str(tmp_path / "fleet")]
+    given = [
+        "--cluster-name",
+        "c",
+        "--topics-file",
+        str(tmp_path / "topics.txt"),
+        "--fleet-dir",
+        str(tmp_path / "fleet"),
+    ]
     assert ingest.main([*given, "--groups-file", str(tmp_path / "groups.txt")]) == 0
     return given
 
@@ -93,7 +100,7 @@ def test_a_broker_that_does_not_answer(
     before = files(tmp_path / "fleet")
     monkeypatch.setattr(kafka_connection, "_TURN_S", 1)
     monkeypatch.setattr(kafka, "snapshot", functools.partial(kafka.snapshot, connect_timeout_s=1))
-    assert snapshot.main(["--bootstrap-server", nobody, "--output", str(tmp_path / "fleet")]) == 3
+    assert snapshot.main(["--bootstrap-server", nobody, "--fleet-dir", str(tmp_path / "fleet")]) == 3
     assert f"snapshot: Kafka at {nobody}: no connection" in caplog.text
     assert "--bootstrap-server" in caplog.text
     assert files(tmp_path / "fleet") == before

@@ -14,16 +14,16 @@ from spark_assign.tables.errors import ConfigError
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give one of --bootstrap-server, --segments, --records, --sample, --run"),
+        ([], "give one of --bootstrap-server, --segments, --records, --sample, --history"),
         (["--sample", "--records", "x"], "give one of --sample, --records|give one of --records, --sample"),
-        (["--sample", "--follow", "--into", "x"], "--follow goes with --bootstrap-server"),
-        (["--bootstrap-server", "b:9092", "--follow"], "--follow needs --into PLACE"),
-        (["--sample", "--at", "2026-11-23T08:03:16Z"], "--at needs --into PLACE"),
-        (["--sample", "--into", "x"], "--into goes with --at"),
-        (["--records", "x", "--every", "60s"], "--every goes with --follow"),
-        (["--records", "x", "--command-config", "f"], "--command-config goes with --bootstrap-server"),
-        (["--run", "x", "--gap", "3s"], "--gap: --run reads what is told already"),
-        (["--run", "x", "--output", "y"], "--output: --run reads what is told already"),
+        (["--sample", "--follow", "--archive", "x"], "--follow needs --bootstrap-server"),
+        (["--bootstrap-server", "b:9092", "--follow"], "--follow needs --archive LOCATION"),
+        (["--sample", "--as-of", "2026-11-23T08:03:16Z"], "--as-of needs --output-fleet LOCATION"),
+        (["--sample", "--output-fleet", "x"], "--output-fleet needs --as-of"),
+        (["--records", "x", "--interval", "60s"], "--interval needs --follow"),
+        (["--records", "x", "--command-config", "f"], "--command-config needs --bootstrap-server"),
+        (["--history", "x", "--gap", "3s"], "--gap can't be used with --history"),
+        (["--history", "x", "--output", "y"], "--output can't be used with --history"),
     ],
 )
 def test_what_goes_together(words: list[str], message: str) -> None:
@@ -36,9 +36,9 @@ def test_what_goes_together(words: list[str], message: str) -> None:
     "words",
     [
         ["--sample"],
-        ["--run", "x@r", "--group", "a*"],
-        ["--records", "main.kafka.records", "--at", "2026-11-23T08:03:16Z", "--into", "x"],
-        ["--bootstrap-server", "b:9092", "--command-config", "f", "--follow", "--into", "x", "--every", "60s"],
+        ["--history", "x@r", "--details", "a*"],
+        ["--records", "main.kafka.records", "--as-of", "2026-11-23T08:03:16Z", "--output-fleet", "x"],
+        ["--bootstrap-server", "b:9092", "--command-config", "f", "--follow", "--archive", "x", "--interval", "60s"],
     ],
 )
 def test_what_is_right(words: list[str]) -> None:
@@ -57,7 +57,7 @@ def test_records_are_followed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
     monkeypatch.setattr(history, "follow", follow)
     monkeypatch.setattr(history, "cluster_id", lambda *_: "an-id")
-    words = ["--bootstrap-server", "b:9092", "--follow", "--into", "records", "--every", "60s", "--without-hosts"]
+    words = ["--bootstrap-server", "b:9092", "--follow", "--archive", "records", "--interval", "60s", "--without-hosts"]
     assert history._follow(SimpleNamespace(), history.main.parse(words)) == 0  # type: ignore[arg-type]
     assert arguments["places"] == ("b:9092", "an-id", "records")
     assert (arguments["every"], arguments["without_hosts"], arguments["without_metadata"]) == (

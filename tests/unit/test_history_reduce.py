@@ -56,7 +56,7 @@ def test_every_record_is_in_one_fact(seed: int) -> None:
     assert set(rows[0]) == set(facts.FACTS.names)
     counted = sum(each["commits"] for row in rows for each in row["commit_intervals"] or [])
     counted += sum(len(row["once"] or []) for row in rows)
-    kept = [row for row in rows if row["kind"] in (facts.RECORD, facts.UNREAD)]
+    kept = [row for row in rows if row["kind"] in (facts.RECORD, facts.UNREADABLE)]
     assert counted + len(kept) == len(given)
     assert {row["kind"] for row in rows} == set(facts.KINDS)
     for row in kept:
@@ -132,7 +132,7 @@ def test_versions_that_are_not_known_yet() -> None:
     keys = {1: write_key(1, {"group": "g", "topic": "t", "partition": 0}), 2: write_key(2, {"group": "g"})}
     given = [Raw("c", 0, kind, 1, key, (NEWEST[kind] + 1).to_bytes(2) + b"x") for kind, key in keys.items()]
     rows = reduce_records(table(given), GAP_MS).to_pylist()
-    assert [(row["kind"], row["group_id"], row["code"]) for row in rows] == [("unread", "g", "newer-version")] * 2
+    assert [(row["kind"], row["group_id"], row["code"]) for row in rows] == [("unreadable", "g", "newer-version")] * 2
     assert [row["detail"].split(" in version ")[0] for row in rows] == [NAMES[1], NAMES[2]]
 
 

@@ -247,7 +247,7 @@ def test_bytes_that_nobody_can_read_cost_no_group() -> None:
     assert " and 1 more. " in first
     assert second.startswith("member_id=b, generation=1: ")
     assert "more" not in second
-    assert log.table_rows("unread", "code", "partition", "offset", "timestamp", "value") == [
+    assert log.table_rows("unreadable", "code", "partition", "offset", "timestamp", "value") == [
         ("corrupt", 7, 2, 3_000, b"\0\3\0")
     ]
 

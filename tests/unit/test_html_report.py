@@ -277,10 +277,10 @@ def test_by_whose_rules() -> None:
     assert "<td>uniform</td><td>the broker</td>" in text
     for kind in ("their leader, sure", "their leader, likely", "others than their leader", "the broker"):
         assert f'<tr><th scope="row">{kind}</th><td class="n">1</td><td class="n">4</td>' in text
-    assert "plan --clients" in text
+    assert "plan --leader-client" in text
     known = [row for row in groups if row["assignor"] == "range"]
     rows = PlanRows(classes=report_rows.classes_of(known), groups=known, ruled=report_rows.ruled_of(known))
-    assert "plan --clients" not in render_report(rows)
+    assert "plan --leader-client" not in render_report(rows)
     assert "By the rules of" not in render_report(report_rows.plan(3)).partition("By whose rules")[0], "none is known"
 
 

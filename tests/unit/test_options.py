@@ -12,7 +12,16 @@ from click.testing import CliRunner
 
 from jobs import _entry
 from spark_assign.cli.job import Command, Job, Options, job
-from spark_assign.cli.options import DURATION, fleet_or_sample, pairs, patterns, reads, shipped, top, writes
+from spark_assign.cli.options import (
+    DURATION,
+    fleet_or_sample,
+    input_options,
+    output_options,
+    packaged_conf,
+    pairs,
+    patterns,
+    top,
+)
 from spark_assign.tables.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -67,8 +76,8 @@ def test_one_flag_has_one_meaning() -> None:
 
 def example(run: Any = lambda options: 0) -> Job:
     """A job with the options that most have."""
-    made: Any = reads()(writes()(patterns("--group", "only those")(top()(run))))
-    return job("An example.", "Exit codes: 0 done.", name="example", renamed={"--groups": "--group"})(made)
+    made: Any = input_options()(output_options()(patterns("--group", "only those")(top()(run))))
+    return job("An example.", "Exit codes: 0 done.", name="example")(made)
 
 
 def test_a_job_is_called_with_its_options() -> None:
@@ -184,7 +193,7 @@ def test_the_fleet_or_the_sample(tmp_path: Path) -> None:
     assert fleet_or_sample(made.parse(["--table", "a=b"]), beside) is None
     (tmp_path / "x.toml").write_text("[fleet]\nlocation = './f'\n")
     assert fleet_or_sample(made.parse(["--config", str(tmp_path / "x.toml"), "--sample"]), beside) == sample
-    with pytest.raises(ConfigError, match="give --fleet PLACE, or --sample"):
+    with pytest.raises(ConfigError, match="give --fleet LOCATION, or --sample"):
         fleet_or_sample(made.parse([]), beside)
     with pytest.raises(ConfigError, match="are both given"):
         fleet_or_sample(made.parse(["--sample", "--fleet", "x"]), beside)
@@ -195,8 +204,8 @@ def test_the_fleet_or_the_sample(tmp_path: Path) -> None:
 def test_where_the_settings_are(tmp_path: Path) -> None:
     """Beside the jobs in a wheel, beside their folder in a clone."""
     (tmp_path / "site" / "conf").mkdir(parents=True)
-    assert shipped(str(tmp_path / "site" / "plan.py")) == tmp_path / "site" / "conf"
-    assert shipped(str(ROOT / "jobs" / "plan.py")) == ROOT / "conf"
+    assert packaged_conf(str(tmp_path / "site" / "plan.py")) == tmp_path / "site" / "conf"
+    assert packaged_conf(str(ROOT / "jobs" / "plan.py")) == ROOT / "conf"
 
 
 def test_times() -> None:
@@ -223,7 +232,7 @@ def test_the_command_of_the_wheel(capsys: pytest.CaptureFixture[str]) -> None:
     assert _entry.command(["plann"]) == 2
     assert "spark-assign: No such command 'plann'" in capsys.readouterr().err
     assert _entry.command(["check", "--plan", "x"]) == 2
-    assert "spark-assign check: --plan is now --run PLACE@ID" in capsys.readouterr().err
+    assert "spark-assign check: --plan is now --plan LOCATION[@RUN_ID]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", ["SPARK_HOME", "SPARK_REMOTE", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS", None])

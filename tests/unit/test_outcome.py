@@ -47,7 +47,7 @@ def test_a_job_that_is_done(tmp_path: Path) -> None:
     code, printed = ended(run, tmp_path / "below" / "outcome.json")
     assert code == printed["exit_code"] == 1
     assert (printed["version"], printed["job"], printed["error"]) == (VERSION, "example", None)
-    assert (printed["run_id"], printed["attempt"], printed["places"]) == ("r", "a", {"output": "main.plans"})
+    assert (printed["run_id"], printed["attempt"], printed["locations"]) == ("r", "a", {"output": "main.plans"})
     assert (printed["rows"], printed["counts"]) == ({"metrics": 3, "rejected": 1}, {"groups": 3})
     assert printed["started_at"] <= printed["finished_at"]
     assert [file.name for file in (tmp_path / "below").iterdir()] == ["outcome.json"]
@@ -131,4 +131,4 @@ def test_what_the_manifest_of_a_run_has(tmp_path: Path) -> None:
     (line,) = [file.read_text() for file in (tmp_path / "manifest").glob("*.json")]
     stored = json.loads(json.loads(line)["content"])["outcome"]
     assert (stored["job"], stored["exit_code"], stored["rows"]) == ("plan", 0, {})
-    assert (ended.run_id, ended.places) == ("r", {"output": str(tmp_path)})
+    assert (ended.run_id, ended.locations) == ("r", {"output": str(tmp_path)})

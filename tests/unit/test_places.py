@@ -36,4 +36,4 @@ def test_a_volume_keeps_its_bare_path(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_run_of_a_place(text: str, place: str, run_id: str | None) -> None:
     """What stands behind the last @, where it is not a host."""
-    assert locations.place_and_run(text) == (place, run_id)
+    assert locations.split_run_id(text) == (place, run_id)

@@ -214,18 +214,18 @@ def test_a_partition_that_is_written_to_during_the_request(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--every", "1m", "--rates-since", "10m"], "--every and --rates-since are both given"),
-        (["--times", "3"], "--times needs --every"),
-        (["--every", "soon"], "'soon' is no time; write 500ms, 30s, 2m, 1h or 1d"),
-        (["--every", "0s"], "expected a time above 0"),
-        (["--every", "60s", "--times", "1"], "1 is not in the range"),
-        (["--every", "60s", "--connect-url", "http://c:8083"], "--every is not for --connect-url"),
-        (["--rates-since", "1h", "--connect-url", "http://c:8083"], "--rates-since is not for --connect-url"),
+        (["--interval", "1m", "--rates-since", "10m"], "--interval and --rates-since are both given"),
+        (["--times", "3"], "--times needs --interval"),
+        (["--interval", "soon"], "'soon' isn't a valid duration. Use a number and a unit, for example 500ms"),
+        (["--interval", "0s"], "must be positive, for example 60s"),
+        (["--interval", "60s", "--times", "1"], "1 is not in the range"),
+        (["--interval", "60s", "--connect-url", "http://c:8083"], "--interval can't be used with --connect-url"),
+        (["--rates-since", "1h", "--connect-url", "http://c:8083"], "--rates-since can't be used with --connect-url"),
     ],
 )
 def test_wrong_usage(words: list[str], message: str, tmp_path: Path, capfd: Any, caplog: Any) -> None:
     """Said before anything is read."""
-    place = ["--output", str(tmp_path / "x")]
+    place = ["--fleet-dir", str(tmp_path / "x")]
     server = [] if "--connect-url" in words else ["--bootstrap-server", "127.0.0.1:1"]
     assert snapshot.main([*server, *place, *words]) == 2
     assert message in capfd.readouterr().err + caplog.text
@@ -235,9 +235,9 @@ def test_times_of_flags_and_of_a_settings_file(tmp_path: Path) -> None:
     """With their unit, in milliseconds."""
     given = {"90s": 90_000, "10m": 600_000, "2min": 120_000, "1.5h": 5_400_000, "1d": 86_400_000, "250ms": 250}
     for text, ms in given.items():
-        assert snapshot.main.parse(["--every", text]).every == ms
+        assert snapshot.main.parse(["--interval", text]).interval == ms
     file = tmp_path / "snapshot.toml"
-    file.write_text('every = "60s"\ntimes = 3')
+    file.write_text('interval = "60s"\ntimes = 3')
     options = snapshot.main.parse(["--config", str(file)])
     assert (options.every, options.times, options.rates_since) == (60_000, 3, None)
 

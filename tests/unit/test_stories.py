@@ -55,7 +55,7 @@ def test_wrong_times_and_rejected_groups(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit codes 2 and 1, as with a fleet."""
-    place = ["--output", str(tmp_path / "here")]
+    place = ["--pictures-dir", str(tmp_path / "here")]
     assert connect.main(["--scenario", "90x10", "--stop-ms", "-1", *place]) == 2
     assert "connect: stop_ms is -1, expected 0 or more milliseconds" in caplog.text
     assert simulate.main(["--scenario", "crash", "--heartbeat-interval-ms", "50000", *place]) == 2

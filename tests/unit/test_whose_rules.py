@@ -62,7 +62,7 @@ def test_a_fleet() -> None:
     """Counts in one line; a name helps where it is a guess or nothing is known."""
     rows = [("range", "Java 3.4+ (sure)", 1_200), ("sticky", "Java 3.4+ (guess)", 1), ("sticky", None, 2)]
     assert format_rule_sources(count_rules([*rows, ("uniform", None, 3)])) == (
-        "By the rules of their leader, sure: 1,200 groups; their leader, a guess: 1 group (--clients names it); "
-        "Java clients, leader not known: 2 groups (--clients names it); the broker: 3 groups"
+        "By the rules of their leader, sure: 1,200 groups; their leader, a guess: 1 group (--leader-client names it); "
+        "Java clients, leader not known: 2 groups (--leader-client names it); the broker: 3 groups"
     )
     assert format_rule_sources(count_rules([])) == ""

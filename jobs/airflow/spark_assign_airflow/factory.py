@@ -75,7 +75,7 @@ def _on_spark(settings: Settings) -> None:
     plans, comparisons, drifts = (settings.place(name) for name in ("plans", "comparisons", "drifts"))
     of_run = ["--run-id", RUN_ID]
     steps = {
-        "snapshot": ["--bootstrap-server", settings.bootstrap_server, "--output", fleet],
+        "snapshot": ["--bootstrap-server", settings.bootstrap_server, "--fleet-dir", fleet],
         "plan": ["--fleet", fleet, "--assignor", "{{ params.assignor }}", "--output", plans, *of_run],
         "compare": ["--fleet", fleet, "--assignors", "{{ params.assignors }}", "--output", comparisons, *of_run],
         "drift": ["--from", "previous", "--to", f"{plans}@{RUN_ID}", "--output", drifts, *of_run],
@@ -83,12 +83,12 @@ def _on_spark(settings: Settings) -> None:
         if settings.records
         else ["--bootstrap-server", settings.bootstrap_server],
         "report": [
-            *("--run", f"{plans}@{RUN_ID}", "--comparison", f"{comparisons}@{RUN_ID}"),
+            *("--plan", f"{plans}@{RUN_ID}", "--comparison", f"{comparisons}@{RUN_ID}"),
             *("--drift", f"{drifts}@{RUN_ID}"),
-            *("--output", f"{settings.place('reports')}/{RUN_ID}.html"),
+            *("--output-file", f"{settings.place('reports')}/{RUN_ID}.html"),
         ],
         "check": [
-            *("--run", f"{plans}@{RUN_ID}", "--drift", f"{drifts}@{RUN_ID}", "--fail-on", "alerts"),
+            *("--plan", f"{plans}@{RUN_ID}", "--drift", f"{drifts}@{RUN_ID}", "--fail-on", "alerts"),
             *("--max-growth", "{{ params.max_growth }}", "--max-rejected", "{{ params.max_rejected }}"),
         ],
     }
@@ -97,7 +97,7 @@ def _on_spark(settings: Settings) -> None:
         history_options = ["--history", f"{histories}@{RUN_ID}"]
         steps["history"] += ["--fleet", fleet, "--output", histories, *of_run]
         steps["report"] += history_options
-        steps["check"] += [*history_options, *as_words(settings.past), "--last", settings.history_last]
+        steps["check"] += [*history_options, *as_words(settings.past), "--lookback", settings.history_last]
     else:
         del steps["history"]
     if not settings.bootstrap_server:

@@ -40,7 +40,7 @@ _PLACES = (
     "project",
     "output",
 )
-_OF_HISTORY = ("max_rebalances_a_day", "max_pause", "max_unread")
+_OF_HISTORY = ("max_rebalances_per_day", "max_pause", "max_unreadable")
 _ONLY_ON_SPARK = (
     *("bootstrap_server", "snapshots", "project", "environment", "conf", "arguments", "deploy_mode"),
     *("records", "histories", "history_last", *_OF_HISTORY),
@@ -103,9 +103,11 @@ class Settings(Table):
     assignors: Annotated[tuple[str, ...], AsTuple] = ("range", "roundrobin", "sticky", "cooperative-sticky")
     max_growth: float = Field(default=1.25, ge=1)
     max_rejected: int = Field(default=0, ge=0)
-    max_rebalances_a_day: int | None = Field(default=None, ge=0, description="with one of these three: a task history")
+    max_rebalances_per_day: int | None = Field(
+        default=None, ge=0, description="with one of these three: a task history"
+    )
     max_pause: str = Field(default="", pattern=r"^(\d+(\.\d+)?\s*(ms|s|m|min|h|d))?$", description="such as 10m")
-    max_unread: int | None = Field(default=None, ge=0)
+    max_unreadable: int | None = Field(default=None, ge=0)
     history_last: str = Field(
         default="1d",
         pattern=r"^\d+(\.\d+)?\s*(ms|s|m|min|h|d)$",

@@ -207,8 +207,8 @@ def _replica_item(kind: str, gains: Sequence[float], copies: float, params: Advi
         None,
         None,
         risk,
-        "zones --output PLACE",
-        f"kafka-reassign-partitions.sh --execute --reassignment-json-file PLACE/json/{kind}/…",
+        "zones --output LOCATION",
+        f"kafka-reassign-partitions.sh --execute --reassignment-json-file LOCATION/json/{kind}/…",
     )
     paid = in_money(advice, params, gain, None)
     cost = (paid.cost or 0.0) + copies
@@ -221,7 +221,7 @@ def advise_missing_facts(groups: Sequence[GroupFindings], params: AdviceParams, 
     missing = dict(params.missing)
     if SIZE in missing:
         text = "Take readings: without rates nobody can say which groups fall behind or have members too many."
-        found.append(_missing_fact_item("readings", text, "snapshot --every 60s --times 5"))
+        found.append(_missing_fact_item("readings", text, "snapshot --interval 60s --times 5"))
     unsized = [group for group in groups if (group.size(group.own) or {}).get("verdict") == NO_CAPACITY]
     if unsized:
         text = f"Say what one member handles: it is not known of {len(unsized):,} groups, as no member is behind."

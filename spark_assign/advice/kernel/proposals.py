@@ -134,7 +134,7 @@ def propose_for_zones(group: GroupFindings, params: AdviceParams, fetching: bool
             None,
             None,
             f"{row['moved'] or 0:,} of {row['partitions']:,} partitions get another owner once. {switch_steps}".strip(),
-            f"zones --group {quoted(group.group_id)}",
+            f"zones --details {quoted(group.group_id)}",
             setting,
         ),
         params,
@@ -163,7 +163,7 @@ def propose_membership(group: GroupFindings, params: AdviceParams) -> AdviceItem
         once,
         "partition-seconds once",
         " ".join(risk for risk in risks if risk) or "Members restart once, one after the other.",
-        f"membership --group {quoted(group.group_id)}",
+        f"membership --details {quoted(group.group_id)}",
         row["settings"],
         once / monthly_gain if monthly_gain > 0 else None,
     )

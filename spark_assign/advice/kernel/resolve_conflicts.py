@@ -185,7 +185,7 @@ def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> Advi
             None,
             None,
             "Keys go to other partitions: what is read in their order, or joined with other topics, has to bear that.",
-            f"size --group {quoted(group.group_id)}",
+            f"size --details {quoted(group.group_id)}",
         )
     return AdviceItem(
         BEHIND,
@@ -199,7 +199,7 @@ def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> Advi
         f"{params.currency} a month",
         f"{row['moved']:,} partitions get another owner once, which pauses "
         f"{row['paused_partition_seconds']:,.0f} partition-seconds.",
-        f"size --group {quoted(group.group_id)} --keda",
+        f"size --details {quoted(group.group_id)} --keda",
         f"minReplicaCount: {row['needed']}",
     )
 
@@ -249,7 +249,7 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
             None,
             f"{curve['moved']:,} partitions get another owner once, which pauses {paused:,.0f} partition-seconds. "
             "The load is that of the readings: make sure that they hold the busiest hours.",
-            f"size --group {quoted(group.group_id)} --keda",
+            f"size --details {quoted(group.group_id)} --keda",
             f"minReplicaCount: {target}",
         ),
         params,

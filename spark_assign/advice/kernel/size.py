@@ -243,7 +243,9 @@ def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
             detail = f"groups: capacity={capacity[group]}. Give messages a second that one member can handle, above 0"
             refused.setdefault(group, ("bad-capacity", detail))
         if not specs.loads.has_loads[group]:
-            detail = "loads has no in_messages_per_second for it. Take a snapshot with readings: --every 60s --times 5"
+            detail = (
+                "loads has no in_messages_per_second for it. Take a snapshot with readings: --interval 60s --times 5"
+            )
             refused.setdefault(group, ("no-loads", detail))
     return refused
 

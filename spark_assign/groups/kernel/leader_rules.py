@@ -336,12 +336,12 @@ def format_rule_sources(counts: Mapping[str, int]) -> str:
     """Formats counts by rule source in one line; empty if there is no group.
 
     Examples:
-        >>> format_rule_sources({"sure": 3, "unknown": 1})
-        'By the rules of their leader, sure: 3 groups; Java clients, leader not known: 1 group (--clients names it)'
+        >>> format_rule_sources({"sure": 3, "unknown": 1}).partition("; ")[2]
+        'Java clients, leader not known: 1 group (--leader-client names it)'
     """
     texts = []
     for kind in RULE_SOURCES:
         if num_groups := counts.get(kind, 0):
-            remedy = " (--clients names it)" if kind in TO_NAME else ""
+            remedy = " (--leader-client names it)" if kind in TO_NAME else ""
             texts.append(f"{RULE_SOURCE_TEXTS[kind]}: {num_groups:,} group{'' if num_groups == 1 else 's'}{remedy}")
     return f"By the rules of {'; '.join(texts)}" if texts else ""

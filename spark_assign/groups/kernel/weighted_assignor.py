@@ -74,7 +74,7 @@ _CAPACITY = "Say how many messages a second one member can handle, a number abov
 _BOUND = "Say how many times the mean load a member may have, a number from 1, or nothing"
 _NO_LOADS = (
     f"{WEIGHTED_STICKY} needs in_messages_per_second, and the table loads has no value for the group. Take a "
-    "snapshot with readings (--every 60s --times 5) or timestamps (--rates-since 10m), fill in loads, or choose "
+    "snapshot with readings (--interval 60s --times 5) or timestamps (--rates-since 10m), fill in loads, or choose "
     "another assignor"
 )
 

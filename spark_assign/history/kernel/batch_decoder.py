@@ -30,7 +30,7 @@ from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError, as_text
 
 NO_KEY, CORRUPT, UNKNOWN_TYPE, NEWER_VERSION = UNREAD_CODES = ("no-key", "corrupt", "unknown-type", "newer-version")
-"""Codes of records that can't be decoded (`tables.history.UNREAD`)."""
+"""Codes of records that can't be decoded (`tables.history.UNREADABLE`)."""
 
 _NEWEST_COMMIT_KEY = 1
 """Key types 0 and 1 are commits."""

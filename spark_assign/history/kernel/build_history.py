@@ -31,7 +31,7 @@ from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
-_UNREAD_COLUMNS = ("cluster", "group_id", "kind", "partition", "offset", "code", "detail", "key", "value")
+_UNREADABLE_COLUMNS = ("cluster", "group_id", "kind", "partition", "offset", "code", "detail", "key", "value")
 
 _COLUMN_BY_FIELD = {
     "since_ms": "since",
@@ -54,23 +54,23 @@ def build_history(rows: pa.Table, thresholds: HistoryThresholds) -> Iterator[pa.
         thresholds: the thresholds.
     """
     for facts in merge_buckets(rows, thresholds.gap_ms):
-        unread = facts.filter(pc.equal(facts["kind"], fact_kinds.UNREAD))
-        if len(unread):
-            yield unread_rows(unread)
+        unreadable = facts.filter(pc.equal(facts["kind"], fact_kinds.UNREADABLE))
+        if len(unreadable):
+            yield unreadable_rows(unreadable)
         yield from build_tables(facts, thresholds)
 
 
-def unread_rows(unread: pa.Table) -> pa.Table:
-    """Returns HISTORY_ROWS of `unread` facts."""
-    columns = {name: unread[name].combine_chunks() for name in (*_UNREAD_COLUMNS, "at_ms")}
-    return to_history_rows({**columns, "timestamp": columns.pop("at_ms")}, len(unread))
+def unreadable_rows(unreadable: pa.Table) -> pa.Table:
+    """Returns HISTORY_ROWS of `unreadable` facts."""
+    columns = {name: unreadable[name].combine_chunks() for name in (*_UNREADABLE_COLUMNS, "at_ms")}
+    return to_history_rows({**columns, "timestamp": columns.pop("at_ms")}, len(unreadable))
 
 
 def build_tables(facts: pa.Table, thresholds: HistoryThresholds) -> Iterator[pa.Table]:
     """Yields HISTORY_ROWS of all tables.
 
     Args:
-        facts: FACTS of complete groups, in any order. `unread` facts are ignored.
+        facts: FACTS of complete groups, in any order. `unreadable` facts are ignored.
         thresholds: the thresholds.
     """
     buffer = RowBuffer()
@@ -98,7 +98,7 @@ def _build_group_rows(timeline: Timeline, thresholds: HistoryThresholds) -> Iter
     yield history_rows.OWNED, ownership_rows(timeline)
     yield history_rows.PAUSE, _to_rows(pauses.pauses)
     yield history_rows.DEPLOY, _to_rows(deploys)
-    yield history_rows.UNREAD, _to_rows(timeline.unread)
+    yield history_rows.UNREADABLE, _to_rows(timeline.unreadable)
     yield history_rows.REJECTED, ({"code": code, "detail": detail} for code, detail in timeline.rejected)
 
 

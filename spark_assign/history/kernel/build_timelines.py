@@ -47,7 +47,7 @@ def build_timelines(
     """Yields cluster, group, and timeline of each group, sorted by cluster and group.
 
     Args:
-        facts: FACTS of complete groups, in any order. `unread` facts are ignored.
+        facts: FACTS of complete groups, in any order. `unreadable` facts are ignored.
         thresholds: the thresholds; None for the defaults.
     """
     for chunk in iter_chunks(facts, (thresholds or HistoryThresholds()).gap_ms):
@@ -61,10 +61,10 @@ def build_chunk_timelines(chunk: GroupChunk) -> Iterator[tuple[str, str, Timelin
 
 
 def _build_timeline(group: GroupFacts) -> Timeline:
-    unread: list[UnreadableRecord] = []
+    unreadable: list[UnreadableRecord] = []
     topics = {**_read_topic_names(group), **group.topic_ids}
     tracker = GenerationTracker(topics)
-    for write in group_by_write(parse_records(group.raw_records(), unread)):
+    for write in group_by_write(parse_records(group.raw_records(), unreadable)):
         tracker.apply(write)
     return Timeline(
         group_type=_group_type(tracker, has_commits=bool(group.commits or group.deleted)),
@@ -75,9 +75,9 @@ def _build_timeline(group: GroupFacts) -> Timeline:
         deleted=group.deleted,
         first_ms=group.first_ms,
         last_ms=group.last_ms,
-        records=group.records - len(unread),
+        records=group.records - len(unreadable),
         rejected=tuple(tracker.embedded.rejected()),
-        unread=tuple(unread),
+        unreadable=tuple(unreadable),
         topic_ids={topic: topic_id for topic_id, topic in sorted(topics.items())},
     )
 

@@ -9,10 +9,10 @@ A fact is tagged by its `kind`:
                last commit), commits, first_offset and last_offset (committed at from_ms and at until_ms); and `once`
                with partition, at_ms, and offset of intervals of a single commit
     deleted    the same for the tombstones of a topic's commits, one interval per partition; offsets have no meaning
-    unread     a record that can't be decoded, unchanged, with code and detail; the group is null if even that is
+    unreadable     a record that can't be decoded, unchanged, with code and detail; the group is null if even that is
                unknown
 
-Every fact has the cluster and, except for some `unread` facts, the group.
+Every fact has the cluster and, except for some `unreadable` facts, the group.
 
 The time of a commit is the timestamp of its record, not the one in its value. Record timestamps are from the same clock
 as those of the records about the group itself, with which pauses are compared; a tombstone has no other timestamp; and
@@ -39,7 +39,7 @@ from spark_assign.history.kernel.commit_intervals import (
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.group_records import NAMES, NEWEST
 
-RECORD, COMMITS, DELETED, UNREAD = KINDS = ("record", "commits", "deleted", "unread")
+RECORD, COMMITS, DELETED, UNREADABLE = KINDS = ("record", "commits", "deleted", "unreadable")
 
 _TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
 FACTS = pa.schema(
@@ -82,7 +82,7 @@ def reduce_records(records: pa.Table, gap_ms: int) -> pa.Table:
         records are unchanged.
     """
     batch = _Batch(records)
-    return pa.concat_tables([batch.commits(gap_ms), batch.deleted(), batch.group_records(), batch.unread()])
+    return pa.concat_tables([batch.commits(gap_ms), batch.deleted(), batch.group_records(), batch.unreadable()])
 
 
 def to_facts(kind: str, num_rows: int, columns: Mapping[str, Any]) -> pa.Table:
@@ -157,12 +157,12 @@ class _Batch:
         """Returns the records about groups, unchanged."""
         return self._record_facts(RECORD, self._group_record_rows, {})
 
-    def unread(self) -> pa.Table:
+    def unreadable(self) -> pa.Table:
         """Returns the records that can't be decoded, unchanged. Must be called after `commits`."""
         rows = np.array(sorted(self._faults), np.int64)
         faults = [self._faults[row] for row in rows.tolist()]
         columns = {"code": [code for code, _ in faults], "detail": [detail for _, detail in faults]}
-        return self._record_facts(UNREAD, rows, columns)
+        return self._record_facts(UNREADABLE, rows, columns)
 
     def _record_facts(self, kind: str, rows: IntArray, fault_columns: Mapping[str, Any]) -> pa.Table:
         columns = {name: _take(self._records[name], rows) for name in RECORDS.names}

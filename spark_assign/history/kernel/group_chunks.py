@@ -21,7 +21,7 @@ from spark_assign.history.kernel.commit_intervals import (
     merge_intervals,
     pack_keys,
 )
-from spark_assign.history.kernel.facts import COMMITS, DELETED, RECORD, UNREAD
+from spark_assign.history.kernel.facts import COMMITS, DELETED, RECORD, UNREADABLE
 from spark_assign.history.kernel.write_batches import RawRecord
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
@@ -77,13 +77,13 @@ class GroupFacts:
 
 
 def iter_chunks(facts: pa.Table, gap_ms: int) -> Iterator[GroupChunk]:
-    """Yields chunks of groups, sorted by cluster and group. `unread` facts are left out.
+    """Yields chunks of groups, sorted by cluster and group. `unreadable` facts are left out.
 
     Args:
         facts: FACTS of complete groups, in any order.
         gap_ms: as for `facts.reduce_records`.
     """
-    is_readable = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
+    is_readable = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREADABLE))
     facts = (facts if pc.all(is_readable).as_py() else facts.filter(is_readable)).combine_chunks()
     group_key = pack_keys(*(dictionary_indexes(facts[name])[0] for name in _GROUP_KEY))
     # Sorting by kind keeps the records of a group together.

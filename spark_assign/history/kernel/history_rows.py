@@ -19,10 +19,10 @@ KINDS = (
     "commits",
     "pause",
     "deploy",
-    "unread",
+    "unreadable",
     "rejected",
 )
-GROUP, REBALANCE, MEMBERSHIP, SUBSCRIBED, OWNED, COMMITS, PAUSE, DEPLOY, UNREAD, REJECTED = KINDS
+GROUP, REBALANCE, MEMBERSHIP, SUBSCRIBED, OWNED, COMMITS, PAUSE, DEPLOY, UNREADABLE, REJECTED = KINDS
 
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("us", tz="UTC")
 _MILLIS = pa.timestamp("ms", tz="UTC")

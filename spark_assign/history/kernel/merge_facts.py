@@ -71,7 +71,7 @@ def merge_buckets(rows: pa.Table, gap_ms: int) -> Iterator[pa.Table]:
 def merge(table: pa.Table, gap_ms: int) -> pa.Table:
     """Returns the fewest facts with the same content."""
     kind = table["kind"]
-    merged = [table.filter(_is_kind(kind, facts.RECORD, facts.UNREAD))]
+    merged = [table.filter(_is_kind(kind, facts.RECORD, facts.UNREADABLE))]
     for interval_kind, max_gap_ms in ((facts.COMMITS, gap_ms), (facts.DELETED, _INFINITE_MS)):
         merged.append(_merge_kind(table.filter(_is_kind(kind, interval_kind)), interval_kind, max_gap_ms))
     return pa.concat_tables(merged)

@@ -114,7 +114,7 @@ class CommitInterval(NamedTuple):
 
 @dataclass(frozen=True)
 class UnreadableRecord:
-    """A record that can't be decoded. Codes are those of `tables.history.UNREAD`."""
+    """A record that can't be decoded. Codes are those of `tables.history.UNREADABLE`."""
 
     partition: int
     offset: int
@@ -140,7 +140,7 @@ class Timeline:
         last_ms: time of the last record of the group, commits included.
         records: number of records of the group, commits included.
         rejected: code and detail of embedded bytes that can't be decoded. The timeline is built without them.
-        unread: records of the group that can't be decoded.
+        unreadable: records of the group that can't be decoded.
         topic_ids: topic name to topic id, if the records say both.
     """
 
@@ -154,7 +154,7 @@ class Timeline:
     last_ms: int
     records: int
     rejected: tuple[tuple[str, str], ...] = ()
-    unread: tuple[UnreadableRecord, ...] = ()
+    unreadable: tuple[UnreadableRecord, ...] = ()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property

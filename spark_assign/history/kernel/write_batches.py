@@ -41,8 +41,8 @@ class ParsedRecord(NamedTuple):
         return self.value is None and (self.is_classic or self.record_type == METADATA)
 
 
-def parse_records(records: Iterable[RawRecord], unread: list[UnreadableRecord]) -> Iterator[ParsedRecord]:
-    """Yields the records about the group itself, without duplicates; appends unreadable records to `unread`."""
+def parse_records(records: Iterable[RawRecord], unreadable: list[UnreadableRecord]) -> Iterator[ParsedRecord]:
+    """Yields the records about the group itself, without duplicates; appends unreadable records to `unreadable`."""
     previous = None
     for partition, offset, at_ms, key, value in records:
         if (partition, offset) == previous:
@@ -54,7 +54,7 @@ def parse_records(records: Iterable[RawRecord], unread: list[UnreadableRecord]) 
             names = (CLASSIC, GROUP_METADATA) if is_classic else parse_record_name(record_key.name)
             fields = None if names is None or value is None else read_value(record_key.type, value).fields
         except WireError as error:
-            unread.append(UnreadableRecord(partition, offset, at_ms, "corrupt", str(error), key, value))
+            unreadable.append(UnreadableRecord(partition, offset, at_ms, "corrupt", str(error), key, value))
             continue
         if names is not None:
             yield ParsedRecord(partition, offset, at_ms, *names, record_key.fields, fields)

@@ -186,7 +186,7 @@ def explain_unknown(candidate: UpgradeCandidate) -> str | None:
         runs = "What it runs with is not known" if candidate.assignor is None else f"It runs with {candidate.assignor}"
         return f"{runs}: only {', '.join(CLIENT_ASSIGNORS)} are known by release."
     if candidate.library is None:
-        return "Who leads it is not known; say so: --clients 'GROUP=Java@2.8'."
+        return "Who leads it is not known; say so: --leader-client 'GROUP=Java@2.8'."
     if candidate.library != "Java":
         text = f"Its leader runs {candidate.library}, whose releases are not those of Java's clients."
         switch = SWITCH_BY_LIBRARY.get(candidate.library)
@@ -195,7 +195,7 @@ def explain_unknown(candidate: UpgradeCandidate) -> str | None:
         return f"{text} To {COOPERATIVE}: {switch.safe_method}. {switch.reason}"
     if candidate.release is None:
         client = f"Java {candidate.releases}" if candidate.releases else "Java"
-        return f"Its leader's release is not known ({client}); say so: --clients 'GROUP=Java@2.8'."
+        return f"Its leader's release is not known ({client}); say so: --leader-client 'GROUP=Java@2.8'."
     return None
 
 

@@ -46,7 +46,7 @@ def build_history_section(rows: HistoryRows) -> HistorySection:
         _groups_table(rows),
         _deploys_table(rows.deploys),
         _replayed_table(rows.replayed),
-        _unread_table(rows.unread),
+        _unreadable_table(rows.unreadable),
     ]
     if rows.rejected:
         tables.append(rejected_table(rows.rejected))
@@ -123,12 +123,12 @@ def _replayed_table(rows: Rows) -> Table:
     )
 
 
-def _unread_table(rows: Rows) -> Table:
+def _unreadable_table(rows: Rows) -> Table:
     return Table(
         "Records that could not be read",
         [("Why", False), ("Records", True)],
         [[row["code"], number(row["number"])] for row in rows],
-        "The table unread has them, as they are.",
+        "The table unreadable has them, as they are.",
     )
 
 
@@ -242,7 +242,7 @@ def history_rows(tables: Mapping[str, DataFrame]) -> HistoryRows:
             tables["deploys"].orderBy(F.desc_nulls_last("stopped_ms"), *GROUP_KEY, "since").limit(MAX_LISTED)
         ),
         whats=collected(_count_by(tables["deploys"], "what")),
-        unread=collected(_count_by(tables["unread"], "code")),
+        unreadable=collected(_count_by(tables["unreadable"], "code")),
         replayed=collected(_best_replays(tables["replayed"])) if "replayed" in tables else (),
         rejected=collected(tables["rejected"].orderBy(*GROUP_KEY, "code").limit(MOST_ROWS)),
     )

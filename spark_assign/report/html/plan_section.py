@@ -363,7 +363,7 @@ def rules_table(rows: Rows) -> Table | None:
         whose = find_rule_source(row["assignor"], row["leader_client"])
         sums[whose.kind].update(groups=row["groups"], partitions=row["partitions"])
         which[whose.kind][whose.text] += row["groups"]
-    remedy = "Where the leader is not known or a guess, name it: plan --clients 'PATTERN=Java@3.3'. "
+    remedy = "Where the leader is not known or a guess, name it: plan --leader-client 'PATTERN=Java@3.3'. "
     return Table(
         "By whose rules",
         [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Which", False)],

@@ -233,7 +233,7 @@ class HistoryRows:
         rebalances, pauses: of the groups drawn, the newest: `tables.history.REBALANCES`, `PAUSES`.
         deploys: `tables.history.DEPLOYS`, those that stopped longest first.
         whats: what, number: how many deploys there are of each kind.
-        unread: code, records: what could not be read.
+        unreadable: code, records: what could not be read.
         replayed: `tables.history.REPLAYED` of what would have saved most, where it was asked for.
         rejected: cluster, group_id, code, detail.
     """
@@ -246,7 +246,7 @@ class HistoryRows:
     pauses: Rows = ()
     deploys: Rows = ()
     whats: Rows = ()
-    unread: Rows = ()
+    unreadable: Rows = ()
     replayed: Rows = ()
     rejected: Rows = ()
 

@@ -68,13 +68,13 @@ def summarize_history(tables: Tables, limit: int) -> str:
     Reads a screenful of rows.
 
     Args:
-        tables: `tables.history.HISTORY_TABLES` by name; reads groups, deploys, unread, and rejected.
+        tables: `tables.history.HISTORY_TABLES` by name; reads groups, deploys, unreadable, and rejected.
         limit: Maximum number of groups listed.
     """
     groups = tables["groups"]
     (row,) = totals(groups).collect()
     deploys = _count_by(tables["deploys"], "what")
-    unread = _count_by(tables["unread"], "code")
+    unreadable = _count_by(tables["unreadable"], "code")
     lines = [*summary_lines(row.asDict(), deploys)]
     displayed = [group.asDict() for group in groups.orderBy(*worst_first()).limit(limit).collect()]
     for title, flapping in (("Flapping groups", True), ("Groups that stopped longest", False)):
@@ -83,9 +83,9 @@ def summarize_history(tables: Tables, limit: int) -> str:
             lines += ["", f"{title}:", *group_lines(listed)]
     if row["groups"] > len(displayed):
         lines.append(f"  … and {row['groups'] - len(displayed):,} more, in the table groups")
-    if unread:
-        codes = ", ".join(f"{num_records:,} {code}" for code, num_records in unread.items())
-        lines += ["", f"Records that could not be read: {codes}; they are in the table unread, as they are"]
+    if unreadable:
+        codes = ", ".join(f"{num_records:,} {code}" for code, num_records in unreadable.items())
+        lines += ["", f"Records that could not be read: {codes}; they are in the table unreadable, as they are"]
     rejected_rows = [row.asDict() for row in tables["rejected"].orderBy(*GROUP_KEY).limit(MAX_REJECTED).collect()]
     if rejected_rows:
         lines += rejected_lines(rejected_rows, tables["rejected"].count())

@@ -114,11 +114,10 @@ def _check(spark: SparkSession, target: str, snapshot: Snapshot) -> None:
         if row["cluster"] == snapshot.cluster:
             raise ConfigError(
                 f"{target} has another Kafka cluster as {snapshot.cluster} (id {row['kafka_cluster_id']}; this one has "
-                f"{own}). Give this one a name of its own by --cluster; where it was set up anew and the old one is "
-                f"gone, delete that row of {target} first."
+                f"{own}). Use another --cluster-name. If the cluster was recreated, delete that row of {target} first."
             )
         raise ConfigError(
-            f"{target} has this Kafka cluster (id {own}) already, as {row['cluster']}. Give that name by --cluster, or "
+            f"{target} has this Kafka cluster (id {own}) already, as {row['cluster']}. Use that --cluster-name, or "
             "delete the rows of that cluster first."
         )
 

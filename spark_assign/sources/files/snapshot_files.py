@@ -103,7 +103,7 @@ def _check_other_names(fleet: Path, snapshot: Snapshot) -> None:
         if _id(summary) == own and summary.get("cluster") != snapshot.cluster:
             raise ConfigError(
                 f"{fleet} has this Kafka cluster (id {own}) already, as {summary.get('cluster')}. "
-                f"Give that name by --cluster, or remove {home} first."
+                f"Use that --cluster-name, or remove {home} first."
             )
 
 
@@ -112,17 +112,17 @@ def _check(home: Path, cluster_snapshot: Snapshot) -> None:
     names = _names(home)
     summary = _summary(home / newest(names))
     if not summary and any(not name.startswith(TAKEN) for name in names):
-        raise ConfigError(f"{home} is there already and holds no {SUMMARY}. Remove it, or give another --cluster.")
+        raise ConfigError(f"{home} exists and has no {SUMMARY}. Remove it, or use another --cluster-name.")
     if summary and summary.get("cluster") != cluster_snapshot.cluster:
         raise ConfigError(
             f"{home} holds the cluster {summary.get('cluster')}; this one is called {cluster_snapshot.cluster}. "
-            "Give another name by --cluster, or name another folder."
+            "Use another --cluster-name or folder."
         )
     known, own = _id(summary), cluster_snapshot.source.get("kafka_cluster_id")
     if known and own and known != own:
         raise ConfigError(
-            f"{home} holds another Kafka cluster (id {known}; this one has {own}). Give this one a name of its own by "
-            "--cluster; where it was set up anew and the old one is gone, remove that folder first."
+            f"{home} holds another Kafka cluster (id {known}; this one has {own}). Use another --cluster-name. "
+            "If the cluster was recreated, remove that folder first."
         )
 
 

@@ -61,7 +61,14 @@ class Story:
 def _taken(connect: ConnectCluster, folder: Path, *, with_group: bool = True) -> Tables:
     """What the snapshot job writes of the cluster now."""
     urls = ",".join(worker.url for worker in connect.workers[:2])
-    arguments = ["--connect-url", f"live={urls}", "--connect-max-delay-ms", str(MAX_DELAY_MS), "--output", str(folder)]
+    arguments = [
+        "--connect-url",
+        f"live={urls}",
+        "--connect-max-delay-ms",
+        str(MAX_DELAY_MS),
+        "--fleet-dir",
+        str(folder),
+    ]
     if with_group:
         arguments += ["--bootstrap-server", connect.broker.bootstrap_servers]
     assert snapshot_job.main(arguments) == 0

@@ -58,9 +58,9 @@ def live(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Live:
 
 
 def test_nothing_is_left_out(live: Live) -> None:
-    """Every group is there, as what it is; no record is unread, no group rejected."""
+    """Every group is there, as what it is; no record is unreadable, no group rejected."""
     assert {row["group_id"]: row["group_type"] for row in live.tables["groups"]} == KINDS
-    assert live.tables["unread"] == []
+    assert live.tables["unreadable"] == []
     assert live.tables["rejected"] == []
     for row in live.tables["groups"]:
         there = [stay for stay in live.story.stays if stay.group == row["group_id"] and stay.until_ms is None]

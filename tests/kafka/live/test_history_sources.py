@@ -280,7 +280,7 @@ def launched(*arguments: str) -> str:
 
 def test_the_job_reads_a_cluster(written: Cluster) -> None:
     """The name of the cluster is its own id; the job prints the group's generations."""
-    printed = launched("--bootstrap-server", written.bootstrap_servers, "--group", GROUP)
+    printed = launched("--bootstrap-server", written.bootstrap_servers, "--details", GROUP)
     name, _, generations = printed.partition(f"/{GROUP}: classic group, range")
     assert re.fullmatch(r"[\w-]{22}", name)
     assert "rebalance" in generations
@@ -298,7 +298,7 @@ def printed_in(session: Session, *arguments: str) -> str:
 def followed(written: Cluster, classic: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder into which the job has followed the cluster once."""
     folder = tmp_path_factory.mktemp("followed") / "records"
-    into = ("--cluster", "live", "--follow", "--into", str(folder))
+    into = ("--cluster-name", "live", "--follow", "--archive", str(folder))
     output = printed_in(classic, "--bootstrap-server", written.bootstrap_servers, *into)
     printed = re.fullmatch(r"history: ([\d,]+) records came to .*\n", output)
     assert printed is not None
@@ -315,4 +315,4 @@ def test_the_job_follows_a_cluster(followed: Path) -> None:
 
 def test_the_job_reads_what_it_followed(followed: Path, classic: Session) -> None:
     """The folder is read as a history."""
-    assert f"live/{GROUP}: classic group, range" in printed_in(classic, "--records", str(followed), "--group", GROUP)
+    assert f"live/{GROUP}: classic group, range" in printed_in(classic, "--records", str(followed), "--details", GROUP)

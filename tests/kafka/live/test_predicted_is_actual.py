@@ -80,7 +80,7 @@ def settled(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with group_members.running(broker, consumers), _kafkas_own_consumers(broker) as sizes:
         group_members.wait_until_settled(broker, sizes | Counter(consumer.group for consumer in consumers))
         folder = tmp_path_factory.mktemp("predicted") / "fleet"
-        arguments = ["--bootstrap-server", broker.bootstrap_servers, "--group", "p-*", "--output", str(folder)]
+        arguments = ["--bootstrap-server", broker.bootstrap_servers, "--group", "p-*", "--fleet-dir", str(folder)]
         assert snapshot_job.main(arguments) == 0
         yield broker, folder
 

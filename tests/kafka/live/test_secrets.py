@@ -33,7 +33,7 @@ def _run(broker: Cluster, tmp_path: Path, text: str) -> int:
     config.write_text(text)
     assert broker.secure_servers is not None
     arguments = ["--bootstrap-server", broker.secure_servers, "--command-config", str(config)]
-    return snapshot_job.main([*arguments, "--output", str(tmp_path / "out"), "--output-format", "json"])
+    return snapshot_job.main([*arguments, "--fleet-dir", str(tmp_path / "out"), "--output-format", "json"])
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

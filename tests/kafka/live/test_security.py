@@ -97,7 +97,7 @@ def snapshot(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.L
         config, out = tmp_path / "client.properties", tmp_path / "out"
         config.write_text(properties)
         arguments = ["--bootstrap-server", servers, "--command-config", str(config), "--output-format", "json"]
-        code = snapshot_job.main([*arguments, "--output", str(out), "--cluster", "guarded", *more])
+        code = snapshot_job.main([*arguments, "--fleet-dir", str(out), "--cluster-name", "guarded", *more])
         printed = capfd.readouterr()
         output = printed.out + printed.err + caplog.text
         written = "".join(file.read_text() for file in out.rglob("*") if file.is_file())
@@ -324,7 +324,7 @@ def test_missing_permissions(
     denied = _acl(kind, name, denied=True)
     admin.create_acls([denied])
     try:
-        readings = ("--every", "1s", "--times", "2")
+        readings = ("--interval", "1s", "--times", "2")
         outcome = snapshot(guarded.secure_servers, guarded_cluster.password(keys, "PLAIN"), *readings)
     finally:
         admin.delete_acls([denied])

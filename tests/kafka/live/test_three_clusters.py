@@ -43,7 +43,7 @@ def snapshots(clusters: Mapping[str, Cluster], fleet: Path) -> dict[str, tuple[i
     running = {}
     for name, cluster in clusters.items():
         arguments = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster", name, "--topic", "t-*"]
-        command = [sys.executable, str(ROOT / "jobs" / "snapshot.py"), *arguments, "--output", str(fleet)]
+        command = [sys.executable, str(ROOT / "jobs" / "snapshot.py"), *arguments, "--fleet-dir", str(fleet)]
         running[name] = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
