@@ -103,15 +103,11 @@ def _tables(spark: SparkSession, shape: Shape, left: int = 0, joined: int = 0) -
     )
     group, member = _by(row, present), number(row % present)
     members = spark.range(shape.groups * present).select(
-        *_names(group),
-        _member(group, member),
-        F.when(member < shape.members, GENERATION).alias("generation_id"),
+        *_names(group), _member(group, member), F.when(member < shape.members, GENERATION).alias("generation_id")
     )
     group = _by(row, present * shape.topics)
     subscriptions = spark.range(shape.groups * present * shape.topics).select(
-        *_names(group),
-        _member(group, number(_by(row, shape.topics) % present)),
-        _topic(group, row % shape.topics),
+        *_names(group), _member(group, number(_by(row, shape.topics) % present)), _topic(group, row % shape.topics)
     )
     return {"topics": topics, "members": members, "subscriptions": subscriptions}
 

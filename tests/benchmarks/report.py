@@ -82,10 +82,7 @@ def _tables(spark: SparkSession, groups: int) -> list[tuple[str, DataFrame]]:
         if field.name not in known
     ]
     measured = metrics.join(counts, ["cluster", "group_id"]).selectExpr(
-        "*",
-        "'range' as assignor",
-        "moved as revoked",
-        *others,
+        "*", "'range' as assignor", "moved as revoked", *others
     )
     refused = group.where("id < 10").selectExpr("*", "'duplicate-member' as code", "'members: twice' as detail")
     ends = ("member_id as from_member_id", "next_id as to_member_id")

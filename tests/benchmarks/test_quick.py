@@ -19,13 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(
     ("figure", "goal", "verdict"),
-    [
-        (1.2, "<= 1.3", "met"),
-        (1.4, "<= 1.3", "missed"),
-        (11, ">= 10", "met"),
-        (9, ">= 10", "missed"),
-        (9, None, ""),
-    ],
+    [(1.2, "<= 1.3", "met"), (1.4, "<= 1.3", "missed"), (11, ">= 10", "met"), (9, ">= 10", "missed"), (9, None, "")],
 )
 def test_a_goal_is_a_bound_with_a_direction(figure: float, goal: str | None, verdict: str) -> None:
     """Ratios of time have to stay below their goal, ratios of rates above."""

@@ -51,11 +51,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> str:
             "cluster,group_id,member_id,topic",
             *(f"c,{group},{member},{topic}" for group, member in members for topic in listens[group]),
         ],
-        "owned": [
-            "cluster,group_id,member_id,topic,partition",
-            "c,payments,p1,orders,0",
-            "c,payments,p2,orders,1",
-        ],
+        "owned": ["cluster,group_id,member_id,topic,partition", "c,payments,p1,orders,0", "c,payments,p2,orders,1"],
     }
     for name, rows in lines.items():
         (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")

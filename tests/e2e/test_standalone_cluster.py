@@ -47,12 +47,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
     processes = []
 
     def start(name: str, kind: str, *arguments: str) -> None:
-        command = [
-            str(home / "bin" / "spark-class"),
-            f"org.apache.spark.deploy.{kind}",
-            "--host",
-            "127.0.0.1",
-        ]
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1"]
         with (folder / f"{name}.log").open("w") as log:
             processes.append(
                 subprocess.Popen([*command, *arguments], env=environment, cwd=folder, stdout=log, stderr=log)
@@ -64,17 +59,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
             start(
                 name,
                 "worker.Worker",
-                *(
-                    "--cores",
-                    "1",
-                    "--memory",
-                    "1g",
-                    "--webui-port",
-                    "0",
-                    "--work-dir",
-                    str(folder / name),
-                    master,
-                ),
+                *("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / name), master),
             )
         deadline = time.monotonic() + 120
         while alive_workers(web) < 2:

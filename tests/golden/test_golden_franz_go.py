@@ -91,6 +91,6 @@ def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
     }
     assert {row["leader_client"] for row in metrics.values()} == {"franz-go (given)"}
     assert {row["assignor"] for row in metrics.values()} == {
-        *("range@franz-go", "roundrobin", "sticky@franz-go", "cooperative-sticky@franz-go"),
+        *("range@franz-go", "roundrobin", "sticky@franz-go", "cooperative-sticky@franz-go")
     }
     assert planned.order_dependent.count() > 0

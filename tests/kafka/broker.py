@@ -64,10 +64,10 @@ class Cluster:
     class_path: str
     folder: Path
     racks: tuple[str | None, ...]
-    secure_servers: str | None = None
-    """The same brokers behind TLS and SASL, where asked for."""
-    mutual_servers: str | None = None
-    """The same brokers behind TLS with certificates of the clients, where asked for."""
+    secure_servers: str = ""
+    """The same brokers behind TLS and SASL, if they listen there."""
+    mutual_servers: str = ""
+    """The same brokers behind TLS with certificates of the clients, if they listen there."""
 
     def admin(self) -> KafkaAdminClient:
         """A fresh admin client; the caller closes it."""
@@ -136,9 +136,8 @@ def cluster(
             file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
             _format(class_path, cluster_id, number, Path(properties["log.dirs"]))
             processes.append(running.enter_context(_broker(class_path, file, jvm)))
-        started = Cluster(
-            servers["PLAINTEXT"], class_path, folder, tuple(racks), servers.get("SECURE"), servers.get("MUTUAL")
-        )
+        others = [servers.get(name, "") for name in ("SECURE", "MUTUAL")]
+        started = Cluster(servers["PLAINTEXT"], class_path, folder, tuple(racks), *others)
         _wait_until_ready(started, processes)
         yield started
 

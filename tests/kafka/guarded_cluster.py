@@ -14,6 +14,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
+from kafka.admin import UserScramCredentialUpsertion
+
+from tests.kafka.broker import Cluster
 
 USER = "snapshot-reader"
 PASSWORD = 'p4711-ä=;\\ "'
@@ -89,6 +92,14 @@ def _run(*command: str) -> None:
 
 def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def create_users(cluster: Cluster, name: str, password: str, *mechanisms: str) -> None:
+    """Creates the SCRAM credentials of a user."""
+    users = [UserScramCredentialUpsertion(name, mechanism, password, iterations=4096) for mechanism in mechanisms]
+    with cluster.admin() as admin:
+        for user in users:
+            admin.alter_user_scram_credentials([user])
 
 
 def jvm(keys: Keys) -> list[str]:

@@ -15,17 +15,7 @@ import pyarrow.parquet as pq
 from tests.kafka import broker, history_session, history_stage, history_truth
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import repeated
-from tests.kafka.history_story import (
-    BROKERS_SESSION_MS,
-    CONNECT,
-    DYNAMIC,
-    PREFIX,
-    STATIC,
-    STOPPED,
-    Item,
-    Row,
-    Story,
-)
+from tests.kafka.history_story import BROKERS_SESSION_MS, CONNECT, DYNAMIC, PREFIX, STATIC, STOPPED, Item, Row, Story
 from tests.slices import partitions
 
 CLASSIC = [members[0].group for members in DYNAMIC if members[0].protocol == "classic"]

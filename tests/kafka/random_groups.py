@@ -16,21 +16,7 @@ STICKY = ("sticky", "cooperative-sticky")
 
 # Where Java's order (UTF-16 units) and UTF-8 or code point order part: supplementary characters (surrogates,
 # D800-DFFF) sort before U+E000-U+FFFF in Java, after them in UTF-8.
-_LETTERS = [
-    "a",
-    "B",
-    "0",
-    "-",
-    "_",
-    "z",
-    "ä",
-    "\u3042",
-    "\ue000",
-    "\uf8ff",
-    "\uffee",
-    "\U0001f600",
-    "\U00010000",
-]
+_LETTERS = ["a", "B", "0", "-", "_", "z", "ä", "\u3042", "\ue000", "\uf8ff", "\uffee", "\U0001f600", "\U00010000"]
 
 
 def groups(strategy: str, seed: int, small: int = 400, mid_size: int = 3) -> Iterator[Row]:

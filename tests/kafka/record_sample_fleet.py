@@ -15,13 +15,13 @@ from collections import Counter
 from pathlib import Path
 
 from kafka import KafkaProducer
-from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from jobs import snapshot as snapshot_job
 from tests.kafka import group_members, maven
 from tests.kafka.broker import Cluster, cluster
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import create_topics
 
 RACKS = ("use1-az1", "use1-az2", "use1-az4")
 TARGET = Path(__file__).parents[2] / "conf" / "sample-fleet"
@@ -76,10 +76,7 @@ TOPICS = {
     "experiments.exposures": (11, 2),
 }
 # Groups that once consumed and have no members now.
-IDLE_GROUPS = {
-    "nightly-export": ("orders.created", "payments.captured"),
-    "legacy-importer": ("catalog.media",),
-}
+IDLE_GROUPS = {"nightly-export": ("orders.created", "payments.captured"), "legacy-importer": ("catalog.media",)}
 
 
 def _team(group: str, topics: str, size: int, racks: str = "", **settings: str | None) -> list[Consumer]:
@@ -128,11 +125,7 @@ WAVES = [
             *_team("clickstream-archive", "clickstream.web clickstream.sessions", 2, assignor="roundrobin"),
             *_team("clickstream-archive", "clickstream.web clickstream.bots", 3, assignor="roundrobin"),
             *_team(
-                "fraud-detection",
-                "fraud.signals payments.authorized customers.logins",
-                4,
-                "01-",
-                assignor="sticky",
+                "fraud-detection", "fraud.signals payments.authorized customers.logins", 4, "01-", assignor="sticky"
             ),
             *_team(
                 "inventory-projector",
@@ -153,31 +146,15 @@ WAVES = [
             *_team("notifications-email", "notifications.email orders.created", 3, assignor="range"),
             *_team("notifications-push", "notifications.push", 1, assignor="range"),
             *_team("notifications-push", "notifications.push shipping.tracking", 2, assignor="range"),
-            *_team(
-                "recommendations-features",
-                "search.clicks clickstream.sessions",
-                4,
-                "012",
-                protocol="consumer",
-            ),
-            *_team(
-                "billing-aggregator",
-                "billing.usage billing.invoices",
-                4,
-                protocol="consumer",
-                assignor="range",
-            ),
+            *_team("recommendations-features", "search.clicks clickstream.sessions", 4, "012", protocol="consumer"),
+            *_team("billing-aggregator", "billing.usage billing.invoices", 4, protocol="consumer", assignor="range"),
             *_team("audit-archiver", "", 3, assignor="roundrobin", regex="audit\\..*"),
             *_team("shipping-tracker", "shipping.labels shipping.tracking", 3, assignor="sticky"),
             *_team("shipping-tracker", "shipping.exceptions shipping.tracking", 1, assignor="sticky"),
             *_team("pricing-engine", "pricing.requests", 8, assignor="range"),
             *_team("metrics-rollup", "metrics.jvm metrics.hosts", 4, "012", assignor="cooperative-sticky"),
             *_team(
-                "data-quality",
-                "customers.profiles customers.consents catalog.products",
-                4,
-                "01-",
-                assignor="range",
+                "data-quality", "customers.profiles customers.consents catalog.products", 4, "01-", assignor="range"
             ),
         ]
     ),
@@ -186,18 +163,11 @@ WAVES = [
         Consumer("fraud-detection", "fraud-detection-4", ("fraud.signals", "fraud.scores"), "sticky"),
         Consumer("fraud-detection", "fraud-detection-5", ("fraud.signals", "customers.logins"), "sticky"),
         Consumer(
-            "inventory-projector",
-            "inventory-projector-4",
-            ("inventory.levels", "orders.created"),
-            "cooperative-sticky",
+            "inventory-projector", "inventory-projector-4", ("inventory.levels", "orders.created"), "cooperative-sticky"
         ),
         Consumer("shipping-tracker", "shipping-tracker-4", ("shipping.labels",), "sticky"),
         Consumer(
-            "metrics-rollup",
-            "metrics-rollup-4",
-            ("metrics.jvm", "metrics.hosts"),
-            "cooperative-sticky",
-            rack=RACKS[1],
+            "metrics-rollup", "metrics-rollup-4", ("metrics.jvm", "metrics.hosts"), "cooperative-sticky", rack=RACKS[1]
         ),
         Consumer(
             "recommendations-features",
@@ -234,9 +204,7 @@ def record(target: Path) -> None:
 def _fill(started: Cluster) -> None:
     """Topics, some records in them, and committed offsets a little behind the end for every group."""
     chance = random.Random(20261121)
-    admin = started.admin()
-    admin.create_topics([NewTopic(name, count, factor) for name, (count, factor) in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS), timeout_ms=60_000)
+    create_topics(started, TOPICS)
     ends: dict[tuple[str, int], int] = {}
     producer = KafkaProducer(bootstrap_servers=started.bootstrap_servers)
     for topic, (partitions, _) in TOPICS.items():
@@ -250,15 +218,14 @@ def _fill(started: Cluster) -> None:
     reading = {group: set(topics) for group, topics in IDLE_GROUPS.items()}
     for consumer in (each for wave in WAVES for each in wave):
         reading.setdefault(consumer.group, set()).update(consumer.topics)
-    for group, topics in reading.items():
-        offsets = {
-            TopicPartition(topic, partition): OffsetAndMetadata(max(0, end - chance.choice((0, 0, 1, 5, 20))), "", -1)
-            for (topic, partition), end in ends.items()
-            if topic in topics
-        }
-        if offsets:
-            admin.alter_group_offsets(group, offsets)
-    admin.close()
+    with started.admin() as admin:
+        for group, topics in reading.items():
+            behind = {key: chance.choice((0, 0, 1, 5, 20)) for key in ends if key[0] in topics}
+            offsets = {
+                TopicPartition(*key): OffsetAndMetadata(max(0, ends[key] - lag), "", -1) for key, lag in behind.items()
+            }
+            if offsets:
+                admin.alter_group_offsets(group, offsets)
     print(f"filled: {len(TOPICS)} topics, {sum(ends.values())} records", file=sys.stderr)
 
 

@@ -24,13 +24,14 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
 
 from spark_assign.history.kernel.log_segments import RECORDS
 from tests.kafka import connect_workers, group_members, maven
 from tests.kafka.broker import Cluster, cluster
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import create_topics
 
 TARGET = Path(__file__).parents[2] / "conf" / "sample-history"
 CLUSTER = "orders-eu"
@@ -60,10 +61,7 @@ FRAUD = _members("fraud-detection", "payments.captured", 3, assignor="sticky", s
 # One of it takes longer for what it polled than it may, again and again.
 PUSH = [
     *_members("notifications-push", "shipping.tracking", 2, assignor="range"),
-    replace(
-        _members("notifications-push", "shipping.tracking", 3, assignor="range")[2],
-        max_poll_interval_ms=3_000,
-    ),
+    replace(_members("notifications-push", "shipping.tracking", 3, assignor="range")[2], max_poll_interval_ms=3_000),
 ]
 # KIP-848; one joins, one leaves, one is killed.
 FEATURES = _members("recommendations-features", "orders.updated shipping.tracking", 4, protocol="consumer")
@@ -81,9 +79,8 @@ def record(target: Path) -> None:
     with contextlib.ExitStack() as stack:
         started = stack.enter_context(cluster(maven.kafka_classpath()))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        admin = stack.enter_context(contextlib.closing(started.admin()))
-        admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in TOPICS.items()])
-        admin.wait_for_topics(list(TOPICS))
+        admin = stack.enter_context(started.admin())
+        create_topics(started, TOPICS)
         started.configure_group("recommendations-features", {"consumer.session.timeout.ms": "8000"})
         for group in ("recommendations-features", "returns-workers"):
             kind = "share" if group == "returns-workers" else "consumer"
@@ -213,7 +210,7 @@ def _records(started: Cluster) -> pa.Table:
 
 
 def _write_topics(started: Cluster, target: Path) -> None:
-    with contextlib.closing(started.admin()) as admin:
+    with started.admin() as admin:
         uuids = {each["name"]: UUID(str(each["topic_id"])) for each in admin.describe_topics(list(TOPICS))}
     ids = {name: base64.urlsafe_b64encode(uuid.bytes).decode().rstrip("=") for name, uuid in uuids.items()}
     _write(

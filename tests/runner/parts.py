@@ -28,7 +28,7 @@ DEFAULT_SPARK = "4.0"
 MAY_SKIP: Mapping[str, str] = {
     "tests.spark.test_job_in_trouble.test_a_full_disk_is_reported_and_leaves_nothing": (
         "mounts a small disk, which a container might forbid; tests/unit/test_reason.py checks the message"
-    ),
+    )
 }
 """Tests that CI may skip, each with the reason; every other skip there means that a proof is missing."""
 

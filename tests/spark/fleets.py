@@ -59,6 +59,13 @@ def kept(answer: Any) -> Any:
     return answer.with_tagged_rows(cached(rows))
 
 
+def assert_declared(found: Any, tables: Mapping[str, StructType]) -> None:
+    """Checks that each table has the columns that are declared for it."""
+    assert {name: getattr(found, name).schema.names for name in tables} == {
+        name: schema.names for name, schema in tables.items()
+    }
+
+
 def shuffled(fleet: Fleet, seed: int) -> Fleet:
     """The same rows in five Spark partitions, each in a random one."""
     tables = {name: getattr(fleet, name) for name in INPUT_TABLES if getattr(fleet, name) is not None}

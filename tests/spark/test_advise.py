@@ -14,7 +14,7 @@ from spark_assign import advise
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from tests.docs import given
-from tests.spark.fleets import kept, mixed, shuffled, stored, tuples, two_members
+from tests.spark.fleets import assert_declared, kept, mixed, shuffled, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
 
@@ -27,9 +27,7 @@ def collected(table: DataFrame) -> list[str]:
 def test_no_group_is_left_out(spark: SparkSession) -> None:
     """Each is in advice or not_advised, or with the reason in rejected; what cannot be asked says so."""
     found = kept(advise(mixed(spark)))
-    assert {name: getattr(found, name).schema.names for name in ADVISE_TABLES} == {
-        name: schema.names for name, schema in ADVISE_TABLES.items()
-    }
+    assert_declared(found, ADVISE_TABLES)
     groups = found.advice.select("group_id").union(found.not_advised.select("group_id")).distinct()
     assert tuples(groups.where("group_id is not null")) == [(name,) for name in ("alone", "far", "near", "served")]
     assert tuples(found.rejected, "group_id", "code") == [

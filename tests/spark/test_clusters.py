@@ -53,6 +53,8 @@ def test_three_clusters_in_a_folder(spark: SparkSession, tmp_path: Path, formats
     fleet = read_fleet(spark, folder)
     assert fleet.replicas is not None
     assert sorted(row.replicas for row in fleet.replicas.collect()) == [[1]] * 36
+    if len(set(formats)) == 1:
+        return  # One plan will do, of the fleet with all formats in it.
     planned = plan(fleet, "range")
     assert {(row.cluster, row.members, row.moved) for row in planned.metrics.collect()} == {
         (NAMES[0], 2, 6),

@@ -15,7 +15,7 @@ from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.simulation import EVENTS
 from tests.frames import dataframe
-from tests.spark.fleets import kept, mixed, shuffled, stored, tuples, two_members
+from tests.spark.fleets import assert_declared, kept, mixed, shuffled, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
 
@@ -27,9 +27,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     given = mixed(spark)
     settings = Settings(restore_ms=60_000)
     found = kept(membership(given, settings, **ONE))
-    assert {name: getattr(found, name).schema.names for name in MEMBERSHIP_TABLES} == {
-        name: schema.names for name, schema in MEMBERSHIP_TABLES.items()
-    }
+    assert_declared(found, MEMBERSHIP_TABLES)
     assert tuples(found.rejected, "group_id", "code") == [
         ("alone", "unknown-assignor"),
         ("connected", "out-of-scope"),

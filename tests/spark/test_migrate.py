@@ -12,7 +12,7 @@ from spark_assign import compare, migrate
 from spark_assign.simulation import Settings
 from spark_assign.tables.comparison import MIGRATION_TABLES
 from spark_assign.tables.errors import ConfigError, UnknownAssignorError
-from tests.spark.fleets import kept, mixed, stored, tuples, two_members
+from tests.spark.fleets import assert_declared, kept, mixed, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
 
@@ -21,9 +21,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     """Each is in migrations or, with the reason, in rejected; ranks are 1, 2, …; figures are those of compare."""
     given = mixed(spark)
     found = kept(migrate(given))
-    assert {name: getattr(found, name).schema.names for name in MIGRATION_TABLES} == {
-        name: schema.names for name, schema in MIGRATION_TABLES.items()
-    }
+    assert_declared(found, MIGRATION_TABLES)
     rows = {row["group_id"]: row for row in found.migrations.collect()}
     assert {name: row["verdict"] for name, row in rows.items()} == {
         "alone": "stay",

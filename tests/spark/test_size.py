@@ -17,7 +17,7 @@ from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import dataframe
 from tests.spark import fleets
-from tests.spark.fleets import kept, mixed, stored, tuples, written_as_json
+from tests.spark.fleets import assert_declared, kept, mixed, stored, tuples, written_as_json
 
 pytestmark = [pytest.mark.spark]
 
@@ -46,9 +46,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
         "cluster", "topic", F.lit(0).alias("partition"), F.lit(5.0).alias("in_messages_per_second")
     )
     found = kept(size(replace(given, loads=rows)))
-    assert {name: getattr(found, name).schema.names for name in SIZE_TABLES} == {
-        name: schema.names for name, schema in SIZE_TABLES.items()
-    }
+    assert_declared(found, SIZE_TABLES)
     sized = {row["group_id"]: row["verdict"] for row in found.sizes.collect()}
     assert sized == {"served": "unknown", "near": "unknown", "far": "unknown"}
     assert tuples(found.rejected, "group_id", "code") == [

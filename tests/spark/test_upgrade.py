@@ -11,7 +11,7 @@ from jobs import upgrade as job
 from spark_assign import upgrade
 from spark_assign.tables.comparison import UPGRADE_TABLES
 from spark_assign.tables.errors import ConfigError
-from tests.spark.fleets import kept, mixed, stored, tuples, two_members
+from tests.spark.fleets import assert_declared, kept, mixed, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
 
@@ -20,9 +20,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     """Each is in upgrades or, with the reason, in rejected; steps are of those that are played, and add up."""
     given = mixed(spark).with_leader_client("Java", "2.8", group_id="*ar")
     found = kept(upgrade(given, "3.9"))
-    assert {name: getattr(found, name).schema.names for name in UPGRADE_TABLES} == {
-        name: schema.names for name, schema in UPGRADE_TABLES.items()
-    }
+    assert_declared(found, UPGRADE_TABLES)
     rows = {row["group_id"]: row for row in found.upgrades.collect()}
     verdicts = {name: row["verdict"] for name, row in rows.items()}
     assert {name: verdicts[name] for name in ("alone", "empty", "served")} == {

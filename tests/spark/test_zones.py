@@ -15,7 +15,7 @@ from spark_assign import zones
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, FleetError
 from tests.docs import given
-from tests.spark.fleets import kept, mixed, shuffled, table, tuples, written_as_json
+from tests.spark.fleets import assert_declared, kept, mixed, shuffled, table, tuples, written_as_json
 
 pytestmark = [pytest.mark.spark]
 
@@ -25,9 +25,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     fleet = mixed(spark)
     loads = [("c", "t", partition, None, None, None, None, None, 1e6) for partition in range(4)]
     found = kept(zones(replace(fleet, loads=table(spark, "loads", loads))))
-    assert {name: getattr(found, name).schema.names for name in ZONES_TABLES} == {
-        name: schema.names for name, schema in ZONES_TABLES.items()
-    }
+    assert_declared(found, ZONES_TABLES)
     rows = found.zones.collect()
     ways = {name: {row["assignor"] for row in rows if row["group_id"] == name} for name in ("near", "empty", "served")}
     assert ways == {

@@ -219,10 +219,7 @@ def test_a_killed_stream_stores_each_record_once(written: Cluster, classic: Sess
     chance = random.Random(seed)
     location = tmp_path / "history"
     follow = {"servers": written.bootstrap_servers, "location": str(location)}
-    with (
-        group_members.running(written, MEMBERS),
-        history_session.running("classic", tmp_path / "killed") as killed,
-    ):
+    with group_members.running(written, MEMBERS), history_session.running("classic", tmp_path / "killed") as killed:
         killed.begin("stream", **follow, every="500 milliseconds", most_records=60)
         wait_for_batches(location, chance.randrange(4))
         time.sleep(chance.uniform(0, 1))  # A moment, not a fact: any point of the batch will do.

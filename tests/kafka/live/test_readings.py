@@ -198,11 +198,7 @@ def test_by_timestamps(taken: Taken) -> None:
         assert loads["rd.hot", partition, None]["in_messages_per_second"] > 0
     assert {
         topic: loads[topic, 0, None]["in_messages_per_second"] for topic in ("rd.still", "rd.empty", "rd.ahead")
-    } == {
-        "rd.still": 0,
-        "rd.empty": 0,
-        "rd.ahead": None,
-    }
+    } == {"rd.still": 0, "rd.empty": 0, "rd.ahead": None}
     row = loads["rd.still", 0, "rd-still"]
     assert (row["lag"], row["out_messages_per_second"]) == (5, None)
     assert all(

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from kafka.admin import UserScramCredentialUpsertion
 from kafka.net.transport import KafkaSSLTransport
 
 from jobs import snapshot as snapshot_job
@@ -16,22 +15,19 @@ from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from tests.kafka import secure_listener
 from tests.kafka.broker import Cluster
+from tests.kafka.guarded_cluster import create_users
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _scram_user(broker: Cluster) -> None:
-    password = secure_listener.PASSWORD
-    user = UserScramCredentialUpsertion(secure_listener.USER, "SCRAM-SHA-512", password, iterations=4096)
-    with broker.admin() as admin:
-        admin.alter_user_scram_credentials([user])
+    create_users(broker, secure_listener.USER, secure_listener.PASSWORD, "SCRAM-SHA-512")
 
 
 def _run(broker: Cluster, tmp_path: Path, text: str) -> int:
     config = tmp_path / "client.properties"
     config.write_text(text)
-    assert broker.secure_servers is not None
     arguments = ["--bootstrap-server", broker.secure_servers, "--command-config", str(config)]
     return snapshot_job.main([*arguments, "--fleet-dir", str(tmp_path / "out"), "--output-format", "json"])
 
@@ -58,7 +54,6 @@ def test_not_even_debug_logs_hold_the_password(
     """The client library logs every request with its bytes at DEBUG."""
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, logger="kafka")
-    assert broker.secure_servers is not None
     properties = client_properties.parse(secure_listener.client_file(keys, mechanism))
     kafka.snapshot(broker.secure_servers, properties=properties, progress=logging.getLogger("test").info)
     assert "Bootstrap complete" in caplog.text

@@ -6,20 +6,13 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    NewTopic,
-    ResourcePattern,
-    ResourceType,
-    UserScramCredentialUpsertion,
-)
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 from kafka.structs import OffsetAndMetadata
 
 from jobs import snapshot as snapshot_job
@@ -31,6 +24,7 @@ from tests.kafka import broker as kafka_broker
 from tests.kafka import documented, guarded_cluster
 from tests.kafka.broker import Cluster
 from tests.kafka.guarded_cluster import CLIENT_ID, CLIENT_SECRET, KEY_PASSWORD, STORE_PASSWORD, USER, Keys
+from tests.kafka.live_groups import create_topics
 from tests.unit import connect_stub
 
 pytestmark = pytest.mark.kafka
@@ -49,11 +43,8 @@ def guarded(kafka_jars: str, keys: Keys) -> Iterator[Cluster]:
     """One broker; its user may describe all there is."""
     properties = guarded_cluster.broker_properties(keys)
     with kafka_broker.cluster(kafka_jars, (None,), properties, True, guarded_cluster.jvm(keys)) as cluster:
-        admin = cluster.admin()
-        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-            user = UserScramCredentialUpsertion(USER, mechanism, guarded_cluster.PASSWORD, iterations=4096)
-            admin.alter_user_scram_credentials([user])
-        admin.create_topics([NewTopic(topic, 2, 1) for topic in TOPICS])
+        guarded_cluster.create_users(cluster, USER, guarded_cluster.PASSWORD, "SCRAM-SHA-256", "SCRAM-SHA-512")
+        create_topics(cluster, dict.fromkeys(TOPICS, 2))
         for step in documented.steps("test_security", "kafka-acls.sh *"):
             documented.run_tool(step, cluster, {"User:snapshot": f"User:{USER}"})
         for group in GROUPS:
@@ -62,7 +53,6 @@ def guarded(kafka_jars: str, keys: Keys) -> Iterator[Cluster]:
             consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(0, "", -1) for topic in TOPICS})
             consumer.close()
         yield cluster
-        admin.close()
 
 
 def _acl(kind: ResourceType, name: str = "*", denied: bool = False, principal: str = USER) -> ACL:
@@ -111,7 +101,6 @@ def snapshot(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.L
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_passwords(guarded: Cluster, keys: Keys, snapshot: Snapshot, mechanism: str) -> None:
     """The right one reads all there is; a wrong one is refused."""
-    assert guarded.secure_servers is not None
     good = snapshot(guarded.secure_servers, guarded_cluster.password(keys, mechanism))
     assert (good.code, {row["group_id"] for row in good.rows("groups")} >= set(GROUPS)) == (0, True)
     assert "DESCRIBE" not in good.output
@@ -120,7 +109,6 @@ def test_passwords(guarded: Cluster, keys: Keys, snapshot: Snapshot, mechanism: 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_wrong_passwords(guarded: Cluster, keys: Keys, snapshot: Snapshot, mechanism: str) -> None:
     """Refused at once, with the broker's words."""
-    assert guarded.secure_servers is not None
     bad = snapshot(guarded.secure_servers, guarded_cluster.password(keys, mechanism, "wrong-4711"))
     assert bad.code == 3
     assert re.search(r"no connection \(SaslAuthenticationFailedError: .*uthentication failed", bad.output)
@@ -147,11 +135,9 @@ def _stores(keys: Keys, kind: str) -> str:
 @pytest.mark.parametrize("kind", ["PEM", "PEM inline", "PKCS12", "JKS"])
 def test_certificates_of_clients(guarded: Cluster, keys: Keys, snapshot: Snapshot, kind: str) -> None:
     """From every kind of store; nothing is left in the folder for temporary files."""
-    admin = guarded.admin()
     kinds = (ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP)
-    admin.create_acls([_acl(each, principal=f"CN={USER}") for each in kinds])
-    admin.close()
-    assert guarded.mutual_servers is not None
+    with guarded.admin() as admin:
+        admin.create_acls([_acl(each, principal=f"CN={USER}") for each in kinds])
     good = snapshot(guarded.mutual_servers, _stores(keys, kind))
     assert (good.code, {row["group_id"] for row in good.rows("groups")} >= set(GROUPS)) == (0, True)
 
@@ -206,7 +192,6 @@ def test_stores_that_do_not_fit(
     guarded: Cluster, keys: Keys, snapshot: Snapshot, kind: str, change: tuple[str, str], code: int, output: str
 ) -> None:
     """2 where the file or its password is wrong, 3 where the other side refuses."""
-    assert guarded.mutual_servers is not None
     bad = snapshot(guarded.mutual_servers, _stores(keys, kind).replace(*change))
     assert (bad.code, bool(re.search(output, bad.output))) == (code, True), bad.output
 
@@ -226,7 +211,6 @@ def _oauth(keys: Keys, url: str, secret: str = CLIENT_SECRET, new: bool = True) 
 @pytest.mark.parametrize("new", [True, False], ids=["settings", "login module"])
 def test_tokens_of_an_endpoint(guarded: Cluster, keys: Keys, snapshot: Snapshot, new: bool) -> None:
     """A signed token for client credentials, asked for once."""
-    assert guarded.secure_servers is not None
     answer = {"access_token": keys.token(), "token_type": "Bearer", "expires_in": 600}
     with connect_stub.serving({"/token": answer}) as stub:
         good = snapshot(guarded.secure_servers, _oauth(keys, f"{stub.url}/token", new=new))
@@ -240,7 +224,6 @@ def test_not_even_debug_logs_hold_a_token(guarded: Cluster, keys: Keys, caplog: 
     """The client library logs every request with its bytes at DEBUG; so does nobody here."""
     for name in ("", "kafka", "urllib3", "requests"):
         caplog.set_level(logging.DEBUG, logger=name)
-    assert guarded.secure_servers is not None
     token = keys.token()
     with connect_stub.serving({"/token": {"access_token": token}}) as stub:
         properties = client_properties.parse(_oauth(keys, f"{stub.url}/token"))
@@ -252,14 +235,12 @@ def test_not_even_debug_logs_hold_a_token(guarded: Cluster, keys: Keys, caplog: 
 
 def test_a_token_in_a_file(guarded: Cluster, keys: Keys, snapshot: Snapshot, tmp_path: Path) -> None:
     """Of a sidecar that renews it."""
-    assert guarded.secure_servers is not None
     (tmp_path / "token").write_text(f"{keys.token()}\n")
     assert snapshot(guarded.secure_servers, _oauth(keys, f"file://{tmp_path}/token")).code == 0
 
 
 def test_tokens_that_are_refused(guarded: Cluster, keys: Keys, snapshot: Snapshot) -> None:
     """By the endpoint, and by the broker: expired, or signed by somebody else."""
-    assert guarded.secure_servers is not None
     denied = (401, {"error": "invalid_client", "error_description": f"no such secret as {CLIENT_SECRET}"})
     answers = {
         "/denied": denied,
@@ -284,7 +265,6 @@ def test_tokens_that_are_refused(guarded: Cluster, keys: Keys, snapshot: Snapsho
 
 def test_a_mechanism_that_the_brokers_do_not_have(guarded: Cluster, keys: Keys, snapshot: Snapshot) -> None:
     """Said at once, with those that they have."""
-    assert guarded.secure_servers is not None
     text = f"security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\nssl.ca.location={keys.at('broker.pem')}\n"
     bad = snapshot(guarded.secure_servers, text)
     assert bad.code == 3
@@ -315,21 +295,18 @@ def test_missing_permissions(
 
     docs/security.md says so in the same words.
     """
-    assert guarded.secure_servers is not None
     assert output in (ROOT / "docs/security.md").read_text()
     owner = KafkaConsumer("secret-topic", bootstrap_servers=guarded.bootstrap_servers, group_id="owners")
     while not owner.assignment():
         owner.poll(timeout_ms=100)
-    admin = guarded.admin()
     denied = _acl(kind, name, denied=True)
-    admin.create_acls([denied])
-    try:
-        readings = ("--interval", "1s", "--times", "2")
-        outcome = snapshot(guarded.secure_servers, guarded_cluster.password(keys, "PLAIN"), *readings)
-    finally:
-        admin.delete_acls([denied])
-        admin.close()
-        owner.close()
+    with closing(owner), guarded.admin() as admin:
+        admin.create_acls([denied])
+        try:
+            readings = ("--interval", "1s", "--times", "2")
+            outcome = snapshot(guarded.secure_servers, guarded_cluster.password(keys, "PLAIN"), *readings)
+        finally:
+            admin.delete_acls([denied])
     assert outcome.code == 0
     undescribed = {row["group_id"]: row["error"] for row in outcome.rows("undescribed")}
     topics = {row["topic"] for row in outcome.rows("topics")}
@@ -347,7 +324,6 @@ def test_missing_permissions(
 
 def test_the_command_of_the_page(guarded: Cluster, keys: Keys, tmp_path: Path) -> None:
     """docs/security.md: the job with --command-config."""
-    assert guarded.secure_servers is not None
     file, out = tmp_path / "client.properties", tmp_path / "fleet"
     file.write_text(guarded_cluster.password(keys, "SCRAM-SHA-512"))
     for step in documented.steps("test_security", "./spark-submit.sh *"):

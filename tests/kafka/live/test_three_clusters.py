@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs import snapshot as snapshot_job
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.sources.kafka import cluster_snapshot as kafka
@@ -32,18 +33,25 @@ def clusters(kafka_jars: str) -> Iterator[tuple[dict[str, Cluster], dict[str, co
     """Each with a number of topics of its own; and how to stop each."""
     with contextlib.ExitStack() as all_of_them:
         stacks = {name: all_of_them.enter_context(contextlib.ExitStack()) for name in NAMES}
-        started = {name: stack.enter_context(kafka_broker.cluster(kafka_jars)) for name, stack in stacks.items()}
+        with ThreadPoolExecutor(len(NAMES)) as pool:
+            clusters = pool.map(lambda stack: stack.enter_context(kafka_broker.cluster(kafka_jars)), stacks.values())
+        started = dict(zip(NAMES, clusters, strict=True))
         for name, cluster in started.items():
             create_topics(cluster, {f"t-{number}": 2 for number in range(TOPICS[name])})
         yield started, stacks
+
+
+def arguments(name: str, cluster: Cluster, fleet: Path) -> list[str]:
+    """Returns the arguments of the job for one cluster."""
+    read = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster", name, "--topic", "t-*"]
+    return [*read, "--fleet-dir", str(fleet)]
 
 
 def snapshots(clusters: Mapping[str, Cluster], fleet: Path) -> dict[str, tuple[int, str]]:
     """The job for each of the clusters, all at once, each a process: exit code and standard error."""
     running = {}
     for name, cluster in clusters.items():
-        arguments = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster", name, "--topic", "t-*"]
-        command = [sys.executable, str(ROOT / "jobs" / "snapshot.py"), *arguments, "--fleet-dir", str(fleet)]
+        command = [sys.executable, str(ROOT / "jobs" / "snapshot.py"), *arguments(name, cluster, fleet)]
         running[name] = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
@@ -62,6 +70,8 @@ def test_three_clusters(
     clusters: tuple[dict[str, Cluster], dict[str, contextlib.ExitStack]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Into a folder and into tables; again after one has changed; then one that is down stays as it was."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -81,13 +91,12 @@ def test_three_clusters(
 
     create_topics(started["us"], {"t-new": 2})
     in_catalog("us")
-    assert snapshots({"us": started["us"]}, fleet)["us"][0] == 0
+    assert snapshot_job.main(arguments("us", started["us"], fleet)) == 0
     for place in (str(fleet), "three_clusters"):
         assert topics(spark, place) == TOPICS | {"us": 3}
 
-    code, output = snapshots({"eu": started["ap"]}, fleet)["eu"]
-    assert code == 2
-    assert "already, as ap" in output
+    assert snapshot_job.main(arguments("eu", started["ap"], fleet)) == 2
+    assert "already, as ap" in capfd.readouterr().err + caplog.text
 
     stacks["eu"].close()
     create_topics(started["ap"], {"t-new": 2})
