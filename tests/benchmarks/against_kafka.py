@@ -5,18 +5,15 @@ Ours reads its tables from Parquet, checks them, and computes every row; theirs 
 
 from __future__ import annotations
 
-import statistics
-import subprocess
 from functools import partial
-from pathlib import Path
 
 from tests.benchmarks import fleets
-from tests.benchmarks.bench import Bench, Result, first_of, to_noop
+from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape
+from tests.benchmarks.kafka_process import rate_of
 from tests.benchmarks.plans import plan_and_write
 from tests.kafka import maven
 
-PROGRAM = Path(__file__).parents[1] / "kafka" / "java" / "AssignorsBenchmark.java"
 THREADS = 2
 LONGEST_REPEAT = 15  # seconds; a repeat is cut between groups, so one group always runs to its end
 
@@ -50,10 +47,4 @@ def _our_rate(bench: Bench, shape: Shape, assignor: str) -> float:
 def _their_rate(bench: Bench, shape: Shape, assignor: str, clusters: int) -> float:
     sizes = [shape.groups, shape.members, shape.topics, shape.partitions, clusters]
     arguments = [*sizes, THREADS, bench.repeats, 1 if bench.quick else LONGEST_REPEAT]
-    heap = "-Xmx1g" if bench.quick else "-Xmx10g"
-    command = ["java", heap, "-cp", maven.kafka_classpath(), str(PROGRAM), assignor, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    rates = [line["partitions"] / line["seconds"] for line in first_of(done.stdout)]
-    if done.returncode != 0 or not rates:
-        raise RuntimeError(f"{PROGRAM.name} failed:\n{done.stderr[-2000:]}")
-    return statistics.median(rates)
+    return rate_of("AssignorsBenchmark", maven.kafka_classpath(), "1g" if bench.quick else "10g", assignor, *arguments)

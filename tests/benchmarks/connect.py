@@ -7,7 +7,6 @@ Parquet tables, plans, and computes every row of assigned, revoked, delays and s
 
 from __future__ import annotations
 
-import json
 import subprocess
 from dataclasses import replace
 from functools import partial
@@ -20,10 +19,9 @@ from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.connect.kernel.plan_clusters import plan_clusters
 from spark_assign.connect.plan import gather_facts
 from spark_assign.tables.connect import INPUT_TABLES
-from tests.benchmarks.bench import Bench, Result, to_noop
-from tests.kafka import maven
+from tests.benchmarks.bench import Bench, Result, first_of, to_noop
+from tests.kafka import java_programs, maven
 
-PROGRAM = Path(__file__).parents[1] / "kafka" / "java" / "ConnectBenchmark.java"
 TASKS = 10
 
 
@@ -34,7 +32,7 @@ def connect(bench: Bench) -> None:
     path = bench.folder / "connect"
     write_fleet(bench.spark, path, clusters, workers, connectors)
     facts = gather_facts(read_fleet(bench.spark, path)).toArrow()
-    theirs = seconds_of_kafka(workers, connectors, clusters, bench.folder)
+    theirs = seconds_of_kafka(workers, connectors, clusters)
     seconds = bench.in_turns(kernel=partial(plan_clusters, facts), job=partial(_plan_and_write, bench, path))
     _check_same(bench, path, theirs)
     for work, what in (("kernel", "connect, kernel alone"), ("job", "connect, Spark job")):
@@ -93,17 +91,13 @@ def read_fleet(spark: SparkSession, path: Path) -> ConnectFleet:
     )
 
 
-def seconds_of_kafka(workers: int, connectors: int, clusters: int, folder: Path) -> dict[str, float]:
+def seconds_of_kafka(workers: int, connectors: int, clusters: int) -> dict[str, float]:
     """What the Java program answers."""
-    classes = folder / "classes"
-    jars = maven.applications_classpath()
-    subprocess.run(["javac", "-cp", jars, "-d", str(classes), str(PROGRAM)], check=True)
-    sizes = [str(each) for each in (workers, connectors, TASKS, clusters)]
-    program = "org.apache.kafka.connect.runtime.distributed.ConnectBenchmark"
     # One core does the work; the collector may use the other, as it may in a worker.
-    command = ["java", "-Xmx4g", "-cp", f"{classes}:{jars}", program, *sizes]
+    sizes = (workers, connectors, TASKS, clusters)
+    command = java_programs.command("ConnectBenchmark", maven.applications_classpath(), *sizes, options=["-Xmx4g"])
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    answer: dict[str, float] = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
+    *_, answer = first_of(done.stdout)
     return answer
 
 

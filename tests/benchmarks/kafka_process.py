@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import time
 from pathlib import Path
@@ -13,9 +14,8 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet
 from spark_assign.tables.groups import MEMBER_KEY
-from tests.kafka import maven
-
-PROGRAM = Path(__file__).parents[1] / "kafka" / "java" / "StickyBenchmark.java"
+from tests.benchmarks.bench import first_of
+from tests.kafka import java_programs, maven
 
 
 def write_group(fleet: Fleet, path: Path) -> Path:
@@ -31,12 +31,22 @@ def write_group(fleet: Fleet, path: Path) -> Path:
     return path
 
 
+def rate_of(program: str, class_path: str, heap: str, *arguments: object) -> float:
+    """Returns the median of the rates (partitions a second) that a benchmark program of Java prints."""
+    command = java_programs.command(program, class_path, *arguments, options=[f"-Xmx{heap}"])
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    rates = [line["partitions"] / line["seconds"] for line in first_of(done.stdout)]
+    if done.returncode != 0 or not rates:
+        raise RuntimeError(f"{program} failed:\n{done.stderr[-2000:]}")
+    return statistics.median(rates)
+
+
 class KafkaProcess:
     """`StickyBenchmark.java`, or another program that answers lines with JSON, running; a context manager."""
 
-    def __init__(self, heap: str, program: Path = PROGRAM, *arguments: object) -> None:
-        command = ["java", f"-Xmx{heap}", "-cp", maven.kafka_classpath(), str(program), *map(str, arguments)]
-        self._name = program.name
+    def __init__(self, heap: str, program: str = "StickyBenchmark", *arguments: object) -> None:
+        command = java_programs.command(program, maven.kafka_classpath(), *arguments, options=[f"-Xmx{heap}"])
+        self._name = program
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self) -> KafkaProcess:

@@ -7,7 +7,6 @@ boxed numbers let fit into memory; the rate of that is held against ours of one 
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -15,11 +14,11 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from spark_assign.replicas import Change, ReplicaFleet, place, reassign
-from tests.benchmarks.bench import Bench, Result, first_of, to_noop
+from tests.benchmarks.bench import Bench, Result, to_noop
+from tests.benchmarks.kafka_process import rate_of
 from tests.kafka import fetched, maven
 from tests.runner import tools
 
-PROGRAM = Path(__file__).parents[1] / "kafka" / "java" / "AdminUtilsBenchmark.java"
 ADMIN_UTILS = "org.apache.kafka:kafka-server-common:3.9.1"
 BROKERS, RACKS, FACTOR, START = 100, 10, 3, 5
 
@@ -57,15 +56,8 @@ def _place(bench: Bench, folder: Path) -> None:
 
 
 def _their_rate(bench: Bench, racks: int, partitions: int) -> float:
-    arguments = [BROKERS, racks, FACTOR, partitions, bench.repeats]
-    heap = "-Xmx1g" if bench.quick else "-Xmx6g"
-    path = f"{_admin_utils()}:{maven.kafka_classpath()}"
-    command = ["java", heap, "-cp", path, str(PROGRAM), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    rates = [line["partitions"] / line["seconds"] for line in first_of(done.stdout)]
-    if done.returncode != 0 or not rates:
-        raise RuntimeError(f"{PROGRAM.name} failed:\n{done.stderr[-2000:]}")
-    return statistics.median(rates)
+    class_path, heap = f"{_admin_utils()}:{maven.kafka_classpath()}", "1g" if bench.quick else "6g"
+    return rate_of("AdminUtilsBenchmark", class_path, heap, BROKERS, racks, FACTOR, partitions, bench.repeats)
 
 
 def _admin_utils() -> Path:

@@ -16,10 +16,9 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape
-from tests.benchmarks.kafka_process import PROGRAM, KafkaProcess
+from tests.benchmarks.kafka_process import KafkaProcess
 from tests.benchmarks.plans import plan_and_write
 
-CLASS = PROGRAM.with_name("ServerAssignorsBenchmark.java")
 STATES = ("nothing", "steady", "gone")
 WARM_UP = 10.0  # seconds
 
@@ -31,7 +30,7 @@ def uniform(bench: Bench) -> None:
     """
     members, topics, partitions = bench.size(10_000, 50), bench.size(500, 5), bench.size(1_000, 100)
     shape = Shape(1, members, topics, partitions)
-    with KafkaProcess("1g" if bench.quick else "6g", CLASS, members, topics, partitions) as kafka:
+    with KafkaProcess("1g" if bench.quick else "6g", "ServerAssignorsBenchmark", members, topics, partitions) as kafka:
         for state in STATES:
             end = time.perf_counter() + (0 if bench.quick else WARM_UP)
             theirs = kafka.ask(state)

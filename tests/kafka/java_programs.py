@@ -6,6 +6,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,8 +27,10 @@ _HANGS = 600
 
 def command(program: str, class_path: str, *arguments: object, options: Sequence[str] = SHORT_LIVED) -> list[str]:
     """Returns the command that runs a program, which is compiled unless an earlier run has compiled it."""
-    classes = _compiled(program, class_path)
-    return ["java", *options, "-cp", f"{classes}{os.pathsep}{class_path}", program, *map(str, arguments)]
+    path = f"{_compiled(program, class_path)}{os.pathsep}{class_path}"
+    package = re.match(r"package (.+);", (SOURCES / f"{program}.java").read_text())
+    name = f"{package[1]}.{program}" if package else program
+    return ["java", *options, "-cp", path, name, *map(str, arguments)]
 
 
 def answers(program: str, questions: Iterable[Any], class_path: str) -> list[Any]:

@@ -6,8 +6,8 @@ import gzip
 import logging
 import re
 import threading
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -24,20 +24,8 @@ from spark_assign.tables.groups import PLAN_TABLES
 pytestmark = pytest.mark.spark
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A plan that is there already: what is tested here is the writing."""
-
-    runs: DataFrame
-    assignments: DataFrame
-    moves: DataFrame
-    revocations: DataFrame
-    metrics: DataFrame
-    rejected: DataFrame
-
-
-def small_plan(spark: SparkSession, partitions: int = 3) -> Ready:
-    """Group g of one member has the topic orders; group twice could not be planned."""
+def small_plan(spark: SparkSession, partitions: int = 3) -> SimpleNamespace:
+    """A plan that is there already: group g of one member has the topic orders; group twice could not be planned."""
 
     def table(name: str, rows: str, count: int | str = 1) -> DataFrame:
         columns = ", ".join(
@@ -47,7 +35,7 @@ def small_plan(spark: SparkSession, partitions: int = 3) -> Ready:
         return spark.sql(f"select {columns} from range({count})")
 
     member = "'c'|'g'|'m1'|'orders'"
-    return Ready(
+    return SimpleNamespace(
         assignment_slices=table("assignment_slices", f"{member}|0|1|{partitions}"),
         assignments=table("assignments", f"{member}|id", partitions),
         moves=table("moves", "'c'|'g'|'orders'|0|null|'m1'|'new'"),
