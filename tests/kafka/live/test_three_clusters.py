@@ -43,7 +43,7 @@ def clusters(kafka_jars: str) -> Iterator[tuple[dict[str, Cluster], dict[str, co
 
 def arguments(name: str, cluster: Cluster, fleet: Path) -> list[str]:
     """Returns the arguments of the job for one cluster."""
-    read = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster", name, "--topic", "t-*"]
+    read = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster-name", name, "--topic", "t-*"]
     return [*read, "--fleet-dir", str(fleet)]
 
 
