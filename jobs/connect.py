@@ -58,7 +58,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 clusters were rejected and --fail-on rejec
 def main(options: Options) -> int:
     """A story here, without Spark; a folder of clusters with it."""
     if bool(options.scenario) == bool(options.fleet or options.table):
-        raise ConfigError("give --fleet LOCATION (Connect clusters), or --scenario NAME (a story), and not both")
+        raise ConfigError("Use either --fleet LOCATION or --scenario NAME.")
     return play(options) if options.scenario else plan(options)
 
 

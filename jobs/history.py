@@ -131,7 +131,7 @@ def check_usage(options: Options) -> None:
     given = [name for name in SOURCES if getattr(options, name)]
     flags = [_flag(name) for name in given or SOURCES]
     if len(given) != 1:
-        raise ConfigError(f"records are read from one place: give one of {', '.join(flags)}")
+        raise ConfigError(f"Use one of {', '.join(flags)}.")
     needs = {
         "command_config": "bootstrap_server",
         "follow": "bootstrap_server",

@@ -122,9 +122,9 @@ def main(options: Options) -> int:
     """Load, call, write, print."""
     flags = ("plan", "comparison", "simulation", "connect", "replicas", "drift", "history", "advice")
     if not any(getattr(options, name) for name in flags):
-        raise ConfigError(f"nothing to report on: give one of {', '.join(f'--{name}' for name in flags)}")
+        raise ConfigError(f"Nothing to report on. Use one of {', '.join(f'--{name}' for name in flags)}.")
     if options.fleet and not options.plan:
-        raise ConfigError("--fleet goes with --plan")
+        raise ConfigError("--fleet needs --plan.")
     spark = spark_session("report", options)
     started = time.monotonic()
     check_file(options.output_file)

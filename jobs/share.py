@@ -27,7 +27,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 def main(options: Options) -> int:
     """Load, call, write, print."""
     if not (options.fleet or options.table):
-        raise ConfigError("give --fleet LOCATION: the fleet whose share groups are planned")
+        raise ConfigError("No fleet given. Use --fleet LOCATION.")
     spark = spark_session("share", options)
     if options.output:
         check_output(options.output)

@@ -111,10 +111,10 @@ def check_usage(options: Options) -> None:
         ConfigError: they are.
     """
     if options.scenario and (options.fleet or options.sample or options.table):
-        raise ConfigError("give --scenario NAME (a story), or --fleet LOCATION or --sample (a fleet), and not both")
+        raise ConfigError("Use either --scenario NAME or a fleet (--fleet LOCATION or --sample).")
     if not options.scenario:
         if not (options.fleet or options.sample or options.table):
-            raise ConfigError("give --scenario NAME (a story), --fleet LOCATION, or --sample for the sample fleet")
+            raise ConfigError("Nothing to simulate. Use --scenario NAME, --fleet LOCATION, or --sample.")
         options.fleet = fleet_or_sample(options, __file__)
     if options.scenario and (options.events or options.compare or options.upgrade):
         raise ConfigError("--events, --compare and --upgrade go with --fleet")

@@ -44,7 +44,7 @@ def main(options: Options) -> int:
     """Load, call, write, print."""
     changes = [_of_members(text) for text in options.change]  # before Spark takes its time to start
     if not options.fleet and not options.table:
-        raise ConfigError("there is no fleet: give --fleet LOCATION")
+        raise ConfigError("No fleet given. Use --fleet LOCATION.")
     if options.output:
         check_output(options.output)
     spark = spark_session("streams", options)

@@ -27,7 +27,7 @@ def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path:
     """One command, a readable summary, exit code 0, and nothing of Spark's own noise."""
     done = submit("plan", cwd=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("This is the sample fleet that comes with spark_assign")
+    assert done.stdout.startswith("No options given, so the bundled sample fleet is planned")
     assert "19 groups planned, 0 rejected, 82 members" in done.stdout
     assert "Written to output/plan" in done.stdout
     assert (tmp_path / "output" / "plan" / "metrics").is_dir()
@@ -58,7 +58,7 @@ def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -
         (["plan", "--nonsense"], "No such option"),
         (["plan", "--config", "/nothing.toml"], "/nothing.toml: cannot be read"),
         (["plan", "--table", "owned"], "--table owned: expected NAME=VALUE"),
-        (["plan", "--assignor", "range"], "there is no fleet: give --fleet LOCATION"),
+        (["plan", "--assignor", "range"], "No fleet given. Use --fleet LOCATION"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], message: str) -> None:

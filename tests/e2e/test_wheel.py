@@ -88,7 +88,7 @@ def test_every_job_starts(environment: Path, job: str) -> None:
     """Its module is imported, as `--help` alone does not, and its help is in the wheel."""
     done = call(environment, job, "--no-such-option")
     assert done.returncode == 2, done.stderr
-    assert done.stderr.endswith(f"Its options: spark-assign {job} --help\n")
+    assert done.stderr.endswith(f"For its options, run: spark-assign {job} --help\n")
     text = (ROOT / "conf" / "help" / f"{job}.txt").read_text()
     assert call(environment, job, "--help").stdout == text.replace("Usage: ", "Usage: spark-assign ", 1)
 
@@ -139,11 +139,11 @@ def test_a_strangers_first_command(environment: Path, tmp_path: Path) -> None:
     """In an empty folder: the sample that the wheel carries is planned, said to be it, and stored here."""
     done = call(environment, "plan", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("This is the sample fleet that comes with spark_assign")
+    assert done.stdout.startswith("No options given, so the bundled sample fleet is planned")
     assert "19 groups planned, 0 rejected, 82 members" in done.stdout
     assert "Written to output/plan" in done.stdout
     assert " WARN " not in done.stdout + done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"output"}
     done = call(environment, "plan", "--assignor", "sticky", cwd=tmp_path)
     assert done.returncode == 2
-    assert "there is no fleet: give --fleet LOCATION" in done.stderr
+    assert "No fleet given. Use --fleet LOCATION" in done.stderr

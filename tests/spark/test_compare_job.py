@@ -62,7 +62,7 @@ def test_assignors_are_compared(spark: SparkSession, tmp_path: Path, capsys: pyt
         (["--sample", "--assignors", "range,stikcy"], "no assignor is called 'stikcy'; did you mean 'sticky'?"),
         (["--fleet", "/nothing"], "there is no folder /nothing"),
         (["--sample", "--table", "members"], "--table members: expected NAME=VALUE"),
-        ([], "there is no fleet: give --fleet LOCATION, or --sample"),
+        ([], "No fleet given. Use --fleet LOCATION, or --sample"),
     ],
 )
 def test_wrong_usage_of_compare(

@@ -53,7 +53,7 @@ def test_a_folder_is_planned(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give --fleet LOCATION (Connect clusters), or --scenario NAME"),
+        ([], "Use either --fleet LOCATION or --scenario NAME"),
         (["--scenario", "9x9"], "'9x9' is not"),
     ],
 )

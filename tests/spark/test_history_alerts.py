@@ -94,10 +94,10 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give --plan LOCATION"),
+        ([], "Use --plan LOCATION"),
         (["--history", "x"], "--history needs a threshold: one of --max-rebalances-per-day, --max-pause"),
-        (["--plan", "x", "--max-pause", "10m"], "--max-pause goes with --history"),
-        (["--history", "x", "--drift", "x", "--max-unreadable", "0"], "--drift goes with --plan"),
+        (["--plan", "x", "--max-pause", "10m"], "--max-pause needs --history"),
+        (["--history", "x", "--drift", "x", "--max-unreadable", "0"], "--drift needs --plan"),
     ],
 )
 def test_wrong_usage(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -33,4 +33,4 @@ def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> N
     assert "requests: looked for requests.parquet" in caplog.text
     for command in ("place", "reassign", "check"):
         assert replicas.main([command]) == 2
-    assert caplog.text.count("there is no fleet: give --fleet LOCATION, or --sample") == 3
+    assert caplog.text.count("No fleet given. Use --fleet LOCATION, or --sample") == 3

@@ -114,7 +114,7 @@ def test_the_job(
     assert "c/bad: duplicate-member: members: member_id=m" in printed
     assert {row["partition"] for row in stored(tmp_path, "assignments")} == {0, 1, 2}
     assert share.main([]) == 2
-    assert "give --fleet LOCATION" in caplog.text + capsys.readouterr().err
+    assert "No fleet given. Use --fleet LOCATION" in caplog.text + capsys.readouterr().err
 
 
 def test_rejected_groups_are_no_failure_by_default(spark: SparkSession, folder: Path) -> None:

@@ -73,7 +73,7 @@ def test_protocols_are_compared(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give --scenario NAME (a story), --fleet LOCATION, or --sample"),
+        ([], "Use --scenario NAME, --fleet LOCATION, or --sample"),
         (["--scenario", "picnic"], "'picnic' is not one of 'textbook-join'"),
         (["--scenario", "crash", "--compare"], "--events, --compare and --upgrade go with --fleet"),
         (["--fleet", ".", *["--protocol", "eager"] * 2], "simulated with one --protocol"),

@@ -137,7 +137,7 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "there is no fleet: give --fleet LOCATION"),
+        ([], "No fleet given. Use --fleet LOCATION"),
         (["--fleet", "x", "--change", "partitions:t:2"], "the number of tasks is in subtopologies"),
     ],
 )

@@ -83,7 +83,7 @@ def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> 
         ("top = true\n" + MINIMAL, "top is True"),
         ("top = -1\n" + MINIMAL, "top is -1, expected 0 or more"),
         ("fleet = 3\n[output]\nlocation = 'a.b'", "fleet is 3 .*expected a table"),
-        ("[output]\nlocation = 'a.b'", "there is no fleet: give --fleet"),
+        ("[output]\nlocation = 'a.b'", "No fleet given. Use --fleet"),
         (MINIMAL + "tables = ['assignment']\n", "output.tables 1 is 'assignment'. Did you mean assignments"),
         (MINIMAL + "tables = 'assignment_slices'\n", "expected a list of strings"),
         ("fail_on = ['reject']\n" + MINIMAL, "fail_on 1 is 'reject'. Did you mean rejected"),

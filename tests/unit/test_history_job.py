@@ -14,8 +14,8 @@ from spark_assign.tables.errors import ConfigError
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give one of --bootstrap-server, --segments, --records, --sample, --history"),
-        (["--sample", "--records", "x"], "give one of --sample, --records|give one of --records, --sample"),
+        ([], "Use one of --bootstrap-server, --segments, --records, --sample, --history"),
+        (["--sample", "--records", "x"], "Use one of --sample, --records|Use one of --records, --sample"),
         (["--sample", "--follow", "--archive", "x"], "--follow needs --bootstrap-server"),
         (["--bootstrap-server", "b:9092", "--follow"], "--follow needs --archive LOCATION"),
         (["--sample", "--as-of", "2026-11-23T08:03:16Z"], "--as-of needs --output-fleet LOCATION"),
