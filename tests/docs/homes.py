@@ -68,7 +68,7 @@ BLOCKS = {
     ("docs/architecture.md", "kind *"): "tests/docs/test_blocks.py",
     ("docs/plan.md", "top = 20"): "tests/docs/test_blocks.py",
     ("docs/mutants.md", "*"): "tests/unit/test_mutants.py",
-    ("docs/whose-rules.md", "[[][[]clients[]][]]"): "tests/docs/test_blocks.py",
+    ("docs/leader-detection.md", "[[][[]leader_client[]][]]"): "tests/docs/test_blocks.py",
     ("docs/snapshot.md", "??:??:?? read * brokers *"): "tests/docs/test_blocks.py",
     ("docs/connect-snapshot.md", "ssl.truststore.*"): "tests/docs/test_security_page.py",
     ("docs/connect-snapshot.md", "bearer.auth.*"): "tests/docs/test_security_page.py",

@@ -104,10 +104,10 @@ def test_a_settings_file(tmp_path: Path) -> None:
 
 
 def test_settings_that_say_who_leads(tmp_path: Path) -> None:
-    """docs/whose-rules.md: taken by the job plan."""
+    """docs/leader-detection.md: taken by the job plan."""
     file = tmp_path / "plan.toml"
-    file.write_text("\n".join([*block("docs/whose-rules.md", "[[clients"), '[fleet]\nlocation = "./fleet"']))
-    (led,) = plan_settings.load(file).clients
+    file.write_text("\n".join([*block("docs/leader-detection.md", "[[leader_client"), '[fleet]\nlocation = "./fleet"']))
+    (led,) = plan_settings.load(file).leader_client
     assert (led.groups, led.library, led.version) == ("billing-*", "Java", "2.8")
 
 
