@@ -9,7 +9,7 @@ import click
 from spark_assign import Fleet, SparkAssignError, advise
 from spark_assign.advice.size import HEADROOM, QUANTILE
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_or_keep, with_capacities
+from spark_assign.cli.job_tables import on_fleet, store_or_cache, with_capacities
 from spark_assign.cli.options import (
     DURATION,
     compose_options,
@@ -82,7 +82,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     found = advise(fleet, Settings(**times), **arguments)
     found = found.with_tagged_rows(cached(found.tagged_rows()))  # a few rows per group, of many passes
     inputs = {"fleet": place, "capacity": options.capacity, "asked": arguments, "settings": times}
-    tables = store_or_keep(options, found, schemas=ADVISE_TABLES, inputs=inputs)
+    tables = store_or_cache(options, found, schemas=ADVISE_TABLES, inputs=inputs)
     advice, silent, rejected = (tables[name] for name in ADVISE_TABLES)
     if options.details:
         rows = rows_of_first_groups(advice, options.details, options.top)

@@ -8,7 +8,7 @@ import click
 
 from spark_assign import Fleet, SparkAssignError, membership
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_or_keep
+from spark_assign.cli.job_tables import on_fleet, store_or_cache
 from spark_assign.cli.options import (
     DURATION,
     DURATIONS,
@@ -76,7 +76,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     times = timing_overrides(options)
     found = membership(fleet, Settings(**times), **arguments)
     inputs = {"fleet": place, "asked": arguments, "settings": times}
-    tables = store_or_keep(options, found, schemas=MEMBERSHIP_TABLES, inputs=inputs)
+    tables = store_or_cache(options, found, schemas=MEMBERSHIP_TABLES, inputs=inputs)
     memberships, rejected = tables["memberships"], tables["rejected"]
     if options.details:
         groups, rows = groups_with_options(memberships, tables["options"], options.details, options.top)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, migrate
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_or_keep
+from spark_assign.cli.job_tables import on_fleet, store_or_cache
 from spark_assign.cli.options import (
     compose_options,
     details,
@@ -81,7 +81,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
         settings=Settings(**times),
     )
     arguments = {name: getattr(options, name) for name in ("server_assignor", "policy", "max_size", "library")}
-    tables = store_or_keep(options, found, schemas=MIGRATION_TABLES, inputs={"fleet": place, **arguments})
+    tables = store_or_cache(options, found, schemas=MIGRATION_TABLES, inputs={"fleet": place, **arguments})
     print(_steps(options, tables) if options.details else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from spark_assign import Fleet, SparkAssignError, size
 from spark_assign.advice.size import HEADROOM, OWN, QUANTILE
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_or_keep, with_capacities
+from spark_assign.cli.job_tables import on_fleet, store_or_cache, with_capacities
 from spark_assign.cli.options import (
     compose_options,
     details,
@@ -74,7 +74,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
         quantile=options.quantile,
     )
     arguments = {name: getattr(options, name) for name in ("assignors", "members", "headroom", "quantile", "capacity")}
-    tables = store_or_keep(options, found, schemas=SIZE_TABLES, inputs={"fleet": place, **arguments})
+    tables = store_or_cache(options, found, schemas=SIZE_TABLES, inputs={"fleet": place, **arguments})
     print(_chosen(options, tables) if options.details else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 

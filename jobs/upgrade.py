@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, upgrade
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_or_keep
+from spark_assign.cli.job_tables import on_fleet, store_or_cache
 from spark_assign.cli.options import (
     compose_options,
     details,
@@ -55,7 +55,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
         fleet = fleet.with_leader_client(library, version or None, group_id=glob)
     found = upgrade(fleet, options.to, assignor=options.assignor)
     arguments = {name: getattr(options, name) for name in ("to", "assignor", "clients")}
-    tables = store_or_keep(options, found, schemas=UPGRADE_TABLES, inputs={"fleet": place, **arguments})
+    tables = store_or_cache(options, found, schemas=UPGRADE_TABLES, inputs={"fleet": place, **arguments})
     print(_steps(options, tables) if options.details else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 

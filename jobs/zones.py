@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from spark_assign import Fleet, SparkAssignError, zones
 from spark_assign.advice.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_or_keep
+from spark_assign.cli.job_tables import on_fleet, store_or_cache
 from spark_assign.cli.options import (
     compose_options,
     details,
@@ -66,7 +66,7 @@ def main(options: Options) -> int:
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     arguments = {name: getattr(options, name) for name in ("price", "currency", "worth", "follower_fetching")}
     found = zones(fleet, **arguments)
-    tables = store_or_keep(options, found, schemas=ZONES_TABLES, inputs={"fleet": place, **arguments})
+    tables = store_or_cache(options, found, schemas=ZONES_TABLES, inputs={"fleet": place, **arguments})
     print(_ways(options, tables) if options.details else _summary(options, tables), flush=True)
     if options.output and is_path(options.output):
         _write_files(options, tables["replica_moves"])

@@ -15,7 +15,7 @@ from spark_assign.spark.fleet_check import Sizes, check_fleet
 from spark_assign.spark.partition_slices import compress
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, REQUIRED_TABLES
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 
 if TYPE_CHECKING:
     from spark_assign.groups.planning import Plan
@@ -72,7 +72,7 @@ class Fleet:
         for name in _TABLES:
             table = getattr(self, name)
             if table is not None:
-                checked, table_faults = conform(_DEPARTED.get(name, name), table)
+                checked, table_faults = check_schema(_DEPARTED.get(name, name), table)
                 faults += table_faults
                 object.__setattr__(self, name, checked)
             elif name in REQUIRED_TABLES:

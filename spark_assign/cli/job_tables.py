@@ -1,4 +1,4 @@
-"""How jobs read the fleet that they are about."""
+"""Reads the input tables of jobs, and writes their output tables."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ def on_fleet(
     *,
     loads: bool = False,
 ) -> int:
-    """Read the fleet and run a job on it; the place to write to is looked at before anything is read.
+    """Reads the fleet and runs a job on it. Checks the output location first.
 
     Args:
-        name: of the job.
-        options: of a job that `reads` and `writes`.
-        job_file: the job, beside which the sample fleet is.
-        run: gets the options, the place of the fleet, and the fleet.
-        loads: whether the sample fleet comes with its made-up rates.
+        name: name of the job.
+        options: options of a job with `input_options` and `output_options`.
+        job_file: file of the job, beside which the sample fleet is.
+        run: gets the options, the location of the fleet, and the fleet.
+        loads: whether the sample fleet includes its made-up loads.
     """
     if options.output:
         check_output(options.output)
-    place = fleet_or_sample(options, job_file)
+    location = fleet_or_sample(options, job_file)
     tables = tables_with_loads(options, job_file) if loads else options.table
     spark = spark_session(name, options)
-    with interpreted(spark, [*([place] if place else []), *(tables or {}).values()]):
-        fleet = read_fleet(spark, place, format=options.format, options=options.option, tables=tables)
-        return run(options, place, fleet)
+    with interpreted(spark, [*([location] if location else []), *(tables or {}).values()]):
+        fleet = read_fleet(spark, location, format=options.format, options=options.option, tables=tables)
+        return run(options, location, fleet)
 
 
 def with_capacities(fleet: Fleet, capacity: Mapping[str, str] | None) -> Fleet:
-    """The fleet with what `--capacity` says; of several patterns that fit a group, the first one wins.
+    """Returns the fleet with the values of `--capacity`. The first matching pattern wins.
 
     Raises:
-        ConfigError: what stands behind a pattern is no number.
+        ConfigError: a value isn't a number.
     """
     for glob, rate in reversed(dict(capacity or {}).items()):
         try:
@@ -73,14 +73,14 @@ def store_run(
     inputs: Mapping[str, Any],
     found: str | Callable[[ReadTable], bool] | None = None,
 ) -> None:
-    """Write tables as one run, as `--output`, `--run-id`, `--output-format` and `--output-option` say.
+    """Writes tables as one run (`--output`, `--run-id`, `--output-format`, `--output-option`).
 
     Args:
-        options: of the job; its outcome gets what was written.
-        tables: by name.
-        schemas: of each table.
-        inputs: for the manifest.
-        found: what ends the job with exit code 1 (`Outcome.of_run`).
+        options: options of the job; its outcome gets what was written.
+        tables: tables by name.
+        schemas: schemas by name.
+        inputs: inputs for the manifest.
+        found: condition for exit code 1 (`Outcome.of_run`).
     """
     from spark_assign.stores.run_store import write_run
 
@@ -98,58 +98,58 @@ def store_run(
     print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
 
 
-class _Answer(Protocol):
-    """What one pass over a fleet has decided; its tables are attributes."""
+class _Result(Protocol):
+    """Result of one pass over a fleet, with its tables as attributes."""
 
     @property
     def rows(self) -> DataFrame: ...
 
     def tagged_rows(self) -> DataFrame: ...
 
-    def with_tagged_rows(self, decided: DataFrame) -> Any: ...
+    def with_tagged_rows(self, rows: DataFrame) -> Any: ...
 
 
-def store_or_keep(
-    options: Options, found: _Answer, *, schemas: Mapping[str, StructType], inputs: Mapping[str, Any]
+def store_or_cache(
+    options: Options, result: _Result, *, schemas: Mapping[str, StructType], inputs: Mapping[str, Any]
 ) -> Mapping[str, DataFrame]:
-    """The tables of an answer: written as one run and read back; without `--output`, kept for as long as the job runs.
+    """Returns the tables of a result: written as one run and read back or, without `--output`, cached.
 
     Args:
-        options: as `store_run` takes them; rows of `rejected` end the job with exit code 1 where `--fail-on` says so.
-        found: the answer.
-        schemas: of each of its tables.
-        inputs: for the manifest.
+        options: see `store_run`; with `--fail-on rejected`, rows of that table mean exit code 1.
+        result: the result.
+        schemas: schemas of its tables by name.
+        inputs: inputs for the manifest.
     """
     if options.output:
         from spark_assign.stores.run_store import read_run
 
-        written = {name: getattr(found, name) for name in schemas}
-        store_run(options, written, schemas=schemas, inputs=inputs, found=options.fail_on)
-        return read_run(found.rows.sparkSession, options.output, options.run_id, schemas=schemas).tables
+        tables = {name: getattr(result, name) for name in schemas}
+        store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
+        return read_run(result.rows.sparkSession, options.output, options.run_id, schemas=schemas).tables
     from spark_assign.spark.caching import cached
 
-    kept = found.with_tagged_rows(cached(found.tagged_rows()))
-    return {name: getattr(kept, name) for name in schemas}
+    result = result.with_tagged_rows(cached(result.tagged_rows()))
+    return {name: getattr(result, name) for name in schemas}
 
 
-def stored_history(spark: SparkSession, place: str) -> StoredRun:
-    """What the job history wrote there: the run that is named behind an @, or the last one.
+def stored_history(spark: SparkSession, location: str) -> StoredRun:
+    """Returns the stored history of `LOCATION[@RUN_ID]`; without a run, the one that finished last.
 
     Raises:
-        SourceError: there is none, or something else.
+        SourceError: there is no run, or it isn't a history.
     """
     from spark_assign.stores.run_store import read_run
     from spark_assign.tables.history import HISTORY_TABLES, REPLAYED_TABLES
 
-    place, run_id = split_run_id(place)
-    found = read_run(spark, place, run_id, schemas={**HISTORY_TABLES, **REPLAYED_TABLES})
-    if "rebalances" not in found.tables:
-        raise SourceError(f"{place} holds no history of groups but {', '.join(sorted(found.tables))}")
-    return found
+    location, run_id = split_run_id(location)
+    run = read_run(spark, location, run_id, schemas={**HISTORY_TABLES, **REPLAYED_TABLES})
+    if "rebalances" not in run.tables:
+        raise SourceError(f"{location} has no history of groups, but {', '.join(sorted(run.tables))}")
+    return run
 
 
-def store_fleet(fleet: Fleet, place: str) -> dict[str, int]:
-    """Write the tables of a fleet into a folder or a catalog, as `read_fleet` reads them; how many rows each has."""
+def store_fleet(fleet: Fleet, location: str) -> dict[str, int]:
+    """Writes the tables of a fleet to a folder or catalog, as `read_fleet` reads them. Returns the row counts."""
     from spark_assign.tables.groups import INPUT_TABLES
 
     counts = {}
@@ -158,12 +158,12 @@ def store_fleet(fleet: Fleet, place: str) -> dict[str, int]:
         if table is None:
             continue
         writer = table.write.mode("overwrite")
-        if is_path(place):
-            writer.parquet(join(place, name))
-            written = table.sparkSession.read.parquet(for_spark(join(place, name)))
+        if is_path(location):
+            writer.parquet(join(location, name))
+            written = table.sparkSession.read.parquet(for_spark(join(location, name)))
         else:
-            writer.saveAsTable(f"{place}.{name}")
-            written = table.sparkSession.table(f"{place}.{name}")
+            writer.saveAsTable(f"{location}.{name}")
+            written = table.sparkSession.table(f"{location}.{name}")
         counts[name] = written.count()
     return counts
 

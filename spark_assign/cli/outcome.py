@@ -1,9 +1,9 @@
-"""How a job ended, as JSON for whoever started it: a scheduler, which else has only an exit code and text.
+"""How a job ended, as JSON for a scheduler, which otherwise has only an exit code and text.
 
     {"job": "check", "exit_code": 1, "counts": {"alerts": 2}, "error": null, …}
 
-A job fills its `Outcome` while it runs; `run_job` writes it at the end, whatever the end is (`--outcome FILE`). Runs in
-the plan store have in their manifest what is known when they become readable (`Outcome.of_run`).
+A job fills its `Outcome` while it runs, and `run_job` always writes it at the end (`--outcome FILE`). The manifest of a
+stored run contains the values that are known when its tables are complete (`Outcome.of_run`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_assign.stores.run_store import ManifestOutcome, ReadTable, RowCounts
 
 VERSION = 1
-"""Of the form of the file: keys may be added to it, none goes or changes its meaning."""
+"""Version of the file format. New keys don't change it."""
 
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 
@@ -31,17 +31,16 @@ class Outcome:
     """How a job ended.
 
     Attributes:
-        job: its name.
-        exit_code: of the job; null while it runs.
-        started_at, finished_at: in UTC, ISO 8601.
-        run_id: of the run that was written.
-        attempt: of that run.
-        places: what is where: the run (`output`), a report, pictures, …; as they were given.
-        rows: of each table that was written.
-        counts: other figures: groups, alerts, rejected, …
-        exceeded: thresholds that were: name, limit, and how many groups are beyond it.
-        summary: what the job says of what it found, where that is for somebody to read.
-        error: kind and message, as on standard error; null where there was none.
+        job: name of the job.
+        exit_code: exit code of the job; None while it runs.
+        started_at, finished_at: UTC times, ISO 8601.
+        run_id, attempt: the run that was written, and its attempt.
+        locations: where the output is: the run (`output`), a report, pictures, …
+        rows: number of rows of each table that was written.
+        counts: other counts: groups, alerts, rejected, …
+        exceeded: exceeded thresholds: name, limit, and number of groups that exceed it.
+        summary: text about the result, for people.
+        error: kind and message, as on standard error; None if there was no error.
     """
 
     job: str
@@ -58,46 +57,45 @@ class Outcome:
     error: dict[str, str] | None = None
 
     def wrote(self, manifest: Any, output: str) -> None:
-        """A run of the plan store is there (`plan_store.Manifest`)."""
+        """Records a stored run (`stores.run_store.Manifest`)."""
         self.run_id, self.attempt, self.rows = manifest.run_id, manifest.attempt, dict(manifest.rows)
         self.locations["output"] = output
 
     def of_run(self, found: str | Callable[[ReadTable], bool] | None = None) -> ManifestOutcome:
-        """What the manifest of a run has: job, exit code and rows, known once its tables are written.
+        """Returns a function for the manifest of a run: job, exit code, and rows, from the written tables.
 
         Args:
-            found: the table whose rows end the job with exit code 1; or what looks into the tables for that. Null:
-                the exit code is 0.
+            found: condition for exit code 1: a table with rows, or a function of the tables. None: the exit code is 0.
         """
 
-        def said(rows: RowCounts, read: ReadTable) -> Mapping[str, Any]:
-            one = found(read) if callable(found) else bool(found and rows[found])
-            return {"job": self.job, "exit_code": int(one), "started_at": self.started_at, "rows": dict(rows)}
+        def manifest_entries(rows: RowCounts, read: ReadTable) -> Mapping[str, Any]:
+            fails = found(read) if callable(found) else bool(found and rows[found])
+            return {"job": self.job, "exit_code": int(fails), "started_at": self.started_at, "rows": dict(rows)}
 
-        return said
+        return manifest_entries
 
     def failed(self, kind: str, message: str) -> None:
-        """The job ends with an error."""
+        """Records an error."""
         self.error = {"kind": kind, "message": message}
 
     def ended(self, exit_code: int) -> None:
-        """The job is over."""
+        """Records the end of the job."""
         self.exit_code, self.finished_at = exit_code, _now()
 
     def as_json(self) -> str:
-        """The file's text."""
+        """Returns the text of the file."""
         return json.dumps({"version": VERSION, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
 
 
 def write(outcome: Outcome, file: str) -> None:
-    """Write an outcome, which appears whole or not at all.
+    """Writes an outcome atomically.
 
     Args:
-        outcome: of a job that has ended.
-        file: of this machine, whose folder is made; or a URI that pyarrow can write to.
+        outcome: outcome of a job that has ended.
+        file: a local path, whose folder is created if necessary, or a URI that pyarrow can write to.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file can't be written.
     """
     import pyarrow as pa
 
@@ -105,18 +103,18 @@ def write(outcome: Outcome, file: str) -> None:
         system, path = file_system(file)
         above, _, name = path.rpartition("/")
         system.create_dir(above)
-        # An object store shows a file once it is closed; elsewhere it gets its name once it is whole.
+        # An object store shows a file only when it is closed. Elsewhere, the complete file is renamed.
         partial = path if system.type_name in _OBJECT_STORES else join(above, f".{name}.{os.getpid()}")
         with system.open_output_stream(partial) as stream:
             stream.write(outcome.as_json().encode())
         if partial != path:
             system.move(partial, path)
     except (pa.ArrowException, ValueError) as error:
-        raise OSError(f"pyarrow cannot write to {file}: {error}") from error
+        raise OSError(f"pyarrow can't write to {file}: {error}") from error
 
 
 def find_outcome_file(words: Sequence[str]) -> str | None:
-    """The file of `--outcome` on a command line that could not be parsed as a whole."""
+    """Returns the value of `--outcome` on a command line that can't be parsed."""
     found = None
     for word, following in zip(words, [*words[1:], None], strict=False):
         if word == "--outcome":

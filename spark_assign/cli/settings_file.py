@@ -1,13 +1,13 @@
-"""A job's settings as a TOML file: a key for every flag, under the flag's name.
+"""Settings files of jobs: TOML with a key for every flag.
 
     max_growth = 1.5            # --max-growth 1.5
-    change = ["leave:*:1"]      # --change leave:*:1; a list for what is repeatable
+    change = ["leave:*:1"]      # --change leave:*:1; a list for a repeatable flag
     [fleet]                     # --fleet, --format, --option, --table
     location = "./fleet"
     [output]                    # --output, --output-format, --output-option
     location = "./compared"
 
-Relative paths start from the file's folder. The file of the job plan has keys of its own (`config`).
+Relative paths start from the file's folder. The job plan has other keys (`plan_settings`).
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ if TYPE_CHECKING:
 
 
 def defaults(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, Any]:
-    """Values for a job's flags, by the flags' names.
+    """Returns values for a job's flags from a settings file, by flag name.
 
     Args:
         path: the file.
-        parameters: the job's.
+        parameters: parameters of the job.
 
     Raises:
-        ConfigError: the file cannot be read, a key is none of the job's flags, or a value none that it takes.
+        ConfigError: the file can't be read, a key isn't a flag of the job, or a value is invalid.
     """
     from spark_assign.cli.settings_model import LOCATION_TYPES, TABLES, model_of
 
     model = model_of(parameters)
-    given = {key.replace("-", "_"): value for key, value in from_file(path).items()}
+    settings = {key.replace("-", "_"): value for key, value in from_file(path).items()}
     for name in TABLES:
-        if name in model.model_fields and isinstance(given.get(name), str):
-            given[name] = {"location": given[name]}
-    said = validated(model, given, str(path)).model_dump(exclude_unset=True)
+        if name in model.model_fields and isinstance(settings.get(name), str):
+            settings[name] = {"location": settings[name]}
+    values = validated(model, settings, str(path)).model_dump(exclude_unset=True)
     for name, keys in TABLES.items():
-        said |= {keys[inner]: value for inner, value in said.pop(name, {}).items()}
+        values |= {keys[inner]: value for inner, value in values.pop(name, {}).items()}
     folder = str(path.absolute().parent)
-    places = {each.name for each in parameters if each.type.name in LOCATION_TYPES}
-    return {name: resolve(value, folder) if name in places else value for name, value in said.items()}
+    locations = {each.name for each in parameters if each.type.name in LOCATION_TYPES}
+    return {name: resolve(value, folder) if name in locations else value for name, value in values.items()}
 
 
 def from_file(path: Path) -> dict[str, Any]:
-    """What a settings file says; places under fleet and output start from its folder.
+    """Returns the content of a settings file. Locations in fleet and output are relative to its folder.
 
     Raises:
-        ConfigError: it cannot be read, or is no TOML.
+        ConfigError: the file can't be read, or isn't valid TOML.
     """
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not valid TOML: {error}") from error
+        raise ConfigError(f"{path}: isn't valid TOML: {error}") from error
     folder = str(path.absolute().parent)
     for name in ("fleet", "output"):
         table = settings.get(name)
@@ -77,15 +77,15 @@ def from_file(path: Path) -> dict[str, Any]:
 
 
 def validated(model: type[Model], settings: Mapping[str, Any], origin: str) -> Model:
-    """Settings as their model.
+    """Returns settings as an instance of their pydantic model.
 
     Args:
-        model: of pydantic.
-        settings: what a file says, or what it says with the flags laid over.
-        origin: where they come from, for the message.
+        model: the model.
+        settings: settings of a file, possibly overridden by flags.
+        origin: where the settings come from, for the message.
 
     Raises:
-        ConfigError: they are wrong; names every fault.
+        ConfigError: settings are invalid. The message lists every fault.
     """
     from pydantic import ValidationError
 

@@ -1,4 +1,4 @@
-"""The settings file of a job as a model, made of the job's flags: which keys it has, and what each may be."""
+"""Builds the pydantic model of a job's settings file from the job's flags."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ TABLES = {
     "fleet": {"location": "fleet", "format": "format", "options": "option", "tables": "table"},
     "output": {"location": "output", "format": "output_format", "options": "output_option"},
 }
-"""Of the tables of a file the flags that their keys stand for."""
+"""Tables of a settings file, and the flag of each of their keys."""
 
 LOCATION_TYPES = ("location",)
-"""Types of flags whose values start from the folder of the file."""
+"""Types of flags whose relative paths start from the folder of the file."""
 
 _NOT_OF_FILES = ("config", "help")
 _STRICT = ConfigDict(extra="forbid", strict=True)
@@ -24,11 +24,11 @@ _SCALARS = {"type": ["string", "number", "boolean"]}
 
 
 def model_of(parameters: Sequence[click.Parameter]) -> type[BaseModel]:
-    """The model of a settings file.
+    """Returns the model of a settings file.
 
     Args:
-        parameters: the job's. A value of the model is as the command line would have it: a list for what is
-            repeatable, `A,B` for a list that the flag takes as one word.
+        parameters: parameters of the job. A value of the model has the form of the command line: a list for a
+            repeatable flag, `A,B` for a flag that takes a list as one word.
     """
     flags = {str(each.name): each for each in parameters if each.name not in _NOT_OF_FILES}
     fields: dict[str, Any] = {}
@@ -40,12 +40,12 @@ def model_of(parameters: Sequence[click.Parameter]) -> type[BaseModel]:
             inner: dict[str, Any] = {key: _field(flags[each]) for key, each in keys.items() if each in flags}
             table = create_model(name.capitalize(), __config__=_STRICT, **inner)
             fields[name] = (table | None, Field(None, description=getattr(flags[name], "help", None)))
-    config = ConfigDict(**_STRICT, json_schema_extra=_as_files_may_say_it)
+    config = ConfigDict(**_STRICT, json_schema_extra=_allow_file_forms)
     return create_model("Settings", __config__=config, **fields)
 
 
-def _as_files_may_say_it(schema: dict[str, Any]) -> None:
-    """For editors: `fail-on` is `fail_on`, and a fleet may be its place alone."""
+def _allow_file_forms(schema: dict[str, Any]) -> None:
+    """Adds to the schema for editors: `fail-on` for `fail_on`, and a location instead of the table `fleet`."""
     properties = schema["properties"]
     for name in list(properties):
         if name in TABLES:
@@ -79,14 +79,14 @@ _LISTS = {"anyOf": [*_WORD["anyOf"], {"type": "object", "additionalProperties": 
 
 
 def _word(value: Any) -> str:
-    """A string; a list as the command line has it."""
+    """Returns a string; a list in the form of the command line."""
     if isinstance(value, list):
         return ",".join(map(_scalar, value))
     return _scalar(value)
 
 
 def _words(value: Any) -> list[str]:
-    """What is repeatable: a list, a table of `NAME = VALUE`, or a single one."""
+    """Returns the values of a repeatable flag: a list, a table of `NAME = VALUE`, or a single value."""
     if isinstance(value, dict):
         return [f"{name}={_scalar(each)}" for name, each in value.items()]
     return [_scalar(each) for each in (value if isinstance(value, list) else [value])]

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from spark_assign.tables.connect import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ConnectFleet:
                 if field.name in REQUIRED_TABLES:
                     faults.append(Fault(field.name, "*", "the table is missing", "Give it as a DataFrame"))
                 continue
-            table, table_faults = conform(field.name, table, INPUT_TABLES[field.name])
+            table, table_faults = check_schema(field.name, table, INPUT_TABLES[field.name])
             faults += table_faults
             object.__setattr__(self, field.name, table)
         if faults:

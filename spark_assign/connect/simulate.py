@@ -20,7 +20,7 @@ from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.connect import EVENTS, PLAYED
 from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 
 EVENTS_PER_SPARK_TASK = 500
 """Number of events that one Spark task simulates, which takes several seconds."""
@@ -103,7 +103,7 @@ def simulate_connect(
     if unknown := sorted(set(protocols or ()) - set(PROTOCOLS)):
         raise UnknownAssignorError(f"no protocol is called {', '.join(unknown)}; there are {', '.join(PROTOCOLS)}")
     timing = build_timing(start_ms, stop_ms, rebalance_ms)
-    events, faults = conform("events", events, EVENTS)
+    events, faults = check_schema("events", events, EVENTS)
     if faults:
         raise FleetError(faults)
     if protocols is not None and not protocols:

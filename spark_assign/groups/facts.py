@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-)
+from pyspark.sql.types import ArrayType, ByteType, DataType, DoubleType, IntegerType, LongType, StringType
 
 from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
@@ -55,7 +47,7 @@ _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(kinds.LOAD_SETTINGS, DoubleType()),
     "racks": ArrayType(ArrayType(StringType())),
 }
-_RUN = ("first", "step", "count")
+_SLICE = ("first", "step", "count")
 _PARTITIONS = "if(count > 0, transform(sequence(0, count - 1), nth -> first + nth * step), array(-1))"
 """The partitions of a slice; -1 for a topic of which the member owns no partition."""
 _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation_id", "position")
@@ -88,10 +80,13 @@ def gather_facts(
     # If ids are needed, all facts of topics get them, so that all joins share one scan of the topics.
     topic_id = ["topic_id"] if topic_ids else []
     topics = fleet.topics.select("cluster", "topic", "partitions", *topic_id)
-    optional = [
-        *(["user_data"] if user_data and "user_data" in fleet.members.columns else []),
-        *(["client_id"] if clients else []),
-    ]
+
+    def member_topics(rows: DataFrame, kind: int, *columns: str) -> DataFrame:
+        """Returns facts about a topic of a member, with the topic's partition count."""
+        return _fact(_with_topics(rows, topics), kind, "member_id", "topic", "partitions", *topic_id, *columns)
+
+    optional = [name for name, is_read in (("user_data", user_data), ("client_id", clients)) if is_read]
+    optional = [name for name in optional if name in fleet.members.columns]
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     subscriptions = fleet.subscriptions.select(*MEMBER_KEY, "topic")
     facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *optional)]
@@ -99,40 +94,25 @@ def gather_facts(
         duplicates = find_duplicate_topics(subscriptions, topics)
         facts.append(_fact(duplicates, kinds.DUPLICATE_TOPIC, "topic", "like", *topic_id))
         subscriptions = _to_representatives(subscriptions, duplicates)
-    facts.append(
-        _fact(_with_topics(subscriptions, topics), kinds.SUBSCRIPTION, "member_id", "topic", "partitions", *topic_id)
-    )
+    facts.append(member_topics(subscriptions, kinds.SUBSCRIPTION))
     if fleet.groups is not None:
         load_settings = [name for name in kinds.LOAD_SETTINGS if loads and name in fleet.groups.columns]
         group_columns = ("assignor", "group_type", "subscription_type", *kinds.LEADER_COLUMNS, *load_settings)
         facts.append(_fact(fleet.groups, kinds.GROUP, *group_columns))
     if fleet.owned_slices is not None:
-        owned_slices = _with_topics(fleet.owned_slices, topics)
-        facts.append(_fact(owned_slices, kinds.OWNED_SLICE, "member_id", "topic", "partitions", *topic_id, *_RUN))
+        facts.append(member_topics(fleet.owned_slices, kinds.OWNED_SLICE, *_SLICE))
+        if owned_order and "position" in fleet.owned_slices.columns:
+            ordered = fleet.owned_slices.where(F.col("position").isNotNull())
+            ordered = ordered.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
+            facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     if fleet.owned is not None:
-        blocks = _with_topics(to_bitmaps(fleet.owned), topics)
-        bitmap_columns = ("block", "bits", "twice", "count")
-        facts.append(_fact(blocks, kinds.OWNED_BITMAP, "member_id", "topic", "partitions", *topic_id, *bitmap_columns))
+        facts.append(member_topics(to_bitmaps(fleet.owned), kinds.OWNED_BITMAP, "block", "bits", "twice", "count"))
         if owned_order and "position" in fleet.owned.columns:
             facts.append(_fact(_owned_order(fleet.owned), kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
-    if owned_order and fleet.owned_slices is not None and "position" in fleet.owned_slices.columns:
-        ordered = fleet.owned_slices.where(F.col("position").isNotNull())
-        ordered = ordered.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
-        facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     if fleet.departed is not None:
-        facts.append(
-            _fact(
-                _with_topics(fleet.departed, topics),
-                kinds.DEPARTED_SLICE,
-                "member_id",
-                "topic",
-                "partitions",
-                *topic_id,
-                *_RUN,
-            )
-        )
+        facts.append(member_topics(fleet.departed, kinds.DEPARTED_SLICE, *_SLICE))
     if initialized and fleet.initialized is not None:
-        facts.append(_fact(fleet.initialized, kinds.INITIALIZED, "topic", *_RUN))
+        facts.append(_fact(fleet.initialized, kinds.INITIALIZED, "topic", *_SLICE))
     if loads and fleet.loads is not None:
         facts += _loads(fleet.loads, fleet.subscriptions)
     if fleet.subtopologies is not None:
@@ -141,78 +121,49 @@ def gather_facts(
 
 
 def facts_by_group(
-    fleet: Fleet,
-    assignors: Collection[str] = (),
-    *,
-    user_data: bool = False,
-    clients: bool = False,
-    topic_ids: bool = False,
-    owned_order: bool = False,
-    loads: bool = False,
-    leaders: bool = False,
+    fleet: Fleet, assignors: Collection[str] = (), *, leaders: bool = False, **included: bool
 ) -> DataFrame:
     """Returns all facts of the fleet, with the facts of each group in one Spark task.
 
     Args:
-        fleet, user_data, clients, topic_ids, owned_order, loads: see `gather_facts`.
+        fleet: see `gather_facts`.
         assignors: window assignors (`groups.windows`) to run on every group.
         leaders: whether to include the racks of preferred leaders.
+        included: optional facts and columns (`gather_facts`).
 
     Returns:
         cluster, group_id, kind, the columns that the facts of this fleet use, and the slices of the window assignors.
     """
-    options = {
-        "user_data": user_data,
-        "clients": clients,
-        "topic_ids": topic_ids,
-        "owned_order": owned_order,
-        "loads": loads,
-    }
-    facts = gather_facts(fleet, **options)
-    rows = facts.repartition(num_spark_tasks(fleet), *GROUP_KEY)
-    static = fleet.sizes.static_members > 0
+    num_tasks, static = num_spark_tasks(fleet), fleet.sizes.static_members > 0
+    rows = gather_facts(fleet, **included).repartition(num_tasks, *GROUP_KEY)
     if not _racks_matter(fleet):
-        return _repartition_if_strict(
-            assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_spark_tasks(fleet)
-        )
+        return _repartition_if_strict(assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_tasks)
     rows = _keep_all_columns(rows)
     windowed = assign_by_windows(rows, assignors, GROUP_KEY, static=static)
-    return _union([windowed, _replica_racks(rows, fleet, leaders=leaders)]).repartition(
-        num_spark_tasks(fleet), *GROUP_KEY
-    )
+    return _union([windowed, _replica_racks(rows, fleet, leaders=leaders)]).repartition(num_tasks, *GROUP_KEY)
 
 
 def facts_by_group_and_state(
-    fleets: Mapping[str, Fleet],
-    assignors: Collection[str] = (),
-    *,
-    user_data: bool = False,
-    topic_ids: bool = False,
-    owned_order: bool = False,
-    loads: bool = False,
+    fleets: Mapping[str, Fleet], assignors: Collection[str] = (), **included: bool
 ) -> DataFrame:
     """Returns the facts of several states of a fleet, with the members' client ids.
 
     The column `change` names the state of a row. All states of a group are in one Spark task.
     """
-    options = {
-        "user_data": user_data,
-        "clients": True,
-        "topic_ids": topic_ids,
-        "owned_order": owned_order,
-        "loads": loads,
-    }
-    facts = [gather_facts(each, **options).withColumn("change", F.lit(name)) for name, each in fleets.items()]
-    num_tasks = sum(num_spark_tasks(each) for each in fleets.values())
+    facts = [
+        gather_facts(fleet, clients=True, **included).withColumn("change", F.lit(name))
+        for name, fleet in fleets.items()
+    ]
+    num_tasks = sum(num_spark_tasks(fleet) for fleet in fleets.values())
     rows = _union(facts).repartition(num_tasks, *GROUP_KEY)
-    key, static = [*GROUP_KEY, "change"], any(each.sizes.static_members for each in fleets.values())
-    fleets_with_racks = {name: each for name, each in fleets.items() if _racks_matter(each)}
+    key, static = [*GROUP_KEY, "change"], any(fleet.sizes.static_members for fleet in fleets.values())
+    fleets_with_racks = {name: fleet for name, fleet in fleets.items() if _racks_matter(fleet)}
     if not fleets_with_racks:
         return _repartition_if_strict(assign_by_windows(rows, assignors, key, static=static), num_tasks)
     rows = _keep_all_columns(rows)
     layouts = [
-        _replica_racks(rows.where(F.col("change") == name), each).withColumn("change", F.lit(name))
-        for name, each in fleets_with_racks.items()
+        _replica_racks(rows.where(F.col("change") == name), fleet).withColumn("change", F.lit(name))
+        for name, fleet in fleets_with_racks.items()
     ]
     return _union([assign_by_windows(rows, assignors, key, static=static), *layouts]).repartition(num_tasks, *GROUP_KEY)
 

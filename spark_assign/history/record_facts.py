@@ -21,7 +21,7 @@ from spark_assign.history.schemas import HISTORY_ROWS
 from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
 from spark_assign.tables.errors import FleetError
 from spark_assign.tables.history import RECORDS
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 
 _BUCKETS_PER_TASK = 8
 """A task processes its groups bucket by bucket, so it never holds more than the serialized facts of all its groups."""
@@ -67,7 +67,7 @@ def group_facts(records: DataFrame, gap_ms: int) -> DataFrame:
 
 def select_schema(name: str, table: DataFrame, schema: StructType) -> DataFrame:
     """Returns a table with the columns of a schema only. Raises FleetError if one is missing or has another type."""
-    checked, faults = conform(name, table, schema)
+    checked, faults = check_schema(name, table, schema)
     if faults:
         raise FleetError(faults)
     return checked.select(*schema.names)

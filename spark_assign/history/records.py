@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, LongType, NullType, StructField, Stru
 
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.history import RECORDS
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
         if isinstance(present.get(name), NullType):
             table = table.withColumn(name, F.col(name).cast("binary"))
     topic = [StructField("topic", RECORDS["cluster"].dataType)] if "topic" in present else []
-    checked, faults = conform(_TABLE, table, StructType([*map(_as_required, RECORDS.fields), *topic]))
+    checked, faults = check_schema(_TABLE, table, StructType([*map(_as_required, RECORDS.fields), *topic]))
     if faults:
         raise FleetError([_with_remedy(fault) for fault in faults])
     if topic:

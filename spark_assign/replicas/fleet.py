@@ -15,7 +15,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import REPLICAS
 from spark_assign.tables.replicas import ADDED, BROKERS, FACTORS, PARTITIONS, RACKS, REMOVED, SIZES
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 
 _KEYS = {
     "replicas": ["cluster", "topic", "partition"],
@@ -199,7 +199,7 @@ def conform_tables(tables: Mapping[str, tuple[DataFrame, StructType]]) -> list[D
     Raises:
         FleetError: a missing column or a wrong type; lists all faults.
     """
-    results = [conform(name, table, schema) for name, (table, schema) in tables.items()]
+    results = [check_schema(name, table, schema) for name, (table, schema) in tables.items()]
     if faults := [fault for _, table_faults in results for fault in table_faults]:
         raise FleetError(faults)
     return [table for table, _ in results]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign.simulation.kernel.classic_group_calls import Step, play_all
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.simulation import REPLAYED, STEPS
 
 RECORDED_GROUP_ID = "group-1"
@@ -52,7 +52,7 @@ def replay(steps: DataFrame, *, named: str | None = RECORDED_GROUP_ID) -> DataFr
     Raises:
         FleetError: a missing column, a wrong type, or a null in cluster, group_id or step.
     """
-    shaped, faults = conform("steps", steps, STEPS)
+    shaped, faults = check_schema("steps", steps, STEPS)
     if faults:
         raise FleetError(faults)
     shaped = shaped.select(*STEPS.names)

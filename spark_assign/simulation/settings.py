@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from spark_assign.simulation.kernel.settings import RELEASES, Timing
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.simulation import SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS, SETTINGS_OF_PARTITIONS
 
 BROKER_RELEASES = tuple(RELEASES)
@@ -71,7 +71,7 @@ class Settings:
         for name, schema in _TABLES.items():
             table = getattr(self, name)
             if table is not None:
-                checked, table_faults = conform(f"settings.{name}", table, schema)
+                checked, table_faults = check_schema(f"settings.{name}", table, schema)
                 faults += table_faults
                 object.__setattr__(self, name, checked)
         if faults:

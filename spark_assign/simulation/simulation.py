@@ -22,7 +22,7 @@ from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables import simulation as schemas
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 
 EVENTS_PER_TASK = 500
 """A member's restart is a few rebalances; so many of them take a task some seconds."""
@@ -170,7 +170,7 @@ def play_fleet(
 
 
 def _checked(events: DataFrame) -> DataFrame:
-    shaped, faults = conform("events", events, schemas.EVENTS)
+    shaped, faults = check_schema("events", events, schemas.EVENTS)
     if not faults and not shaped.where(F.col("cluster").isNull()).isEmpty():
         faults = [Fault("events", "cluster", "rows have no cluster", "Name the cluster of every event")]
     if faults:

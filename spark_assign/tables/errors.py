@@ -1,7 +1,7 @@
-"""The errors a caller can act on.
+"""Exceptions of spark_assign.
 
-What is wrong with one group is no exception: it is a row of `Plan.rejected`. These are for what no plan
-can be made from at all.
+A fault of one group isn't an exception, but a row of `Plan.rejected`. These exceptions are for input that can't be
+planned at all.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 
 class SparkAssignError(Exception):
-    """Base of every error that spark_assign raises on purpose."""
+    """Base class of the exceptions that spark_assign raises."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with an input table, and how to mend it."""
+    """A fault of an input table, and how to fix it."""
 
     table: str
     column: str
@@ -28,7 +28,7 @@ class Fault:
 
 
 class FleetError(SparkAssignError):
-    """The tables of a fleet cannot be planned from. Lists every fault found, not only the first."""
+    """The tables of a fleet are faulty. The message lists every fault."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
@@ -38,15 +38,15 @@ class FleetError(SparkAssignError):
 
 
 class UnknownAssignorError(SparkAssignError):
-    """No assignor is registered under the name that the caller asked for."""
+    """No assignor has the requested name."""
 
 
 class SourceError(SparkAssignError):
-    """A table, a file or a cluster could not be read; the message says which and what to do."""
+    """A table, file, or cluster can't be read. The message says which one, and what to do."""
 
 
 class ConfigError(SparkAssignError):
-    """A job's settings are wrong; the message names the key and what was expected."""
+    """Settings are invalid. The message names the option or key, and what was expected."""
 
 
 def missing_extra(need: str, extra: str) -> ConfigError:
@@ -61,14 +61,14 @@ def missing_extra(need: str, extra: str) -> ConfigError:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in a line: an error's first one, or of one from inside Spark the cause at the end."""
+    """Returns the cause of an error in one line: its first line or, for an error inside Spark, the innermost cause."""
     text = str(error).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
-    if "Traceback (most recent call last):" in text:  # of a Python worker
+    if "Traceback (most recent call last):" in text:  # a Python worker failed
         _, _, frames = text.partition("Traceback (most recent call last):\n")
         return next((line for line in frames.splitlines() if line and not line[0].isspace()), lines[0])
     if causes := [line for line in lines if line.startswith("Caused by: ")]:
         return causes[-1].removeprefix("Caused by: ")
-    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:  # Java's own, let through
+    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:  # an exception of Java
         return lines[1].removeprefix(": ")
     return lines[0]

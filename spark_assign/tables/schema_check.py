@@ -1,4 +1,4 @@
-"""The one check of an input table's shape: columns and types, without reading a row."""
+"""Checks the columns and types of input tables, without reading a row."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
 
-def conform(table: str, df: DataFrame, schema: StructType | None = None) -> tuple[DataFrame, list[Fault]]:
-    """Bring one input table into its declared shape, without reading a row.
+def check_schema(table: str, df: DataFrame, schema: StructType | None = None) -> tuple[DataFrame, list[Fault]]:
+    """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types).
 
-    Columns of the schema come first, in its order and types; columns that it does not know are carried along. Any
-    integral type is taken for an int (a value beyond int becomes null, which the value checks then report). A
-    nullable column that is not there is added as null, unless it is one `ONLY_IF_GIVEN`. The schema is that of the
-    Fleet's table of this name, unless another is given.
+    Columns of the schema come first, in its order, followed by any other columns. Integers of any size are cast; a
+    value out of range becomes null, which the value checks report. A missing nullable column is added as null, except
+    for columns with `ONLY_IF_GIVEN`.
 
-    Returns the table and the faults found: a missing column, a wrong type.
+    Args:
+        table: name of the table in messages.
+        df: the table.
+        schema: the expected schema; default: that of the fleet's table of this name.
     """
     present = {field.name: field.dataType for field in df.schema.fields}
     columns: list[Column] = []

@@ -1,4 +1,4 @@
-"""Fields of schemas, a few at a time."""
+"""Builds several fields of a schema at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pyspark.sql.types import DataType, StructField
 
 
 def required(**fields: DataType) -> list[StructField]:
-    """Fields that hold no null, by name."""
+    """Returns required fields, by name."""
     return [StructField(name, kind, nullable=False) for name, kind in fields.items()]
 
 
 def nullable(**fields: DataType) -> list[StructField]:
-    """Fields that may hold null, by name."""
+    """Returns nullable fields, by name."""
     return [StructField(name, kind, nullable=True) for name, kind in fields.items()]

@@ -97,7 +97,7 @@ def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> 
             MINIMAL.replace("[output]", "tables = { own = 'x.y' }\n[output]"),
             r"unknown key fleet\.tables\.own. Did you mean owned",
         ),
-        ("a = ", "is not valid TOML"),
+        ("a = ", "isn't valid TOML"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -150,5 +150,5 @@ def test_a_wrong_flag_is_reported_for_the_command_line(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """Named with the reason."""
-    with pytest.raises(ConfigError, match=r"nothing\.toml: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"nothing\.toml: can't be read: No such file"):
         plan_settings.load(tmp_path / "nothing.toml")

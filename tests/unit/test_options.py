@@ -105,7 +105,7 @@ def test_a_job_is_called_with_its_options() -> None:
         (["--top", "many"], "'many' is not a valid integer"),
         (["--top", "-1"], "-1 is not in the range"),
         (["words"], "unexpected extra argument"),
-        (["--config", "/nothing.toml"], "/nothing.toml: cannot be read: No such file"),
+        (["--config", "/nothing.toml"], "/nothing.toml: can't be read: No such file"),
     ],
 )
 def test_wrong_usage(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +158,7 @@ def test_a_settings_file_says_what_the_flags_say(tmp_path: Path) -> None:
             "x.toml: 2 faults:\n  - top is 'ten' (str), expected a whole number\n  - unknown key tpo",
         ),
         ("config = 'x.toml'", "unknown key config"),
-        ("top = ", "is not valid TOML"),
+        ("top = ", "isn't valid TOML"),
     ],
 )
 def test_what_is_wrong_in_a_settings_file(

@@ -104,9 +104,9 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptur
     """Who waits for the file would wait for ever: the job has failed, and says why."""
     (tmp_path / "file").touch()
     assert example(lambda options: 0)(["--outcome", str(tmp_path / "file" / "outcome.json")]) == 3
-    assert "cannot be written" in caplog.text
+    assert "can't be written" in caplog.text
     assert example(lambda options: 0)(["--outcome", "nowhere://host/outcome.json"]) == 3
-    assert "pyarrow cannot write to nowhere://host/outcome.json" in caplog.text
+    assert "pyarrow can't write to nowhere://host/outcome.json" in caplog.text
 
 
 def test_it_is_replaced_as_a_whole(tmp_path: Path) -> None:

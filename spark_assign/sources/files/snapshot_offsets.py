@@ -17,7 +17,7 @@ from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import Fault, FleetError, SourceError
 from spark_assign.tables.groups import LOADS, OFFSETS, SNAPSHOTS, TOPICS
-from spark_assign.tables.schema_check import conform
+from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.schema_fields import nullable, required
 
 _OFFSETS = Shape("A snapshot", {"offsets": OFFSETS, "topics": TOPICS}, ("offsets",))
@@ -67,7 +67,7 @@ class Offsets:
         for name, schema in (("offsets", OFFSETS), ("snapshots", SNAPSHOTS), ("topics", TOPICS)):
             table = getattr(self, name)
             if table is not None:
-                checked, table_faults = conform(name, table, schema)
+                checked, table_faults = check_schema(name, table, schema)
                 faults += table_faults
                 object.__setattr__(self, name, checked)
         if faults:
