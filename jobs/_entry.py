@@ -1,7 +1,7 @@
-"""The command `spark-assign` of the wheel, where this folder is called spark_assign_jobs: `spark-assign plan …`.
+"""The command `spark-assign` of the wheel, in which this folder is called spark_assign_jobs: `spark-assign plan …`.
 
 A job is imported when it is called. A scheduler that calls the function itself, as a Python wheel task of Databricks
-does, takes every end without an exception for a success. So an exit code other than 0 is raised; 0 is returned from.
+does, treats a return without an exception as success. An exit code other than 0 is therefore raised.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ JOBS = Path(__file__).parent
 
 
 class Jobs(Commands):
-    """The files beside this one, each a command."""
+    """The jobs in this folder, each a command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
+        """Returns the names of the jobs."""
         return sorted(file.stem for file in JOBS.glob("*.py") if not file.stem.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The job of that name, which is imported now."""
+        """Imports and returns a job."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = import_module(f"{__package__}.{cmd_name}").main
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each with the first line of its docstring, and none imported."""
+        """Writes each job with the first line of its docstring, without importing it."""
         sources = {name: (JOBS / f"{name}.py").read_text(encoding="utf-8") for name in self.list_commands(ctx)}
         with formatter.section("Jobs"):
             lines = ((name, str(ast.get_docstring(ast.parse(source)))) for name, source in sources.items())
             formatter.write_dl([(name, about.partition("\n")[0]) for name, about in lines])
 
 
-EPILOG = "Each explains itself: spark-assign JOB --help"
+EPILOG = "For the options of a job, run: spark-assign JOB --help"
 
 
 @click.command(cls=Jobs, name="spark-assign", epilog=EPILOG, invoke_without_command=True)
@@ -56,7 +56,7 @@ def command(ctx: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the job that the process was called for."""
+    """Runs the job named by the arguments of the process."""
     if text := _help(sys.argv[1:]):
         click.echo(text, nl=False)
         return
@@ -77,7 +77,7 @@ def _help(words: list[str]) -> str | None:
 
 
 def _spark_of_this_machine() -> None:
-    """Where nobody says which Spark: the installed one, with this Python and the settings of ./spark-submit.sh."""
+    """Selects the installed Spark, this Python, and the settings of ./spark-submit.sh, unless the environment does."""
     if any(name in os.environ for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")):
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -1,4 +1,4 @@
-"""Check a settings file, or print its JSON schema for an editor; starts no Spark."""
+"""Check a settings file, or print its JSON schema for an editor. Doesn't start Spark."""
 
 from __future__ import annotations
 
@@ -21,56 +21,53 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 HERE = Path(__file__).resolve().parent
-EXIT_CODES = """OF is plan (conf/plan.toml), airflow (conf/airflow.toml), any other job, or a part of one (replicas
-place). By default --check takes a file with tables [[dag]] for airflow, any other for plan. For editors that know TOML,
-write #:schema ./plan.schema.json as the first line of the file. Exit codes: 0 done; 2 the file is wrong, or wrong
-usage."""
+EXIT_CODES = """JOB is plan (conf/plan.toml), airflow (conf/airflow.toml), or any other job or subcommand (replicas
+place). By default, --check treats a file with tables [[dag]] as settings of airflow, and any other file as settings of
+plan. To use a schema in an editor, write #:schema ./plan.schema.json in the first line of the file. Exit codes: 0
+success; 2 the file has faults, or invalid options."""
 
 
 def without_config(function: Any) -> Any:
-    """`--config`: none, as the file to check is the argument; here it names what this job is called with."""
-    return click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="the same as --check FILE")(
-        function
-    )
+    """Adds `--config` as a synonym of `--check`."""
+    path = click.Path(path_type=Path)
+    return click.option("--config", metavar="FILE", type=path, help="Same as --check FILE.")(function)
 
 
 @job(__doc__, EXIT_CODES, name="config", config=without_config)
-@click.argument("of", metavar="[OF]", required=False)
-@click.option("--schema", is_flag=True, help="print the JSON schema of the settings of OF (default: plan)")
-@click.option("--check", metavar="FILE", type=click.Path(path_type=Path), help="say whether a settings file is right")
+@click.argument("of", metavar="[JOB]", required=False)
+@click.option("--schema", is_flag=True, help="Print the JSON schema of the settings of JOB (default: plan).")
+@click.option(
+    "--check", metavar="FILE", type=click.Path(path_type=Path), help="Check a settings file, and list its faults."
+)
 def main(options: Options) -> int:
-    """Print a schema, or a verdict."""
+    """Prints a schema, or checks a file."""
     file = options.check or options.config
     if options.schema == bool(file):
-        raise ConfigError("give --schema [OF] or --check FILE, one of the two")
+        raise ConfigError("Use either --schema [JOB] or --check FILE.")
     if options.schema:
         print(json.dumps(schema(options.of or "plan"), indent=2, ensure_ascii=False))
         return 0
     of = options.of or ("airflow" if "dag" in from_file(file) else "plan")
     check(of, file)
-    print(f"{file}: right, as settings of {of}")
+    print(f"{file}: valid settings of {of}")
     return 0
 
 
 def schema(of: str) -> Mapping[str, Any]:
-    """The JSON schema of the settings of a job, or of Airflow.
+    """Returns the JSON schema of the settings of a job, or of Airflow.
 
     Raises:
         ConfigError: there is no such job.
     """
-    found = dict(_model(of).model_json_schema())
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **found,
-        "title": f"spark_assign: settings of {of}",
-    }
+    dialect, title = "https://json-schema.org/draft/2020-12/schema", f"spark_assign: settings of {of}"
+    return {"$schema": dialect, **_model(of).model_json_schema(), "title": title}
 
 
 def check(of: str, file: Path) -> None:
-    """Whether a file can be used as settings of a job, or of Airflow.
+    """Checks whether a file has valid settings of a job, or of Airflow.
 
     Raises:
-        ConfigError: it cannot, or there is no such job; names every fault.
+        ConfigError: it has faults, all of which are listed, or there is no such job.
     """
     if of == "airflow":
         settings = _airflow()
@@ -98,23 +95,23 @@ def _model(of: str) -> type[BaseModel]:
 
 
 def _job(of: str) -> Job:
-    """The job of these words, such as `compare` or `replicas place`."""
+    """Returns a job by name, such as `compare` or `replicas place`."""
     name, _, below = of.partition(" ")
     names = [file.stem for file in sorted(HERE.glob("*.py")) if not file.stem.startswith("_") and file.stem != "config"]
     if name not in names:
-        raise ConfigError(f"there are no settings of {of}. {did_you_mean(of, ['airflow', *names])}")
+        raise ConfigError(f"No job is called {of}. {did_you_mean(of, ['airflow', *names])}")
     made: Any = import_module(f"{__package__}.{name}" if __package__ else name).main
     if isinstance(made, Commands):
         if below not in made.commands:
             known = [f"{name} {each}" for each in made.commands]
-            raise ConfigError(f"there are no settings of {of}. {did_you_mean(of, known)}")
+            raise ConfigError(f"No job is called {of}. {did_you_mean(of, known)}")
         made = made.commands[below]
     found: Job = made
     return found
 
 
 def _airflow() -> ModuleType:
-    """The settings of Airflow's part, which has no need of Airflow for them."""
+    """Returns the settings module of the Airflow provider, which doesn't need Airflow."""
     sys.path.append(str(HERE / "airflow"))
     return import_module("spark_assign_airflow.settings")
 

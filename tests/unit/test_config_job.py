@@ -46,7 +46,7 @@ def test_the_shipped_files_are_right_by_their_schema(of: str, capsys: pytest.Cap
     given = json.loads(json.dumps(tomllib.loads(file.read_text()), default=str))
     jsonschema.validate(given, schema(of, capsys))
     assert config.main(["--check", str(file)]) == 0
-    assert capsys.readouterr().out == f"{file}: right, as settings of {of}\n"
+    assert capsys.readouterr().out == f"{file}: valid settings of {of}\n"
 
 
 def test_an_editor_sees_what_the_job_would_say(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,16 +90,16 @@ def test_a_file_of_another_job(tmp_path: Path, capsys: pytest.CaptureFixture[str
     file = tmp_path / "my.toml"
     file.write_text('change = ["leave:*:1"]\n[fleet]\nlocation = "./fleet"\n')
     assert config.main(["compare", "--check", str(file)]) == 0
-    assert capsys.readouterr().out == f"{file}: right, as settings of compare\n"
+    assert capsys.readouterr().out == f"{file}: valid settings of compare\n"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give --schema [OF] or --check FILE"),
-        (["--schema", "--check", "x.toml"], "give --schema [OF] or --check FILE"),
-        (["--schema", "planner"], "there are no settings of planner. Did you mean plan?"),
-        (["--schema", "replicas"], "there are no settings of replicas. Did you mean replicas"),
+        ([], "Use either --schema [JOB] or --check FILE"),
+        (["--schema", "--check", "x.toml"], "Use either --schema [JOB] or --check FILE"),
+        (["--schema", "planner"], "No job is called planner. Did you mean plan?"),
+        (["--schema", "replicas"], "No job is called replicas. Did you mean replicas"),
         (["--check", "/nothing.toml"], "/nothing.toml: cannot be read"),
     ],
 )
