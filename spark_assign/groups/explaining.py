@@ -17,29 +17,30 @@ from spark_assign.spark.partition_slices import contains_partition
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 
-_WHY = {
-    "topic-gone": "the topic does not exist any more",
-    "partition-gone": "the topic has fewer partitions now",
-    "new": "nobody owned it",
+_REASONS = {
+    "topic-gone": "the topic no longer exists",
+    "partition-gone": "the topic now has fewer partitions",
+    "new": "no member owned it",
     "member-left": "{from} has left the group",
-    "claim-conflict": "{claimers} members claim it, and {from} is not the one that keeps it",
-    "unsubscribed": "{from} does not subscribe to {topic} any more",
-    "unassigned": "nobody is given it",
-    "over-quota": "{from} owned {owned}, its quota is {quota}, and of what it owned this is number {rank} "
-    "by partition and topic",
+    "claim-conflict": "{claimers} members claim it, and {from} doesn't keep it",
+    "unsubscribed": "{from} no longer subscribes to {topic}",
+    "unassigned": "no member gets it",
+    "over-quota": "{from} owned {owned}, its quota is {quota}, and this is number {rank} of them by partition "
+    "and topic",
     "rack-mismatch": "it has no replica in the rack of {from}",
-    "balancing": "{from} owned {owned} and {to} {next_owned}; moving it made them more even",
-    "over-load": "{from} has more load than its bound",
-    "makes-room": "another partition gets its place, which fits nowhere else",
-    "rebalanced": "the assignor deals all partitions afresh",
+    "balancing": "{from} owned {owned} and {to} {next_owned}, and the move makes them more even",
+    "over-load": "the load of {from} exceeds its bound",
+    "makes-room": "a larger partition that fits nowhere else takes its place",
+    "rebalanced": "the assignor assigns all partitions again",
 }
-_WITHHELD = " It is withheld in this round: {from} gives it up first, and the next round assigns it."
+_WITHHELD = " It is withheld in this round: {from} revokes it first, and the next round assigns it."
 
-_BY_BROKER = {
-    "over-quota": "{from} owned {owned} and its quota is {quota}; which of them it gives up, Java's hash orders say",
+_BROKER_REASONS = {
+    "over-quota": "{from} owned {owned} and its quota is {quota}; Java's hash order determines which of them it "
+    "revokes",
 }
-_WITHHELD_BY_BROKER = " It is withheld until {from} has given it up."
-_ORDER_DEPENDENT = " That hangs on an order which the fleet does not say: in Kafka another member may get it."
+_WITHHELD_BY_BROKER = " It is withheld until {from} has revoked it."
+_ORDER_DEPENDENT = " This depends on an order that the fleet doesn't specify, so Kafka might choose another member."
 
 
 def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: str | None = None) -> str:
@@ -59,9 +60,9 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
 
     Examples:
         >>> print(explain(plan(fleet, "cooperative-sticky"), "payments-eu", "t", 2))
-        t-2 of c/payments-eu: goes from payments-eu-0 to payments-eu-1, since payments-eu-0 owned 3, its quota is
-        1 to 2, and of what it owned this is number 3 by partition and topic. It is withheld in this round:
-        payments-eu-0 gives it up first, and the next round assigns it.
+        t-2 of c/payments-eu: moves from payments-eu-0 to payments-eu-1, because payments-eu-0 owned 3, its quota is
+        1 to 2, and this is number 3 of them by partition and topic. It is withheld in this round: payments-eu-0
+        revokes it first, and the next round assigns it.
     """
     found_cluster, assignor = _find_group(plan, group_id, cluster)
     facts = _gather(plan, found_cluster, group_id, topic, partition, by_broker=assignor in SERVER_ASSIGNORS)
@@ -78,7 +79,7 @@ def _find_group(plan: Plan, group_id: str, cluster: str | None) -> tuple[str, st
         return matches[0]
     if matches:
         clusters = ", ".join(cluster for cluster, _ in matches)
-        raise SourceError(f"group {group_id} is in several clusters: {clusters}. Say which")
+        raise SourceError(f"group {group_id} is in several clusters: {clusters}. Specify cluster=")
     rejected = plan.rejected.where(is_group).limit(1).collect()  # one row
     reason = f": it is rejected, {rejected[0]['code']}: {rejected[0]['detail']}" if rejected else ""
     raise SourceError(f"group {group_id} is not planned{reason}")
@@ -141,10 +142,10 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
 
 def _claims(fleet: Fleet) -> DataFrame | None:
     """Returns the slices that live members own and departed members owned."""
-    runs = fleet.ownership_slices()
-    if runs is None or fleet.departed is None:
-        return runs if fleet.departed is None else fleet.departed
-    return runs.unionByName(fleet.departed.select(*runs.columns))
+    owned = fleet.ownership_slices()
+    if owned is None or fleet.departed is None:
+        return owned if fleet.departed is None else fleet.departed
+    return owned.unionByName(fleet.departed.select(*owned.columns))
 
 
 def _fact(fact: str, rows: DataFrame, member: Column, number: Column) -> DataFrame:
@@ -174,17 +175,11 @@ def _format_move(facts: _Facts, move: Row) -> str:
         "quota": _quota(facts),
         "rank": facts.of("rank", from_member),
     }
-    direction = (
-        f"from {from_member} to {to_member}"
-        if from_member and to_member
-        else f"to {to_member}"
-        if to_member
-        else f"from {from_member}"
-    )
+    direction = " ".join(f"{name} {member}" for name, member in (("from", from_member), ("to", to_member)) if member)
     is_withheld = from_member is not None and facts.who("withheld from") is not None
-    reasons = _WHY | (_BY_BROKER if facts.by_broker else {})
+    reasons = _REASONS | (_BROKER_REASONS if facts.by_broker else {})
     withheld_text = (_WITHHELD_BY_BROKER if facts.by_broker else _WITHHELD) if is_withheld else ""
-    return f"goes {direction}, since {reasons[move['reason']].format_map(values)}.{withheld_text.format_map(values)}"
+    return f"moves {direction}, because {reasons[move['reason']].format_map(values)}.{withheld_text.format_map(values)}"
 
 
 def _quota(facts: _Facts) -> str:

@@ -176,7 +176,7 @@ def test_what_depends_on_an_order_is_listed(groups: Fleet) -> None:
     one = over.order_dependent.where("group_id = 'sticks'").first()
     assert one is not None
     assert explain(over, "sticks", one["topic"], one["first"]).endswith(
-        "That hangs on an order which the fleet does not say: in Kafka another member may get it."
+        "This depends on an order that the fleet doesn't specify, so Kafka might choose another member."
     )
     assert "may go to another member: an order is not known" in report(over)
 
@@ -186,8 +186,8 @@ def test_the_story_of_a_partition(planned: Plan) -> None:
     moved = planned.moves.where("group_id = 'sticks' and from_member_id = 'a'").orderBy("partition").first()
     assert moved is not None
     assert explain(planned, "sticks", "t", moved["partition"]) == (
-        f"t-{moved['partition']} of m/sticks: goes from a to c, since a owned 6 and its quota is 4; which of them it "
-        "gives up, Java's hash orders say. It is withheld until a has given it up."
+        f"t-{moved['partition']} of m/sticks: moves from a to c, because a owned 6 and its quota is 4; Java's hash "
+        "order determines which of them it revokes. It is withheld until a has revoked it."
     )
     assert explain(planned, "sticks", "u", 0).startswith("u-0 of m/sticks: ")
 
