@@ -145,8 +145,8 @@ def test_what_kafka_refuses_is_rejected(cooperative: Plan) -> None:
 def test_explain_tells_the_numbers(cooperative: Plan) -> None:
     """What moves, with quota and rank; what stays; what cannot be told."""
     assert explain(cooperative, "grown", "t", 5) == (
-        "t-5 of c/grown: moves from a to c, because a owned 6, its quota is 4, and this is number 6 of them by partition "
-        "and topic. It is withheld in this round: a revokes it first, and the next round assigns it."
+        "t-5 of c/grown: moves from a to c, because a owned 6, its quota is 4, and this is number 6 of them by "
+        "partition and topic. It is withheld in this round: a revokes it first, and the next round assigns it."
     )
     assert explain(cooperative, "grown", "u", 0) == "u-0 of c/grown: stays with b, which owned 6 (quota 4)."
     with pytest.raises(SparkAssignError, match="t-6 is neither owned nor assigned"):
