@@ -329,12 +329,7 @@ class Fleet:
         )
 
     def with_capacity(
-        self,
-        capacity: float | None = None,
-        *,
-        load_bound: float | None = None,
-        cluster: str = "*",
-        group_id: str = "*",
+        self, capacity: float | None = None, *, load_bound: float | None = None, cluster: str = "*", group_id: str = "*"
     ) -> Fleet:
         """Returns the fleet with another member capacity in matching groups; None keeps the current value.
 

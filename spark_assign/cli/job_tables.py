@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 def on_fleet(
-    name: str,
-    options: Options,
-    job_file: str,
-    run: Callable[[Options, str | None, Fleet], int],
-    *,
-    loads: bool = False,
+    name: str, options: Options, job_file: str, run: Callable[[Options, str | None, Fleet], int], *, loads: bool = False
 ) -> int:
     """Reads the fleet and runs a job on it. Checks the output location first.
 

@@ -85,8 +85,7 @@ class PlanSettings(Table):
         description="Client library of the leader, by pattern. The first match wins, also over the snapshot.",
     )
     run_id: str | None = Field(
-        default=None,
-        description="Name of the run; replaces an existing run of that name (default: the current time).",
+        default=None, description="Name of the run; replaces an existing run of that name (default: the current time)."
     )
     fail_on: Annotated[tuple[Literal["rejected"], ...], AsTuple] = Field(
         default=(), description="Conditions for exit code 1."

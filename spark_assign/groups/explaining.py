@@ -36,8 +36,7 @@ _REASONS = {
 _WITHHELD = " It is withheld in this round: {from} revokes it first, and the next round assigns it."
 
 _BROKER_REASONS = {
-    "over-quota": "{from} owned {owned} and its quota is {quota}; Java's hash order determines which of them it "
-    "revokes",
+    "over-quota": "{from} owned {owned} and its quota is {quota}; Java's hash order determines which of them it revokes"
 }
 _WITHHELD_BY_BROKER = " It is withheld until {from} has revoked it."
 _ORDER_DEPENDENT = " This depends on an order that the fleet doesn't specify, so Kafka might choose another member."

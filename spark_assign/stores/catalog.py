@@ -28,13 +28,7 @@ class CatalogTarget:
         self.schemas = schemas
 
     def write(
-        self,
-        table: str,
-        frame: DataFrame,
-        run_id: str,
-        attempt: str,
-        format: str | None,
-        options: dict[str, str],
+        self, table: str, frame: DataFrame, run_id: str, attempt: str, format: str | None, options: dict[str, str]
     ) -> None:
         """Appends one table of one attempt. Creates the catalog table if it doesn't exist."""
         marked = frame.withColumn("run_id", F.lit(run_id)).withColumn("attempt", F.lit(attempt))

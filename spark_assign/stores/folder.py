@@ -33,13 +33,7 @@ class FolderTarget:
         self.schemas = schemas
 
     def write(
-        self,
-        table: str,
-        frame: DataFrame,
-        run_id: str,
-        attempt: str,
-        format: str | None,
-        options: dict[str, str],
+        self, table: str, frame: DataFrame, run_id: str, attempt: str, format: str | None, options: dict[str, str]
     ) -> None:
         """Writes one table of one attempt to a new folder."""
         settings = {**(CSV_WRITE if format == "csv" else {}), **options}

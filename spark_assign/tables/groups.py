@@ -159,11 +159,7 @@ REQUIRED_TABLES = ("topics", "members", "subscriptions")
 # --- what a snapshot writes beside the Fleet ------------------------------------------------------------
 
 OFFSETS = StructType(
-    [
-        *_GROUP,
-        *required(topic=_STRING, partition=_INT),
-        *nullable(committed_offset=_LONG, end_offset=_LONG, lag=_LONG),
-    ]
+    [*_GROUP, *required(topic=_STRING, partition=_INT), *nullable(committed_offset=_LONG, end_offset=_LONG, lag=_LONG)]
 )
 """Offsets in records: committed offset of the group, end offset of the partition, and their difference."""
 
@@ -354,13 +350,7 @@ can't be decoded)."""
 # --- the manifest of written tables ----------------------------------------------------------------------
 
 MANIFEST = StructType(
-    required(
-        run_id=_STRING,
-        attempt=_STRING,
-        finished_at=TimestampType(),
-        duration_s=_DOUBLE,
-        content=_STRING,
-    )
+    required(run_id=_STRING, attempt=_STRING, finished_at=TimestampType(), duration_s=_DOUBLE, content=_STRING)
 )
 """One row per finished attempt; the newest attempt of a `run_id` is the run. `content`: inputs, counts, and versions as
 JSON."""
