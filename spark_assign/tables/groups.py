@@ -15,10 +15,9 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
-    TimestampType,
 )
 
-from spark_assign.tables.schema_fields import nullable, required
+from spark_assign.tables.schema_fields import columns, nullable, required, schema
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 
@@ -26,41 +25,31 @@ _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleT
 ONLY_IF_GIVEN = {"only_if_given": True}
 """Metadata of a nullable column that is not added to a table without it."""
 
-_GROUP = required(cluster=_STRING, group_id=_STRING)
-_MEMBER = [*_GROUP, *required(member_id=_STRING)]
-_RUN = required(topic=_STRING, first=_INT, step=_INT, count=_INT)
+_GROUP = "cluster string, group_id string"
+_MEMBER = f"{_GROUP}, member_id string"
+_SLICE = "topic string, first int, step int, count int"
 
 # --- the Fleet ------------------------------------------------------------------------------------------
 
-TOPICS = StructType([*required(cluster=_STRING, topic=_STRING, partitions=_INT), *nullable(topic_id=_STRING)])
+TOPICS = schema("cluster string, topic string, partitions int, topic_id string?")
 """One row per topic. `topic_id`: UUID as Kafka prints it; only `uniform` uses it."""
 
-MEMBERS = StructType(
-    [
-        *_MEMBER,
-        *nullable(
-            group_instance_id=_STRING,
-            client_id=_STRING,
-            client_host=_STRING,
-            rack_id=_STRING,
-            generation_id=_INT,
-            user_data_generation_id=_INT,
-            position=_INT,
-            process_id=_STRING,
-        ),
-    ]
+MEMBERS = schema(
+    _MEMBER,
+    "group_instance_id string?, client_id string?, client_host string?, rack_id string?, generation_id int?, "
+    "user_data_generation_id int?, position int?, process_id string?",
 )
 """One row per group member. `process_id`: process of the member, only in streams groups (KIP-1071)."""
 
-SUBSCRIPTIONS = StructType([*_MEMBER, *required(topic=_STRING)])
+SUBSCRIPTIONS = schema(_MEMBER, "topic string")
 
 _POSITION = StructField("position", _INT, nullable=True, metadata=ONLY_IF_GIVEN)
-OWNED = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT), _POSITION])
+OWNED = StructType([*columns(_MEMBER, "topic string, partition int"), _POSITION])
 """One row per owned partition. `position`: index of the partition in the order in which the member reports it; default:
 sorted by topic and partition. Java's sticky assignors before 3.7.1 revoke from the end of this order. `uniform` uses
 the order of the coordinator's maps; default: the order of a target assignment that the coordinator has loaded."""
 
-OWNED_SLICES = StructType([*_MEMBER, *_RUN, _POSITION])
+OWNED_SLICES = StructType([*columns(_MEMBER, _SLICE), _POSITION])
 """One row per slice of owned partitions: `count` partitions `first, first + step, …` of one topic. In share groups,
 members can own the same partition, and `count` 0 means that the member has the topic without partitions. `position`: as
 in OWNED, of the first partition of the slice."""
@@ -70,23 +59,17 @@ REPLICAS = StructType(
 )
 """`replicas`: broker IDs, preferred leader first."""
 
-BROKERS = StructType([*required(cluster=_STRING, broker_id=_INT), *nullable(rack_id=_STRING)])
+BROKERS = schema("cluster string, broker_id int, rack_id string?")
 
 GROUPS = StructType(
     [
-        *_GROUP,
-        *nullable(
-            assignor=_STRING,
-            group_type=_STRING,
-            state=_STRING,
-            leader_library=_STRING,
-            leader_version=_STRING,
-            leader_confidence=_STRING,
-            standby_replicas=_INT,
-            subscription_type=_STRING,
+        *columns(
+            _GROUP,
+            "assignor string?, group_type string?, state string?, leader_library string?, leader_version string?, "
+            "leader_confidence string?, standby_replicas int?, subscription_type string?",
         ),
-        StructField("capacity", _DOUBLE, nullable=True, metadata=ONLY_IF_GIVEN),
-        StructField("load_bound", _DOUBLE, nullable=True, metadata=ONLY_IF_GIVEN),
+        StructField("capacity", DoubleType(), nullable=True, metadata=ONLY_IF_GIVEN),
+        StructField("load_bound", DoubleType(), nullable=True, metadata=ONLY_IF_GIVEN),
     ]
 )
 """One row per group, with values that only the broker or the user knows:
@@ -102,18 +85,9 @@ GROUPS = StructType(
 - `capacity`: messages/s that one member can handle. Not in snapshots.
 - `load_bound`: maximum load of a member, as a multiple of the mean load (`weighted-sticky`). Not in snapshots."""
 
-LOADS = StructType(
-    [
-        *required(cluster=_STRING, topic=_STRING, partition=_INT),
-        *nullable(
-            group_id=_STRING,
-            in_messages_per_second=_DOUBLE,
-            in_messages_per_second_stddev=_DOUBLE,
-            out_messages_per_second=_DOUBLE,
-            lag=_LONG,
-            in_bytes_per_second=_DOUBLE,
-        ),
-    ]
+LOADS = schema(
+    "cluster string, topic string, partition int, group_id string?, in_messages_per_second double?, "
+    "in_messages_per_second_stddev double?, out_messages_per_second double?, lag long?, in_bytes_per_second double?",
 )
 """Mean load per partition over the readings of a snapshot; null if unknown.
 
@@ -126,17 +100,15 @@ LOADS = StructType(
 A row without `group_id` applies to all groups. In a row with `group_id`, every non-null value takes precedence for that
 group."""
 
-SUBTOPOLOGIES = StructType([*_GROUP, *required(subtopology=_STRING, partitions=_INT, stateful=BooleanType())])
+SUBTOPOLOGIES = schema(_GROUP, "subtopology string, partitions int, stateful boolean")
 """One row per subtopology of a streams group. `partitions`: number of its tasks. `stateful`: has changelog topics."""
 
-TASKS = StructType(
-    [*_MEMBER, *required(subtopology=_STRING, task=_INT), *nullable(role=_STRING, changelog_offset=_LONG)]
-)
+TASKS = schema(_MEMBER, "subtopology string, task int, role string?, changelog_offset long?")
 """One row per task that a member of a streams group currently has (not its target). `role`: `active`, `standby`, or
 `warmup`; null if the member only reports state on disk. `changelog_offset`: sum of the offsets of the task's
 changelogs."""
 
-INITIALIZED = StructType([*_GROUP, *_RUN])
+INITIALIZED = schema(_GROUP, _SLICE)
 """Partitions for which the coordinator has initialized share state: only these are newly assigned in a share group.
 `count` 0 means that no partition of the topic is initialized. In a group without rows, all partitions are."""
 
@@ -158,12 +130,10 @@ REQUIRED_TABLES = ("topics", "members", "subscriptions")
 
 # --- what a snapshot writes beside the Fleet ------------------------------------------------------------
 
-OFFSETS = StructType(
-    [*_GROUP, *required(topic=_STRING, partition=_INT), *nullable(committed_offset=_LONG, end_offset=_LONG, lag=_LONG)]
-)
+OFFSETS = schema(_GROUP, "topic string, partition int, committed_offset long?, end_offset long?, lag long?")
 """Offsets in records: committed offset of the group, end offset of the partition, and their difference."""
 
-UNDESCRIBED = StructType([*_GROUP, *required(error=_STRING)])
+UNDESCRIBED = schema(_GROUP, "error string")
 """Groups that the cluster listed but did not describe, with its error."""
 
 SNAPSHOT_TABLES: dict[str, StructType] = {
@@ -172,65 +142,28 @@ SNAPSHOT_TABLES: dict[str, StructType] = {
     "undescribed": UNDESCRIBED,
 }
 
-SNAPSHOTS = StructType(
-    [*required(cluster=_STRING, taken_at=TimestampType()), *nullable(kafka_cluster_id=_STRING, content=_STRING)]
-)
+SNAPSHOTS = schema("cluster string, taken_at timestamp, kafka_cluster_id string?, content string?")
 """In a catalog, one row per cluster: time of the snapshot, ID of the Kafka cluster, and `snapshot.json` as text. The
 table of Connect clusters is `connect_snapshots`, with `connect_cluster` as the first column."""
 
 # --- the Plan -------------------------------------------------------------------------------------------
 
-ASSIGNMENTS = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT)])
+ASSIGNMENTS = schema(_MEMBER, "topic string, partition int")
 
-ASSIGNMENT_SLICES = StructType([*_MEMBER, *_RUN])
+ASSIGNMENT_SLICES = schema(_MEMBER, _SLICE)
 
-REVOCATIONS = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT), *nullable(next_member_id=_STRING)])
+REVOCATIONS = schema(_MEMBER, "topic string, partition int, next_member_id string?")
 
-MOVES = StructType(
-    [
-        *_GROUP,
-        *required(topic=_STRING, partition=_INT),
-        *nullable(from_member_id=_STRING, to_member_id=_STRING),
-        *required(reason=_STRING),
-    ]
-)
+MOVES = schema(_GROUP, "topic string, partition int, from_member_id string?, to_member_id string?, reason string")
 
-METRICS = StructType(
-    [
-        *_GROUP,
-        *required(
-            assignor=_STRING,
-            members=_LONG,
-            partitions=_LONG,
-            min_per_member=_LONG,
-            max_per_member=_LONG,
-            mean_per_member=_DOUBLE,
-            stddev_per_member=_DOUBLE,
-        ),
-        *nullable(max_over_mean=_DOUBLE),
-        *required(
-            moved=_LONG,
-            revoked=_LONG,
-            unassigned=_LONG,
-            withheld=_LONG,
-            members_without_subscription=_LONG,
-            unknown_topics=_LONG,
-            owned_unknown_topic=_LONG,
-            owned_out_of_range=_LONG,
-            claim_conflicts=_LONG,
-            order_dependent=_LONG,
-        ),
-        *nullable(
-            rack_matched=_LONG,
-            leader_client=_STRING,
-            load=_DOUBLE,
-            max_load_per_member=_DOUBLE,
-            load_max_over_mean=_DOUBLE,
-            load_unknown=_LONG,
-            drain_seconds=_DOUBLE,
-            load_bound_status=_STRING,
-        ),
-    ]
+METRICS = schema(
+    _GROUP,
+    "assignor string, members long, partitions long, min_per_member long, max_per_member long, mean_per_member "
+    "double, stddev_per_member double, max_over_mean double?, moved long, revoked long, unassigned long, withheld "
+    "long, members_without_subscription long, unknown_topics long, owned_unknown_topic long, owned_out_of_range "
+    "long, claim_conflicts long, order_dependent long, rack_matched long?, leader_client string?, load double?, "
+    "max_load_per_member double?, load_max_over_mean double?, load_unknown long?, drain_seconds double?, "
+    "load_bound_status string?",
 )
 """One row per planned group. All counts are partitions, except `members`, `members_without_subscription` (members), and
 `unknown_topics` (subscribed topics without metadata).
@@ -252,12 +185,9 @@ METRICS = StructType(
   with a single partition exceed it. `relaxed`: no assignment within the bound was found, so the smallest feasible bound
   applies. `over-capacity`: more is written than all members can handle."""
 
-ROUNDS = StructType(
-    [
-        *_GROUP,
-        *required(round=_INT, assignor=_STRING, assigned=_LONG, revoked=_LONG, moved=_LONG, unowned=_LONG),
-        *required(stable=BooleanType()),
-    ]
+ROUNDS = schema(
+    _GROUP,
+    "round int, assignor string, assigned long, revoked long, moved long, unowned long, stable boolean",
 )
 """One row per group and round of `converge`; counts are partitions. `assigned`: with an owner after the round.
 `revoked`: revoked by live owners (in the eager protocol all that they own). `moved`: another owner than before.
@@ -265,23 +195,21 @@ ROUNDS = StructType(
 `stable`: no rebalance follows. For a group that the broker assigns (KIP-848), a round is the next heartbeat of each
 member, and `stable` means that all members have reached their target."""
 
-HEARTBEATS = StructType(
-    [
-        *_MEMBER,
-        *required(assignor=_STRING, heartbeats=_INT, kept=_LONG, revoked=_LONG, newly_assigned=_LONG),
-        *required(unreleased_partitions=_LONG, unreleased_owners=_LONG),
-    ]
+HEARTBEATS = schema(
+    _MEMBER,
+    "assignor string, heartbeats int, kept long, revoked long, newly_assigned long, unreleased_partitions long, "
+    "unreleased_owners long",
 )
 """One row per member of a group that the broker assigns; counts are partitions, except as noted. `heartbeats`: number
 of heartbeats until the member has reached its target, including the first. `kept`: owned before and after.
 `newly_assigned`: partitions that the member gets. `unreleased_partitions`: those of them that other members must revoke
 first. `unreleased_owners`: number of these members."""
 
-REJECTED = StructType([*_GROUP, *required(code=_STRING, detail=_STRING)])
+REJECTED = schema(_GROUP, "code string, detail string")
 
 COMPARISON = StructType(
     [
-        *_GROUP,
+        *columns(_GROUP),
         *required(assignor=_STRING, change=_STRING),
         *nullable(
             members=_LONG,
@@ -320,7 +248,7 @@ apply after the last round, when no partition is withheld.
 - `way`: how to switch to the recommended assignor, if the current one is another or unknown.
 - `load_max_over_mean`, `drain_seconds`: as in METRICS."""
 
-COMPARE_REJECTED = StructType([*_GROUP, *required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
+COMPARE_REJECTED = schema(_GROUP, "assignor string, change string, code string, detail string")
 
 COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": COMPARE_REJECTED}
 
@@ -335,23 +263,14 @@ PLAN_TABLES: dict[str, StructType] = {
 
 # --- alerts ------------------------------------------------------------------------------------------------
 
-ALERTS = StructType(
-    [
-        *_GROUP,
-        *required(alert=_STRING),
-        *nullable(max_over_mean_before=_DOUBLE, max_over_mean_after=_DOUBLE),
-        *required(detail=_STRING),
-    ]
-)
+ALERTS = schema(_GROUP, "alert string, max_over_mean_before double?, max_over_mean_after double?, detail string")
 """One row per group and exceeded threshold. `alert`: `rejected` (code and remedy in `detail`) or `imbalance` (its
 `max_over_mean` has grown); of a history `rebalances` (too many), `pause` (too long), or `unreadable` (records that
 can't be decoded)."""
 
 # --- the manifest of written tables ----------------------------------------------------------------------
 
-MANIFEST = StructType(
-    required(run_id=_STRING, attempt=_STRING, finished_at=TimestampType(), duration_s=_DOUBLE, content=_STRING)
-)
+MANIFEST = schema("run_id string, attempt string, finished_at timestamp, duration_s double, content string")
 """One row per finished attempt; the newest attempt of a `run_id` is the run. `content`: inputs, counts, and versions as
 JSON."""
 

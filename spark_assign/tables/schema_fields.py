@@ -1,8 +1,43 @@
-"""Builds several fields of a schema at once."""
+"""Builds the fields of schemas."""
 
 from __future__ import annotations
 
-from pyspark.sql.types import DataType, StructField
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+    "timestamp": TimestampType(),
+}
+
+
+def columns(*texts: str) -> list[StructField]:
+    """Returns the fields of lists of columns: `name type, …`, with `type?` for a nullable column.
+
+    Examples:
+        >>> [(field.name, field.nullable) for field in columns("topic string, lag long?")]
+        [('topic', False), ('lag', True)]
+    """
+    pairs = (column.split() for text in texts for column in text.split(","))
+    return [StructField(name, _TYPES[kind.removesuffix("?")], nullable=kind.endswith("?")) for name, kind in pairs]
+
+
+def schema(*texts: str) -> StructType:
+    """Returns the schema with these columns (see `columns`)."""
+    return StructType(columns(*texts))
 
 
 def required(**fields: DataType) -> list[StructField]:
