@@ -106,7 +106,7 @@ def safe_run_id(run_id: str) -> str:
     `manual__2026-11-21T00:00:00+00:00` is always `manual__2026-11-21T00_00_00_00_00-c755f2`.
     """
     if not run_id.strip():
-        raise SourceError("run_id is empty; give a name such as nightly or 2026-11-21")
+        raise SourceError("run_id is empty. Use a name such as nightly or 2026-11-21")
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)[:150]
     return safe if safe == run_id else f"{safe}-{hashlib.sha256(run_id.encode()).hexdigest()[:6]}"
 
@@ -124,9 +124,9 @@ def check_output(output: str) -> None:
     """
     local = local_path(output) if is_path(output) else None
     if local is not None:
-        for place in (Path(local), *Path(local).parents):
-            if place.exists() and not place.is_dir():
-                raise SourceError(f"cannot write to {output}: {place} is not a folder")
+        for path in (Path(local), *Path(local).parents):
+            if path.exists() and not path.is_dir():
+                raise SourceError(f"can't write to {output}: {path} isn't a folder")
 
 
 def write_run(
@@ -164,12 +164,11 @@ def write_run(
     """
     requested = {*(schemas if tables is None else tables), *(name for name in _REQUIRED_TABLES if name in schemas)}
     if unknown := sorted(requested - set(schemas)):
-        raise SourceError(f"no such table: {', '.join(unknown)}. A plan has {', '.join(schemas)}")
+        raise SourceError(f"unknown table: {', '.join(unknown)}. The tables are {', '.join(schemas)}")
     names = sorted(requested, key=list(schemas).index)
     tagged_rows = plan.tagged_rows(names) if hasattr(plan, "with_tagged_rows") else None
     spark = (getattr(plan, names[0]) if tagged_rows is None else tagged_rows).sparkSession
-    run_id = safe_run_id(run_id)
-    attempt = new_attempt()
+    run_id, attempt, options = safe_run_id(run_id), new_attempt(), dict(options or {})
     target = _target(
         spark, output, schemas if tagged_rows is None else {**schemas, _PLAN_ROWS_TABLE: tagged_rows.schema}
     )
@@ -180,54 +179,43 @@ def write_run(
         with progress("tables written", len(names) + (tagged_rows is not None)) as step:
             if tagged_rows is not None:
                 since = time.monotonic()
-                rows_format = format if format != "csv" else "parquet"
+                rows_format, rows_options = ("parquet", {}) if format == "csv" else (format, options)
                 step(0, _PLAN_ROWS_TABLE)
-                target.write(
-                    _PLAN_ROWS_TABLE,
-                    tagged_rows,
-                    run_id,
-                    attempt,
-                    rows_format,
-                    dict(options or {}) if rows_format == format else {},
-                )
+                target.write(_PLAN_ROWS_TABLE, tagged_rows, run_id, attempt, rows_format, rows_options)
                 step()
                 log.info("computed in %.1f s", time.monotonic() - since)
-                plan = plan.with_tagged_rows(
-                    target.read(_PLAN_ROWS_TABLE, run_id, attempt, rows_format, dict(options or {}))
-                )
+                plan = plan.with_tagged_rows(target.read(_PLAN_ROWS_TABLE, run_id, attempt, rows_format, options))
             for name in names:
                 since = time.monotonic()
                 step(0, name)
                 frame: DataFrame = getattr(plan, name).select(*schemas[name].fieldNames())
-                target.write(name, frame, run_id, attempt, format, dict(options or {}))
+                target.write(name, frame, run_id, attempt, format, options)
                 step()
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)
         # Counted from the stored tables, not from the plan: no second computation, and proof that they can be read.
-        rows = _count(target, names, run_id, attempt, format, dict(options or {}))
-        outcome_values = None
+        rows = _count(target, names, run_id, attempt, format, options)
+        content: dict[str, Any] = {
+            "format": format,
+            "inputs": dict(inputs or {}),
+            "tables": {name: {"rows": rows[name]} for name in names},
+            "versions": versions() | {"spark": spark.version},
+        }
         if outcome is not None:
-            outcome_values = outcome(rows, lambda name: target.read(name, run_id, attempt, format, dict(options or {})))
+            content["outcome"] = dict(outcome(rows, lambda name: target.read(name, run_id, attempt, format, options)))
         manifest = Manifest(
             run_id=run_id,
             attempt=attempt,
             finished_at=finish_time(_last_finished(target, run_id)),
             duration_s=round(time.monotonic() - started, 3),
-            content={
-                "format": format,
-                "inputs": dict(inputs or {}),
-                "tables": {name: {"rows": rows[name]} for name in names},
-                "versions": versions() | {"spark": spark.version},
-            }
-            | ({} if outcome_values is None else {"outcome": dict(outcome_values)}),
+            content=content,
         )
-        content = json.dumps(manifest.content, sort_keys=True)
-        values = (run_id, attempt, manifest.finished_at, manifest.duration_s, content)
+        values = (run_id, attempt, manifest.finished_at, manifest.duration_s, json.dumps(content, sort_keys=True))
         target.append_manifest(dict(zip(MANIFEST.names, values, strict=True)), names[0])
     except Exception as error:
         target.remove(run_id, attempt, older=False)
         if isinstance(error, PySparkException) and "SCHEMA_NOT_FOUND" in str(error):
             hint = f"; for a folder write ./{output}" if not is_path(output) else ""
-            raise SourceError(f"there is no catalog schema {output}: create it first{hint}") from error
+            raise SourceError(f"the catalog schema {output} doesn't exist: create it first{hint}") from error
         raise
     target.remove(run_id, attempt, older=True)
     return manifest
@@ -267,8 +255,8 @@ def read_run(
             if newest is None or newest.attempt == manifest.attempt:
                 raise
             manifest = newest
-    which = "finished plan" if run_id is None else f"finished plan with run_id {run_id}"
-    raise SourceError(f"there is no {which} in {output}")
+    which = "finished run" if run_id is None else f"finished run with run_id {run_id}"
+    raise SourceError(f"{output} has no {which}")
 
 
 def stored_run(

@@ -208,4 +208,4 @@ def test_a_place_that_cannot_be_written(spark: SparkSession, tmp_path: Path, cap
     assert "/proc/spark_assign" in caplog.text
     assert "An error occurred while calling" not in caplog.text
     assert case.run(fleet, "--output", str(fleet / "topics.csv")) == 2
-    assert "topics.csv is not a folder" in caplog.text
+    assert "topics.csv isn't a folder" in caplog.text

@@ -102,4 +102,4 @@ def test_drift_of_snapshots_and_runs(
     assert drift.main(["--from", f"{plans}@r", "--to", f"{plans}@s"]) == 0
     assert "Partitions: 2 moved" in capsys.readouterr().out
     assert drift.main(["--from", f"{plans}@r", "--to", f"{plans}@nobody"]) == 2
-    assert "there is no finished plan with run_id nobody" in caplog.text
+    assert "has no finished run with run_id nobody" in caplog.text

@@ -188,5 +188,5 @@ def test_an_unknown_format_says_how_to_add_it(spark: SparkSession, tmp_path: Pat
 
 def test_a_wrong_table_name_is_refused(spark: SparkSession) -> None:
     """A typing error in an override is found before anything is read."""
-    with pytest.raises(SourceError, match="no such table: ownd"):
+    with pytest.raises(SourceError, match="unknown table: ownd"):
         read_fleet(spark, None, tables={"ownd": "x.y"})

@@ -98,7 +98,7 @@ def read_tables(
     options = dict(options or {})
     tables = dict(tables or {})
     if unknown := sorted(set(tables) - set(shape.schemas)):
-        raise SourceError(f"no such table: {', '.join(unknown)}. {shape.name} has {', '.join(shape.schemas)}")
+        raise SourceError(f"unknown table: {', '.join(unknown)}. {shape.name} has {', '.join(shape.schemas)}")
     sources: dict[str, list[_TableSource]] = {}
     if location is not None:
         names = tuple(shape.schemas)
