@@ -1,6 +1,6 @@
-"""Plan Apache Kafka assignment for whole fleets on Spark, exactly as Kafka's own classes would decide.
+"""Plans Apache Kafka assignment for complete fleets on Spark, exactly as Kafka's own classes do.
 
-What is named here is loaded when it is first asked for, so that a command which needs no Spark loads none.
+A public name is imported when it is first used, so that commands without Spark don't load it.
 """
 
 from importlib import import_module
@@ -91,7 +91,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The module that a public name is in is imported by its first use."""
+    """Imports the module of a public name."""
     for module, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"{__name__}.{module}"), name)

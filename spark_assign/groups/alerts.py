@@ -1,4 +1,4 @@
-"""Alerts: the groups of a plan that are beyond a threshold.
+"""Alerts: the groups of a plan that exceed a threshold.
 
 Covers groups that can't be planned, and groups whose largest member has grown relative to the mean since an earlier run
 although the partitions could be spread more evenly.
@@ -31,7 +31,7 @@ _SAME = 1e-9
 def alerts(
     rejected: DataFrame, drifted: DataFrame | None = None, *, max_growth: float = MAX_GROWTH, max_rejected: int = 0
 ) -> DataFrame:
-    """Returns one row per group beyond a threshold (columns: `tables.groups.ALERTS`), lazily.
+    """Returns one row per group that exceeds a threshold (columns: `tables.groups.ALERTS`), lazily.
 
     Args:
         rejected: the table `rejected` of a plan: cluster, group_id, code, detail.
@@ -44,7 +44,7 @@ def alerts(
         ConfigError: a threshold is out of range.
     """
     if not max_growth >= 1:
-        raise ConfigError(f"max_growth {max_growth}: expected 1 or more, such as {MAX_GROWTH} for a quarter more")
+        raise ConfigError(f"max_growth {max_growth}: expected 1 or more, for example {MAX_GROWTH} for 25 % growth")
     if max_rejected < 0:
         raise ConfigError(f"max_rejected {max_rejected}: expected 0 or more")
     too_many = rejected.limit(max_rejected + 1).agg((F.count(F.lit(1)) > max_rejected).alias("too_many"))
@@ -61,10 +61,10 @@ def _grown(drifted: DataFrame, max_growth: float) -> DataFrame:
     before, after = F.col("max_over_mean_before"), F.col("max_over_mean_after")
     mean = F.col("partitions_after") / F.col("members_after")
     most_even: Column = F.ceil(mean) / mean  # the most even distribution
-    beyond = (after > before * max_growth + _SAME) & (after > most_even + _SAME)
+    exceeds = (after > before * max_growth + _SAME) & (after > most_even + _SAME)
     names = ("members", "partitions")
     counts = (F.format_string(f"%d → %d {name}", f"{name}_before", f"{name}_after") for name in names)
-    return drifted.where(beyond).select(
+    return drifted.where(exceeds).select(
         "cluster",
         "group_id",
         F.lit("imbalance").alias("alert"),

@@ -8,7 +8,7 @@ less than it owns revokes the difference after the round and rejoins with the ne
 what was withheld. The rebalance ends when no member revokes anything.
 
 Consumer protocol (uniform, server-range; KIP-848): the broker has a target at once, and no member waits for the group.
-A round is the next heartbeat of all members. At most three are needed: a member that loses partitions is asked to
+A round is the next heartbeat of all members. At most three are needed: a member that loses partitions must
 revoke them, and the others get free partitions; it reports the revocation and gets free partitions, and the others get
 the revoked ones; a member that both loses and waits gets the rest. The simulation assumes that clients report at once.
 If revocation takes longer than the heartbeat interval, the additional heartbeats of the others are not counted.

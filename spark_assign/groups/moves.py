@@ -30,7 +30,7 @@ def moved_slices(changed: DataFrame) -> DataFrame:
         changed: the rows of the plan of the kind `changed_topic`.
 
     Returns:
-        cluster, group_id, topic, from_member_id (null: nobody owned it), to_member_id (null: nobody gets it), first,
+        cluster, group_id, topic, from_member_id (null: no owner before), to_member_id (null: no owner after), first,
         step, count, reason.
     """
     return _slices(changed, revocations=False)
