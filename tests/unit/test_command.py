@@ -42,13 +42,16 @@ def test_a_job_that_is_done(code: int) -> None:
 def test_the_job_reports_wrong_input() -> None:
     """Beside the errors that the package raises on purpose."""
     wrong = (ConfigError, ValueError)
-    assert run_job("plan", lambda: int("x"), verbose=False, wrong=wrong) == 2
-    assert run_job("plan", lambda: [][0], verbose=False, wrong=wrong) == 3
+    assert run_job("plan", lambda: int("x"), verbose=False, input_errors=wrong) == 2
+    assert run_job("plan", lambda: [][0], verbose=False, input_errors=wrong) == 3
 
 
 def test_what_is_nobodys_fault(caplog: pytest.LogCaptureFixture) -> None:
     """An error of the package's own is said as it is, also where it is no wrong input."""
-    assert run_job("snapshot", lambda: raising(SourceError("no\nconnection")), verbose=False, wrong=(ConfigError,)) == 3  # type: ignore[func-returns-value]
+    assert (
+        run_job("snapshot", lambda: raising(SourceError("no\nconnection")), verbose=False, input_errors=(ConfigError,))
+        == 3
+    )  # type: ignore[func-returns-value]
     assert caplog.records[0].getMessage() == "snapshot: no\nconnection"
 
 
