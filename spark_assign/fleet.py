@@ -143,9 +143,9 @@ class Fleet:
             |         ledger-2|payments-ledger-2|
             +-----------------+-----------------+
         """
-        from spark_assign.history.fleet_as_of import fleet_at  # importing upward only if called
+        from spark_assign.history.fleet_as_of import fleet_as_of  # importing upward only if called
 
-        return fleet_at(history, timestamp, topics=topics)
+        return fleet_as_of(history, timestamp, topics=topics)
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -134,10 +134,10 @@ def stored_history(spark: SparkSession, location: str) -> StoredRun:
         SourceError: there is no run, or it isn't a history.
     """
     from spark_assign.stores.run_store import read_run
-    from spark_assign.tables.history import HISTORY_TABLES, REPLAYED_TABLES
+    from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
 
     location, run_id = split_run_id(location)
-    run = read_run(spark, location, run_id, schemas={**HISTORY_TABLES, **REPLAYED_TABLES})
+    run = read_run(spark, location, run_id, schemas={**HISTORY_TABLES, **REPLAY_TABLES})
     if "rebalances" not in run.tables:
         raise SourceError(f"{location} has no history of groups, but {', '.join(sorted(run.tables))}")
     return run

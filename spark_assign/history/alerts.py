@@ -26,31 +26,31 @@ def history_alerts(
 
     Args:
         tables: groups, rebalances, and unreadable of `tables.history.HISTORY_TABLES`.
-        max_rebalances_per_day: maximum number of rebalances of a group within any 24 hours. A tombstone is no
-        rebalance.
+        max_rebalances_per_day: maximum number of rebalances of a group within any 24 hours, without tombstones.
         max_pause_ms: maximum pause of a partition around a rebalance, in milliseconds.
         max_unreadable: maximum number of unreadable records. If there are more, all groups with unreadable records are
             alerts. `group_id` is empty if a record doesn't even name its group.
-        lookback_ms: time before the last record of all groups that is considered, in milliseconds; None for all time.
+        lookback_ms: length of the time range before the last record of all groups that is considered, in
+            milliseconds; None for all time.
 
     Raises:
         ConfigError: no threshold is given, or one is negative.
     """
     limits = {
         "max_rebalances_per_day": max_rebalances_per_day,
-        "max_pause": max_pause_ms,
+        "max_pause_ms": max_pause_ms,
         "max_unreadable": max_unreadable,
     }
     if all(limit is None for limit in limits.values()):
-        raise ConfigError("a history needs a threshold: max_rebalances_per_day, max_pause or max_unreadable")
+        raise ConfigError(f"No threshold given. Give at least one of {', '.join(limits)}.")
     for name, limit in limits.items():
         if limit is not None and limit < 0:
             raise ConfigError(f"{name} {limit}: expected 0 or more")
     rebalances, unreadable = tables["rebalances"].where("state <> 'Dead'"), tables["unreadable"]
     if lookback_ms is not None:
-        ends = F.broadcast(tables["groups"].agg(F.max("until").alias("ends")))
-        rebalances = _filter_last(rebalances, "at", ends, lookback_ms)
-        unreadable = _filter_last(unreadable, "timestamp", ends, lookback_ms)
+        ends = F.broadcast(tables["groups"].agg(F.max("end_time").alias("ends")))
+        rebalances = _filter_lookback(rebalances, "time", ends, lookback_ms)
+        unreadable = _filter_lookback(unreadable, "timestamp", ends, lookback_ms)
     alerts = []
     if max_rebalances_per_day is not None:
         alerts.append(_frequent_rebalances(rebalances, max_rebalances_per_day))
@@ -63,7 +63,7 @@ def history_alerts(
     return reduce(DataFrame.unionByName, alerts).withColumns(balance).select(*ALERTS.fieldNames())
 
 
-def _filter_last(rows: DataFrame, time_column: str, ends: DataFrame, lookback_ms: int) -> DataFrame:
+def _filter_lookback(rows: DataFrame, time_column: str, ends: DataFrame, lookback_ms: int) -> DataFrame:
     """Returns the rows of the last `lookback_ms` milliseconds before the end of the records."""
     in_last = F.unix_millis(time_column) >= F.unix_millis("ends") - lookback_ms
     return rows.crossJoin(ends).where(in_last).drop("ends")
@@ -71,26 +71,29 @@ def _filter_last(rows: DataFrame, time_column: str, ends: DataFrame, lookback_ms
 
 def _frequent_rebalances(rebalances: DataFrame, max_rebalances: int) -> DataFrame:
     """Returns groups with too many rebalances within 24 hours, with the largest number."""
-    day = Window.partitionBy(*GROUP_KEY).orderBy("at_s").rangeBetween(-_DAY_SECONDS, 0)
-    counts = rebalances.withColumn("at_s", F.unix_seconds("at")).withColumn("many", F.count(F.lit(1)).over(day))
-    worst = counts.groupBy(*GROUP_KEY).agg(
-        F.max("many").alias("many"), F.max_by("at", F.struct("many", "at")).alias("at")
-    )
+    day = Window.partitionBy(*GROUP_KEY).orderBy(F.unix_seconds("time")).rangeBetween(-_DAY_SECONDS, 0)
+    counts = rebalances.select(*GROUP_KEY, "time", F.count(F.lit(1)).over(day).alias("count"))
+    worst = counts.groupBy(*GROUP_KEY).agg(F.max(F.struct("count", "time")).alias("worst"))
     detail = F.format_string(
-        "%d rebalances in the 24 hours until %s UTC, %d are allowed", "many", _format_utc("at"), F.lit(max_rebalances)
+        "%d rebalances in the 24 hours before %s UTC; the limit is %d",
+        F.col("worst.count"),
+        _format_utc("worst.time"),
+        F.lit(max_rebalances),
     )
-    return worst.where(F.col("many") > max_rebalances).select(*_alert("rebalances"), detail.alias("detail"))
+    return worst.where(F.col("worst.count") > max_rebalances).select(*_alert("rebalances"), detail.alias("detail"))
 
 
 def _long_pauses(rebalances: DataFrame, max_pause_ms: int) -> DataFrame:
     """Returns groups with a pause that is too long, with the longest pause around a rebalance."""
-    pause = F.struct("longest_ms", "at", "generation")
-    worst = rebalances.where(F.col("longest_ms") > max_pause_ms).groupBy(*GROUP_KEY).agg(F.max(pause).alias("worst"))
+    pause = F.struct("longest_pause_ms", "time", "generation_id")
+    worst = (
+        rebalances.where(F.col("longest_pause_ms") > max_pause_ms).groupBy(*GROUP_KEY).agg(F.max(pause).alias("worst"))
+    )
     detail = F.format_string(
-        "a partition stood still for %.0f s at %s UTC (generation %d), %.0f s are allowed",
-        F.col("worst.longest_ms") / 1000,
-        _format_utc("worst.at"),
-        F.col("worst.generation"),
+        "a partition paused for %.0f s at %s UTC (generation %d); the limit is %.0f s",
+        F.col("worst.longest_pause_ms") / 1000,
+        _format_utc("worst.time"),
+        F.col("worst.generation_id"),
         F.lit(max_pause_ms / 1000),
     )
     return worst.select(*_alert("pause"), detail.alias("detail"))
@@ -102,7 +105,7 @@ def _unreadable_records(unreadable: DataFrame, max_unreadable: int) -> DataFrame
     group = F.coalesce("group_id", F.lit("")).alias("group_id")
     codes = unreadable.groupBy("cluster", group, "code").count()
     counts = F.concat_ws(", ", F.array_sort(F.collect_list(F.format_string("%d %s", "count", "code"))))
-    detail = F.concat(F.lit("records that could not be read: "), counts).alias("detail")
+    detail = F.concat(F.lit("unreadable records: "), counts).alias("detail")
     alerts = codes.groupBy(*GROUP_KEY).agg(detail)
     return alerts.crossJoin(F.broadcast(too_many)).where("too_many").select(*_alert("unreadable"), "detail")
 

@@ -1,18 +1,20 @@
-"""The history of groups as tables, all built in one pass over their records (`history.record_facts`)."""
+"""The history of groups as tables, all built in one pass over their records (`history.records.group_facts`)."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.history import record_facts
-from spark_assign.history.kernel import history_rows as kinds
+from spark_assign.history.kernel.build_history import build_history
 from spark_assign.history.kernel.timeline import HistoryThresholds
-from spark_assign.history.record_facts import select_schema
+from spark_assign.history.records import group_facts, select_schema
+from spark_assign.history.schemas import HISTORY_ROWS
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, TOPIC_IDS
@@ -30,16 +32,16 @@ class History(LazyResult):
         end_offsets: end offsets of partitions, if known.
 
     Examples:
-        >>> past = History.read(records, gap_ms=3_000)
-        >>> rebalances = past.rebalances.where("group_id = 'fraud-detection'").orderBy("generation")
-        >>> rebalances.select("generation", "state", "members", "crashed", "moved").show()
-        +----------+------+-------+-------+-----+
-        |generation| state|members|crashed|moved|
-        +----------+------+-------+-------+-----+
-        |         1|Stable|      3|      0|    0|
-        |         2|Stable|      2|      1|    2|
-        |         3|Stable|      3|      0|    2|
-        +----------+------+-------+-------+-----+
+        >>> past = History.read(records, commit_gap_ms=3_000)
+        >>> rebalances = past.rebalances.where("group_id = 'fraud-detection'").orderBy("generation_id")
+        >>> rebalances.select("generation_id", "state", "members", "crashed", "moved").show()
+        +-------------+------+-------+-------+-----+
+        |generation_id| state|members|crashed|moved|
+        +-------------+------+-------+-------+-----+
+        |            1|Stable|      3|      0|    0|
+        |            2|Stable|      2|      1|    2|
+        |            3|Stable|      3|      0|    2|
+        +-------------+------+-------+-------+-----+
     """
 
     topics: DataFrame | None = None
@@ -52,10 +54,10 @@ class History(LazyResult):
         *,
         topics: DataFrame | None = None,
         end_offsets: DataFrame | None = None,
-        gap_ms: int = HistoryThresholds.gap_ms,
-        together_ms: int = HistoryThresholds.together_ms,
-        flapping_a_day: int = HistoryThresholds.flapping_a_day,
-        session_ms: int = HistoryThresholds.session_ms,
+        commit_gap_ms: int = HistoryThresholds.commit_gap_ms,
+        deploy_gap_ms: int = HistoryThresholds.deploy_gap_ms,
+        flapping_per_day: int = HistoryThresholds.flapping_per_day,
+        session_timeout_ms: int = HistoryThresholds.session_timeout_ms,
     ) -> Self:
         """Returns the history of groups from records of `__consumer_offsets`.
 
@@ -69,10 +71,10 @@ class History(LazyResult):
                 names. From Kafka 4.2 on, the names of topics that the group commits are known; other topics appear with
                 their id.
             end_offsets: cluster, topic, partition, and end_offset, for `commits.lag`.
-            gap_ms: shortest time without a commit that counts as a pause of a partition, in milliseconds.
-            together_ms: longest time between two rebalances of one deploy, in milliseconds.
-            flapping_a_day: number of rebalances in 24 hours, outside of deploys, that marks a group as flapping.
-            session_ms: session timeout of members whose record has none, those of the broker's protocols, in
+            commit_gap_ms: shortest time without a commit that counts as a pause of a partition, in milliseconds.
+            deploy_gap_ms: longest time between two rebalances of one deploy, in milliseconds.
+            flapping_per_day: number of rebalances in 24 hours, outside of deploys, that marks a group as flapping.
+            session_timeout_ms: session timeout of members whose record has none, those of the broker's protocols, in
                 milliseconds.
 
         Returns:
@@ -82,38 +84,40 @@ class History(LazyResult):
             FleetError: a column of a table is missing, or has another type.
             ConfigError: a threshold is less than 1.
         """
-        thresholds = HistoryThresholds(gap_ms, together_ms, flapping_a_day, session_ms)
+        thresholds = HistoryThresholds(commit_gap_ms, deploy_gap_ms, flapping_per_day, session_timeout_ms)
         for name, value in asdict(thresholds).items():
             if value < 1:
                 raise ConfigError(f"{name} {value}: expected 1 or more")
         names = None if topics is None else select_schema("topics", topics, TOPIC_IDS)
         ends = None if end_offsets is None else select_schema("end_offsets", end_offsets, END_OFFSETS)
-        return cls(record_facts.history_rows(records, thresholds), names, ends)
+        work = partial(build_history, thresholds=thresholds, schema=to_arrow_schema(HISTORY_ROWS))
+        rows = group_facts(records, commit_gap_ms).mapInArrow(map_arrow_batches(work), HISTORY_ROWS)
+        return cls(rows, names, ends)
 
     @cached_property
     def groups(self) -> DataFrame:
         """A row per group: its type, its rebalances, how long they paused partitions, and whether it is flapping."""
-        return self._rows(kinds.GROUP, HISTORY_TABLES["groups"])
+        return self._table("groups")
 
     @cached_property
     def rebalances(self) -> DataFrame:
         """A row per generation: time, leader, members that joined and left, partitions that moved, and the cause."""
-        return self._rows(kinds.REBALANCE, HISTORY_TABLES["rebalances"])
+        return self._table("rebalances")
 
     @cached_property
     def memberships(self) -> DataFrame:
         """A row per membership: start, end, and how the member left."""
-        return self._rows(kinds.MEMBERSHIP, HISTORY_TABLES["memberships"])
+        return self._table("memberships")
 
     @cached_property
-    def subscribed(self) -> DataFrame:
+    def subscriptions_over_time(self) -> DataFrame:
         """A row per topic and time for which a member was subscribed to it."""
-        return self._rows(kinds.SUBSCRIBED, HISTORY_TABLES["subscribed"])
+        return self._table("subscriptions_over_time")
 
     @cached_property
     def ownership(self) -> DataFrame:
         """A row per slice of partitions and time for which a member owned it."""
-        rows = self._rows(kinds.OWNED)
+        rows = self._rows("ownership")
         if self.topics is not None:
             names = self.topics.select("cluster", F.col("topic_id").alias("topic"), F.col("topic").alias("name"))
             rows = rows.join(F.broadcast(names), ["cluster", "topic"], "left")
@@ -124,13 +128,13 @@ class History(LazyResult):
     def commits(self) -> DataFrame:
         """A row per partition that a group committed: number of commits, rate, and gaps."""
         once = F.inline_outer("once").alias("number", "at_ms", "offset")
-        rows = self._rows(kinds.COMMITS).select("cluster", "group_id", "topic", "again", once)
+        rows = self._rows("commits").select("cluster", "group_id", "topic", "again", once)
         rows = rows.select("*", F.inline_outer("again"))
         single: dict[str, Column | str] = {"partition": "number", "commits": F.lit(1)}
-        single |= {"since_ms": "at_ms", "until_ms": "at_ms", "first_offset": "offset", "last_offset": "offset"}
+        single |= {"start_ms": "at_ms", "end_ms": "at_ms", "first_offset": "offset", "last_offset": "offset"}
         single |= dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), F.lit(0))
         rows = rows.withColumns({name: F.coalesce(name, value) for name, value in single.items()})
-        rows = rows.withColumns({name: F.timestamp_millis(f"{name}_ms") for name in ("since", "until")})
+        rows = rows.withColumns({f"{name}_time": F.timestamp_millis(f"{name}_ms") for name in ("start", "end")})
         if self.end_offsets is None:
             rows = rows.withColumn("lag", F.lit(None).cast("long"))
         else:
@@ -141,19 +145,22 @@ class History(LazyResult):
     @cached_property
     def pauses(self) -> DataFrame:
         """A row per pause, a time in which partitions weren't committed, around a rebalance or without one."""
-        return self._rows(kinds.PAUSE, HISTORY_TABLES["pauses"])
+        return self._table("pauses")
 
     @cached_property
     def deploys(self) -> DataFrame:
         """A row per burst of rebalances: restarts, crashes, scaling, flapping."""
-        return self._rows(kinds.DEPLOY, HISTORY_TABLES["deploys"])
+        return self._table("deploys")
 
     @cached_property
     def unreadable(self) -> DataFrame:
         """A row per record that can't be decoded, unchanged, with the reason."""
-        return self._rows(kinds.UNREADABLE, HISTORY_TABLES["unreadable"])
+        return self._table("unreadable")
 
     @cached_property
     def rejected(self) -> DataFrame:
         """A row per group without a history, with the reason."""
-        return self._rows(kinds.REJECTED, HISTORY_TABLES["rejected"])
+        return self._table("rejected")
+
+    def _table(self, name: str) -> DataFrame:
+        return self._rows(name, HISTORY_TABLES[name])

@@ -1,14 +1,24 @@
-"""Brings raw records of `__consumer_offsets` from any source into the schema that a history is read from."""
+"""Raw records of `__consumer_offsets` as DataFrames: from any source into one schema, redacted, and reduced to facts.
+
+A history is two passes. The first one reduces records to facts, batch by batch (`history.kernel.facts`): a million
+commits become a few thousand intervals. Only the facts are shuffled, all of a group to one task, in which the second
+pass builds the tables (`history.kernel.build_history`, `history.kernel.replay`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, NullType, StructField, StructType
 
+from spark_assign.history.kernel import facts
+from spark_assign.spark.arrow_batches import map_arrow_chunks
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.history import RECORDS
 from spark_assign.tables.schema_check import check_schema
@@ -19,6 +29,9 @@ if TYPE_CHECKING:
 TOPIC = "__consumer_offsets"
 _TABLE = "records"
 _TIMESTAMP_REMEDY = "Add it as timestamp, or in milliseconds since 1970 as bigint"
+
+_BUCKETS_PER_TASK = 8
+"""A task processes its groups bucket by bucket, so it never holds more than the serialized facts of all its groups."""
 
 
 def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
@@ -39,10 +52,10 @@ def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
     if cluster is not None and "cluster" not in present:
         table = table.withColumn("cluster", F.lit(cluster))
     elif cluster is not None:
-        raise FleetError([Fault(_TABLE, "cluster", "the table has it already", f"Do not name {cluster!r} as well")])
+        raise FleetError([Fault(_TABLE, "cluster", "the column exists already", f"Remove the argument {cluster!r}")])
     elif "cluster" not in present:
-        remedy = "Name the cluster as an argument, or add it as string"
-        raise FleetError([Fault(_TABLE, "cluster", "the column is missing, and no cluster is named", remedy)])
+        remedy = "Pass the cluster as an argument, or add the column as string"
+        raise FleetError([Fault(_TABLE, "cluster", "the column is missing, and no cluster is given", remedy)])
     if isinstance(present.get("timestamp"), LongType | IntegerType):
         table = table.withColumn("timestamp", F.timestamp_millis("timestamp"))
     for name in ("key", "value"):
@@ -63,9 +76,8 @@ def _as_required(field: StructField) -> StructField:
 
 
 def _with_remedy(fault: Fault) -> Fault:
-    if fault.column == "timestamp" and "missing" in fault.problem:
-        return Fault(fault.table, fault.column, fault.problem, _TIMESTAMP_REMEDY)
-    return fault
+    is_missing_timestamp = fault.column == "timestamp" and "missing" in fault.problem
+    return replace(fault, remedy=_TIMESTAMP_REMEDY) if is_missing_timestamp else fault
 
 
 def _check_not_null(field: StructField) -> Column:
@@ -73,7 +85,7 @@ def _check_not_null(field: StructField) -> Column:
     column = F.col(field.name)
     if field.nullable:
         return column
-    message = f"{_TABLE}.{field.name}: a row has none. Leave such rows out, or say what they are"
+    message = f"{_TABLE}.{field.name}: a row has no value. Remove such rows, or add the value"
     return F.coalesce(column, F.raise_error(F.lit(message)).cast(field.dataType)).alias(field.name)
 
 
@@ -81,8 +93,7 @@ def redact_records(records: DataFrame, *, without_hosts: bool = False, without_m
     """Returns RECORDS without the hosts of members, or without the metadata of commits.
 
     An unreadable record, and a record of an unknown type, keeps its position and timestamp, but no bytes except those
-    of
-    its type: the other bytes might contain anything.
+    of its type: the other bytes might contain anything.
     """
     if not (without_hosts or without_metadata):
         return records
@@ -94,3 +105,36 @@ def redact_records(records: DataFrame, *, without_hosts: bool = False, without_m
             yield redact_records(batch, hosts=without_hosts, metadata=without_metadata)
 
     return records.mapInArrow(redact, records.schema)
+
+
+# --- facts --------------------------------------------------------------------------------------------------------
+
+
+def group_facts(records: DataFrame, gap_ms: int) -> DataFrame:
+    """Returns the facts of records as `history.kernel.facts.BUCKETS`, all of a group in one task.
+
+    There are as many tasks over complete groups as the session has for shuffles (`spark.sql.shuffle.partitions`).
+
+    Args:
+        records: RECORDS of any clusters, in any order; all records of each group.
+        gap_ms: shortest time without a commit that counts as a gap of a partition, in milliseconds.
+
+    Raises:
+        FleetError: a column of the records is missing, or has another type.
+    """
+    records = select_schema("records", records, RECORDS)
+    tasks = int(records.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    num_buckets = tasks * _BUCKETS_PER_TASK
+    plain = records.withColumn("at_ms", F.unix_millis("timestamp")).select(*facts.RECORDS.names)
+    bucket_facts = partial(facts.bucket_facts, gap_ms=gap_ms, num_buckets=num_buckets)
+    return plain.mapInArrow(map_arrow_chunks(bucket_facts), from_arrow_schema(facts.BUCKETS)).repartition(
+        tasks, "bucket"
+    )
+
+
+def select_schema(name: str, table: DataFrame, schema: StructType) -> DataFrame:
+    """Returns a table with the columns of a schema only. Raises FleetError if one is missing or has another type."""
+    checked, faults = check_schema(name, table, schema)
+    if faults:
+        raise FleetError(faults)
+    return checked.select(*schema.names)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.history import record_facts
 from spark_assign.history.kernel.replay import replay as kernel
 from spark_assign.history.kernel.replay.recorded_history import ASSIGNORS
 from spark_assign.history.kernel.timeline import HistoryThresholds
+from spark_assign.history.records import group_facts
 from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
@@ -33,8 +34,8 @@ class Replay(LazyResult):
         rows: the tagged rows of the pass over the records, computed or stored.
 
     Examples:
-        >>> replayed = replay(records, assignors=["cooperative-sticky"], static=True).replayed
-        >>> static = replayed.where("group_id = 'orders-service' and not recorded")
+        >>> summary = replay(records, assignors=["cooperative-sticky"], static=True).replay_summary
+        >>> static = summary.where("group_id = 'orders-service' and not recorded")
         >>> static.select("assignor", "static", "rebalances", "moved").show()
         +------------------+------+----------+-----+
         |          assignor|static|rebalances|moved|
@@ -44,20 +45,23 @@ class Replay(LazyResult):
     """
 
     @cached_property
-    def replayed(self) -> DataFrame:
+    def replay_summary(self) -> DataFrame:
         """A row per group and variant: number of rebalances, and how long they paused or would have paused
         partitions."""
-        return self._rows(kernel.GROUP, REPLAY_TABLES["replayed"])
+        return self._table("replay_summary")
 
     @cached_property
-    def replays(self) -> DataFrame:
-        """A row per past rebalance and variant."""
-        return self._rows(kernel.REBALANCE, REPLAY_TABLES["replays"])
+    def replay_rebalances(self) -> DataFrame:
+        """A row per recorded rebalance and variant."""
+        return self._table("replay_rebalances")
 
     @cached_property
-    def rejected(self) -> DataFrame:
+    def replay_rejected(self) -> DataFrame:
         """A row per group that can't be replayed, and per variant in which Kafka's assignor throws."""
-        return self._rows(kernel.REJECTED, REPLAY_TABLES["rejected"])
+        return self._table("replay_rejected")
+
+    def _table(self, name: str) -> DataFrame:
+        return self._rows(name, REPLAY_TABLES[name])
 
 
 def replay(
@@ -66,7 +70,7 @@ def replay(
     assignors: Sequence[str] | None = None,
     static: bool | None = None,
     settings: Settings | None = None,
-    gap_ms: int = HistoryThresholds.gap_ms,
+    commit_gap_ms: int = HistoryThresholds.commit_gap_ms,
 ) -> Replay:
     """Returns what every past rebalance would have cost with other assignors and protocols, static members or dynamic.
 
@@ -90,24 +94,24 @@ def replay(
         static: whether all members are static (True) or dynamic (False). The default is both variants.
         settings: times for pauses that are not on record. The default is that of the simulation. Settings with tables
             aren't supported.
-        gap_ms: shortest time without a commit that counts as a pause of a partition, in milliseconds.
+        commit_gap_ms: shortest time without a commit that counts as a pause of a partition, in milliseconds.
 
     Returns:
-        the replay; its tables are lazy. Every group of consumers with two generations on record is in `replayed`.
-        There, `replayed` is the number of rebalances for which the assignor that was in use, run with the rules of its
-        leader's library, reproduces the record, and `note` describes the first difference. All other groups are in
-        `rejected`.
+        the replay; its tables are lazy. Every group of consumers with two generations on record is in
+        `replay_summary`. There, `num_replayed` is the number of rebalances for which the assignor that was in use, run
+        with the rules of its leader's library, reproduces the record, and `note` describes the first difference. All
+        other groups are in `replay_rejected`.
 
     Raises:
         FleetError: a column of the records is missing, or has another type.
         UnknownAssignorError: an assignor is unknown.
-        ConfigError: gap_ms is less than 1.
+        ConfigError: commit_gap_ms is less than 1.
         ValueError: the settings have tables.
 
     Examples:
-        >>> replayed = replay(records, assignors=["sticky"]).replayed.where("group_id = 'orders-service'")
+        >>> summary = replay(records, assignors=["sticky"]).replay_summary.where("group_id = 'orders-service'")
         >>> columns = "assignor", "static", "recorded", "rebalances", "moved"
-        >>> replayed.select(*columns).orderBy("assignor", "static").show()
+        >>> summary.select(*columns).orderBy("assignor", "static").show()
         +--------+------+--------+----------+-----+
         |assignor|static|recorded|rebalances|moved|
         +--------+------+--------+----------+-----+
@@ -119,13 +123,13 @@ def replay(
     names = ASSIGNORS if assignors is None else tuple(dict.fromkeys(assignors))
     for name in names:
         if name not in ASSIGNORS:
-            raise UnknownAssignorError(f"no assignor of Kafka is called {name!r}. There are: {', '.join(ASSIGNORS)}")
-    if gap_ms < 1:
-        raise ConfigError(f"gap_ms {gap_ms}: expected 1 or more")
+            raise UnknownAssignorError(f"Unknown assignor {name!r}. Use one of {', '.join(ASSIGNORS)}.")
+    if commit_gap_ms < 1:
+        raise ConfigError(f"commit_gap_ms {commit_gap_ms}: expected 1 or more")
     settings = settings or Settings()
     if any(table is not None for table in (settings.groups, settings.members, settings.partitions)):
-        raise ValueError("settings: replay takes times that hold for all groups, and no tables; simulate takes those")
+        raise ValueError("settings: replay supports only settings for all groups, without tables.")
     variants = (False, True) if static is None else (static,)
-    params = kernel.ReplayParams(names, variants, settings.timing, HistoryThresholds(gap_ms=gap_ms))
-    rows = record_facts.group_facts(records, gap_ms)
-    return Replay(rows.mapInArrow(map_arrow_batches(partial(kernel.replay_buckets, params=params)), REPLAY_ROWS))
+    params = kernel.ReplayParams(names, variants, settings.timing, HistoryThresholds(commit_gap_ms))
+    work = partial(kernel.replay_buckets, params=params, schema=to_arrow_schema(REPLAY_ROWS))
+    return Replay(group_facts(records, commit_gap_ms).mapInArrow(map_arrow_batches(work), REPLAY_ROWS))

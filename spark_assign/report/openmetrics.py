@@ -35,10 +35,10 @@ _OF_GROUPS: tuple[tuple[str, str], ...] = (
 )
 _OF_THE_PAST: tuple[tuple[str, str, str, float], ...] = (
     ("rebalances", "rebalances", "Rebalances on record", 1),
-    ("rebalances_in_the_worst_day", "most_in_a_day", "Rebalances in the worst 24 hours on record", 1),
-    ("stopped_partition_seconds", "stopped_ms", "Time in which partitions stood still around rebalances", 1000),
-    ("longest_stop_seconds", "longest_ms", "The longest time a partition stood still around a rebalance", 1000),
-    ("flapping", "flapping", "Whether the group rebalances again and again without a deploy", 1),
+    ("max_rebalances_per_day", "max_rebalances_per_day", "Largest number of rebalances within 24 hours", 1),
+    ("paused_partition_seconds", "paused_partition_ms", "Partition-time without commits around rebalances", 1000),
+    ("longest_pause_seconds", "longest_pause_ms", "Longest pause of a partition around a rebalance", 1000),
+    ("flapping", "flapping", "Whether the group rebalances frequently without deploys", 1),
 )
 _CHANGES = ("moved", "newly_owned", "no_longer_owned")
 

@@ -1,4 +1,8 @@
-"""Every table of the history of groups, declared once. All timestamps are moments in UTC."""
+"""Schemas of the tables of a history and of a replay.
+
+Columns that end in `_time` are UTC timestamps, and those that end in `_ms` are durations in milliseconds. Values in
+partition-milliseconds are sums over partitions.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,10 @@ from spark_assign.tables.schema_fields import nullable, required
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 _BINARY, _TIME, _BOOLEAN = BinaryType(), TimestampType(), BooleanType()
 _GROUP = required(cluster=_STRING, group_id=_STRING)
-_SPAN = [*required(since=_TIME), *nullable(until=_TIME)]
+_TIME_RANGE = [*required(start_time=_TIME), *nullable(end_time=_TIME)]
+_PAUSE = nullable(paused_partition_ms=_LONG, longest_pause_ms=_LONG)
 
-# --- what is read -----------------------------------------------------------------------------------------
+# --- input --------------------------------------------------------------------------------------------------------
 
 RECORDS = StructType(
     [
@@ -29,52 +34,53 @@ RECORDS = StructType(
         *nullable(key=_BINARY, value=_BINARY),
     ]
 )
-"""Records of `__consumer_offsets` as the broker wrote them. `partition` and `offset` say where a record stands in that
-topic, `timestamp` is the record's own. A null value is a tombstone: whatever the key names is gone."""
+"""Records of `__consumer_offsets` as the broker wrote them. `partition`, `offset`, and `timestamp` are those of the
+record. A record with a null value is a tombstone: it deletes what the key names."""
 
 TOPIC_IDS = StructType(required(cluster=_STRING, topic=_STRING, topic_id=_STRING))
-"""Names of topics, by the id as Kafka prints it."""
+"""Topic names and topic IDs, as Kafka prints the IDs."""
 
 END_OFFSETS = StructType(required(cluster=_STRING, topic=_STRING, partition=_INT, end_offset=_LONG))
-"""Where partitions end."""
+"""End offsets of partitions."""
 
-# --- what is told -----------------------------------------------------------------------------------------
+# --- history ------------------------------------------------------------------------------------------------------
 
 GROUPS = StructType(
     [
         *_GROUP,
         *required(group_type=_STRING),
         *nullable(protocol_type=_STRING, assignor=_STRING, state=_STRING),
-        *required(since=_TIME, until=_TIME, records=_LONG, rebalances=_LONG, missing=_LONG),
-        *required(most_in_a_day=_LONG, members=_LONG, partitions=_LONG, deploys=_LONG, crashes=_LONG),
-        *nullable(stopped_ms=_LONG, longest_ms=_LONG),
+        *required(start_time=_TIME, end_time=_TIME, records=_LONG, rebalances=_LONG, missing_generations=_LONG),
+        *required(max_rebalances_per_day=_LONG, members=_LONG, partitions=_LONG, deploys=_LONG, crashes=_LONG),
+        *_PAUSE,
         *required(flapping=_BOOLEAN),
     ]
 )
-"""A row per group. `since`, `until`: its first and last record; `missing`: generations between them that are no longer
-on record (compaction); `most_in_a_day`: rebalances in the worst 24 hours; `members`, `partitions`: at the end;
-`stopped_ms`: partition-milliseconds without commits around rebalances, `longest_ms` the longest stop of a partition;
-null where nothing is committed. `flapping`: it rebalances again and again without a deploy."""
+"""One row per group. `start_time` and `end_time`: its first and last record. `missing_generations`: generations in
+between that are no longer on record because of compaction. `max_rebalances_per_day`: largest number of rebalances
+within 24 hours. `members` and `partitions`: at the end. `paused_partition_ms`: partition-milliseconds without commits
+around rebalances. `longest_pause_ms`: longest pause of a single partition. Both are null if the group commits nothing.
+`flapping`: the group rebalances frequently without deploys."""
 
 REBALANCES = StructType(
     [
         *_GROUP,
-        *required(generation=_INT, at=_TIME),
-        *nullable(settled=_TIME),
+        *required(generation_id=_INT, time=_TIME),
+        *nullable(stable_time=_TIME),
         *required(state=_STRING),
         *nullable(assignor=_STRING, leader=_STRING),
-        *required(members=_LONG, joined=_LONG, left=_LONG, crashed=_LONG, restarted=_LONG, missing=_LONG),
-        *required(partitions=_LONG, moved=_LONG, why=_STRING),
-        *nullable(stopped_ms=_LONG, longest_ms=_LONG),
+        *required(members=_LONG, joined=_LONG, left=_LONG, crashed=_LONG, restarted=_LONG, missing_generations=_LONG),
+        *required(partitions=_LONG, moved=_LONG, cause=_STRING),
+        *_PAUSE,
         *required(partition=_INT, offset=_LONG),
     ]
 )
-"""A row per generation (classic) or group epoch (consumer, share, streams). `at`: when the coordinator wrote it;
-`settled`: when the last member had reached it (KIP-848), of a classic group `at`; `joined`, `left` (with `crashed`
-among them), `restarted` (a static member's new id, or one that left and came back as the same client): against the
-generation before on record; `missing`: generations in between that are not on record, null figures are of the known
-ones; `moved`: partitions whose owner is another than before, by member, restarts not counted; `why`: as far as the
-record says. `partition`, `offset`: the record that says so."""
+"""One row per generation (classic) or group epoch (consumer, share, and streams groups). `time`: when the coordinator
+wrote it. `stable_time`: when the last member had reached it (KIP-848); `time` for a classic group. `joined`, `left`
+(including `crashed`), and `restarted` (a static member with a new ID, or a member that left and returned as the same
+client) are relative to the previous generation on record. `missing_generations`: generations in between that are not
+on record. `moved`: partitions with another owner than before; restarts don't count. `cause`: as far as the records
+show it. `partition` and `offset`: position of the record."""
 
 MEMBERSHIPS = StructType(
     [
@@ -82,67 +88,71 @@ MEMBERSHIPS = StructType(
         *required(member_id=_STRING),
         *nullable(group_instance_id=_STRING, client_id=_STRING, client_host=_STRING, rack_id=_STRING),
         *nullable(session_timeout_ms=_INT, rebalance_timeout_ms=_INT),
-        *required(first_generation=_INT, last_generation=_INT),
-        *_SPAN,
-        *required(came=_STRING, went=_STRING, certainty=_STRING),
+        *required(first_generation_id=_INT, last_generation_id=_INT),
+        *_TIME_RANGE,
+        *required(join_type=_STRING, leave_type=_STRING, confidence=_STRING),
     ]
 )
-"""Who was a member from when to when; `until` is null of those that are there at the end. `came`: `first-on-record`,
-`joined`, `restarted`; `went`: `is-there`, `left`, `crashed` (its partitions were silent for the session timeout before
-it was gone), `restarted`, `unknown`. `certainty` of the last: `sure`, `likely`, `guess`."""
+"""One row per membership: a member, and from when to when it was in the group. `end_time` is null for members that are
+in the group at the end. `join_type`: `first-on-record`, `joined`, or `restarted`. `leave_type`: `active` (still a
+member), `left`, `crashed` (nothing was committed for its partitions for the session timeout before it was removed),
+`restarted`, or `unknown`. `confidence` of the leave type: `sure`, `likely`, or `guess`."""
 
-SUBSCRIBED = StructType([*_GROUP, *required(member_id=_STRING, topic=_STRING), *_SPAN])
-"""What members subscribed to, from when to when."""
+SUBSCRIPTIONS_OVER_TIME = StructType([*_GROUP, *required(member_id=_STRING, topic=_STRING), *_TIME_RANGE])
+"""One row per topic and time range in which a member was subscribed to it."""
 
 OWNERSHIP = StructType(
     [
         *_GROUP,
         *required(member_id=_STRING, topic=_STRING, role=_STRING),
-        *required(first=_INT, step=_INT, count=_INT, generation=_INT),
-        *_SPAN,
+        *required(first=_INT, step=_INT, count=_INT, generation_id=_INT),
+        *_TIME_RANGE,
     ]
 )
-"""Who owned what from when to when, as runs of partitions. `role`: `partition`; of Connect `connector` (topic: its
-name, partition 0) and `task` (topic: the connector, partition: the task's number); of streams groups `active`,
-`standby`, `warmup` (topic: the subtopology, partition: the task). `generation`: that in which it became so. A topic
-whose name nobody knows (KIP-848 records name topics by id) is told by its id."""
+"""One row per slice of partitions and time range in which a member owned it. `role`: `partition`; for Connect,
+`connector` (`topic` is its name, the partition is 0) and `task` (`topic` is the connector, the partition is the task
+number); for streams groups, `active`, `standby`, and `warmup` (`topic` is the subtopology, the partition is the task).
+`generation_id`: the generation in which the member received the slice. `topic` is the topic ID if the name is unknown:
+KIP-848 records contain only the ID."""
 
 COMMITS = StructType(
     [
         *_GROUP,
-        *required(topic=_STRING, partition=_INT, commits=_LONG, since=_TIME, until=_TIME),
+        *required(topic=_STRING, partition=_INT, commits=_LONG, start_time=_TIME, end_time=_TIME),
         *required(first_offset=_LONG, last_offset=_LONG),
         *nullable(rate=_DOUBLE, lag=_LONG),
         *required(gaps=_LONG, longest_gap_ms=_LONG, deleted=_LONG),
     ]
 )
-"""A row per partition that a group committed. `since`, `until`: first and last commit; `rate`: messages a second by
-which the committed offset went on between them, null for one moment; `lag`: end offset less the last committed one,
-where end offsets are given; `gaps`: how often nothing was committed for longer than the threshold, `longest_gap_ms`
-the longest such, 0 for none; `deleted`: tombstones (expired, or deleted by somebody)."""
+"""One row per partition that a group committed. `start_time` and `end_time`: first and last commit. `rate`: messages
+per second by which the committed offset advanced in between; null if they are the same moment. `lag`: end offset minus
+last committed offset; null if the end offset is unknown. `gaps`: number of times without commits that exceed the
+threshold. `longest_gap_ms`: the longest of them; 0 if there is none. `deleted`: number of tombstones (expired or
+deleted offsets)."""
 
 PAUSES = StructType(
     [
         *_GROUP,
-        *nullable(generation=_INT),
-        *required(since=_TIME, until=_TIME, partitions=_LONG, stopped_ms=_LONG),
+        *nullable(generation_id=_INT),
+        *required(start_time=_TIME, end_time=_TIME, partitions=_LONG, paused_partition_ms=_LONG),
     ]
 )
-"""Stretches in which partitions of a group that were committed before and after were not: what users felt. With
-`generation`: around that rebalance; null: without one. `stopped_ms`: partition-milliseconds."""
+"""One row per time range in which partitions that were committed before and after were not committed. `generation_id`:
+the rebalance that it belongs to; null if there is none."""
 
 DEPLOYS = StructType(
     [
         *_GROUP,
-        *required(what=_STRING, since=_TIME, until=_TIME, first_generation=_INT, last_generation=_INT),
+        *required(deploy_type=_STRING, start_time=_TIME, end_time=_TIME),
+        *required(first_generation_id=_INT, last_generation_id=_INT),
         *required(rebalances=_LONG, members_before=_LONG, members_after=_LONG),
         *required(joined=_LONG, left=_LONG, crashed=_LONG, restarted=_LONG),
-        *nullable(stopped_ms=_LONG),
+        *nullable(paused_partition_ms=_LONG),
         *required(detail=_STRING),
     ]
 )
-"""Bursts of rebalances told as one: `what` is `rolling-restart`, `restart` (all at once), `scale-out`, `scale-in`,
-`crash`, `flapping` or `mixed`."""
+"""One row per burst of rebalances. `deploy_type`: `rolling-restart`, `restart` (all members at once), `scale-out`,
+`scale-in`, `crash`, `flapping`, or `mixed`."""
 
 UNREADABLE = StructType(
     [
@@ -150,14 +160,14 @@ UNREADABLE = StructType(
         *nullable(group_id=_STRING, key=_BINARY, value=_BINARY),
     ]
 )
-"""Records that nothing could be made of, as they are. `code`: `unknown-type` (the key's version is none that is known),
-`newer-version` (of the value), `corrupt`, `no-key`."""
+"""One row per record that can't be decoded, unchanged. `code`: `unknown-type` (unknown version of the key),
+`newer-version` (of the value), `corrupt`, or `no-key`."""
 
 HISTORY_TABLES: dict[str, StructType] = {
     "groups": GROUPS,
     "rebalances": REBALANCES,
     "memberships": MEMBERSHIPS,
-    "subscribed": SUBSCRIBED,
+    "subscriptions_over_time": SUBSCRIPTIONS_OVER_TIME,
     "ownership": OWNERSHIP,
     "commits": COMMITS,
     "pauses": PAUSES,
@@ -166,34 +176,37 @@ HISTORY_TABLES: dict[str, StructType] = {
     "rejected": REJECTED,
 }
 
-# --- what it would have been otherwise --------------------------------------------------------------------
+# --- replay -------------------------------------------------------------------------------------------------------
 
-REPLAYED = StructType(
+REPLAY_SUMMARY = StructType(
     [
         *_GROUP,
         *required(assignor=_STRING, protocol=_STRING, static=_BOOLEAN, recorded=_BOOLEAN),
-        *required(rebalances=_LONG, replayed=_LONG, moved=_LONG, stopped_ms=_LONG),
+        *required(rebalances=_LONG, num_replayed=_LONG, moved=_LONG, paused_partition_ms=_LONG),
         *nullable(saved_ms=_LONG),
         *required(note=_STRING),
     ]
 )
-"""A row per group and way: `recorded` marks the one that was in use. `protocol`: `eager`, `cooperative`, `consumer`.
-`rebalances` that would have been since the first generation on record, each round of a cooperative one for itself;
-`replayed`: of the recorded way those that its assignor, asked again, shares out as it is recorded, of others all that
-are on record; `moved`: partitions; `stopped_ms`: partition-milliseconds, of the recorded way as measured, where commits
-show it; `saved_ms`: against the recorded way, of which it is null. `note`: what there is to say of it."""
+"""One row per group and variant (an assignor, with static or dynamic members). `recorded`: whether it is the variant
+that was in use. `protocol`: `eager`, `cooperative`, or `consumer`. `rebalances`: number of rebalances after the first
+generation on record; each round of a cooperative rebalance counts. `num_replayed`: for the recorded variant, the number
+of rebalances that its assignor reproduces; for other variants, the number of recorded rebalances. `moved`: partitions.
+`paused_partition_ms`: for the recorded variant as measured, if commits show it. `saved_ms`: difference to the recorded
+variant, in partition-milliseconds; null for the recorded variant itself."""
 
-REPLAYS = StructType(
+REPLAY_REBALANCES = StructType(
     [
         *_GROUP,
-        *required(generation=_INT, assignor=_STRING, static=_BOOLEAN, at=_TIME),
-        *required(happens=_BOOLEAN, moved=_LONG, revoked=_LONG, stopped_ms=_LONG),
+        *required(generation_id=_INT, assignor=_STRING, static=_BOOLEAN, time=_TIME),
+        *required(occurs=_BOOLEAN, moved=_LONG, revoked=_LONG, paused_partition_ms=_LONG),
     ]
 )
-"""A row per past rebalance and way. `happens`: false where it would have been spared: static members were back in time,
-or it only handed over what cooperative members had given up. `revoked`: what living members lose, in all rounds."""
+"""One row per recorded rebalance and variant. `occurs`: false if the variant avoids the rebalance: static members
+returned in time, or the rebalance only assigned partitions that cooperative members had released. `revoked`: partitions
+that live members lose, in all rounds."""
 
-REPLAY_TABLES: dict[str, StructType] = {"replayed": REPLAYED, "replays": REPLAYS, "rejected": REJECTED}
-
-REPLAYED_TABLES: dict[str, StructType] = {"replayed": REPLAYED, "replays": REPLAYS, "unreplayed": REJECTED}
-"""The same beside the tables of a history: what is rejected there is something else."""
+REPLAY_TABLES: dict[str, StructType] = {
+    "replay_summary": REPLAY_SUMMARY,
+    "replay_rebalances": REPLAY_REBALANCES,
+    "replay_rejected": REJECTED,
+}

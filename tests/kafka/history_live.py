@@ -68,7 +68,7 @@ def client(group: str, row: Row) -> str:
 
 def lasts(row: Row, at_ms: int) -> bool:
     """Whether something is so at a moment."""
-    return bool(row["since"] <= at_ms and (row["until"] is None or at_ms < row["until"]))
+    return bool(row["start_time"] <= at_ms and (row["end_time"] is None or at_ms < row["end_time"]))
 
 
 def items(row: Row) -> Iterator[Item]:

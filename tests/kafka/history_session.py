@@ -148,14 +148,14 @@ def history(spark: SparkSession, location: str, to: str, groups: str, session_ms
     Only records whose key contains the text `groups` are read: Spark's own reader has records, too.
     """
     records = spark.read.parquet(location).where(F.contains(F.col("key"), F.lit(bytearray(groups.encode()))))
-    past = History.read(records, session_ms=session_ms)
-    past.tagged_rows().write.parquet(f"{to}/decided")
-    past = past.with_tagged_rows(spark.read.parquet(f"{to}/decided"))
+    past = History.read(records, session_timeout_ms=session_ms)
+    past.tagged_rows().write.parquet(f"{to}/tagged_rows")
+    past = past.with_tagged_rows(spark.read.parquet(f"{to}/tagged_rows"))
     for name in HISTORY_TABLES:
         getattr(past, name).write.parquet(f"{to}/{name}")
     again = replay(records, assignors=[])
-    again.replayed.write.parquet(f"{to}/replayed")
-    again.rejected.write.parquet(f"{to}/unreplayed")
+    for name in ("replay_summary", "replay_rejected"):
+        getattr(again, name).write.parquet(f"{to}/{name}")
     for number, moment in enumerate(moments):
         fleet = Fleet.as_of(past, moment)
         for name in ("groups", "members", "subscriptions", "owned_slices", "topics"):

@@ -139,8 +139,8 @@ class Stage:
 
     def _go(self, keys: set[tuple[str, str]], went: str) -> None:
         for stay in self.story.stays:
-            if (stay.group, stay.client) in keys and stay.until_ms is None:
-                stay.went, stay.until_ms = went, now_ms()
+            if (stay.group, stay.client) in keys and stay.end_ms is None:
+                stay.went, stay.end_ms = went, now_ms()
 
     def _closed(self, consumer: Consumer) -> bool:
         """Whether the last that is told of a member is that it closed."""

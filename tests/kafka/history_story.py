@@ -21,7 +21,7 @@ BROKERS_SESSION_MS = 45_000
 machine, whose members commit seldom."""
 QUIET_MS = 4_000
 PATIENCE_S = 300
-FIRST, JOINED, RESTARTED, LEFT, CRASHED, IS_THERE = "first", "joined", "restarted", "left", "crashed", "is-there"
+FIRST, JOINED, RESTARTED, LEFT, CRASHED, IS_THERE = "first", "joined", "restarted", "left", "crashed", "active"
 
 CLASSIC = ("range", "roundrobin", "sticky", "cooperative-sticky")
 STATIC, STOPPED, CONNECT = f"{PREFIX}static", f"{PREFIX}stopped", f"{PREFIX}connect"
@@ -69,9 +69,9 @@ class Stay:
     group: str
     client: str
     came: str
-    since_ms: int
+    start_ms: int
     went: str = IS_THERE
-    until_ms: int | None = None
+    end_ms: int | None = None
 
 
 @dataclass

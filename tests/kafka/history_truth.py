@@ -44,7 +44,7 @@ class Step:
 
 def steps(story: Story, stay: Stay) -> list[Step]:
     """What a member of consumers or of Streams had, call by call, in one of its stays."""
-    key = stay.group, stay.client, stay.since_ms, len(story.stays), len(story.listener_rows), len(story.tasks)
+    key = stay.group, stay.client, stay.start_ms, len(story.stays), len(story.listener_rows), len(story.tasks)
     if key not in story.known:
         story.known[key] = list(_steps(story, stay))
     found: list[Step] = story.known[key]
@@ -58,7 +58,7 @@ def _steps(story: Story, stay: Stay) -> Iterator[Step]:
         for row in (story.tasks if stay.group in (STREAMS, CLASSIC_STREAMS) else story.listener_rows)
         if (row.get("group") or row.get("application_id")) == stay.group
         and row["client_id"] == stay.client
-        and stay.since_ms <= row["at_ms"] < last
+        and stay.start_ms <= row["at_ms"] < last
     ]
     owned: frozenset[Item] = frozenset()
     for row in rows:
@@ -87,13 +87,13 @@ def _items(group: str, task: str) -> Iterator[Item]:
 
 def _end(story: Story, stay: Stay) -> int:
     """When the client is started again."""
-    later = [each.since_ms for each in story.stays if (each.group, each.client) == (stay.group, stay.client)]
-    return min((since for since in later if since > stay.since_ms), default=2**62)
+    later = [each.start_ms for each in story.stays if (each.group, each.client) == (stay.group, stay.client)]
+    return min((since for since in later if since > stay.start_ms), default=2**62)
 
 
 def unsettled(story: Story, group: str) -> str | None:
     """Why a group is not settled: somebody says nothing yet, or something has no owner, or two."""
-    there = [stay for stay in story.stays if stay.group == group and stay.until_ms is None]
+    there = [stay for stay in story.stays if stay.group == group and stay.end_ms is None]
     owners: Owners = {}
     for stay in there:
         listener_rows = steps(story, stay)
@@ -118,16 +118,16 @@ def owners_at(story: Story, group: str, at_ms: int) -> Owners | None:
     stays = [stay for stay in story.stays if stay.group == group]
     listener_rows = [(stay, steps(story, stay)) for stay in stays]
     for stay, mine in listener_rows:
-        marks = [step.at_ms for step in mine] + [stay.since_ms] + ([stay.until_ms] if stay.until_ms is not None else [])
+        marks = [step.at_ms for step in mine] + [stay.start_ms] + ([stay.end_ms] if stay.end_ms is not None else [])
         if any(abs(mark - at_ms) <= MARGIN_MS for mark in marks):
             return None
-        if stay.since_ms > at_ms:
+        if stay.start_ms > at_ms:
             continue
-        until = stay.until_ms
+        until = stay.end_ms
         if stay.went == CRASHED and until is not None:
             # Its partitions are its own until the coordinator misses it, and somebody is told.
             others = [step.at_ms for other, theirs in listener_rows if other is not stay for step in theirs]
-            until = min((at for at in others if at > stay.until_ms), default=2**62)
+            until = min((at for at in others if at > stay.end_ms), default=2**62)
         if until is not None and until <= at_ms:
             continue
         past = [step for step in mine if step.at_ms <= at_ms]

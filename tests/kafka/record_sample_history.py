@@ -26,8 +26,9 @@ import pyarrow.parquet as pq
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.history.kernel.log_segments import RECORDS
+from spark_assign.tables import history as tables
 from tests.kafka import connect_workers, group_members, maven
 from tests.kafka.broker import Cluster, cluster
 from tests.kafka.group_members import Consumer
@@ -67,6 +68,8 @@ PUSH = [
 FEATURES = _members("recommendations-features", "orders.updated shipping.tracking", 4, protocol="consumer")
 # Share (KIP-932): has no commits.
 RETURNS = _members("returns-workers", "orders.updated", 2, protocol="share")
+
+RECORDS = to_arrow_schema(tables.RECORDS)
 CONNECT, EXPORT, IMPORTER = "connect-orders", "nightly-export", "legacy-importer"
 
 DOOMED = [FRAUD[2], FEATURES[2]]

@@ -24,13 +24,19 @@ HALF = TEN + timedelta(minutes=30)
 def group(group_id: str, group_type: str, since: datetime = TEN, until: datetime = TWELVE, **more: Any) -> Row:
     """A row of GROUPS."""
     protocol_type = "consumer" if group_type == "classic" else None
-    row = {"kind": "group", "group_type": group_type, "protocol_type": protocol_type, "since": since, "until": until}
+    row = {
+        "kind": "groups",
+        "group_type": group_type,
+        "protocol_type": protocol_type,
+        "start_time": since,
+        "end_time": until,
+    }
     return {"cluster": "c", "group_id": group_id, **row, **more}
 
 
 def rebalance(group_id: str, generation: int, at: datetime, assignor: str | None, state: str = "Stable") -> Row:
     """A row of REBALANCES."""
-    row = {"kind": "rebalance", "generation": generation, "at": at, "assignor": assignor, "state": state}
+    row = {"kind": "rebalances", "generation_id": generation, "time": at, "assignor": assignor, "state": state}
     return {"cluster": "c", "group_id": group_id, **row, "partition": 1, "offset": generation}
 
 
@@ -44,13 +50,13 @@ def member(
     role: str = "partition",
 ) -> list[Row]:
     """A member that is subscribed to what it has, as long as it is there."""
-    common = {"cluster": "c", "group_id": group_id, "member_id": member_id, "since": since, "until": until}
+    common = {"cluster": "c", "group_id": group_id, "member_id": member_id, "start_time": since, "end_time": until}
     client = {"client_id": f"client-{member_id}", "client_host": "/h", "rack_id": "r", "group_instance_id": None}
-    rows: list[Row] = [{**common, "kind": "membership", **client, "session_timeout_ms": session}]
+    rows: list[Row] = [{**common, "kind": "memberships", **client, "session_timeout_ms": session}]
     for topic, (first, step, count) in (has or {}).items():
-        rows.append({**common, "kind": "subscribed", "topic": topic})
-        run = {"first": first, "step": step, "count": count, "generation": 1}
-        rows.append({**common, "kind": "owned", "topic": topic, "role": role, **run})
+        rows.append({**common, "kind": "subscriptions_over_time", "topic": topic})
+        run = {"first": first, "step": step, "count": count, "generation_id": 1}
+        rows.append({**common, "kind": "ownership", "topic": topic, "role": role, **run})
     return rows
 
 
@@ -170,15 +176,15 @@ def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:
 @pytest.mark.parametrize(
     ("timestamp", "message"),
     [
-        ("yesterday", "timestamp 'yesterday': expected a moment such as 2026-11-23T08:00:00Z"),
-        ("2026-11-23T10:00:00", "timestamp 2026-11-23T10:00:00: expected a time zone as well"),
-        (datetime(2026, 11, 23, 10), "timestamp 2026-11-23 10:00:00: expected a time zone as well"),
+        ("yesterday", "timestamp yesterday isn't valid. Give a date, a time, and a time zone, for example 2026"),
+        ("2026-11-23T10:00:00", "timestamp 2026-11-23T10:00:00 isn't valid. Give a date, a time, and a time zone"),
+        (datetime(2026, 11, 23, 10), "timestamp 2026-11-23 10:00:00 isn't valid. Give a date, a time, and a time zone"),
         (
             "2026-11-23T09:59:59.999999Z",
-            "timestamp 2026-11-23T09:59:59.999999Z: no records reach so far, expected a moment within "
-            "c: 2026-11-23T10:00:00Z to 2026-11-23T12:00:00Z; d: 2026-11-23T12:00:00Z to 2026-11-23T13:00:00Z",
+            "timestamp 2026-11-23T09:59:59.999999Z isn't covered by the records. The records cover "
+            "c from 2026-11-23T10:00:00Z to 2026-11-23T12:00:00Z, d from 2026-11-23T12:00:00Z to 2026-11-23T13:00:00Z.",
         ),
-        ("2026-11-24", "timestamp 2026-11-24: expected a time zone as well"),
+        ("2026-11-24", "timestamp 2026-11-24 isn't valid. Give a date, a time, and a time zone"),
     ],
 )
 def test_a_moment_that_nobody_knows(history: History, timestamp: datetime | str, message: str) -> None:

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import History
-from spark_assign.history.kernel import history_rows
 from spark_assign.tables.errors import ConfigError, FleetError
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, TOPIC_IDS
 from spark_assign.wire.group_records import NEWEST, UnknownType, read_key, read_value, write_key, write_value
@@ -74,14 +73,14 @@ def test_ten_thousand_mutations(spark: SparkSession, seed: int) -> None:
         for at, (key, value) in enumerate(pairs)
     ]
     history = History.read(dataframe(spark, RECORDS, records).repartition(4))
-    rows = history.rows.where(F.col("kind").isin(history_rows.GROUP, history_rows.UNREADABLE)).collect()
-    unreadable = {(row["partition"], row["offset"]): row for row in rows if row["kind"] == history_rows.UNREADABLE}
+    rows = history.rows.where(F.col("kind").isin("groups", "unreadable")).collect()
+    unreadable = {(row["partition"], row["offset"]): row for row in rows if row["kind"] == "unreadable"}
     expected = {(at % 50, at): code for at in range(len(records)) if (code := fate(*records[at][4:]))}
     assert {place: row["code"] for place, row in unreadable.items()} == expected
-    assert len([row for row in rows if row["kind"] == history_rows.UNREADABLE]) == len(unreadable)
+    assert len([row for row in rows if row["kind"] == "unreadable"]) == len(unreadable)
     for (_, at), row in unreadable.items():
         assert (row["timestamp"].replace(tzinfo=UTC), row["key"], row["value"]) == records[at][3:]
-    used = sum(row["records"] for row in rows if row["kind"] == history_rows.GROUP)
+    used = sum(row["records"] for row in rows if row["kind"] == "groups")
     assert used + len(unreadable) == len(records)
 
 
@@ -140,5 +139,5 @@ def test_tables_have_their_columns(spark: SparkSession) -> None:
     assert {(row["topic"], row["first"], row["count"]) for row in history.ownership.collect()} == {("t", 0, 2)}
     with pytest.raises(FleetError, match=r"records\.key"):
         History.read(dataframe(spark, RECORDS, rows).drop("key").withColumn("key", F.lit(1)))
-    with pytest.raises(ConfigError, match="gap_ms 0: expected 1 or more"):
-        History.read(dataframe(spark, RECORDS, rows), gap_ms=0)
+    with pytest.raises(ConfigError, match="commit_gap_ms 0: expected 1 or more"):
+        History.read(dataframe(spark, RECORDS, rows), commit_gap_ms=0)

@@ -49,8 +49,12 @@ def test_timestamps_may_be_milliseconds_and_clusters_a_column(spark: SparkSessio
 def test_errors_state_the_remedy(spark: SparkSession) -> None:
     table = spark.createDataFrame([(b"k", None, "__consumer_offsets", 3, 7, AT, 0)], KAFKA)
     for wrong, cluster, message in (
-        (table, None, "records.cluster: the column is missing, and no cluster is named. Name the cluster"),
-        (table.withColumn("cluster", F.lit("a")), "b", "records.cluster: the table has it already. Do not name 'b'"),
+        (table, None, "records.cluster: the column is missing, and no cluster is given. Pass the cluster"),
+        (
+            table.withColumn("cluster", F.lit("a")),
+            "b",
+            "records.cluster: the column exists already. Remove the argument 'b'",
+        ),
         (table.drop("value"), "a", "records.value: the column is missing. Add it as binary"),
         (table.drop("timestamp"), "a", "records.timestamp: the column is missing. Add it as timestamp, or in milli"),
         (table.withColumn("key", F.lit("text")), "a", "records.key: the type is string, expected binary. Cast"),
@@ -58,7 +62,7 @@ def test_errors_state_the_remedy(spark: SparkSession) -> None:
         with pytest.raises(FleetError) as error:
             records_of(wrong, cluster)
         assert message in str(error.value)
-    with pytest.raises(PySparkException, match=r"records.offset: a row has none"):
+    with pytest.raises(PySparkException, match=r"records.offset: a row has no value"):
         records_of(table.withColumn("offset", F.lit(None).cast("bigint")), "a").collect()
 
 
@@ -118,7 +122,7 @@ def test_transactions_end_in_later_segments(spark: SparkSession, tmp_path: Path)
     ]
     assert [(row.partition, row.after, row.code) for row in found.damaged.collect()] == [(12, 10, "cut-off")]
     for nothing in (tmp_path / "a" / "orders-0", tmp_path / "not-there"):
-        with pytest.raises(SourceError, match=r"has no log segments of __consumer_offsets\. They are called"):
+        with pytest.raises(SourceError, match=r"has no log segments of __consumer_offsets\. Their paths end in"):
             log_segments(spark, str(nothing), "eu")
 
 
@@ -131,9 +135,9 @@ def test_a_spark_without_the_kafka_source_gets_its_package(spark: SparkSession, 
 
 
 def test_a_place_is_of_one_stream(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"that of \./history is in it"):
+    with pytest.raises(ConfigError, match=r"the folder \./history contains its checkpoint"):
         follow(spark, "localhost:9", "eu", "./history", checkpoint="./elsewhere")
-    with pytest.raises(ConfigError, match="the table history needs one"):
+    with pytest.raises(ConfigError, match="the table history requires one"):
         follow(spark, "localhost:9", "eu", "history")
     place = str(tmp_path / "history")
     spark.read.parquet(SAMPLE).limit(1).write.parquet(place)

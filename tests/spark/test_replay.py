@@ -31,10 +31,10 @@ def test_the_sample(records: DataFrame) -> None:
         name: schema.names for name, schema in REPLAY_TABLES.items()
     }
     cached = found.with_tagged_rows(found.tagged_rows().cache())
-    rows = cached.replayed.collect()
+    rows = cached.replay_summary.collect()
     recorded = {row["group_id"]: row for row in rows if row["recorded"]}
     assert {
-        name: (row["assignor"], row["replayed"]) for name, row in recorded.items() if row["protocol"] != "consumer"
+        name: (row["assignor"], row["num_replayed"]) for name, row in recorded.items() if row["protocol"] != "consumer"
     } == {
         name: (assignor, recorded[name]["rebalances"])
         for name, assignor in {
@@ -47,24 +47,27 @@ def test_the_sample(records: DataFrame) -> None:
     }
     static = [row for row in rows if row["group_id"] == "orders-service" and row["static"]]
     assert [row["rebalances"] for row in static] == [0, 0]
-    assert {row["group_id"]: row["code"] for row in cached.rejected.collect()} == {
+    assert {row["group_id"]: row["code"] for row in cached.replay_rejected.collect()} == {
         "connect-orders": "out-of-scope",
         "legacy-importer": "no-rebalances",
         "nightly-export": "no-rebalances",
         "payments-ledger": "no-rebalances",
         "returns-workers": "out-of-scope",
     }
-    assert cached.replays.where("assignor = 'range' and group_id = 'inventory-projector' and not static").count() == 6
-    text = summarize_replay(cached.replayed, cached.rejected, 2)
-    assert "All groups in one way:" in text
+    assert (
+        cached.replay_rebalances.where("assignor = 'range' and group_id = 'inventory-projector' and not static").count()
+        == 6
+    )
+    text = summarize_replay(cached.replay_summary, cached.replay_rejected, 2)
+    assert "All groups by variant:" in text
     assert "orders-eu/connect-orders: out-of-scope" in text
 
 
 def test_what_is_refused(records: DataFrame) -> None:
     """Names and thresholds are looked at before anything is read."""
-    with pytest.raises(UnknownAssignorError, match="no assignor of Kafka is called 'mine'"):
+    with pytest.raises(UnknownAssignorError, match="Unknown assignor 'mine'"):
         replay(records, assignors=["mine"])
-    with pytest.raises(ConfigError, match="gap_ms 0: expected 1 or more"):
-        replay(records, gap_ms=0)
-    with pytest.raises(ValueError, match="takes times that hold for all groups"):
+    with pytest.raises(ConfigError, match="commit_gap_ms 0: expected 1 or more"):
+        replay(records, commit_gap_ms=0)
+    with pytest.raises(ValueError, match="only settings for all groups"):
         replay(records, settings=Settings(groups=records.selectExpr("cluster", "'g' as group_id")))

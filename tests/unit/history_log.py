@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel import facts
 from spark_assign.history.kernel.build_history import build_tables
 from spark_assign.history.kernel.build_timelines import build_timelines
 from spark_assign.history.kernel.timeline import HistoryThresholds, OwnershipInterval, Timeline
+from spark_assign.history.schemas import HISTORY_ROWS
 from spark_assign.wire.group_records import NAMES, write_key, write_value
 
+SCHEMA: pa.Schema = to_arrow_schema(HISTORY_ROWS)
 TYPES = {name: number for number, name in NAMES.items()}
 ID = {name: "B" * 10 + letter * 11 + "A" for name, letter in (("t", "t"), ("u", "u"), ("v", "v"))}
 """Ids of the topics t, u and v."""
@@ -58,7 +61,7 @@ class Log:
 
     def commits(self, topic: str, partition: int, since: int, until: int, count: int = 2, **more: Any) -> None:
         """An interval of commits of the group g."""
-        numbers = {"from_ms": since, "until_ms": until, "commits": count, "first_offset": 0, "last_offset": count}
+        numbers = {"start_ms": since, "end_ms": until, "commits": count, "first_offset": 0, "last_offset": count}
         row = {"cluster": "c", "group_id": "g", "kind": facts.COMMITS, "topic": topic}
         self.rows.append({**row, "commit_intervals": [{"partition": partition, **numbers}], **more})
 
@@ -91,7 +94,7 @@ class Log:
         """Rows of a kind in their order; times in milliseconds."""
         rows = (
             row
-            for table in build_tables(self.facts(), HistoryThresholds())
+            for table in build_tables(self.facts(), HistoryThresholds(), SCHEMA)
             for row in table.to_pylist()
             if row["kind"] == kind
         )
@@ -106,7 +109,7 @@ def owners(intervals: Iterable[OwnershipInterval], at_ms: int) -> dict[tuple[str
     """Who has what at a moment, by topic and partition; roles are part of the topic but for `partition`."""
     found: dict[tuple[str, int], set[str]] = {}
     for own in intervals:
-        if own.since_ms <= at_ms and (own.until_ms is None or at_ms < own.until_ms):
+        if own.start_ms <= at_ms and (own.end_ms is None or at_ms < own.end_ms):
             topic = own.topic if own.role == "partition" else f"{own.role} {own.topic}"
             for partition in own.partitions:
                 members = found.setdefault((topic, partition), set())

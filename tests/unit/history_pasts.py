@@ -65,7 +65,7 @@ def past(
         at
         for each in intervals_by_partition.values()
         for interval in each
-        for at in (interval.from_ms, interval.until_ms)
+        for at in (interval.start_ms, interval.end_ms)
     ]
     records = len(generations) + sum(interval.commits for each in intervals_by_partition.values() for interval in each)
     return Timeline(
@@ -101,4 +101,4 @@ def owned(generations: Sequence[Generation]) -> list[OwnershipInterval]:
     found += [
         OwnershipInterval(*key, partitions, number, since, None) for key, (partitions, number, since) in having.items()
     ]
-    return sorted(found, key=lambda own: (own.since_ms, own.member_id, own.role, own.topic))
+    return sorted(found, key=lambda own: (own.start_ms, own.member_id, own.role, own.topic))

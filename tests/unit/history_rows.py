@@ -20,32 +20,45 @@ def at(seconds: float) -> datetime:
 def group(name: str, **more: Any) -> Row:
     """A row of groups."""
     row: Row = {"cluster": "shop", "group_id": name, "group_type": "classic", "protocol_type": "consumer"}
-    row |= {"assignor": "range", "state": "Stable", "since": at(0), "until": at(3600), "records": 100}
-    row |= {"rebalances": 2, "missing": 0, "most_in_a_day": 2, "members": 3, "partitions": 12, "deploys": 0}
-    return row | {"crashes": 0, "stopped_ms": 36_000, "longest_ms": 9_000, "flapping": False} | more
+    row |= {"assignor": "range", "state": "Stable", "start_time": at(0), "end_time": at(3600), "records": 100}
+    row |= {
+        "rebalances": 2,
+        "missing_generations": 0,
+        "max_rebalances_per_day": 2,
+        "members": 3,
+        "partitions": 12,
+        "deploys": 0,
+    }
+    return row | {"crashes": 0, "paused_partition_ms": 36_000, "longest_pause_ms": 9_000, "flapping": False} | more
 
 
 def rebalance(name: str, generation: int, seconds: float, **more: Any) -> Row:
     """A row of rebalances."""
-    row: Row = {"cluster": "shop", "group_id": name, "generation": generation, "at": at(seconds)}
-    row |= {"settled": at(seconds), "state": "Stable", "assignor": "range", "leader": f"{name}-0", "members": 3}
-    row |= dict.fromkeys(("joined", "left", "crashed", "restarted", "missing"), 0)
-    row |= {"partitions": 12, "moved": 4, "why": f"{name}-2 left", "stopped_ms": 18_000, "longest_ms": 9_000}
+    row: Row = {"cluster": "shop", "group_id": name, "generation_id": generation, "time": at(seconds)}
+    row |= {"stable_time": at(seconds), "state": "Stable", "assignor": "range", "leader": f"{name}-0", "members": 3}
+    row |= dict.fromkeys(("joined", "left", "crashed", "restarted", "missing_generations"), 0)
+    row |= {
+        "partitions": 12,
+        "moved": 4,
+        "cause": f"{name}-2 left",
+        "paused_partition_ms": 18_000,
+        "longest_pause_ms": 9_000,
+    }
     return row | {"partition": 7, "offset": generation} | more
 
 
 def deploy(name: str, first: int, last: int, seconds: float, **more: Any) -> Row:
     """A row of deploys."""
-    row: Row = {"cluster": "shop", "group_id": name, "what": "rolling-restart", "since": at(seconds)}
-    row |= {"until": at(seconds + 120), "first_generation": first, "last_generation": last}
+    row: Row = {"cluster": "shop", "group_id": name, "deploy_type": "rolling-restart", "start_time": at(seconds)}
+    row |= {"end_time": at(seconds + 120), "first_generation_id": first, "last_generation_id": last}
     row |= {"rebalances": last - first + 1, "members_before": 3, "members_after": 3, "joined": 1, "left": 1}
-    return row | {"crashed": 0, "restarted": 3, "stopped_ms": 36_000, "detail": "3 members, one by one"} | more
+    return row | {"crashed": 0, "restarted": 3, "paused_partition_ms": 36_000, "detail": "3 members, one by one"} | more
 
 
 def pause(name: str, seconds: float, generation: int | None = None, **more: Any) -> Row:
     """A row of pauses."""
-    row: Row = {"cluster": "shop", "group_id": name, "generation": generation, "since": at(seconds)}
-    return row | {"until": at(seconds + 60), "partitions": 2, "stopped_ms": 120_000} | more
+    row: Row = {"cluster": "shop", "group_id": name, "generation_id": generation, "start_time": at(seconds)}
+    return row | {"end_time": at(seconds + 60), "partitions": 2, "paused_partition_ms": 120_000} | more
 
 
 def tables() -> dict[str, list[Row]]:
@@ -53,11 +66,13 @@ def tables() -> dict[str, list[Row]]:
     flaps = [rebalance("carts", number, 300 * number, why="carts-0 joined") for number in range(1, 13)]
     return {
         "groups": [
-            group("carts", rebalances=12, most_in_a_day=12, crashes=1, flapping=True, stopped_ms=216_000),
+            group(
+                "carts", rebalances=12, max_rebalances_per_day=12, crashes=1, flapping=True, paused_partition_ms=216_000
+            ),
             group("payments", deploys=1, missing=4),
             group("tool", group_type="simple", protocol_type=None, assignor=None, state=None, rebalances=0)
-            | dict.fromkeys(("most_in_a_day", "members", "partitions"), 0)
-            | {"stopped_ms": None, "longest_ms": None},
+            | dict.fromkeys(("max_rebalances_per_day", "members", "partitions"), 0)
+            | {"paused_partition_ms": None, "longest_pause_ms": None},
         ],
         "rebalances": [*flaps, rebalance("payments", 5, 60), rebalance("payments", 6, 120)],
         "deploys": [deploy("payments", 5, 6, 50)],
@@ -79,29 +94,43 @@ def everything(name: str) -> HistoryRows:
         for table, rows in made.items()
     }
     keys = {"cluster": "shop", "group_id": name, "assignor": name, "protocol": "eager", "static": False}
-    figures = {"rebalances": 12, "replayed": 12, "moved": 9, "stopped_ms": 216_000, "saved_ms": None, "note": name}
+    figures = {
+        "rebalances": 12,
+        "num_replayed": 12,
+        "moved": 9,
+        "paused_partition_ms": 216_000,
+        "saved_ms": None,
+        "note": name,
+    }
     time_buckets = [
         {
             "cluster": "shop",
             "group_id": group_id,
             "time_bucket": BEGIN_S // 300 + at_,
             "rebalances": at_,
-            "stopped_ms": ms,
+            "paused_partition_ms": ms,
         }
         for group_id, at_, ms in [(name, 1, 18_000), (name, 3, 198_000), ("payments", 0, None), ("payments", 1, 36_000)]
     ]
     return HistoryRows(
-        totals={"groups": 3, "flapping": 1, "rebalances": 14, "missing": 4, "crashes": 1, "stopped_ms": 252_000}
-        | {"since": at(0), "until": at(3600)},
+        totals={
+            "groups": 3,
+            "flapping": 1,
+            "rebalances": 14,
+            "missing_generations": 4,
+            "crashes": 1,
+            "paused_partition_ms": 252_000,
+        }
+        | {"start_time": at(0), "end_time": at(3600)},
         groups=named["groups"],
-        wide_s=300,
+        width_s=300,
         time_buckets=time_buckets,
         rebalances=named["rebalances"],
         pauses=named["pauses"],
         deploys=named["deploys"],
-        whats=[{"what": "rolling-restart", "number": 1}],
-        unreadable=[{"code": "corrupt", "number": 2}, {"code": "newer-version", "number": 1}],
-        replayed=[
+        deploy_types={"rolling-restart": 1},
+        unreadable={"corrupt": 2, "newer-version": 1},
+        replay_summary=[
             keys | figures | {"recorded": True},
             keys | figures | {"recorded": False, "protocol": "cooperative", "static": True, "saved_ms": 200_000},
         ],

@@ -36,7 +36,7 @@ def alone(kind: int, value: bytes) -> object:
         return str(error)
     topic_id = fields.get("topicId")
     topic_id = None if topic_id == "A" * 22 else topic_id
-    return fields["offset"], fields.get("leaderEpoch", -1), fields["commitTimestamp"], topic_id
+    return fields["offset"], fields["commitTimestamp"], topic_id
 
 
 def at_once(kinds: list[int], values: list[bytes], offset: int = 0) -> list[object]:
@@ -44,7 +44,7 @@ def at_once(kinds: list[int], values: list[bytes], offset: int = 0) -> list[obje
     column = pa.array([b"before"] * offset + values, pa.binary())[offset:]
     read = read_commit_values(np.array(kinds, np.int64), column)
     names = [read.topic_ids[code] for code in read.topic_id.tolist()]
-    columns = (read.offset.tolist(), read.leader_epoch.tolist(), read.commit_ms.tolist(), names)
+    columns = (read.offset.tolist(), read.commit_ms.tolist(), names)
     rows = list(zip(*columns, strict=True))
     assert set(read.faults) == set(np.flatnonzero(~read.is_valid).tolist())
     return [read.faults.get(number, row) for number, row in enumerate(rows)]

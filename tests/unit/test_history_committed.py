@@ -15,7 +15,7 @@ from spark_assign.history.kernel.build_history import commit_rows
 from spark_assign.history.kernel.commit_intervals import COMMIT_INTERVAL
 from spark_assign.history.kernel.facts import COMMITS, DELETED, FACTS, RECORD
 from spark_assign.history.kernel.group_chunks import iter_chunks
-from spark_assign.history.kernel.history_rows import HISTORY_ROWS
+from tests.unit.history_log import SCHEMA
 
 Place = tuple[str, str, int]
 """Group, topic, partition."""
@@ -40,8 +40,8 @@ def deleted(place: Place, times: int) -> dict[str, Any]:
 
 def partition_rows(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict[str, Any]]:
     """The rows, without the columns that they do not have."""
-    tables = [commit_rows(chunk) for chunk in iter_chunks(pa.Table.from_pylist(list(facts), FACTS), gap_ms)]
-    rows = pa.concat_tables([*tables, HISTORY_ROWS.empty_table()]).to_pylist()
+    chunks = iter_chunks(pa.Table.from_pylist(list(facts), FACTS), gap_ms)
+    rows = [row for chunk in chunks for table in commit_rows(chunk, SCHEMA) for row in table.to_pylist()]
     known = [{name: value for name, value in row.items() if value is not None} for row in rows]
     listed = [(row, [*map(whole, row.pop("once", ()))], row.pop("again", [])) for row in known]
     assert all(each["commits"] > 1 or each["deleted"] for _, _, again in listed for each in again)
@@ -50,11 +50,11 @@ def partition_rows(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict
 
 def whole(once: dict[str, Any]) -> dict[str, Any]:
     """What it means that a partition was committed once."""
-    at_ms, offset = {"since_ms": once["at_ms"]}, {"first_offset": once["offset"]}
+    at_ms, offset = {"start_ms": once["at_ms"]}, {"first_offset": once["offset"]}
     partition_rows = {
         "partition": once["partition"],
         "commits": 1,
-        "until_ms": once["at_ms"],
+        "end_ms": once["at_ms"],
         "last_offset": once["offset"],
     }
     return partition_rows | at_ms | offset | dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), 0) | {"rate": None}
@@ -64,7 +64,7 @@ def test_a_row() -> None:
     """Rate by offsets, gaps by the threshold."""
     (row,) = partition_rows(commits(("g", "t", 3), [0, 10_000, 20_001, 30_000, 60_000]), 10_000)
     assert (row["group_id"], row["kind"], row["topic"], row["partition"], row["commits"]) == ("g", COMMITS, "t", 3, 5)
-    assert (row["since_ms"], row["until_ms"]) == (0, 60_000)
+    assert (row["start_ms"], row["end_ms"]) == (0, 60_000)
     assert (row["first_offset"], row["last_offset"], row["rate"]) == (0, 60_000, 1000.0)
     assert (row["gaps"], row["longest_gap_ms"], row["deleted"]) == (2, 30_000, 0)
 

@@ -116,10 +116,10 @@ def test_a_static_member_taken_out_has_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "client", "certainty"),
+    ("host", "client", "confidence"),
     [("/10.0.0.9", "worker", "likely"), ("/10.0.0.10", "worker", "likely"), ("/10.0.0.10", "shared", "guess")],
 )
-def test_a_dynamic_member_comes_back_under_another_id(host: str, client: str, certainty: str) -> None:
+def test_a_dynamic_member_comes_back_under_another_id(host: str, client: str, confidence: str) -> None:
     """The same client on the same host; with another address if the client id is its own, or as a guess if not."""
     other_members = member("a", client_id="shared")
     old = member("b-1", client_id=client, client_host="/10.0.0.9")
@@ -130,8 +130,8 @@ def test_a_dynamic_member_comes_back_under_another_id(host: str, client: str, ce
         generation(3, 130_000, [(other_members, [0]), (new, [1])]),
         commits={0: beats(0, 200_000), 1: beats(0, 200_000)},
     )
-    assert find_departures(timeline) == [Departure("b-1", 2, "restarted", certainty, "b-2")]
-    assert find_departures(timeline, HistoryThresholds(together_ms=29_999)) == [Departure("b-1", 2, "left", "likely")]
+    assert find_departures(timeline) == [Departure("b-1", 2, "restarted", confidence, "b-2")]
+    assert find_departures(timeline, HistoryThresholds(deploy_gap_ms=29_999)) == [Departure("b-1", 2, "left", "likely")]
 
 
 def test_a_crash_remains_one_when_it_is_back() -> None:
@@ -160,7 +160,7 @@ def test_a_consumer_group_by_the_brokers_session() -> None:
     """Not on record: 45 s, and the last heartbeat may be 5 s older than the last commit."""
     unknown = member("b", session_timeout_ms=None)
     timeline = [story(197_000, 197_000 + silent, unknown, group_type="consumer") for silent in (39_999, 40_000)]
-    assert [(each.leave_type, each.certainty) for (each,) in timeline] == [("left", "guess"), ("crashed", "likely")]
+    assert [(each.leave_type, each.confidence) for (each,) in timeline] == [("left", "guess"), ("crashed", "likely")]
     assert story(197_000, 201_000, unknown, group_type="consumer") == [Departure("b", 2, "left", "likely")]
 
 
@@ -172,7 +172,9 @@ def test_the_session_timeout_of_the_broker_can_be_set() -> None:
         first, second, commits={0: beats(0, 300_000, 1_000), 1: beats(0, 200_000, 1_000)}, group_type="consumer"
     )
     sessions = (12_000, 15_000, 45_000)
-    assert [find_departures(timeline, HistoryThresholds(session_ms=each))[0].leave_type for each in sessions] == [
+    assert [
+        find_departures(timeline, HistoryThresholds(session_timeout_ms=each))[0].leave_type for each in sessions
+    ] == [
         "crashed",
         "left",
         "left",

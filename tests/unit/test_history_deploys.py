@@ -8,7 +8,7 @@ import pytest
 
 from spark_assign.history.kernel.departures import find_departures
 from spark_assign.history.kernel.deploys import Deploy, count_max_per_day, find_deploys, is_flapping
-from spark_assign.history.kernel.group_rows import summarize_group
+from spark_assign.history.kernel.group_rows import group_row
 from spark_assign.history.kernel.pauses import find_pauses
 from spark_assign.history.kernel.timeline import HistoryThresholds, RecordedMember, Timeline
 from tests.unit.history_pasts import generation, member, past
@@ -58,10 +58,10 @@ def test_a_rolling_restart() -> None:
     (deploy,) = deploys(in_turn([A, B, C], [B, C], [A2, B, C], [A2, C], [A2, B2, C], [A2, B2], [A2, B2, C2]))
     assert deploy == Deploy(
         deploy_type="rolling-restart",
-        since_ms=1_000_000,
-        until_ms=1_050_000,
-        first_generation=2,
-        last_generation=7,
+        start_ms=1_000_000,
+        end_ms=1_050_000,
+        first_generation_id=2,
+        last_generation_id=7,
         rebalances=6,
         members_before=3,
         members_after=3,
@@ -69,8 +69,8 @@ def test_a_rolling_restart() -> None:
         left=0,
         crashed=0,
         restarted=3,
-        paused_ms=0,
-        detail="3 of 3 members came back in 6 rebalances",
+        paused_partition_ms=0,
+        detail="3 of 3 members returned in 6 rebalances",
     )
 
 
@@ -86,13 +86,13 @@ def test_static_members_restart_without_a_rebalance() -> None:
         )
     )
     (deploy,) = deploys(timeline)
-    assert (deploy.deploy_type, deploy.rebalances, deploy.restarted, deploy.paused_ms) == (
+    assert (deploy.deploy_type, deploy.rebalances, deploy.restarted, deploy.paused_partition_ms) == (
         "rolling-restart",
         0,
         2,
         None,
     )
-    assert deploy.detail == "2 of 2 members came back without a rebalance"
+    assert deploy.detail == "2 of 2 members returned without a rebalance"
 
 
 def test_a_restart_of_all_at_once() -> None:
@@ -142,8 +142,8 @@ def crash(*groups: list[RecordedMember], since: int = 1_050_000, every: int = 60
 def test_crashes() -> None:
     """Gone or back; one after the other and all are back, it is a rolling restart that does not shut down."""
     (gone,) = deploys(crash([A, B, C], [B, C]))
-    assert (gone.deploy_type, gone.crashed, gone.left, gone.paused_ms) == ("crash", 1, 1, 55_000)
-    assert gone.detail == "1 member left for good, 1 crashed in 1 rebalance"
+    assert (gone.deploy_type, gone.crashed, gone.left, gone.paused_partition_ms) == ("crash", 1, 1, 55_000)
+    assert gone.detail == "1 member left permanently, 1 crashed in 1 rebalance"
     (back,) = deploys(crash([A, B, C], [B, C], [A2, B, C]))
     assert (back.deploy_type, back.crashed, back.left, back.restarted) == ("crash", 1, 0, 1)
     (rolling,) = deploys(crash([A, B, C], [A2, B, C], [A2, B2, C], [A2, B2, C2]))
@@ -211,22 +211,30 @@ def test_the_row_of_a_group() -> None:
     """At the end, and as a whole."""
     timeline = crash([A, B, C], [B, C], [A2, B, C])
     deployed = deploys(timeline)
-    row = summarize_group(
-        timeline, find_departures(timeline), find_pauses(timeline, THRESHOLDS), deployed, 2, THRESHOLDS
-    )
-    assert (row.group_type, row.protocol_type, row.assignor, row.state) == ("classic", "consumer", "range", "Stable")
-    assert (row.since_ms, row.until_ms, row.rebalances, row.missing, row.max_rebalances_per_day) == (
-        0,
-        2_000_000,
-        3,
-        2,
-        3,
-    )
-    assert (row.members, row.partitions, row.deploys, row.crashes, row.flapping) == (3, 3, 1, 1, False)
-    assert (row.paused_ms, row.longest_pause_ms) == (55_000, 55_000)
+    row = group_row(timeline, find_departures(timeline), find_pauses(timeline, THRESHOLDS), deployed, 2, THRESHOLDS)
+    assert row == {
+        "group_type": "classic",
+        "protocol_type": "consumer",
+        "assignor": "range",
+        "state": "Stable",
+        "start_time": 0,
+        "end_time": 2_000_000,
+        "records": row["records"],
+        "rebalances": 3,
+        "missing_generations": 2,
+        "max_rebalances_per_day": 3,
+        "members": 3,
+        "partitions": 3,
+        "deploys": 1,
+        "crashes": 1,
+        "paused_partition_ms": 55_000,
+        "longest_pause_ms": 55_000,
+        "flapping": False,
+    }
     simple = past(commits={0: [1, 2]}, group_type="simple")
-    row = summarize_group(simple, [], find_pauses(simple, THRESHOLDS), [], 0, THRESHOLDS)
-    assert (row.state, row.assignor, row.rebalances, row.members, row.partitions) == (None, None, 0, 0, 0)
+    row = group_row(simple, [], find_pauses(simple, THRESHOLDS), [], 0, THRESHOLDS)
+    columns = ("state", "assignor", "rebalances", "members", "partitions")
+    assert [row[name] for name in columns] == [None, None, 0, 0, 0]
 
 
 @pytest.mark.parametrize("turn", range(20))
@@ -247,7 +255,7 @@ def test_members_add_up(seed: int, turn: int) -> None:
                     there = [*there, worker(place, lives[place], **static)]
         generations.append(generation(number, at, [(each, [place]) for place, each in enumerate(there)]))
     timeline = past(*generations, commits={0: beats(0, at), 1: [x for x in beats(0, at) if rng.random() < 0.1]})
-    found = deploys(timeline, HistoryThresholds(together_ms=rng.choice([20_000, 100_000])))
+    found = deploys(timeline, HistoryThresholds(deploy_gap_ms=rng.choice([20_000, 100_000])))
     assert all(each.members_before + each.joined - each.left == each.members_after for each in found)
     assert all(min(each.joined, each.left, each.restarted) >= 0 for each in found)
     assert sum(each.rebalances for each in found) <= len(generations)

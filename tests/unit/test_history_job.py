@@ -14,20 +14,21 @@ from spark_assign.tables.errors import ConfigError
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Use one of --bootstrap-server, --segments, --records, --sample, --history"),
-        (["--sample", "--records", "x"], "Use one of --sample, --records|Use one of --records, --sample"),
+        ([], "No records given. Use exactly one of --bootstrap-server, --segments, --records, --sample, --history"),
+        (["--sample", "--records", "x"], "--records, --sample exclude each other"),
         (["--sample", "--follow", "--archive", "x"], "--follow needs --bootstrap-server"),
         (["--bootstrap-server", "b:9092", "--follow"], "--follow needs --archive LOCATION"),
         (["--sample", "--as-of", "2026-11-23T08:03:16Z"], "--as-of needs --output-fleet LOCATION"),
         (["--sample", "--output-fleet", "x"], "--output-fleet needs --as-of"),
+        (["--sample", "--archive", "x"], "--archive needs --follow"),
         (["--records", "x", "--interval", "60s"], "--interval needs --follow"),
         (["--records", "x", "--command-config", "f"], "--command-config needs --bootstrap-server"),
-        (["--history", "x", "--gap", "3s"], "--gap can't be used with --history"),
-        (["--history", "x", "--output", "y"], "--output can't be used with --history"),
+        (["--history", "x", "--commit-gap", "3s"], "--commit-gap doesn't apply to a stored history"),
+        (["--history", "x", "--output", "y"], "--output doesn't apply to a stored history"),
     ],
 )
 def test_what_goes_together(words: list[str], message: str) -> None:
-    """One place to read from; no flag is ignored without a word."""
+    """One source of records; no option is silently ignored."""
     with pytest.raises(ConfigError, match=message):
         history.check_usage(history.main.parse(words))
 
@@ -42,7 +43,7 @@ def test_what_goes_together(words: list[str], message: str) -> None:
     ],
 )
 def test_what_is_right(words: list[str]) -> None:
-    """Says nothing."""
+    """Raises no error."""
     history.check_usage(history.main.parse(words))
 
 
@@ -60,9 +61,9 @@ def test_records_are_followed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     words = ["--bootstrap-server", "b:9092", "--follow", "--archive", "records", "--interval", "60s", "--without-hosts"]
     assert history._follow(SimpleNamespace(), history.main.parse(words)) == 0  # type: ignore[arg-type]
     assert arguments["places"] == ("b:9092", "an-id", "records")
-    assert (arguments["every"], arguments["without_hosts"], arguments["without_metadata"]) == (
+    assert (arguments["interval"], arguments["without_hosts"], arguments["without_metadata"]) == (
         "60000 milliseconds",
         True,
         False,
     )
-    assert capsys.readouterr().out == "history: 7 records came to records\n"
+    assert capsys.readouterr().out == "history: 7 records written to records\n"

@@ -16,7 +16,7 @@ from spark_assign.history.kernel.generation_changes import generation_changes
 from spark_assign.history.kernel.group_rows import membership_rows, to_slices
 from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 from tests.sizes import drawn
-from tests.unit.history_log import owners
+from tests.unit.history_log import SCHEMA, owners
 from tests.unit.history_simulated import Classic, Consumers, Moment, Simulated
 
 STORIES = drawn(5, 8)
@@ -78,7 +78,7 @@ def assert_memberships(timeline: Timeline, moments: list[Moment]) -> None:
             if until is None and member_id not in moment.members:
                 true[member_id] = since, moment.at_ms
     rows = membership_rows(list(generation_changes(timeline, find_departures(timeline))))
-    rebalances = {row["member_id"]: (row["since"], row["until"]) for row in rows}
+    rebalances = {row["member_id"]: (row["start_time"], row["end_time"]) for row in rows}
     # Who was there for no time may have no row.
     assert {each: span for each, span in true.items() if span[0] != span[1]} == {
         each: span for each, span in rebalances.items() if span[0] != span[1]
@@ -125,7 +125,7 @@ def _rows_of_z(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     table = pa.Table.from_pylist(rows, schema=facts.FACTS)
     return [
         row
-        for rebalances in build_tables(table, HistoryThresholds())
+        for rebalances in build_tables(table, HistoryThresholds(), SCHEMA)
         for row in rebalances.to_pylist()
         if row["group_id"] == "z"
     ]

@@ -11,8 +11,7 @@ import pytest
 
 from spark_assign.history.kernel import facts
 from spark_assign.history.kernel.commit_intervals import COMMIT_INTERVAL
-from spark_assign.history.kernel.facts import RECORDS, reduce_records
-from spark_assign.history.kernel.merge_facts import bucket_facts, merge_buckets
+from spark_assign.history.kernel.facts import RECORDS, bucket_facts, merge_buckets, reduce_records
 from spark_assign.wire.group_records import NAMES, NEWEST, write_key
 from tests.unit import group_record_bytes as random_bytes
 from tests.unit.group_record_bytes import START_MS, Raw, table
@@ -90,7 +89,7 @@ def test_much_is_given_on_before_all_is_read(seed: int, monkeypatch: pytest.Monk
     rng = random.Random(seed)
     given = records(rng)
     expected = whole([given])
-    monkeypatch.setattr("spark_assign.history.kernel.merge_facts._MAX_BYTES", 10_000)
+    monkeypatch.setattr("spark_assign.history.kernel.facts._MAX_BYTES", 10_000)
     chunks = [given[each : each + 40] for each in range(0, len(given), 40)]
     assert len([*bucket_facts([table(chunk) for chunk in chunks], GAP_MS, 3)]) > 3
     assert whole(chunks) == expected
@@ -100,14 +99,14 @@ def test_the_time_of_a_commit() -> None:
     """The record's; where it has none, that of the value if a clock can have said it."""
     key = write_key(1, {"group": "g", "topic": "t", "partition": 0})
 
-    def from_ms(at_ms: int, commit_ms: int) -> int:
+    def start_ms(at_ms: int, commit_ms: int) -> int:
         fields = {"offset": 1, "leaderEpoch": 0, "metadata": "", "commitTimestamp": commit_ms}
         raw = Raw("c", 0, 0, at_ms, key, random_bytes.write_value(1, fields, 3))
         return int(reduce_records(table([raw]), GAP_MS)["once"][0][0]["at_ms"].as_py())
 
-    assert from_ms(5, 7) == 5
-    assert from_ms(-1, 7) == 7
-    assert from_ms(-1, 2**62) == -1
+    assert start_ms(5, 7) == 5
+    assert start_ms(-1, 7) == 7
+    assert start_ms(-1, 2**62) == -1
 
 
 def test_topics_by_id_and_offsets_at_one_moment() -> None:

@@ -11,19 +11,19 @@ def test_the_story_of_a_group() -> None:
     rows = made.tables()
     group = rows["groups"][1]
     mine = [[row for row in rows[name] if row["group_id"] == "payments"] for name in ("rebalances", "deploys")]
-    pauses = [row for row in rows["pauses"] if row["generation"] is None]
+    pauses = [row for row in rows["pauses"] if row["generation_id"] is None]
     lines = format_group_history(group, *mine, pauses)
     assert lines[0] == (
-        "shop/payments: classic group, range, 3 members with 12 partitions at the end (Stable). 2 rebalances from "
-        "2026-11-20 10:00:00 to 2026-11-20 11:00:00, 2 in the worst 24 hours. They stopped 36 partition-seconds, one "
-        "for 9 s. 4 generations between them are no longer on record."
+        "shop/payments: classic group, range, 3 members and 12 partitions at the end (Stable). 2 rebalances from "
+        "2026-11-20 10:00:00 to 2026-11-20 11:00:00, at most 2 in 24 hours. They paused 36 partition-seconds in total, "
+        "a single partition at most 9 s. 4 generations in between no longer on record."
     )
     assert [" ".join(line.split()) for line in lines[1:]] == [
-        "at (UTC) generation members what moved stopped longest",
+        "time (UTC) generation members event moved paused longest pause",
         "2026-11-20 10:00:50 5–6 3 → 3 rolling-restart until 10:02:50: 3 members, one by one 36 s",
         "2026-11-20 10:01:00 5 3 payments-2 left 4 18 s 9 s",
         "2026-11-20 10:02:00 6 3 payments-2 left 4 18 s 9 s",
-        "2026-11-20 10:30:00 – – nothing committed of 2 partitions, without a rebalance 2 min 60 s",
+        "2026-11-20 10:30:00 – – no commits for 2 partitions, without a rebalance 2 min 60 s",
     ]
     assert "3 → 3  rolling-restart" in lines[2]
     assert "    3    payments-2 left" in lines[3], "a rebalance of a deploy is indented"
@@ -41,13 +41,20 @@ def test_earlier_rebalances_are_counted() -> None:
 
 def test_a_history_in_a_few_lines() -> None:
     """Nothing stopped that is not known; what is gone is said."""
-    row = {"groups": 2, "flapping": 1, "rebalances": 14, "missing": 4, "crashes": 1, "stopped_ms": 252_000}
-    row |= {"since": made.at(0), "until": made.at(3600)}
+    row = {
+        "groups": 2,
+        "flapping": 1,
+        "rebalances": 14,
+        "missing_generations": 4,
+        "crashes": 1,
+        "paused_partition_ms": 252_000,
+    }
+    row |= {"start_time": made.at(0), "end_time": made.at(3600)}
     assert list(summary_lines(row, {"rolling-restart": 1, "crash": 2})) == [
         "2 groups from 2026-11-20 10:00:00 to 2026-11-20 11:00:00 UTC",
-        "14 rebalances, which stopped 4 partition-minutes; 4 generations more are no longer on record",
-        "Deploys and the like: 1 rolling-restart, 2 crash",
-        "1 group flaps; 1 crash",
+        "14 rebalances, 4 partition-minutes paused; 4 generations no longer on record",
+        "Deploys: 1 rolling-restart, 2 crash",
+        "1 flapping group; 1 crash",
     ]
     assert list(summary_lines({"groups": 0}, {})) == ["No group is on record"]
     assert [partition_time(ms) for ms in (36_000, 720_000, 12_240_000)] == [

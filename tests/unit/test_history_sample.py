@@ -17,7 +17,7 @@ from spark_assign.history.kernel.pauses import find_pauses
 from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
-THRESHOLDS = HistoryThresholds(gap_ms=3_000, together_ms=30_000, session_ms=6_000)
+THRESHOLDS = HistoryThresholds(commit_gap_ms=3_000, deploy_gap_ms=30_000, session_timeout_ms=6_000)
 """Its clients commit every second, its deploys are half a minute apart, its broker's sessions are short."""
 
 
@@ -28,7 +28,8 @@ def sample() -> dict[str, Timeline]:
     at_ms = pc.cast(pc.cast(records["timestamp"], pa.timestamp("ms", tz="UTC")), pa.int64())
     records = records.append_column("at_ms", at_ms).select(RECORDS.names).cast(RECORDS)
     return {
-        name: timeline for _, name, timeline in build_timelines(reduce_records(records, THRESHOLDS.gap_ms), THRESHOLDS)
+        name: timeline
+        for _, name, timeline in build_timelines(reduce_records(records, THRESHOLDS.commit_gap_ms), THRESHOLDS)
     }
 
 
@@ -83,7 +84,7 @@ def test_nobody_owns_what_another_one_has() -> None:
         changes = sorted(
             (at, gets, each.role, each.topic, partition)
             for each in timeline.ownership
-            for at, gets in ((each.since_ms, True), (each.until_ms, False))
+            for at, gets in ((each.start_ms, True), (each.end_ms, False))
             if at is not None
             for partition in each.partitions
         )

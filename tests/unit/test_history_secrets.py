@@ -10,13 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.connect import connect_protocol
 from spark_assign.history.kernel import redact
-from spark_assign.history.kernel.log_segments import RECORDS
+from spark_assign.tables import history as tables
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.group_records import read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
+
+RECORDS = to_arrow_schema(tables.RECORDS)
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
 TOPIC_ID = "mKvnECflQ_moJD8_4ThCgA"

@@ -46,7 +46,7 @@ def test_a_gap_over_several_rebalances_is_divided() -> None:
         CommitPause(2, 100_000, 118_000, 1, 18_000, 18_000, generation_index=1),
         CommitPause(3, 118_000, 125_000, 1, 7_000, 7_000, generation_index=2),
     )
-    assert (summary.paused_ms, summary.longest_pause_ms) == (25_000, 25_000)
+    assert (summary.paused_partition_ms, summary.longest_pause_ms) == (25_000, 25_000)
 
 
 def test_what_hung_long_before_is_without_a_generation() -> None:
@@ -86,7 +86,7 @@ def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
         generation(3, day, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(day + 11_000, day + 100_000)},
     )
-    assert [(each.generation, each.paused_ms) for each in all_pauses(timeline)] == [
+    assert [(each.generation_id, each.paused_partition_ms) for each in all_pauses(timeline)] == [
         (2, 12_000),
         (3, 11_000),
     ]
@@ -96,7 +96,7 @@ def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
         generation(3, 400_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(411_000, 500_000)},
     )
-    assert [(each.generation, each.paused_ms) for each in all_pauses(short)] == [
+    assert [(each.generation_id, each.paused_partition_ms) for each in all_pauses(short)] == [
         (2, 300_000),
         (3, 11_000),
     ]
@@ -112,7 +112,7 @@ def test_a_member_that_joins_and_leaves_in_one_millisecond_does_not_end_an_absen
         generation(5, 500_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(511_000, 600_000)},
     )
-    assert [(each.generation, each.paused_ms) for each in all_pauses(timeline)] == [
+    assert [(each.generation_id, each.paused_partition_ms) for each in all_pauses(timeline)] == [
         (2, 12_000),
         (5, 11_000),
     ]
@@ -156,7 +156,7 @@ def test_a_group_that_commits_nothing_has_no_figures() -> None:
 def test_pauses_are_those_of_every_millisecond(seed: int, turn: int) -> None:
     """Every millisecond of every gap is somebody's, once."""
     rng = random.Random(seed)
-    thresholds = HistoryThresholds(gap_ms=rng.randint(1, 5), together_ms=rng.randint(1, 25))
+    thresholds = HistoryThresholds(commit_gap_ms=rng.randint(1, 5), deploy_gap_ms=rng.randint(1, 25))
     small = member("a", session_timeout_ms=rng.randint(1, 9), rebalance_timeout_ms=rng.randint(1, 9))
     generations = [
         generation(number, at, [(small, [0])] if rng.random() < 0.7 else [], stable_ms=at + rng.choice([0, 0, 3, 9]))
@@ -165,18 +165,18 @@ def test_pauses_are_those_of_every_millisecond(seed: int, turn: int) -> None:
     commits = {
         partition: sorted(rng.choices(range(100), k=rng.randint(1, 40))) for partition in range(rng.randint(1, 4))
     }
-    timeline = past(*generations, commits=commits, gap=thresholds.gap_ms)
+    timeline = past(*generations, commits=commits, gap=thresholds.commit_gap_ms)
     found = find_pauses(timeline, thresholds)
     expected = by_millisecond(timeline, commits, thresholds)
     got = {
-        each.generation_index: (each.paused_ms, each.partitions, each.from_ms, each.until_ms)
+        each.generation_index: (each.paused_partition_ms, each.partitions, each.start_ms, each.end_ms)
         for each in found.pauses
         if each.generation_index is not None
     }
     assert got == {place: each for place, each in expected.items() if place is not None}
     free = [each for each in found.pauses if each.generation_index is None]
-    assert sum(each.paused_ms for each in free) == (expected[None][0] if None in expected else 0)
-    assert all(before.until_ms <= after.from_ms for before, after in pairwise(free))
+    assert sum(each.paused_partition_ms for each in free) == (expected[None][0] if None in expected else 0)
+    assert all(before.end_ms <= after.start_ms for before, after in pairwise(free))
 
 
 def by_millisecond(
@@ -186,17 +186,17 @@ def by_millisecond(
     generations = timeline.generations
 
     def touching(span: tuple[int, int]) -> list[int]:
-        gap_ms = thresholds.gap_ms
+        gap_ms = thresholds.commit_gap_ms
         return [i for i, g in enumerate(generations) if g.at_ms <= span[1] and g.stable_ms + gap_ms >= span[0]]
 
     empty = [not generations[last].members if (last := newest(timeline, t)) is not None else False for t in range(101)]
     absent = [False] * 101
     for t in range(101):
         run = [s for s in range(101) if all(empty[min(s, t) : max(s, t) + 1])]
-        absent[t] = empty[t] and until_of(empty, t, timeline.last_ms) - run[0] > thresholds.together_ms
+        absent[t] = empty[t] and until_of(empty, t, timeline.last_ms) - run[0] > thresholds.deploy_gap_ms
     silent_ms: dict[int | None, list[tuple[int, int]]] = {}
     for partition, times in commits.items():
-        gaps = [(a, b) for a, b in pairwise(times) if b - a > thresholds.gap_ms]
+        gaps = [(a, b) for a, b in pairwise(times) if b - a > thresholds.commit_gap_ms]
         touch = {gap: touching(gap) for gap in gaps}
         free = [b - a for a, b in gaps if not touch[a, b]]
         silent = sum(b - a for a, b in gaps) - sum(free)

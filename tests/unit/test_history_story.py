@@ -25,7 +25,18 @@ from tests.unit.history_log import (
 )
 
 GROUP = "GroupMetadata"
-REBALANCE = ("generation", "state", "members", "joined", "left", "restarted", "missing", "partitions", "moved", "why")
+REBALANCE = (
+    "generation_id",
+    "state",
+    "members",
+    "joined",
+    "left",
+    "restarted",
+    "missing_generations",
+    "partitions",
+    "moved",
+    "cause",
+)
 
 
 def test_a_group_from_its_first_member_to_its_last() -> None:
@@ -35,27 +46,27 @@ def test_a_group_from_its_first_member_to_its_last() -> None:
     log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0, 1]}), classic_member("b", {"t": [2]})]))
     log.write(3_000, GROUP, generation(3, [classic_member("b", {"t": [0, 1, 2]})]))
     log.write(9_000, GROUP, generation(4, []))
-    assert log.table_rows("rebalance", *REBALANCE) == [
+    assert log.table_rows("rebalances", *REBALANCE) == [
         (1, "Stable", 1, 0, 0, 0, 0, 3, 0, "first on record"),
         (2, "Stable", 2, 1, 0, 0, 0, 3, 1, "1 joined: b"),
         (3, "Stable", 1, 0, 1, 0, 0, 3, 2, "1 left: a"),
-        (4, "Empty", 0, 0, 1, 0, 0, 0, 0, "1 left: b; nobody is left"),
+        (4, "Empty", 0, 0, 1, 0, 0, 0, 0, "1 left: b; no members remain"),
     ]
     assert log.table_rows(
-        "membership", "member_id", "first_generation", "last_generation", "since", "until", "came"
+        "memberships", "member_id", "first_generation_id", "last_generation_id", "start_time", "end_time", "join_type"
     ) == [
         ("a", 1, 2, 1_000, 3_000, "first-on-record"),
         ("b", 2, 3, 2_000, 9_000, "joined"),
     ]
     assert log.table_rows(
-        "owned", "member_id", "topic", "role", "first", "step", "count", "generation", "since", "until"
+        "ownership", "member_id", "topic", "role", "first", "step", "count", "generation_id", "start_time", "end_time"
     ) == [
         ("a", "t", "partition", 0, 1, 2, 1, 1_000, 3_000),
         ("a", "t", "partition", 2, 1, 1, 1, 1_000, 2_000),
         ("b", "t", "partition", 2, 1, 1, 2, 2_000, 9_000),
         ("b", "t", "partition", 0, 1, 2, 3, 3_000, 9_000),
     ]
-    assert log.table_rows("subscribed", "member_id", "topic", "since", "until") == [
+    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
         ("a", "t", 1_000, 3_000),
         ("b", "t", 2_000, 9_000),
     ]
@@ -69,18 +80,25 @@ def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
         log.write(at, GROUP, generation(3, [classic_member(member_id, {"t": [0]}, groupInstanceId="one"), stays]))
     both = [classic_member("a-2", {"t": [0]}, groupInstanceId="one"), classic_member("b", {"t": [1]})]
     log.write(9_000, GROUP, generation(4, both))
-    assert log.table_rows("rebalance", "generation", "at", "why") == [
+    assert log.table_rows("rebalances", "generation_id", "time", "cause") == [
         (3, 1_000, "first on record"),
-        (4, 9_000, "nothing on record says why"),
+        (4, 9_000, "no cause on record"),
     ]
     assert log.table_rows(
-        "membership", "member_id", "first_generation", "last_generation", "since", "until", "came", "went"
+        "memberships",
+        "member_id",
+        "first_generation_id",
+        "last_generation_id",
+        "start_time",
+        "end_time",
+        "join_type",
+        "leave_type",
     ) == [
         ("a-1", 3, 3, 1_000, 5_000, "first-on-record", "restarted"),
-        ("b", 3, 4, 1_000, None, "first-on-record", "is-there"),
-        ("a-2", 3, 4, 5_000, None, "restarted", "is-there"),
+        ("b", 3, 4, 1_000, None, "first-on-record", "active"),
+        ("a-2", 3, 4, 5_000, None, "restarted", "active"),
     ]
-    assert log.table_rows("owned", "member_id", "first", "generation", "since", "until") == [
+    assert log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time") == [
         ("a-1", 0, 3, 1_000, 5_000),
         ("b", 1, 3, 1_000, None),
         ("a-2", 0, 3, 5_000, None),
@@ -97,13 +115,16 @@ def test_a_group_that_was_deleted_begins_again() -> None:
     log.write(3_000, GROUP, generation(0, [], protocolType=""))
     log.write(4_000, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
     log.write(5_000, GROUP, generation(4, [classic_member("a", {"t": [0]})]))
-    assert log.table_rows("rebalance", "generation", "at", "state", "joined", "missing", "why") == [
+    assert log.table_rows("rebalances", "generation_id", "time", "state", "joined", "missing_generations", "cause") == [
         (1, 1_000, "Stable", 0, 0, "first on record"),
-        (1, 2_000, "Dead", 0, 0, "1 left: a; the group was deleted, or all that was left of it expired"),
-        (1, 4_000, "Stable", 0, 0, "a is back"),
-        (4, 5_000, "Stable", 0, 2, "nothing on record says why; 2 generations before it not on record"),
+        (1, 2_000, "Dead", 0, 0, "1 left: a; the group was deleted, or its last records expired"),
+        (1, 4_000, "Stable", 0, 0, "a returned"),
+        (4, 5_000, "Stable", 0, 2, "no cause on record; 2 generations before it not on record"),
     ]
-    assert log.table_rows("owned", "member_id", "since", "until") == [("a", 1_000, 2_000), ("a", 4_000, None)]
+    assert log.table_rows("ownership", "member_id", "start_time", "end_time") == [
+        ("a", 1_000, 2_000),
+        ("a", 4_000, None),
+    ]
 
 
 def test_two_lives_in_one_millisecond_are_two() -> None:
@@ -140,7 +161,7 @@ def test_what_moves() -> None:
         instance = {"b": "i", "c": "i"}
         members = [classic_member(each, {"t": own}, groupInstanceId=instance.get(each)) for each, own in has.items()]
         log.write(next(at), GROUP, generation(number, members))
-    assert [moved for (moved,) in log.table_rows("rebalance", "moved")] == [0, 0, 0, 1, 0, 0]
+    assert [moved for (moved,) in log.table_rows("rebalances", "moved")] == [0, 0, 0, 1, 0, 0]
 
 
 def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
@@ -151,7 +172,7 @@ def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
     join(log, 3_000, 3, "c", {})
     log.write(4_000, "ConsumerGroupCurrentMemberAssignment", current(3, {"t": [0]}), memberId="a")
     log.write(5_000, "ConsumerGroupCurrentMemberAssignment", current(3, {"t": [1]}), memberId="b")
-    assert log.table_rows("rebalance", "generation", "settled") == [(1, 1_000), (2, None), (3, 5_000)]
+    assert log.table_rows("rebalances", "generation_id", "stable_time") == [(1, 1_000), (2, None), (3, 5_000)]
 
 
 def test_an_epoch_is_settled_when_nobody_waits() -> None:
@@ -162,7 +183,7 @@ def test_an_epoch_is_settled_when_nobody_waits() -> None:
     waits = {**current(1, {"t": [0]}), "state": 2}
     log.write(1_000, "ConsumerGroupCurrentMemberAssignment", waits, memberId="a")
     log.write(3_000, "ConsumerGroupCurrentMemberAssignment", current(1, {"t": [0, 1]}), memberId="a")
-    assert log.table_rows("rebalance", "generation", "settled") == [(1, 3_000)]
+    assert log.table_rows("rebalances", "generation_id", "stable_time") == [(1, 3_000)]
 
 
 def test_a_compacted_log_knows_members_by_what_they_have() -> None:
@@ -172,11 +193,13 @@ def test_a_compacted_log_knows_members_by_what_they_have() -> None:
     log.write(2_000, "ConsumerGroupMetadata", {"epoch": 5, "metadataHash": 0})
     log.write(3_000, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics({"t": [1]})}, memberId="b")
     log.write(4_000, "ConsumerGroupMemberMetadata", metadata("a", "t"), memberId="a")
-    assert log.table_rows("membership", "member_id", "client_id", "since", "came") == [
+    assert log.table_rows("memberships", "member_id", "client_id", "start_time", "join_type") == [
         ("a", "client-a", 2_000, "first-on-record"),
         ("b", None, 3_000, "joined"),
     ]
-    assert log.table_rows("owned", "member_id", "generation", "since", "until") == [("a", 4, 1_000, None)]
+    assert log.table_rows("ownership", "member_id", "generation_id", "start_time", "end_time") == [
+        ("a", 4, 1_000, None)
+    ]
 
 
 def test_numbers_that_go_down_are_a_group_that_was_deleted() -> None:
@@ -184,7 +207,7 @@ def test_numbers_that_go_down_are_a_group_that_was_deleted() -> None:
     log = Log()
     log.write(1_000, GROUP, generation(7, [classic_member("a", {"t": [0]})]))
     log.write(4_000, GROUP, generation(3, [classic_member("b", {"t": [0]})]))
-    assert log.table_rows("rebalance", "generation", "missing") == [(7, 0), (3, 2)]
+    assert log.table_rows("rebalances", "generation_id", "missing_generations") == [(7, 0), (3, 2)]
 
 
 def test_why_a_generation_came() -> None:
@@ -211,16 +234,16 @@ def test_why_a_generation_came() -> None:
             7, [classic_member("a", {"t": [0, 1, 3, 4]}), classic_member("b", {"t": [2, 5]})], leader="b", **cooperative
         ),
     )
-    assert log.table_rows("rebalance", "generation", "moved", "why") == [
+    assert log.table_rows("rebalances", "generation_id", "moved", "cause") == [
         (1, 0, "first on record"),
-        (2, 0, "1 subscribed anew: a"),
-        (3, 0, "1 subscribed anew: a; leader changed from a to b"),
+        (2, 0, "1 changed subscription: a"),
+        (3, 0, "1 changed subscription: a; leader changed from a to b"),
         (4, 0, "assignor changed from range to cooperative-sticky"),
         (5, 0, "partitions of t: 3, before 4"),
-        (6, 1, "what had been taken away before is given out"),
+        (6, 1, "partitions that were revoked before are assigned"),
         (7, 0, "partitions of t: 6, before 4"),
     ]
-    assert log.table_rows("subscribed", "member_id", "topic", "since", "until") == [
+    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
         ("a", "t", 1_000, None),
         ("b", "t", 1_000, None),
         ("a", "u", 2_000, 3_000),
@@ -237,7 +260,7 @@ def test_bytes_that_nobody_can_read_cost_no_group() -> None:
     log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0]}), *broken]))
     log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0]}), *broken]))
     log.write(3_000, GROUP, b"\0\3\0")
-    assert log.table_rows("rebalance", "generation", "members", "partitions") == [(1, 3, 1), (2, 3, 1)]
+    assert log.table_rows("rebalances", "generation_id", "members", "partitions") == [(1, 3, 1), (2, 3, 1)]
     assert [code for (code,) in log.table_rows("rejected", "code")] == [
         "unreadable-subscription",
         "unreadable-assignment",
@@ -260,7 +283,7 @@ def test_connect_workers_run_what_is_assigned_until_it_is_revoked() -> None:
     ran = worker_assignment(connectors=["c"], tasks=[("c", 0), ("c", 1)])
     again = worker("w", ran, worker_assignment(tasks=[("d", 0)], revoked=[("c", 1)]))
     log.write(2_000, GROUP, generation(2, [again], protocolType="connect", protocol="sessioned"))
-    assert log.table_rows("owned", "role", "topic", "first", "step", "count", "since", "until") == [
+    assert log.table_rows("ownership", "role", "topic", "first", "step", "count", "start_time", "end_time") == [
         ("connector", "c", 0, 1, 1, 1_000, None),
         ("task", "c", 0, 1, 1, 1_000, None),
         ("task", "c", 1, 1, 1, 1_000, 2_000),
@@ -300,13 +323,15 @@ def test_a_consumer_group_owns_what_its_members_acknowledge() -> None:
     """A partition is the old owner's until it has given it up. Epochs are settled when the last member is there."""
     log = consumer_group()
     assert log.table_rows(
-        "rebalance", "generation", "at", "settled", "members", "joined", "left", "partitions", "moved"
+        "rebalances", "generation_id", "time", "stable_time", "members", "joined", "left", "partitions", "moved"
     ) == [
         (1, 1_000, 1_000, 1, 0, 0, 2, 0),
         (2, 2_000, 4_000, 2, 1, 0, 2, 1),
         (3, 6_000, 7_000, 1, 0, 1, 2, 1),
     ]
-    assert log.table_rows("owned", "member_id", "topic", "first", "count", "generation", "since", "until") == [
+    assert log.table_rows(
+        "ownership", "member_id", "topic", "first", "count", "generation_id", "start_time", "end_time"
+    ) == [
         ("a", ID["t"], 0, 1, 1, 1_000, 6_000),
         ("a", ID["t"], 1, 1, 1, 1_000, 4_000),
         ("b", ID["t"], 1, 1, 2, 5_000, None),
@@ -323,10 +348,10 @@ def test_topics_are_named_where_a_record_names_them() -> None:
         "ConsumerGroupPartitionMetadata",
         {"topics": [{"topicId": ID["t"], "topicName": "t", "numPartitions": 2, "partitionMetadata": []}]},
     )
-    assert {topic for (topic,) in log.table_rows("owned", "topic")} == {"t"}
+    assert {topic for (topic,) in log.table_rows("ownership", "topic")} == {"t"}
     log = consumer_group()
     log.commits("t", 0, 1_000, 2_000, topic_id=ID["t"])
-    assert {topic for (topic,) in log.table_rows("owned", "topic")} == {"t"}
+    assert {topic for (topic,) in log.table_rows("ownership", "topic")} == {"t"}
 
 
 def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_away() -> None:
@@ -339,12 +364,12 @@ def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_aw
     log.write(3_000, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics({"t": [0, 1]})}, memberId="b")
     for epoch in (0, 1):
         log.write(3_000, "ConsumerGroupCurrentMemberAssignment", current(epoch, {"t": [0, 1]}), memberId="b")
-    assert log.table_rows("rebalance", "generation", "at") == [(1, 1_000)]
-    assert log.table_rows("membership", "member_id", "first_generation", "since", "until") == [
+    assert log.table_rows("rebalances", "generation_id", "time") == [(1, 1_000)]
+    assert log.table_rows("memberships", "member_id", "first_generation_id", "start_time", "end_time") == [
         ("a", 1, 1_000, 3_000),
         ("b", 1, 3_000, None),
     ]
-    assert log.table_rows("owned", "member_id", "count", "generation", "since", "until") == [
+    assert log.table_rows("ownership", "member_id", "count", "generation_id", "start_time", "end_time") == [
         ("a", 2, 1, 1_000, 3_000),
         ("b", 2, 1, 3_000, None),
     ]
@@ -370,13 +395,16 @@ def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group() -> None:
     log.write(5_000, "ConsumerGroupMetadata", None)
     log.write(5_000, GROUP, generation(6, [classic_member("a", {"t": [0]})]))
     log.write(6_000, GROUP, generation(7, [classic_member("a", {"t": [0, 1]})]))
-    assert log.table_rows("rebalance", "generation", "at", "state", "joined", "left", "missing") == [
+    assert log.table_rows("rebalances", "generation_id", "time", "state", "joined", "left", "missing_generations") == [
         (5, 1_000, "Stable", 0, 0, 0),
         (6, 2_000, "Stable", 1, 0, 0),
         (7, 6_000, "Stable", 0, 0, 0),
     ]
-    assert log.table_rows("membership", "member_id", "since", "until") == [("a", 1_000, None), ("b", 2_000, 5_000)]
-    assert log.table_rows("owned", "member_id", "topic", "first", "count", "since", "until") == [
+    assert log.table_rows("memberships", "member_id", "start_time", "end_time") == [
+        ("a", 1_000, None),
+        ("b", 2_000, 5_000),
+    ]
+    assert log.table_rows("ownership", "member_id", "topic", "first", "count", "start_time", "end_time") == [
         ("a", "t", 0, 1, 1_000, None),
         ("a", "t", 1, 1, 1_000, 3_000),
         ("b", "t", 1, 1, 4_000, 5_000),
@@ -400,15 +428,18 @@ def test_tasks_of_streams_have_roles() -> None:
     pending = {f"{name}PendingRevocation": [] for name in tasks}
     has = {"memberEpoch": 1, "previousMemberEpoch": 0, "state": 1, **tasks, **pending}
     log.write(1_000, "StreamsGroupCurrentMemberAssignment", has, memberId="a")
-    assert log.table_rows("owned", "role", "topic", "first", "count") == [("active", "0", 0, 2), ("standby", "0", 2, 1)]
-    assert log.table_rows("subscribed", "topic") == [("in",)]
-    assert log.table_rows("rebalance", "settled", "partitions") == [(1_000, 2)]
+    assert log.table_rows("ownership", "role", "topic", "first", "count") == [
+        ("active", "0", 0, 2),
+        ("standby", "0", 2, 1),
+    ]
+    assert log.table_rows("subscriptions_over_time", "topic") == [("in",)]
+    assert log.table_rows("rebalances", "stable_time", "partitions") == [(1_000, 2)]
     log.write(2_000, "StreamsGroupMemberMetadata", streams_metadata("b"), memberId="b")
     log.write(2_000, "StreamsGroupMetadata", {"epoch": 2, "metadataHash": 0})
     for member_id, active, standby in (("a", [0], [1]), ("b", [1], [2])):
         moved = {"activeTasks": tasks_of("0", active), "standbyTasks": tasks_of("0", standby), "warmupTasks": []}
         log.write(2_000, "StreamsGroupTargetAssignmentMember", moved, memberId=member_id)
-    assert log.table_rows("rebalance", "generation", "partitions", "moved") == [(1, 2, 0), (2, 2, 1)]
+    assert log.table_rows("rebalances", "generation_id", "partitions", "moved") == [(1, 2, 0), (2, 2, 1)]
 
 
 def test_members_of_share_groups_share() -> None:
@@ -425,7 +456,7 @@ def test_members_of_share_groups_share() -> None:
             log.write(at, "ShareGroupTargetAssignmentMember", target, memberId=member_id)
             now = {"memberEpoch": epoch, "previousMemberEpoch": 0, "state": 0, "assignedPartitions": topics({"t": has})}
             log.write(at, "ShareGroupCurrentMemberAssignment", now, memberId=member_id)
-    assert log.table_rows("rebalance", "generation", "partitions", "moved") == [(1, 2, 0), (2, 2, 1)]
+    assert log.table_rows("rebalances", "generation_id", "partitions", "moved") == [(1, 2, 0), (2, 2, 1)]
     assert owners(log.timeline().ownership, 2_500) == {(ID["t"], 0): {"a"}, (ID["t"], 1): {"a", "b"}}
 
 
@@ -437,7 +468,7 @@ def test_who_only_commits_is_a_simple_group() -> None:
     assert (log.timeline().group_type, log.timeline().records) == ("simple", 4)
     log.write(20_000, GROUP, None)
     assert log.timeline().group_type == "simple"
-    assert log.table_rows("rebalance", "generation", "state") == [(0, "Dead")]
+    assert log.table_rows("rebalances", "generation_id", "state") == [(0, "Dead")]
 
 
 def test_no_order_of_facts_matters(seed: int) -> None:

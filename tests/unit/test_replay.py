@@ -8,7 +8,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.history.kernel.replay.rebalance_cost import RoundDurations
@@ -21,17 +23,19 @@ from spark_assign.history.kernel.replay.recorded_history import (
     ReplayVariant,
     read_history,
 )
-from spark_assign.history.kernel.replay.replay import GROUP, REBALANCE, REJECTED, ReplayParams, replay_histories
+from spark_assign.history.kernel.replay.replay import REBALANCES, REJECTED, SUMMARY, ReplayParams, replay_histories
 from spark_assign.history.kernel.replay.replay_group import replay_group
 from spark_assign.history.kernel.replay.replay_steps import replay_steps
 from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced
 from spark_assign.history.kernel.timeline import Generation, Timeline
+from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.leader import AssignmentRequest, JoinedMember, Topics, assign
 from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.simulation.kernel.simulate_groups import answers
 from tests.unit import recorded_pasts
 
+SCHEMA: pa.Schema = to_arrow_schema(REPLAY_ROWS)
 TIMING = Timing(poll_interval_ms=500)
 ROUND_MS = 20_000
 
@@ -103,12 +107,12 @@ def test_what_differs_is_reported() -> None:
     twisted = [timeline.generations[0], Generation(2, second.at_ms, None, "Stable", "sticky", None, (member,), 0, 1)]
     rows = _replayed(Timeline(**{**vars(timeline), "generations": tuple(twisted)}))
     (row,) = (each for each in rows if each["recorded"])
-    assert (row["rebalances"], row["replayed"], row["note"]) == (1, 1, "it has run with range, sticky")
+    assert (row["rebalances"], row["num_replayed"], row["note"]) == (1, 1, "assignors on record: range, sticky")
     unknown = [Generation(**{**vars(each), "assignor": "mine"}) for each in timeline.generations]
     rows = _replayed(Timeline(**{**vars(timeline), "generations": tuple(unknown)}))
     (row,) = (each for each in rows if each["recorded"])
-    assert (row["rebalances"], row["replayed"]) == (1, 0)
-    assert row["note"].endswith("first of generation 2: the assignor mine is none that is known")
+    assert (row["rebalances"], row["num_replayed"]) == (1, 0)
+    assert row["note"].endswith("first generation 2: the assignor mine is unknown")
 
 
 # --- textbook ---------------------------------------------------------------------------------------------------
@@ -150,13 +154,13 @@ def _tables(
     timeline: Timeline, departures: Iterable[Departure] = (), measured: Mapping[int, MeasuredPause] | None = None
 ) -> dict[str, list[dict[str, Any]]]:
     history = read_history("c", "g", timeline, departures, measured or {})
-    tables = replay_histories([history], ReplayParams(timing=TIMING))
+    tables = replay_histories([history], ReplayParams(timing=TIMING), SCHEMA)
     rows = [row for table in tables for row in table.to_pylist()]
-    return {kind: [row for row in rows if row["kind"] == kind] for kind in (GROUP, REBALANCE, REJECTED)}
+    return {kind: [row for row in rows if row["kind"] == kind] for kind in (SUMMARY, REBALANCES, REJECTED)}
 
 
 def _replayed(timeline: Timeline, departures: Iterable[Departure] = (), **measured: Any) -> list[dict[str, Any]]:
-    return _tables(timeline, departures, **measured)[GROUP]
+    return _tables(timeline, departures, **measured)[SUMMARY]
 
 
 def _of(rows: Iterable[dict[str, Any]], assignor: str, *, static: bool) -> dict[str, Any]:
@@ -174,10 +178,10 @@ def test_a_rolling_restart_is_spared_by_static_members() -> None:
     rows = _replayed(timeline, [_restart("a", "c", 2), _restart("b", "d", 4)])
     dynamic, static = (_of(rows, "range", static=each) for each in (False, True))
     assert dynamic["recorded"]
-    assert (dynamic["rebalances"], dynamic["replayed"]) == (4, 4)
+    assert (dynamic["rebalances"], dynamic["num_replayed"]) == (4, 4)
     assert (static["rebalances"], static["moved"]) == (0, 0)
-    assert static["stopped_ms"] == 2 * 2 * ROUND_MS
-    assert static["saved_ms"] == dynamic["stopped_ms"] - static["stopped_ms"]
+    assert static["paused_partition_ms"] == 2 * 2 * ROUND_MS
+    assert static["saved_ms"] == dynamic["paused_partition_ms"] - static["paused_partition_ms"]
     assert _of(rows, "sticky", static=False)["rebalances"] == 4
     assert _of(rows, "uniform", static=False)["rebalances"] == 4
 
@@ -186,10 +190,10 @@ def test_who_is_back_too_late_is_missed() -> None:
     """The session is over after 45 s, its member back after 60: static members rebalance when it is over, and again."""
     timeline = _story({}, ["ab", "b", "bc"], at_ms=60_000)
     tables = _tables(timeline, [_restart("a", "c", 2)])
-    row = _of(tables[GROUP], "range", static=True)
+    row = _of(tables[SUMMARY], "range", static=True)
     eager = 2 * 45_000 + _eager_ms(members=1, living=2, partitions=4) + _eager_ms(members=2, living=4, partitions=4)
-    assert (row["rebalances"], row["stopped_ms"]) == (2, eager)
-    assert [each["happens"] for each in tables[REBALANCE] if each["assignor"] == "range"] == [True] * 4
+    assert (row["rebalances"], row["paused_partition_ms"]) == (2, eager)
+    assert [each["occurs"] for each in tables[REBALANCES] if each["assignor"] == "range"] == [True] * 4
 
 
 def _eager_ms(members: int, living: int, partitions: int) -> int:
@@ -203,15 +207,15 @@ def test_who_leaves_for_good_is_waited_for_if_static() -> None:
     for went, dynamically in ((LEFT, 0), (CRASHED, 2 * 45_000)):
         rows = _replayed(timeline, [Departure("a", 2, went, LIKELY)])
         round_ms = _eager_ms(members=1, living=2, partitions=4)
-        assert _of(rows, "range", static=False)["stopped_ms"] == dynamically + round_ms
-        assert _of(rows, "range", static=True)["stopped_ms"] == 2 * 45_000 + round_ms
+        assert _of(rows, "range", static=False)["paused_partition_ms"] == dynamically + round_ms
+        assert _of(rows, "range", static=True)["paused_partition_ms"] == 2 * 45_000 + round_ms
 
 
 def test_cooperative_members_stop_what_moves() -> None:
     """A third member comes: of four partitions one moves, in two rounds; eager ones stop all four."""
     tables = _tables(_story({}, ["ab", "abc"]), measured={1: MeasuredPause(4 * 8_000, 4)})
-    rows = tables[GROUP]
-    assert {each["assignor"]: each["stopped_ms"] for each in rows if not each["static"]} == {
+    rows = tables[SUMMARY]
+    assert {each["assignor"]: each["paused_partition_ms"] for each in rows if not each["static"]} == {
         "range": 32_000,
         "roundrobin": 32_000,
         "sticky": 32_000,
@@ -228,9 +232,9 @@ def test_a_second_round_is_the_recorded_ways_own() -> None:
     timeline = _story({}, ["ab", "abc", "abc"], "cooperative-sticky")
     rows = _replayed(timeline)
     was = _of(rows, "cooperative-sticky", static=False)
-    assert (was["recorded"], was["rebalances"], was["replayed"], was["moved"]) == (True, 2, 2, 1)
+    assert (was["recorded"], was["rebalances"], was["num_replayed"], was["moved"]) == (True, 2, 2, 1)
     assert _of(rows, "cooperative-sticky", static=True)["rebalances"] == 2
-    assert _of(rows, "cooperative-sticky", static=True)["stopped_ms"] == was["stopped_ms"]
+    assert _of(rows, "cooperative-sticky", static=True)["paused_partition_ms"] == was["paused_partition_ms"]
     assert {each["rebalances"] for each in rows if each["protocol"] != "cooperative"} == {1}
 
 
@@ -251,7 +255,9 @@ def test_groups_beside_each_other_change_nothing(seed: int) -> None:
     params = ReplayParams(timing=TIMING)
 
     def sorted_rows(selected: Iterable[RecordedHistory | RejectedHistory]) -> list[dict[str, Any]]:
-        return sorted((row for table in replay_histories(selected, params) for row in table.to_pylist()), key=str)
+        return sorted(
+            (row for table in replay_histories(selected, params, SCHEMA) for row in table.to_pylist()), key=str
+        )
 
     together = sorted_rows([*reversed(histories), RejectedHistory("c", "x", "out-of-scope", "no")])
     assert [row for row in together if row["group_id"] != "x"] == sorted(

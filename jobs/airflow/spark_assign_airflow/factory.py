@@ -97,7 +97,7 @@ def _on_spark(settings: Settings) -> None:
         history_options = ["--history", f"{histories}@{RUN_ID}"]
         steps["history"] += ["--fleet", fleet, "--output", histories, *of_run]
         steps["report"] += history_options
-        steps["check"] += [*history_options, *as_words(settings.past), "--lookback", settings.history_last]
+        steps["check"] += [*history_options, *as_words(settings.past), "--lookback", settings.history_lookback]
     else:
         del steps["history"]
     if not settings.bootstrap_server:

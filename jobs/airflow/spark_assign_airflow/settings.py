@@ -43,7 +43,7 @@ _PLACES = (
 _OF_HISTORY = ("max_rebalances_per_day", "max_pause", "max_unreadable")
 _ONLY_ON_SPARK = (
     *("bootstrap_server", "snapshots", "project", "environment", "conf", "arguments", "deploy_mode"),
-    *("records", "histories", "history_last", *_OF_HISTORY),
+    *("records", "histories", "history_lookback", *_OF_HISTORY),
 )
 
 
@@ -108,7 +108,7 @@ class Settings(Table):
     )
     max_pause: str = Field(default="", pattern=r"^(\d+(\.\d+)?\s*(ms|s|m|min|h|d))?$", description="such as 10m")
     max_unreadable: int | None = Field(default=None, ge=0)
-    history_last: str = Field(
+    history_lookback: str = Field(
         default="1d",
         pattern=r"^\d+(\.\d+)?\s*(ms|s|m|min|h|d)$",
         description="how far back an alert of the past is one",

@@ -29,7 +29,7 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError, as_text
 
-NO_KEY, CORRUPT, UNKNOWN_TYPE, NEWER_VERSION = UNREAD_CODES = ("no-key", "corrupt", "unknown-type", "newer-version")
+NO_KEY, CORRUPT, UNKNOWN_TYPE, NEWER_VERSION = ("no-key", "corrupt", "unknown-type", "newer-version")
 """Codes of records that can't be decoded (`tables.history.UNREADABLE`)."""
 
 _NEWEST_COMMIT_KEY = 1
@@ -102,18 +102,30 @@ def _decode_commit_prefixes(
     """
     encoded = pc.binary_slice(keys, 0, -4).dictionary_encode()
     prefixes = BinaryColumn(encoded.dictionary)
-    record_type = np.where(prefixes.end - prefixes.start >= 2, prefixes.read_integers(">i2", prefixes.start), -1)
-    group_size = prefixes.read_integers(">i2", prefixes.start + 2)
-    topic_start = prefixes.start + 4 + group_size
-    topic_size = prefixes.read_integers(">i2", topic_start)
-    regular = (record_type >= 0) & (record_type <= _NEWEST_COMMIT_KEY) & (group_size >= 0) & (topic_size >= 0)
-    regular &= topic_start + 2 + topic_size == prefixes.end
+    record_type, group_size, topic_size = read_commit_keys(prefixes, prefixes.end)
     group, topic = np.full(len(record_type), -1), np.full(len(record_type), -1)
-    rows = np.flatnonzero(regular)
-    group[rows] = groups.index_slices(prefixes, prefixes.start[rows] + 4, group_size[rows])
-    topic[rows] = topics.index_slices(prefixes, topic_start[rows] + 2, topic_size[rows])
+    rows = np.flatnonzero(record_type >= 0)
+    group_start = prefixes.start[rows] + 4
+    group[rows] = groups.index_slices(prefixes, group_start, group_size[rows])
+    topic[rows] = topics.index_slices(prefixes, group_start + group_size[rows] + 2, topic_size[rows])
     key_prefix = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return key_prefix, np.where(regular, record_type, -1), group, topic
+    return key_prefix, record_type, group, topic
+
+
+def read_commit_keys(keys: BinaryColumn, end: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Returns the record type of keys of commits, and the sizes of group and topic, in bytes.
+
+    Args:
+        keys: the keys.
+        end: offset after the topic of each key. If it doesn't fit, or the key isn't that of a commit, the record type
+            is -1.
+    """
+    record_type = keys.read_integers(">i2", keys.start)
+    group_size = keys.read_integers(">i2", keys.start + 2)
+    topic_size = keys.read_integers(">i2", keys.start + 4 + group_size)
+    is_commit = (record_type >= 0) & (record_type <= _NEWEST_COMMIT_KEY) & (group_size >= 0) & (topic_size >= 0)
+    is_commit &= keys.start + 6 + group_size + topic_size == end
+    return np.where(is_commit, record_type, -1), group_size, topic_size
 
 
 def _decode_single_keys(decoded: DecodedKeys, rows: IntArray, keys: pa.Array, groups: _Names, topics: _Names) -> None:
@@ -173,7 +185,6 @@ class CommitValues:
 
     Attributes:
         offset: the committed offset.
-        leader_epoch: the committed leader epoch; -1 if the value has none.
         commit_ms: the commit timestamp, in milliseconds since 1970.
         topic_id: index into `topic_ids`.
         topic_ids: distinct topic ids as Kafka prints them; None if a value has no topic id.
@@ -182,7 +193,6 @@ class CommitValues:
     """
 
     offset: IntArray
-    leader_epoch: IntArray
     commit_ms: IntArray
     topic_id: IntArray
     topic_ids: list[str | None]
@@ -198,29 +208,57 @@ def read_commit_values(record_types: IntArray, values: pa.Array | pa.ChunkedArra
         values: the records' values, without nulls.
     """
     column = BinaryColumn(values)
-    version = np.where(column.end - column.start >= 2, column.read_integers(">i2", column.start), -1)
-    regular = (version >= 0) & (version <= _FLEXIBLE_VERSION) & ((record_types == 1) | (version == 0))
-    epoch_start = column.start + 10
-    length_start = epoch_start + np.where(version >= 3, 4, 0)
-    size, metadata_start = _read_metadata_length(column, version, length_start)
-    time_start = metadata_start + size
-    end = time_start + 8 + np.where(version == 1, 8, 0)
-    regular &= (size >= 0) & (end + (version == _FLEXIBLE_VERSION) <= column.end)
-    has_topic_id = _has_topic_id(column, version, end) & regular & (end + 19 <= column.end)
-    regular &= (version != _FLEXIBLE_VERSION) | has_topic_id | (column.read_integers(">u1", end) == 0)
-    topic_id, topic_ids = _read_topic_ids(column, has_topic_id, end + 3)
+    layout = find_commit_layout(record_types, column)
+    topic_id, topic_ids = _read_topic_ids(column, layout.has_topic_id, layout.end - 16)
     decoded = CommitValues(
         column.read_integers(">i8", column.start + 2),
-        np.where(version >= 3, column.read_integers(">i4", epoch_start), -1),
-        column.read_integers(">i8", time_start),
+        column.read_integers(">i8", layout.time_start),
         topic_id,
         topic_ids,
-        regular,
+        layout.is_regular,
         {},
     )
-    for row in np.flatnonzero(~regular).tolist():
+    for row in np.flatnonzero(~layout.is_regular).tolist():
         _decode_single_value(decoded, row, int(record_types[row]), values[row].as_py())
     return decoded
+
+
+@dataclass(frozen=True)
+class CommitLayout:
+    """Where the fields of OffsetCommit values are, one row per value.
+
+    Attributes:
+        metadata_size: size of the metadata, in bytes.
+        time_start: offset of the commit timestamp.
+        end: offset after the last known field.
+        has_topic_id: whether the value has a topic id.
+        is_regular: whether the value has one of the known layouts. If not, the other columns are arbitrary.
+    """
+
+    metadata_size: IntArray
+    time_start: IntArray
+    end: IntArray
+    has_topic_id: BoolArray
+    is_regular: BoolArray
+
+
+def find_commit_layout(record_types: IntArray, values: BinaryColumn) -> CommitLayout:
+    """Returns the layout of OffsetCommit values; arguments as for `read_commit_values`."""
+    version = np.where(values.end - values.start >= 2, values.read_integers(">i2", values.start), -1)
+    regular = (version >= 0) & (version <= _FLEXIBLE_VERSION) & ((record_types == 1) | (version == 0))
+    size, metadata_start = _read_metadata_length(values, version, values.start + np.where(version >= 3, 14, 10))
+    time_start = metadata_start + size
+    end = time_start + 8 + np.where(version == 1, 8, 0)
+    flexible = version == _FLEXIBLE_VERSION
+    has_topic_id = np.zeros(len(version), bool)
+    if flexible.any():
+        # The topic id is the only known tagged field: one field, tag 0, 16 bytes.
+        num_fields, tag, tag_size = (values.read_integers(">u1", end + index) for index in range(3))
+        has_topic_id = flexible & (num_fields == 1) & (tag == 0) & (tag_size == 16)
+        regular &= ~flexible | has_topic_id | (num_fields == 0)
+        end += np.where(has_topic_id, 19, flexible)
+    regular &= (size >= 0) & (end <= values.end)
+    return CommitLayout(size, time_start, end, has_topic_id & regular, regular)
 
 
 def _read_metadata_length(column: BinaryColumn, version: IntArray, start: IntArray) -> tuple[IntArray, IntArray]:
@@ -239,15 +277,6 @@ def _read_metadata_length(column: BinaryColumn, version: IntArray, start: IntArr
         np.where(flexible, length, column.read_integers(">i2", start)),
         start + np.where(flexible & ~has_two_bytes, 1, 2),
     )
-
-
-def _has_topic_id(column: BinaryColumn, version: IntArray, start: IntArray) -> BoolArray:
-    """Checks whether the tagged fields are exactly one topic id: one field, tag 0, 16 bytes."""
-    if not (version == _FLEXIBLE_VERSION).any():
-        return np.zeros(len(version), bool)
-    num_fields, tag, size = (column.read_integers(">u1", start + index) for index in range(3))
-    mask: BoolArray = (version == _FLEXIBLE_VERSION) & (num_fields == 1) & (tag == 0) & (size == 16)
-    return mask
 
 
 def _read_topic_ids(
@@ -273,7 +302,6 @@ def _decode_single_value(decoded: CommitValues, row: int, record_type: int, valu
         return
     decoded.is_valid[row] = True
     decoded.offset[row] = fields["offset"]
-    decoded.leader_epoch[row] = fields.get("leaderEpoch", -1)
     decoded.commit_ms[row] = fields["commitTimestamp"]
     topic_id = fields.get("topicId")
     decoded.topic_ids.append(None if topic_id == _ZERO_UUID else topic_id)

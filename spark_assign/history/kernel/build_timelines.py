@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 
@@ -50,7 +51,7 @@ def build_timelines(
         facts: FACTS of complete groups, in any order. `unreadable` facts are ignored.
         thresholds: the thresholds; None for the defaults.
     """
-    for chunk in iter_chunks(facts, (thresholds or HistoryThresholds()).gap_ms):
+    for chunk in iter_chunks(facts, (thresholds or HistoryThresholds()).commit_gap_ms):
         yield from build_chunk_timelines(chunk)
 
 
@@ -286,15 +287,6 @@ class GenerationTracker:
 _RoleTopic = tuple[str, str]
 
 
-@dataclass
-class _OpenInterval:
-    """Partitions that a member received at the same time and still owns."""
-
-    partitions: tuple[int, ...]
-    generation: int
-    since_ms: int
-
-
 class OwnershipTracker:
     """What members own, and what they owned before.
 
@@ -303,14 +295,14 @@ class OwnershipTracker:
     """
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[RoleAssignment, dict[_RoleTopic, list[_OpenInterval]]]] = {}
+        self._open: dict[str, tuple[RoleAssignment, dict[_RoleTopic, list[OwnershipInterval]]]] = {}
         self._closed: list[OwnershipInterval] = []
 
     def members(self) -> Collection[str]:
         """Returns the ids of the members whose ownership was set and not dropped."""
         return self._open.keys()
 
-    def set_owned(self, member_id: str, assignment: RoleAssignment, generation: int, at_ms: int) -> None:
+    def set_owned(self, member_id: str, assignment: RoleAssignment, generation_id: int, at_ms: int) -> None:
         """Sets exactly what a member owns from `at_ms` on."""
         previous, intervals = self._open.get(member_id) or ({}, {})
         if assignment is previous:
@@ -318,7 +310,12 @@ class OwnershipTracker:
         for key in previous.keys() | assignment.keys():
             before, after = previous.get(key, ()), assignment.get(key, ())
             if before != after:
-                self._change(member_id, key, intervals, (before, after), (generation, at_ms))
+                still_open = self._lose_partitions(intervals.pop(key, []), after, at_ms)
+                gained = tuple(sorted(set(after).difference(before))) if before else after
+                if gained:
+                    still_open.append(OwnershipInterval(member_id, *key, gained, generation_id, at_ms, None))
+                if still_open:
+                    intervals[key] = still_open
         self._open[member_id] = assignment, intervals
 
     def drop(self, member_id: str, at_ms: int) -> None:
@@ -328,54 +325,26 @@ class OwnershipTracker:
 
     def intervals(self) -> tuple[OwnershipInterval, ...]:
         """Returns all intervals; those that last to the end have no end."""
-        still_open = [
-            OwnershipInterval(member, *key, interval.partitions, interval.generation, interval.since_ms, None)
-            for member, (_, open_intervals) in self._open.items()
-            for key, intervals in open_intervals.items()
-            for interval in intervals
-        ]
-        return tuple(sorted(self._closed + still_open, key=_sort_key))
+        open_intervals = (by_topic.values() for _, by_topic in self._open.values())
+        still_open = chain.from_iterable(chain.from_iterable(open_intervals))
+        return tuple(sorted([*self._closed, *still_open], key=_sort_key))
 
-    def _change(
-        self,
-        member_id: str,
-        key: _RoleTopic,
-        intervals: dict[_RoleTopic, list[_OpenInterval]],
-        change: tuple[tuple[int, ...], tuple[int, ...]],
-        moment: tuple[int, int],
-    ) -> None:
-        """Closes and opens intervals of one role and topic.
-
-        Args:
-            member_id: the member.
-            key: role and topic.
-            intervals: the open intervals of the member.
-            change: the partitions before and after.
-            moment: generation and time of the change.
-        """
-        generation, at_ms = moment
-        if not change[0]:
-            intervals[key] = [_OpenInterval(change[1], generation, at_ms)]
-            return
-        before, after = map(frozenset, change)
-        still_open: list[_OpenInterval] = []
-        for interval in intervals.pop(key, []):
-            partitions = interval.partitions
-            lost = tuple(partition for partition in partitions if partition not in after) if after else partitions
+    def _lose_partitions(
+        self, intervals: Iterable[OwnershipInterval], owned: Collection[int], at_ms: int
+    ) -> list[OwnershipInterval]:
+        """Closes the intervals of partitions that are no longer owned; returns the others."""
+        owned = frozenset(owned)
+        still_open = []
+        for interval in intervals:
+            lost = tuple(partition for partition in interval.partitions if partition not in owned)
             # An interval of length zero is no ownership.
-            if lost and at_ms > interval.since_ms:
-                self._closed.append(
-                    OwnershipInterval(member_id, *key, lost, interval.generation, interval.since_ms, at_ms)
-                )
-            if len(lost) < len(partitions):
-                kept = tuple(partition for partition in partitions if partition in after)
-                still_open.append(_OpenInterval(kept, interval.generation, interval.since_ms))
-        gained = tuple(sorted(after - before))
-        if gained:
-            still_open.append(_OpenInterval(gained, generation, at_ms))
-        if still_open:
-            intervals[key] = still_open
+            if lost and at_ms > interval.start_ms:
+                self._closed.append(interval._replace(partitions=lost, end_ms=at_ms))
+            if len(lost) < len(interval.partitions):
+                kept = tuple(partition for partition in interval.partitions if partition in owned)
+                still_open.append(interval._replace(partitions=kept))
+        return still_open
 
 
 def _sort_key(interval: OwnershipInterval) -> tuple[int, str, str, str, tuple[int, ...]]:
-    return interval.since_ms, interval.member_id, interval.role, interval.topic, interval.partitions
+    return interval.start_ms, interval.member_id, interval.role, interval.topic, interval.partitions

@@ -25,7 +25,7 @@ _MIN_INT64 = np.iinfo(np.int64).min
 COMMIT_INTERVAL = pa.struct(
     {
         "partition": pa.int32(),
-        **dict.fromkeys(("from_ms", "until_ms", "commits", "first_offset", "last_offset"), pa.int64()),
+        **dict.fromkeys(("start_ms", "end_ms", "commits", "first_offset", "last_offset"), pa.int64()),
     }
 )
 """An interval of a topic's commits."""
@@ -47,17 +47,17 @@ class CommitIntervals:
     Attributes:
         topic: index of a topic of a group.
         partition: partition of the topic.
-        from_ms: time of the first commit.
-        until_ms: time of the last commit.
+        start_ms: time of the first commit.
+        end_ms: time of the last commit.
         commits: number of commits.
-        first_offset: the largest offset committed at `from_ms`.
-        last_offset: the largest offset committed at `until_ms`.
+        first_offset: the largest offset committed at `start_ms`.
+        last_offset: the largest offset committed at `end_ms`.
     """
 
     topic: IntArray
     partition: IntArray
-    from_ms: IntArray
-    until_ms: IntArray
+    start_ms: IntArray
+    end_ms: IntArray
     commits: IntArray
     first_offset: IntArray
     last_offset: IntArray
@@ -74,7 +74,7 @@ class CommitIntervals:
             the column, a row of an interval in each list, and one list per topic.
         """
         is_single = self.commits == 1
-        single = self.topic, self.partition, self.from_ms, self.first_offset
+        single = self.topic, self.partition, self.start_ms, self.first_offset
         for (name, list_type), mask, columns in zip(
             LISTS.items(), (is_single, ~is_single), (single, _columns(self)), strict=True
         ):
@@ -125,23 +125,23 @@ def merge_intervals(intervals: CommitIntervals, gap_ms: int) -> tuple[CommitInte
     topic_partition = intervals.topic_partition
     if (topic_partition[1:] > topic_partition[:-1]).all():
         return intervals, np.arange(len(topic_partition))
-    order = np.argsort(pack_keys(topic_partition, intervals.from_ms), kind="stable")
+    order = np.argsort(pack_keys(topic_partition, intervals.start_ms), kind="stable")
     intervals = CommitIntervals(*(column[order] for column in _columns(intervals)))
     topic_partition = topic_partition[order]
-    latest = pack_keys(topic_partition, intervals.until_ms)
-    max_until_ms = intervals.until_ms[_running_argmax(latest)]
+    latest = pack_keys(topic_partition, intervals.end_ms)
+    max_until_ms = intervals.end_ms[_running_argmax(latest)]
     starts_interval = starts_new_key(topic_partition)
-    starts_interval[1:] |= intervals.from_ms[1:] - max_until_ms[:-1] > gap_ms
+    starts_interval[1:] |= intervals.start_ms[1:] - max_until_ms[:-1] > gap_ms
     first = np.flatnonzero(starts_interval)
     merged_index = np.cumsum(starts_interval) - 1
-    from_ms, until_ms = intervals.from_ms[first], np.maximum.reduceat(intervals.until_ms, first)
-    first_offset = np.where(intervals.from_ms == from_ms[merged_index], intervals.first_offset, _MIN_INT64)
-    last_offset = np.where(intervals.until_ms == until_ms[merged_index], intervals.last_offset, _MIN_INT64)
+    start_ms, end_ms = intervals.start_ms[first], np.maximum.reduceat(intervals.end_ms, first)
+    first_offset = np.where(intervals.start_ms == start_ms[merged_index], intervals.first_offset, _MIN_INT64)
+    last_offset = np.where(intervals.end_ms == end_ms[merged_index], intervals.last_offset, _MIN_INT64)
     merged = CommitIntervals(
         intervals.topic[first],
         intervals.partition[first],
-        from_ms,
-        until_ms,
+        start_ms,
+        end_ms,
         np.add.reduceat(intervals.commits, first),
         np.maximum.reduceat(first_offset, first),
         np.maximum.reduceat(last_offset, first),

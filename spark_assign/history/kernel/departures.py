@@ -18,9 +18,9 @@ Classic groups
       client that is configured to leave (KIP-1092), can remove it nevertheless.
 Consumer groups (KIP-848)
     - Leaving and timing out write the same tombstones, and bump the epoch at once. The session timeout is the broker's
-      and not on record (`HistoryThresholds.session_ms`): 45 s to 60 s, unless brokers are configured otherwise. Commits
-      are not heartbeats, which are sent every 5 s. A member that closes normally commits before it leaves, so after a
-      silence of more than two commits, but less than a session, a leave is only a guess.
+      and not on record (`HistoryThresholds.session_timeout_ms`): 45 s to 60 s, unless brokers are configured
+      otherwise. Commits are not heartbeats, which are sent every 5 s. A member that closes normally commits before it
+      leaves, so after a silence of more than two commits, but less than a session, a leave is only a guess.
     - A static member leaves with epoch -2: it keeps its partitions, and is removed if it doesn't return in time.
 Share and streams groups
     - What their members do leaves no commits by partition as evidence. Only returns are recognized.
@@ -52,7 +52,7 @@ from spark_assign.history.kernel.timeline import (
     Timeline,
 )
 
-LEFT, CRASHED, RESTARTED, STILL_MEMBER, UNKNOWN = "left", "crashed", "restarted", "is-there", "unknown"
+LEFT, CRASHED, RESTARTED, STILL_MEMBER, UNKNOWN = "left", "crashed", "restarted", "active", "unknown"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
 
 HEARTBEAT_MS = 5_000
@@ -66,16 +66,16 @@ class Departure:
 
     Attributes:
         member_id: the member.
-        generation: id of the first generation on record without the member.
+        generation_id: the first generation on record without the member.
         leave_type: `left`, `crashed`, `restarted`, or `unknown`.
-        certainty: `sure`, `likely`, or `guess`.
+        confidence: `sure`, `likely`, or `guess`.
         new_member_id: the id with which the member returned, also after a crash; None if it didn't return.
     """
 
     member_id: str
-    generation: int
+    generation_id: int
     leave_type: str
-    certainty: str
+    confidence: str
     new_member_id: str | None = None
 
 
@@ -103,7 +103,7 @@ class _Return:
 
     member: RecordedMember
     generation: Generation
-    certainty: str
+    confidence: str
 
 
 def find_departures(timeline: Timeline, thresholds: HistoryThresholds | None = None) -> list[Departure]:
@@ -132,15 +132,15 @@ def _to_departure(missing: _MissingMember, verdict: tuple[str, str], returned: _
     departure = Departure(missing.member.member_id, missing.generation.generation_id, *verdict)
     if returned is None:
         return departure
-    certainty = returned.certainty
+    confidence = returned.confidence
     departure = replace(departure, new_member_id=returned.member.member_id)
-    is_replaced = certainty == SURE and returned.generation is missing.generation
+    is_replaced = confidence == SURE and returned.generation is missing.generation
     if departure.leave_type == CRASHED and not is_replaced:
         return departure
     return replace(
         departure,
         leave_type=RESTARTED,
-        certainty=LIKELY if certainty == SURE and not is_replaced else certainty,
+        confidence=LIKELY if confidence == SURE and not is_replaced else confidence,
     )
 
 
@@ -157,10 +157,10 @@ class _CommitEvidence:
         self.remaining_silence: dict[tuple[int, int], int] = {}
 
     def judge(self, missing: _MissingMember) -> tuple[str, str]:
-        """Returns leave type and certainty of a departure, regardless of a return."""
+        """Returns leave type and confidence of a departure, regardless of a return."""
         classic = self.timeline.group_type == "classic"
         member, at_ms = missing.member, missing.generation.at_ms
-        session = member.session_timeout_ms or self.thresholds.session_ms
+        session = member.session_timeout_ms or self.thresholds.session_timeout_ms
         if classic and member.group_instance_id is None and at_ms - missing.previous.at_ms < session:
             return LEFT, LIKELY  # It had just joined: its session was still running.
         skips_generations = missing.generation.generation_id - missing.previous.generation_id > 1
@@ -224,9 +224,9 @@ class _CommitEvidence:
         max_ms: list[int] = []
         commit_intervals_ms: list[float] = []
         for owned in ownership:
-            if owned.since_ms >= at_ms:
+            if owned.start_ms >= at_ms:
                 continue
-            end = at_ms if owned.until_ms is None else min(at_ms, owned.until_ms)
+            end = at_ms if owned.end_ms is None else min(at_ms, owned.end_ms)
             for partition in owned.partitions:
                 intervals = self.timeline.commits.get((owned.topic, partition), ())
                 index = self._last_interval((owned.topic, partition), intervals, end)
@@ -234,12 +234,12 @@ class _CommitEvidence:
                     continue
                 last = intervals[index]
                 # An interval that continues has a commit within the threshold of any moment.
-                newest = min(last.until_ms, end)
-                oldest = newest if last.until_ms <= end else max(end - self.thresholds.gap_ms, last.from_ms)
+                newest = min(last.end_ms, end)
+                oldest = newest if last.end_ms <= end else max(end - self.thresholds.commit_gap_ms, last.start_ms)
                 commit_intervals_ms += _mean_commit_interval(last, intervals[index - 1] if index else None)
-                if newest >= owned.since_ms:  # Earlier commits were another owner's.
+                if newest >= owned.start_ms:  # Earlier commits were another owner's.
                     min_ms.append(at_ms - newest)
-                    max_ms.append(at_ms - max(oldest, owned.since_ms))
+                    max_ms.append(at_ms - max(oldest, owned.start_ms))
         if not min_ms:
             return None
         return _CommitSilence(min(min_ms), min(max_ms), min(commit_intervals_ms, default=None))
@@ -249,19 +249,19 @@ class _CommitEvidence:
     ) -> int:
         """Returns the index of the last interval that starts at `at_ms` or before; -1 if there is none."""
         if topic_partition not in self.interval_starts:
-            self.interval_starts[topic_partition] = [interval.from_ms for interval in intervals]
+            self.interval_starts[topic_partition] = [interval.start_ms for interval in intervals]
         return bisect_right(self.interval_starts[topic_partition], at_ms) - 1
 
 
 def _is_owned_at(owned: OwnershipInterval, at_ms: int) -> bool:
-    return owned.since_ms < at_ms and (owned.until_ms is None or owned.until_ms >= at_ms)
+    return owned.start_ms < at_ms and (owned.end_ms is None or owned.end_ms >= at_ms)
 
 
 def _mean_commit_interval(interval: CommitInterval, previous: CommitInterval | None) -> list[float]:
     """Returns the mean time between commits of a partition, in milliseconds; empty if there is a single commit."""
     if interval.commits > 1:
-        return [(interval.until_ms - interval.from_ms) / (interval.commits - 1)]
-    return [] if previous is None else [interval.from_ms - previous.until_ms]
+        return [(interval.end_ms - interval.start_ms) / (interval.commits - 1)]
+    return [] if previous is None else [interval.start_ms - previous.end_ms]
 
 
 # --- returns ------------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def _find_returns(
     times = [generation.at_ms for _, generation in arrivals]
     matched: set[int] = set()
     returns: dict[int, _Return] = {}
-    for get_identity, can_match, certainty in _MATCHERS:
+    for get_identity, can_match, confidence in _MATCHERS:
         arrivals_by_identity: dict[Hashable, list[int]] = defaultdict(list)
         for arrival, (member, _) in enumerate(arrivals):
             arrivals_by_identity[get_identity(member)].append(arrival)
@@ -292,16 +292,16 @@ def _find_returns(
             old_member, at_ms = missing.member, missing.generation.at_ms
             # After a crash, the new member can join before the session of the old one has timed out.
             crashed = verdicts[index][0] == CRASHED
-            max_early_ms = (old_member.session_timeout_ms or thresholds.session_ms) if crashed else 0
+            max_early_ms = (old_member.session_timeout_ms or thresholds.session_timeout_ms) if crashed else 0
             candidates = arrivals_by_identity[get_identity(old_member)]
             first = bisect_left(candidates, bisect_left(times, at_ms - max_early_ms))
-            end = bisect_left(candidates, bisect_right(times, at_ms + thresholds.together_ms))
+            end = bisect_left(candidates, bisect_right(times, at_ms + thresholds.deploy_gap_ms))
             for arrival in candidates[first:end]:
                 member, generation = arrivals[arrival]
                 is_own_arrival = member.member_id == old_member.member_id and generation.at_ms < at_ms
                 if arrival not in matched and not is_own_arrival and can_match(missing, member):
                     matched.add(arrival)
-                    returns[index] = _Return(member, generation, certainty)
+                    returns[index] = _Return(member, generation, confidence)
                     break
     return returns
 
@@ -346,5 +346,5 @@ _MATCHERS: tuple[
     (_client_id, _has_unique_client_id, LIKELY),
     (_client_id, _has_no_other_instance, GUESS),
 )
-"""The identity that both members must share (None matches nothing), another condition, and the certainty; the most
+"""The identity that both members must share (None matches nothing), another condition, and the confidence; the most
 certain first."""

@@ -1,9 +1,9 @@
 """Classifies bursts of rebalances as deploys: restarts, scaling, crashes, flapping.
 
-Rebalances of a group that are no further apart than the threshold (`HistoryThresholds.together_ms`) are one burst. Its
-type is the first of these that applies:
+Rebalances of a group that are no further apart than the threshold (`HistoryThresholds.deploy_gap_ms`) are one burst.
+Its type is the first of these that applies:
 
-    flapping         at least `HistoryThresholds.flapping_a_day` rebalances within 24 hours, and more than a deploy of
+    flapping         at least `HistoryThresholds.flapping_per_day` rebalances within 24 hours, and more than a deploy of
                      all members that joined or left takes: four per member (one for leaving, one for joining, and one
                      after each of them if cooperative members release partitions first)
     scale-out        members joined, and none departed
@@ -52,10 +52,10 @@ class Deploy:
     """
 
     deploy_type: str
-    since_ms: int
-    until_ms: int
-    first_generation: int
-    last_generation: int
+    start_ms: int
+    end_ms: int
+    first_generation_id: int
+    last_generation_id: int
     rebalances: int
     members_before: int
     members_after: int
@@ -63,7 +63,7 @@ class Deploy:
     left: int
     crashed: int
     restarted: int
-    paused_ms: int | None
+    paused_partition_ms: int | None
     detail: str
 
 
@@ -120,15 +120,15 @@ def find_deploys(
 
 
 def is_flapping(timeline: Timeline, deploys: Sequence[Deploy], thresholds: HistoryThresholds) -> bool:
-    """Checks whether a group has at least `HistoryThresholds.flapping_a_day` rebalances within 24 hours.
+    """Checks whether a group has at least `HistoryThresholds.flapping_per_day` rebalances within 24 hours.
 
     An intentional deploy (restarts and scaling) counts once, however many rebalances it took: nobody intends to deploy
     ten times a day.
     """
     intentional = [deploy for deploy in deploys if deploy.deploy_type in _INTENTIONAL]
-    starts = [deploy.since_ms for deploy in intentional]
+    starts = [deploy.start_ms for deploy in intentional]
     outside = [at_ms for at_ms in find_rebalance_times(timeline) if not _is_within(intentional, starts, at_ms)]
-    return count_max_per_day(sorted(starts + outside)) >= thresholds.flapping_a_day
+    return count_max_per_day(sorted(starts + outside)) >= thresholds.flapping_per_day
 
 
 def find_rebalance_times(timeline: Timeline) -> list[int]:
@@ -143,26 +143,24 @@ def count_max_per_day(times: Sequence[int]) -> int:
 
 def _rebalance_times(timeline: Timeline) -> list[int | None]:
     """Returns when each generation was written; None if it is no rebalance."""
-    if not timeline.generations:
-        return []
     pairs = zip(timeline.generations, timeline.is_rebalance, strict=True)
     return [generation.at_ms if is_rebalance else None for generation, is_rebalance in pairs]
 
 
 def _is_within(deploys: Sequence[Deploy], starts: Sequence[int], at_ms: int) -> bool:
     index = bisect_right(starts, at_ms) - 1
-    return index >= 0 and at_ms <= deploys[index].until_ms
+    return index >= 0 and at_ms <= deploys[index].end_ms
 
 
 def _find_bursts(
     timeline: Timeline, departures: Sequence[Departure], thresholds: HistoryThresholds
 ) -> list[_RebalanceBurst]:
-    by_member = {(departure.member_id, departure.generation): departure for departure in departures}
+    by_member = {(departure.member_id, departure.generation_id): departure for departure in departures}
     generations, times = timeline.generations, _rebalance_times(timeline)
     starts = [
         index
         for index in range(1, len(generations))  # What happened before the first generation is unknown.
-        if index == 1 or generations[index].at_ms - generations[index - 1].at_ms > thresholds.together_ms
+        if index == 1 or generations[index].at_ms - generations[index - 1].at_ms > thresholds.deploy_gap_ms
     ]
     ends = [*starts[1:], len(generations)]
     return [
@@ -208,7 +206,7 @@ def _member_ids(timeline: Timeline, generation_index: int) -> frozenset[str]:
 
 def _classify(burst: _RebalanceBurst, thresholds: HistoryThresholds) -> str | None:
     """Returns the type of a burst; None if it is no deploy."""
-    is_frequent = count_max_per_day(burst.rebalance_times) >= thresholds.flapping_a_day
+    is_frequent = count_max_per_day(burst.rebalance_times) >= thresholds.flapping_per_day
     if is_frequent and len(burst.rebalance_times) > _MAX_REBALANCES_PER_MEMBER * _count_members_involved(burst):
         return FLAPPING
     joined, departed = len(burst.joined), len(burst.departures)
@@ -250,14 +248,13 @@ def _count_members_involved(burst: _RebalanceBurst) -> int:
 def _to_deploy(timeline: Timeline, burst: _RebalanceBurst, deploy_type: str, pauses: PauseSummary) -> Deploy:
     first = timeline.generations[burst.generation_indexes[0]]
     last = timeline.generations[burst.generation_indexes[-1]]
-    paused_ms = [pauses.around(index)[0] for index in burst.generation_indexes]
     returned, crashed = burst.num_returned, burst.num_crashed
     return Deploy(
         deploy_type=deploy_type,
-        since_ms=first.at_ms,
-        until_ms=last.at_ms,
-        first_generation=first.generation_id,
-        last_generation=last.generation_id,
+        start_ms=first.at_ms,
+        end_ms=last.at_ms,
+        first_generation_id=first.generation_id,
+        last_generation_id=last.generation_id,
         rebalances=len(burst.rebalance_times),
         members_before=len(burst.before),
         members_after=len(burst.after),
@@ -265,7 +262,7 @@ def _to_deploy(timeline: Timeline, burst: _RebalanceBurst, deploy_type: str, pau
         left=len(burst.departures) - returned,
         crashed=crashed,
         restarted=returned,
-        paused_ms=None if pauses.paused_ms is None else sum(generation_ms or 0 for generation_ms in paused_ms),
+        paused_partition_ms=pauses.sum_around(burst.generation_indexes),
         detail=_format_detail(burst),
     )
 
@@ -276,20 +273,20 @@ def _format_detail(burst: _RebalanceBurst) -> str:
     joined, departed = len(burst.joined), len(burst.departures)
     clauses = []
     if returned > before:
-        clauses.append(f"members came back {returned:,} times")
+        clauses.append(f"members returned {returned:,} times")
     elif returned:
-        clauses.append(f"{returned} of {_format_count(before, 'member')} came back")
+        clauses.append(f"{returned} of {_format_count(before, 'member')} returned")
     if joined > returned:
         clauses.append(f"{_format_count(joined - returned, 'member')} joined")
     if departed > returned:
-        clauses.append(f"{_format_count(departed - returned, 'member')} left for good")
+        clauses.append(f"{_format_count(departed - returned, 'member')} left permanently")
     if burst.num_crashed:
         clauses.append(f"{burst.num_crashed} crashed")
     times = burst.rebalance_times
     rebalances = f"in {_format_count(len(times), 'rebalance')}" if times else "without a rebalance"
-    guessed = sum(departure.certainty == GUESS for departure in burst.departures)
-    doubt = f"; of {guessed} of {departed} that went it is a guess how" if guessed else ""
-    return f"{', '.join(clauses) or 'nobody came or went'} {rebalances}{doubt}"
+    guessed = sum(departure.confidence == GUESS for departure in burst.departures)
+    doubt = f"; for {guessed} of {departed} departures, the type is a guess" if guessed else ""
+    return f"{', '.join(clauses) or 'no members joined or left'} {rebalances}{doubt}"
 
 
 def _format_count(count: int, noun: str) -> str:

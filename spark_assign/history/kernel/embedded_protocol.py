@@ -21,8 +21,8 @@ RoleAssignment = Mapping[tuple[str, str], tuple[int, ...]]
 """(role, topic) to partitions, ascending."""
 
 UNREADABLE = {
-    "unreadable-subscription": "What the member subscribes to is not told",
-    "unreadable-assignment": "What the member was given is not told",
+    "unreadable-subscription": "The subscription of the member is unknown",
+    "unreadable-assignment": "The assignment of the member is unknown",
 }
 """Code to the consequence of bytes that can't be decoded."""
 

@@ -5,8 +5,8 @@ A fact is tagged by its `kind`:
     record     an unchanged coordinator record about a group: key, value, and where and when it was written
     commits    the commits of one topic by a group, as intervals in which no two consecutive commits are further apart
                than the threshold. The intervals of several batches merge to those of all of them, in any order. Fields:
-               topic; topic_id if a record names it; `commit_intervals` with partition, from_ms and until_ms (first and
-               last commit), commits, first_offset and last_offset (committed at from_ms and at until_ms); and `once`
+               topic; topic_id if a record names it; `commit_intervals` with partition, start_ms and end_ms (first and
+               last commit), commits, first_offset and last_offset (committed at start_ms and at end_ms); and `once`
                with partition, at_ms, and offset of intervals of a single commit
     deleted    the same for the tombstones of a topic's commits, one interval per partition; offsets have no meaning
     unreadable     a record that can't be decoded, unchanged, with code and detail; the group is null if even that is
@@ -22,47 +22,49 @@ record has no timestamp (log format of Kafka 0.9), the one in the value is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.history.kernel.batch_decoder import CORRUPT, NEWER_VERSION, read_commit_values, read_keys
 from spark_assign.history.kernel.binary_column import BinaryColumn, combine_chunks, dictionary_indexes
 from spark_assign.history.kernel.commit_intervals import (
     LISTS,
     CommitIntervals,
+    flatten_intervals,
     intervals_from_commits,
+    merge_intervals,
     pack_keys,
 )
 from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import starts_new_key
 from spark_assign.wire.group_records import NAMES, NEWEST
 
 RECORD, COMMITS, DELETED, UNREADABLE = KINDS = ("record", "commits", "deleted", "unreadable")
 
-_TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
-FACTS = pa.schema(
-    [
-        pa.field("cluster", _TEXT, nullable=False),
-        pa.field("group_id", _TEXT),
-        pa.field("kind", _TEXT, nullable=False),
-        *(pa.field(name, dtype) for name, dtype in {"partition": _INT, "offset": _LONG, "at_ms": _LONG}.items()),
-        *(pa.field(name, pa.binary()) for name in ("key", "value")),
-        *(pa.field(name, _TEXT) for name in ("code", "detail", "topic", "topic_id")),
-        *(pa.field(name, dtype) for name, dtype in LISTS.items()),
-    ]
-)
-"""Columns of facts. `partition`, `offset`, and `at_ms` say where and when a record was written."""
-
 RECORDS = pa.schema(
-    [
-        *(pa.field(name, dtype) for name, dtype in {"cluster": _TEXT, "partition": _INT}.items()),
-        *(pa.field(name, _LONG) for name in ("offset", "at_ms")),
-        *(pa.field(name, pa.binary()) for name in ("key", "value")),
-    ]
+    {
+        "cluster": pa.string(),
+        "partition": pa.int32(),
+        **dict.fromkeys(("offset", "at_ms"), pa.int64()),
+        **dict.fromkeys(("key", "value"), pa.binary()),
+    }
 )
 """Input records: `tables.history.RECORDS` with the timestamp in milliseconds."""
+
+_NAMES = ("group_id", "kind", "code", "detail", "topic", "topic_id")
+FACTS = pa.schema({**{field.name: field.type for field in RECORDS}, **dict.fromkeys(_NAMES, pa.string()), **LISTS})
+"""Columns of facts. `partition`, `offset`, and `at_ms` say where and when a record was written."""
+
+BUCKETS = pa.schema({"bucket": pa.int32(), "facts": pa.binary()})
+"""Serialized facts of some groups. All facts of a group have the same bucket."""
+
+_TOPIC_KEY = ("cluster", "group_id", "topic", "topic_id")
+_MAX_BYTES = 64 << 20
 
 _MAX_COMMIT_MS = 253_402_300_800_000
 """The year 10000, in milliseconds since 1970: no clock yields a later commit timestamp."""
@@ -83,18 +85,6 @@ def reduce_records(records: pa.Table, gap_ms: int) -> pa.Table:
     """
     batch = _Batch(records)
     return pa.concat_tables([batch.commits(gap_ms), batch.deleted(), batch.group_records(), batch.unreadable()])
-
-
-def to_facts(kind: str, num_rows: int, columns: Mapping[str, Any]) -> pa.Table:
-    """Returns facts of one kind; columns that are not given are null."""
-    columns = {"kind": pa.DictionaryArray.from_arrays(np.zeros(num_rows, np.int8), [kind]), **columns}
-    return pa.table(
-        [
-            pa.nulls(num_rows, field.type) if field.name not in columns else _cast(columns[field.name], field.type)
-            for field in FACTS
-        ],
-        schema=FACTS,
-    )
 
 
 class _Batch:
@@ -160,13 +150,13 @@ class _Batch:
     def unreadable(self) -> pa.Table:
         """Returns the records that can't be decoded, unchanged. Must be called after `commits`."""
         rows = np.array(sorted(self._faults), np.int64)
-        faults = [self._faults[row] for row in rows.tolist()]
-        columns = {"code": [code for code, _ in faults], "detail": [detail for _, detail in faults]}
-        return self._record_facts(UNREADABLE, rows, columns)
+        code, detail = (pa.array([self._faults[row][item] for row in rows.tolist()], pa.string()) for item in (0, 1))
+        return self._record_facts(UNREADABLE, rows, {"code": code, "detail": detail})
 
-    def _record_facts(self, kind: str, rows: IntArray, fault_columns: Mapping[str, Any]) -> pa.Table:
+    def _record_facts(self, kind: str, rows: IntArray, fault_columns: Mapping[str, pa.Array]) -> pa.Table:
         columns = {name: _take(self._records[name], rows) for name in RECORDS.names}
-        return to_facts(kind, len(rows), {"group_id": self._names("group", rows), **columns, **fault_columns})
+        columns |= {"group_id": self._names("group", rows), **fault_columns}
+        return tagged(kind, columns, len(rows), FACTS)
 
     def _interval_facts(
         self, kind: str, intervals: CommitIntervals, rows: IntArray, topic_ids: pa.Array | None = None
@@ -183,7 +173,7 @@ class _Batch:
             }
             if topic_ids is not None:
                 columns["topic_id"] = topic_ids.take(pa.array(first))
-            tables.append(to_facts(kind, len(list_rows), columns))
+            tables.append(tagged(kind, columns, len(list_rows), FACTS))
         return pa.concat_tables(tables)
 
     def _topic_keys(self, rows: IntArray) -> IntArray:
@@ -206,7 +196,111 @@ def _take(column: pa.Array | pa.ChunkedArray, rows: IntArray) -> pa.Array:
     return array if len(rows) == len(array) else array.take(pa.array(rows))
 
 
-def _cast(column: Any, dtype: pa.DataType) -> pa.Array:
-    if isinstance(column, pa.Array):
-        return column if column.type == dtype else column.cast(dtype)
-    return pa.array(column, dtype)
+# --- merging and buckets ------------------------------------------------------------------------------------------
+
+
+def bucket_facts(chunks: Iterable[pa.Table], gap_ms: int, num_buckets: int) -> Iterator[pa.Table]:
+    """Reduces records to facts and groups these into buckets.
+
+    Args:
+        chunks: RECORDS.
+        gap_ms: as for `reduce_records`.
+        num_buckets: number of buckets.
+
+    Yields:
+        BUCKETS. Facts are merged until they exceed a maximum size, so memory is bounded.
+    """
+    pending: list[pa.Table] = []
+    for chunk in chunks:
+        pending.append(reduce_records(chunk, gap_ms))
+        if _is_oversize(pending, 1):
+            pending = [merge(pa.concat_tables(pending), gap_ms)]
+            if _is_oversize(pending, 2):
+                yield _to_buckets(pending[0], num_buckets)
+                pending = []
+    if pending:
+        yield _to_buckets(merge(pa.concat_tables(pending), gap_ms), num_buckets)
+
+
+def merge_buckets(rows: pa.Table, gap_ms: int) -> Iterator[pa.Table]:
+    """Yields the merged FACTS of each bucket, in no particular order.
+
+    Args:
+        rows: BUCKETS; all rows of each bucket that occurs.
+        gap_ms: as for `reduce_records`.
+    """
+    row_bucket = rows["bucket"].to_numpy()
+    serialized = rows["facts"]
+    for bucket in np.unique(row_bucket).tolist():
+        tables = [
+            pa.Table.from_batches([pa.ipc.read_record_batch(serialized[row].as_buffer(), FACTS)])
+            for row in np.flatnonzero(row_bucket == bucket).tolist()
+        ]
+        yield merge(pa.concat_tables(tables), gap_ms)
+
+
+def merge(table: pa.Table, gap_ms: int) -> pa.Table:
+    """Returns the fewest facts with the same content."""
+    kind = table["kind"]
+    merged = [table.filter(_is_kind(kind, RECORD, UNREADABLE))]
+    for interval_kind, max_gap_ms in ((COMMITS, gap_ms), (DELETED, _INFINITE_MS)):
+        merged.append(_merge_kind(table.filter(_is_kind(kind, interval_kind)), interval_kind, max_gap_ms))
+    return pa.concat_tables(merged)
+
+
+def _merge_kind(table: pa.Table, kind: str, gap_ms: int) -> pa.Table:
+    """Merges facts of one kind that consist of intervals."""
+    topic = np.zeros(len(table), np.int64)
+    for name in _TOPIC_KEY:
+        topic = pack_keys(topic, dictionary_indexes(table[name])[0])
+    order = np.argsort(topic, kind="stable")
+    if starts_new_key(topic[order]).all():
+        return table
+    table, topic = table.take(pa.array(order)), topic[order]
+    intervals, _ = merge_intervals(flatten_intervals(topic, table), gap_ms)
+    merged = []
+    for column, rows, lists in intervals.to_lists():
+        keys = table.select(_TOPIC_KEY).take(pa.array(np.searchsorted(topic, intervals.topic[rows])))
+        columns = {column: lists, **{name: combine_chunks(keys[name]) for name in _TOPIC_KEY}}
+        merged.append(tagged(kind, columns, len(rows), FACTS))
+    return pa.concat_tables(merged)
+
+
+def _to_buckets(table: pa.Table, num_buckets: int) -> pa.Table:
+    """Returns one row per bucket."""
+    if not len(table):
+        return BUCKETS.empty_table()
+    bucket = _assign_buckets(table, num_buckets)
+    order = np.argsort(bucket, kind="stable")
+    batch = table.take(pa.array(order)).combine_chunks().to_batches()[0]
+    buckets, starts = np.unique(bucket[order], return_index=True)
+    ends = np.append(starts[1:], len(bucket))
+    serialized = [
+        batch.slice(start, end - start).serialize().to_pybytes()
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
+    return pa.table([pa.array(buckets, pa.int32()), pa.array(serialized, pa.binary())], schema=BUCKETS)
+
+
+def _assign_buckets(table: pa.Table, num_buckets: int) -> IntArray:
+    """Returns the bucket of each fact: a hash of cluster and group, or of the offset if the group is null."""
+    cluster, clusters = dictionary_indexes(table["cluster"])
+    group, groups = dictionary_indexes(table["group_id"])
+    _, row, key_index = np.unique(pack_keys(cluster, group), return_index=True, return_inverse=True)
+    values = (clusters.take(pa.array(cluster[row])), groups.take(pa.array(group[row])))
+    names = zip(*(column.to_pylist() for column in values), strict=True)
+    key_bucket = [zlib.crc32(f"{cluster_name}\0{group_id}".encode()) % num_buckets for cluster_name, group_id in names]
+    bucket: IntArray = np.array(key_bucket, np.int64)[key_index]
+    without_group = table["group_id"].is_null().to_numpy()
+    bucket[without_group] = table["offset"].fill_null(0).to_numpy()[without_group] % num_buckets
+    return bucket
+
+
+def _is_kind(kind: pa.ChunkedArray, *kinds: str) -> pa.ChunkedArray:
+    return pc.is_in(kind, value_set=pa.array(kinds))
+
+
+def _is_oversize(tables: list[pa.Table], divisor: int) -> bool:
+    """Checks whether tables exceed the maximum size divided by `divisor`."""
+    size: int = sum(table.nbytes for table in tables)
+    return size * divisor > _MAX_BYTES

@@ -220,7 +220,7 @@ class GroupChunk:
         rows = self._rows_by_kind[RECORD]
         reduce.at(times, self._row_group[rows], self._facts["at_ms"].take(pa.array(rows)).to_numpy())
         for intervals in (self._commit_intervals, self._deleted_intervals):
-            for interval_ms in (intervals.from_ms, intervals.until_ms):
+            for interval_ms in (intervals.start_ms, intervals.end_ms):
                 reduce.at(times, intervals.topic // len(self._topics), interval_ms)
         group_times: list[int] = times.tolist()
         return group_times

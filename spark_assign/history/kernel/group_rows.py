@@ -1,15 +1,15 @@
-"""Builds the rows of one group: GROUPS, REBALANCES, MEMBERSHIPS, SUBSCRIBED, and OWNERSHIP (`tables.history`)."""
+"""Builds the rows of one group for the tables groups, rebalances, memberships, subscriptions, and ownership."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from spark_assign.history.kernel.departures import CRASHED, RESTARTED, STILL_MEMBER, SURE, Departure
 from spark_assign.history.kernel.deploys import Deploy, count_max_per_day, find_rebalance_times, is_flapping
 from spark_assign.history.kernel.generation_changes import GenerationChange
-from spark_assign.history.kernel.history_rows import Row
 from spark_assign.history.kernel.pauses import PauseSummary
 from spark_assign.history.kernel.timeline import (
     DEAD,
@@ -19,7 +19,16 @@ from spark_assign.history.kernel.timeline import (
     Timeline,
 )
 
+Row = Mapping[str, Any]
+"""A row of a table of `tables.history` without cluster and group, with times in milliseconds."""
+
 FIRST, JOINED = "first-on-record", "joined"
+
+_GENERATION_COLUMNS = ("generation_id", "state", "assignor", "leader", "partition", "offset")
+_MEMBER_COLUMNS = (
+    *("member_id", "group_instance_id", "client_id", "client_host", "rack_id"),
+    *("session_timeout_ms", "rebalance_timeout_ms"),
+)
 
 _MAX_NAMES = 3
 """Maximum number of names in a sentence."""
@@ -38,81 +47,50 @@ _ROLE_NOUNS = {
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class GroupSummary:
-    """A row of GROUPS, with times in milliseconds.
-
-    Attributes:
-        assignor: assignor of the last generation that had one.
-        state: state of the last generation; None for groups that only commit.
-        members: number of members at the end.
-        partitions: number of distinct partitions with an owner at the end; in Connect and streams groups, of connectors
-            and tasks without standby and warmup tasks.
-    """
-
-    group_type: str
-    protocol_type: str | None
-    assignor: str | None
-    state: str | None
-    since_ms: int
-    until_ms: int
-    records: int
-    rebalances: int
-    missing: int
-    max_rebalances_per_day: int
-    members: int
-    partitions: int
-    deploys: int
-    crashes: int
-    paused_ms: int | None
-    longest_pause_ms: int | None
-    flapping: bool
-
-
-def summarize_group(
+def group_row(
     timeline: Timeline,
     departures: Sequence[Departure],
     pauses: PauseSummary,
     deploys: Sequence[Deploy],
-    missing: int,
+    missing_generations: int,
     thresholds: HistoryThresholds,
-) -> GroupSummary:
-    """Returns the row of a group.
+) -> Row:
+    """Returns the row of a group. Its assignor is that of the last generation that had one.
 
     Args:
         timeline: the group.
         departures: its `departures.find_departures`.
         pauses: its `pauses.find_pauses`.
         deploys: its `deploys.find_deploys`.
-        missing: number of its generations that are not on record.
+        missing_generations: number of its generations that are not on record.
         thresholds: the thresholds.
     """
     rebalance_times = find_rebalance_times(timeline)
     last = timeline.generations[-1] if timeline.generations else None
     owned: dict[tuple[str, str], set[int]] = defaultdict(set)
     for interval in timeline.ownership:
-        if interval.until_ms is None and interval.role not in ("standby", "warmup"):
+        if interval.end_ms is None and interval.role not in ("standby", "warmup"):
             owned[interval.role, interval.topic].update(interval.partitions)
     assignors = (generation.assignor for generation in reversed(timeline.generations) if generation.assignor)
-    return GroupSummary(
-        group_type=timeline.group_type,
-        protocol_type=timeline.protocol_type,
-        assignor=next(assignors, None),
-        state=last.state if last else None,
-        since_ms=timeline.first_ms,
-        until_ms=timeline.last_ms,
-        records=timeline.records,
-        rebalances=len(rebalance_times),
-        missing=missing,
-        max_rebalances_per_day=count_max_per_day(rebalance_times),
-        members=len(last.members) if last else 0,
-        partitions=sum(map(len, owned.values())),
-        deploys=len(deploys),
-        crashes=sum(departure.leave_type == CRASHED for departure in departures),
-        paused_ms=pauses.paused_ms,
-        longest_pause_ms=pauses.longest_pause_ms,
-        flapping=is_flapping(timeline, deploys, thresholds),
-    )
+    return {
+        "group_type": timeline.group_type,
+        "protocol_type": timeline.protocol_type,
+        "assignor": next(assignors, None),
+        "state": last.state if last else None,
+        "start_time": timeline.first_ms,
+        "end_time": timeline.last_ms,
+        "records": timeline.records,
+        "rebalances": len(rebalance_times),
+        "missing_generations": missing_generations,
+        "max_rebalances_per_day": count_max_per_day(rebalance_times),
+        "members": len(last.members) if last else 0,
+        "partitions": sum(map(len, owned.values())),
+        "deploys": len(deploys),
+        "crashes": sum(departure.leave_type == CRASHED for departure in departures),
+        "paused_partition_ms": pauses.paused_partition_ms,
+        "longest_pause_ms": pauses.longest_pause_ms,
+        "flapping": is_flapping(timeline, deploys, thresholds),
+    }
 
 
 # --- rebalances ---------------------------------------------------------------------------------------------------
@@ -127,27 +105,22 @@ def rebalance_rows(timeline: Timeline, changes: Sequence[GenerationChange], paus
         generation = change.generation
         if not is_rebalance and generation.state != DEAD:
             continue
-        paused_ms, longest_pause_ms = pauses.around(change.generation_index)
+        paused_partition_ms, longest_pause_ms = pauses.around(change.generation_index)
         yield {
-            "generation": generation.generation_id,
-            "at": generation.at_ms,
-            "settled": generation.stable_ms,
-            "state": generation.state,
-            "assignor": generation.assignor,
-            "leader": generation.leader,
+            **{name: getattr(generation, name) for name in _GENERATION_COLUMNS},
+            "time": generation.at_ms,
+            "stable_time": generation.stable_ms,
             "members": len(generation.members),
             "joined": len(change.joined),
             "left": len(change.left),
             "crashed": sum(departure.leave_type == CRASHED for _, departure in change.left),
             "restarted": len(change.rejoined),
-            "missing": change.missing,
+            "missing_generations": change.missing,
             "partitions": change.partitions,
             "moved": change.moved,
-            "why": "; ".join(_find_causes(change, previous)),
-            "stopped_ms": paused_ms,
-            "longest_ms": longest_pause_ms,
-            "partition": generation.partition,
-            "offset": generation.offset,
+            "cause": "; ".join(_find_causes(change, previous)),
+            "paused_partition_ms": paused_partition_ms,
+            "longest_pause_ms": longest_pause_ms,
         }
 
 
@@ -159,12 +132,12 @@ def _find_causes(change: GenerationChange, previous_change: GenerationChange | N
         return
     causes = list(_find_member_causes(change))
     if generation.state == DEAD:
-        yield from (*causes, "the group was deleted, or all that was left of it expired")
+        yield from (*causes, "the group was deleted, or its last records expired")
         return
     if previous is not None and previous.state != DEAD:
         causes += _find_setting_causes(previous, generation)
     if not generation.members and causes:
-        causes.append("nobody is left")
+        causes.append("no members remain")
     yield from causes or [_find_assignment_cause(change, previous_change)]
     if change.missing:
         plural = "s" if change.missing > 1 else ""
@@ -192,8 +165,8 @@ def _find_member_causes(change: GenerationChange) -> Iterator[str]:
 
 def _format_return(name: str, old_id: str, member: RecordedMember, *, is_replaced: bool) -> str:
     if old_id == member.member_id:
-        return f"{name} is back"
-    return f"{name} {'restarted' if is_replaced else 'is back'} as {member.member_id}"
+        return f"{name} returned"
+    return f"{name} {'restarted' if is_replaced else 'returned'} as {member.member_id}"
 
 
 def _find_setting_causes(previous: Generation, generation: Generation) -> Iterator[str]:
@@ -202,7 +175,7 @@ def _find_setting_causes(previous: Generation, generation: Generation) -> Iterat
     stayed = [member for member in generation.members if member.member_id in previous_members]
     changed = [member for member in stayed if set(member.topics) != set(previous_members[member.member_id].topics)]
     if changed:
-        yield f"{len(changed)} subscribed anew: {_format_members(changed)}"
+        yield f"{len(changed)} changed subscription: {_format_members(changed)}"
     assignor, leader = generation.assignor, generation.leader
     if previous.assignor is not None and assignor is not None and previous.assignor != assignor:
         yield f"assignor changed from {previous.assignor} to {assignor}"
@@ -220,14 +193,14 @@ def _find_assignment_cause(change: GenerationChange, previous_change: Generation
     if previous_change is not None and (
         previous_change.partitions < change.partitions <= previous_change.num_known_owners
     ):
-        return "what had been taken away before is given out"
+        return "partitions that were revoked before are assigned"
     before, after = _count_partitions(change.previous), _count_partitions(change.generation)
     changed = [
         f"{_ROLE_NOUNS.get(key[0], '{}').format(key[1])}: {after.get(key, 0)}, before {before.get(key, 0)}"
         for key in sorted(before.keys() | after.keys())
         if before.get(key, 0) != after.get(key, 0)
     ]
-    return _join_names(changed) if changed else "nothing on record says why"
+    return _join_names(changed) if changed else "no cause on record"
 
 
 def _count_partitions(generation: Generation) -> dict[tuple[str, str], int]:
@@ -286,26 +259,20 @@ def membership_rows(changes: Sequence[GenerationChange]) -> Iterator[Row]:
             else:
                 membership.member, membership.last = member, generation
     rows += (_membership_row(membership, None, None) for membership in current.values())
-    yield from sorted(rows, key=lambda row: (row["since"], row["member_id"]))
+    yield from sorted(rows, key=lambda row: (row["start_time"], row["member_id"]))
 
 
 def _membership_row(membership: _Membership, end: Generation | None, departure: Departure | None) -> Row:
     member = membership.member
     return {
-        "member_id": member.member_id,
-        "group_instance_id": member.group_instance_id,
-        "client_id": member.client_id,
-        "client_host": member.client_host,
-        "rack_id": member.rack_id,
-        "session_timeout_ms": member.session_timeout_ms,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "first_generation": membership.first.generation_id,
-        "last_generation": membership.last.generation_id,
-        "since": membership.first.at_ms,
-        "until": end.at_ms if end else None,
-        "came": membership.join_type,
-        "went": departure.leave_type if departure else STILL_MEMBER,
-        "certainty": departure.certainty if departure else SURE,
+        **{name: getattr(member, name) for name in _MEMBER_COLUMNS},
+        "first_generation_id": membership.first.generation_id,
+        "last_generation_id": membership.last.generation_id,
+        "start_time": membership.first.at_ms,
+        "end_time": end.at_ms if end else None,
+        "join_type": membership.join_type,
+        "leave_type": departure.leave_type if departure else STILL_MEMBER,
+        "confidence": departure.confidence if departure else SURE,
     }
 
 
@@ -325,7 +292,7 @@ def subscription_rows(timeline: Timeline) -> Iterator[Row]:
                 current[member_id] = topics, {topic: since.get(topic, at_ms) for topic in topics}
     for member_id, (_, since) in current.items():
         rows += _ended_subscriptions(member_id, since, (), None)
-    yield from sorted(rows, key=lambda row: (row["since"], row["member_id"], row["topic"]))
+    yield from sorted(rows, key=lambda row: (row["start_time"], row["member_id"], row["topic"]))
 
 
 def _ended_subscriptions(
@@ -333,7 +300,7 @@ def _ended_subscriptions(
 ) -> Iterator[Row]:
     """Yields the subscriptions in `since` that are not in `topics`."""
     for topic in since.keys() - set(topics):
-        yield {"member_id": member_id, "topic": topic, "since": since[topic], "until": until}
+        yield {"member_id": member_id, "topic": topic, "start_time": since[topic], "end_time": until}
 
 
 # --- ownership ----------------------------------------------------------------------------------------------------
@@ -344,15 +311,12 @@ def ownership_rows(timeline: Timeline) -> Iterator[Row]:
     for interval in timeline.ownership:
         for first, step, count in to_slices(interval.partitions):
             yield {
-                "member_id": interval.member_id,
-                "topic": interval.topic,
-                "role": interval.role,
+                **{name: getattr(interval, name) for name in ("member_id", "topic", "role", "generation_id")},
                 "first": first,
                 "step": step,
                 "count": count,
-                "generation": interval.generation,
-                "since": interval.since_ms,
-                "until": interval.until_ms,
+                "start_time": interval.start_ms,
+                "end_time": interval.end_ms,
             }
 
 

@@ -23,38 +23,18 @@ _BATCH_SIZE = 10_000
 _MAX_TIMESTAMP_MS = (1 << 63) // 1000 - 1
 """The largest timestamp, in milliseconds, that fits in 64 bits as microseconds."""
 
-RECORDS = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-    ]
-)
 DAMAGED = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("position", pa.int64(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("after", pa.int64()),
-        pa.field("code", pa.string(), nullable=False),
-        pa.field("detail", pa.string(), nullable=False),
-    ]
+    {
+        "cluster": pa.string(),
+        "path": pa.string(),
+        "partition": pa.int32(),
+        **dict.fromkeys(("position", "size", "after"), pa.int64()),
+        **dict.fromkeys(("code", "detail"), pa.string()),
+    }
 )
 """Byte ranges of a segment that can't be read as records. `after` is the last offset before the range. Codes: `cut-off`
 (the end of a segment that was being written), `corrupt`, `unknown-format`."""
-MARKERS = pa.schema(
-    [
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("producer_id", pa.int64(), nullable=False),
-        pa.field("marker", pa.int64(), nullable=False),
-        pa.field("committed", pa.bool_(), nullable=False),
-    ]
-)
+MARKERS = pa.schema({"partition": pa.int32(), "producer_id": pa.int64(), "marker": pa.int64(), "committed": pa.bool_()})
 
 Markers = Mapping[int, list[tuple[int, bool]]]
 """Producer id to its markers: offset, and whether the marker commits. Sorted by offset."""
@@ -86,12 +66,13 @@ def first_markers(files: pa.RecordBatch) -> pa.RecordBatch:
     return _to_batch(rows, MARKERS)
 
 
-def read_records(files: pa.RecordBatch, cluster: str) -> Iterator[pa.RecordBatch]:
-    """Yields the RECORDS of segments.
+def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yields the records of segments.
 
     Args:
         files: path and content of each segment, and as `markers` the first markers of all segments of its partition.
         cluster: the cluster of all records.
+        schema: `tables.history.RECORDS`.
     """
     rows: list[tuple[str, int, int, int, bytes | None, bytes | None]] = []
     for file in _iter_files(files):
@@ -101,9 +82,9 @@ def read_records(files: pa.RecordBatch, cluster: str) -> Iterator[pa.RecordBatch
             timestamp_us = 1000 * min(max(timestamp_ms, -_MAX_TIMESTAMP_MS), _MAX_TIMESTAMP_MS)
             rows.append((cluster, partition, offset, timestamp_us, key, value))
             if len(rows) == _BATCH_SIZE:
-                yield _to_batch(rows, RECORDS)
+                yield _to_batch(rows, schema)
                 rows = []
-    yield _to_batch(rows, RECORDS)
+    yield _to_batch(rows, schema)
 
 
 def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:

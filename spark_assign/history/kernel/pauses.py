@@ -1,10 +1,9 @@
 """Finds the pauses of a group: times without commits, around rebalances and without one.
 
 A gap is the time between two commits of a partition that are further apart than the threshold
-(`HistoryThresholds.gap_ms`). Facts have intervals, within which no two commits are that far apart, so gaps are exact,
-and
-shorter silences are invisible: a rebalance that kept no member from committing for longer than the threshold paused
-nothing.
+(`HistoryThresholds.commit_gap_ms`). Facts have intervals, within which no two commits are that far apart, so gaps are
+exact, and shorter silences are invisible: a rebalance that kept no member from committing for longer than the threshold
+paused nothing.
 
 A pause consists of gaps of a group's partitions:
     around a rebalance     gaps that touch it, from its record until a heartbeat (5 s) after all members were stable. A
@@ -18,15 +17,14 @@ A pause consists of gaps of a group's partitions:
 
 Two kinds of gaps are no pauses:
     absence                times without members that are longer than the time between two rebalances of one deploy
-                           (`HistoryThresholds.together_ms`): a nightly batch doesn't pause during the day. Other times
-                           of such a gap count.
+                           (`HistoryThresholds.deploy_gap_ms`): a nightly batch doesn't pause during the day. Other
+                           times of such a gap count.
     habit                  the usual gaps of a partition that has no commits for more than a quarter of its time,
                            repeatedly and without a rebalance: its group commits once a minute, or there is nothing to
                            read at night. Its gaps count only if they are longer than twice their median.
 
 Example: t0 is committed every 5 s up to 12:00:00 and from 12:00:50 on, and generation 7 is written at 12:00:46. Its
-pause
-is 50 s of one partition: 50,000 partition-milliseconds.
+pause is 50 s of one partition: 50,000 partition-milliseconds.
 """
 
 from __future__ import annotations
@@ -58,21 +56,21 @@ class CommitPause:
     """A time in which partitions weren't committed.
 
     Attributes:
-        generation: id of the generation around which the pause is; None without a rebalance.
-        from_ms: start of the first gap.
-        until_ms: end of the last gap.
+        generation_id: the generation around which the pause is; None without a rebalance.
+        start_ms: start of the first gap.
+        end_ms: end of the last gap.
         partitions: number of paused partitions.
-        paused_ms: partition-milliseconds.
+        paused_partition_ms: partition-milliseconds.
         longest_pause_ms: longest gap of one partition.
         generation_index: index of the generation in the timeline. The id alone isn't unique: it remains when a static
             member is replaced.
     """
 
-    generation: int | None
-    from_ms: int
-    until_ms: int
+    generation_id: int | None
+    start_ms: int
+    end_ms: int
     partitions: int
-    paused_ms: int
+    paused_partition_ms: int
     longest_pause_ms: int
     generation_index: int | None = None
 
@@ -83,21 +81,27 @@ class PauseSummary:
 
     Attributes:
         pauses: sorted by start.
-        paused_ms: partition-milliseconds around rebalances; None if the group commits nothing.
+        paused_partition_ms: partition-milliseconds around rebalances; None if the group commits nothing.
         longest_pause_ms: longest pause of one partition around rebalances, possibly over several of them; None if the
             group commits nothing.
     """
 
     pauses: tuple[CommitPause, ...]
-    paused_ms: int | None
+    paused_partition_ms: int | None
     longest_pause_ms: int | None
 
     def around(self, generation_index: int) -> tuple[int | None, int | None]:
         """Returns partition-milliseconds and the longest pause of a partition around a generation."""
-        if self.paused_ms is None:
+        if self.paused_partition_ms is None:
             return None, None
         pause = self._by_generation_index.get(generation_index)
-        return (0, 0) if pause is None else (pause.paused_ms, pause.longest_pause_ms)
+        return (0, 0) if pause is None else (pause.paused_partition_ms, pause.longest_pause_ms)
+
+    def sum_around(self, generation_indexes: Iterable[int]) -> int | None:
+        """Returns partition-milliseconds around several generations."""
+        if self.paused_partition_ms is None:
+            return None
+        return sum(self.around(index)[0] or 0 for index in generation_indexes)
 
     @cached_property
     def _by_generation_index(self) -> dict[int | None, CommitPause]:
@@ -125,20 +129,20 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
                 longest = max(longest, paused)
     around = [_rebalance_pause(timeline, index, spans) for index, spans in rebalance_spans.items()]
     pauses = sorted(around + _merge_overlapping(unrelated), key=_sort_key)
-    paused_ms = sum(pause.paused_ms for pause in pauses if pause.generation_index is not None)
-    return PauseSummary(tuple(pauses), paused_ms, longest)
+    paused_partition_ms = sum(pause.paused_partition_ms for pause in pauses if pause.generation_index is not None)
+    return PauseSummary(tuple(pauses), paused_partition_ms, longest)
 
 
 def _sort_key(pause: CommitPause) -> tuple[int, int, int]:
-    return pause.from_ms, pause.until_ms, -1 if pause.generation_index is None else pause.generation_index
+    return pause.start_ms, pause.end_ms, -1 if pause.generation_index is None else pause.generation_index
 
 
 def _irregular_gaps(intervals: Sequence[CommitInterval], rebalances: _Rebalances) -> list[Span]:
     """Returns the gaps of a partition that are no habit."""
-    gaps = [(before.until_ms, after.from_ms) for before, after in pairwise(intervals)]
+    gaps = [(before.end_ms, after.start_ms) for before, after in pairwise(intervals)]
     untouched_ms = [end - start for start, end in gaps if not rebalances.touched_by((start, end))]
     touched_ms = sum(end - start for start, end in gaps) - sum(untouched_ms)
-    elapsed_ms = intervals[-1].until_ms - intervals[0].from_ms - touched_ms
+    elapsed_ms = intervals[-1].end_ms - intervals[0].start_ms - touched_ms
     is_habit = len(untouched_ms) >= MIN_REGULAR_GAPS and 4 * sum(untouched_ms) > elapsed_ms
     usual_ms = median(untouched_ms) if is_habit else 0
     return [(start, end) for start, end in gaps if end - start > 2 * usual_ms]
@@ -158,7 +162,7 @@ def _find_absences(timeline: Timeline, thresholds: HistoryThresholds) -> list[Sp
             start = absences.pop()[0] if absences and absences[-1][1] == at_ms else at_ms
     if start is not None:
         absences.append((start, max(start, timeline.last_ms)))
-    return [(start, end) for start, end in absences if end - start > thresholds.together_ms]
+    return [(start, end) for start, end in absences if end - start > thresholds.deploy_gap_ms]
 
 
 def _subtract(gap: Span, absences: Sequence[Span]) -> list[Span]:
@@ -189,7 +193,7 @@ class _Rebalances:
         self.generation_indexes = sorted(range(len(generations)), key=lambda index: generations[index].at_ms)
         self.at = [generations[index].at_ms for index in self.generation_indexes]
         # Cooperative members, and those of the broker's protocols, release partitions a moment later.
-        grace = min(thresholds.gap_ms, HEARTBEAT_MS)
+        grace = min(thresholds.commit_gap_ms, HEARTBEAT_MS)
         stable = [generations[index].stable_ms for index in self.generation_indexes]
         self.ends = [max(at, stable_at or at) + grace for at, stable_at in zip(self.at, stable, strict=True)]
         self.latest_end = list(accumulate(self.ends, max))
@@ -226,7 +230,8 @@ def _max_early_ms(timeline: Timeline, generation_index: int, thresholds: History
     """Returns how long before its record a rebalance can have effects: a session timeout and a late rejoin."""
     members = timeline.generations[generation_index - 1].members if generation_index else ()
     session = max(
-        (member.session_timeout_ms or thresholds.session_ms for member in members), default=thresholds.session_ms
+        (member.session_timeout_ms or thresholds.session_timeout_ms for member in members),
+        default=thresholds.session_timeout_ms,
     )
     rejoin = max((member.rebalance_timeout_ms or REBALANCE_MS for member in members), default=REBALANCE_MS)
     return session + rejoin

@@ -17,24 +17,19 @@ import struct
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from spark_assign.connect import connect_protocol
+from spark_assign.history.kernel.batch_decoder import find_commit_layout, read_commit_keys
+from spark_assign.history.kernel.binary_column import BinaryColumn
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire import consumer_protocol, group_records
 from spark_assign.wire.reader import Reader, WireError
-
-_COMMIT, _OLD_COMMIT = 1, 0
-_NEWEST_COMMIT = 4
-_PADDING = np.zeros(64, np.uint8)
 
 _ASSIGNORS_WITHOUT_HOSTS = {"range", "roundrobin", "sticky", "cooperative-sticky"}
 _CONNECT_CLIENT_ID = re.compile(r"\Aconnect-.*:(\d+)", re.DOTALL)
 _NULL_BYTES = struct.pack(">i", -1)
 _EMPTY_STRING = struct.pack(">h", 0)
-
-_Longs = npt.NDArray[np.int64]
-_Bools = npt.NDArray[np.bool_]
 
 
 def redact_records(records: pa.RecordBatch, *, hosts: bool, metadata: bool) -> pa.RecordBatch:
@@ -85,60 +80,24 @@ def _redact_record(
         return redacted_key, b""
 
 
-def _replace_rows(column: pa.Array, rows: _Longs, values: list[bytes | None]) -> pa.Array:
+def _replace_rows(column: pa.Array, rows: IntArray, values: list[bytes | None]) -> pa.Array:
     """Returns the column with the values of `rows` replaced."""
     order = np.arange(len(column))
     order[rows] = len(column) + np.arange(len(rows))
     return pa.concat_arrays([column, pa.array(values, pa.binary())]).take(pa.array(order))
 
 
-def _find_plain_commits(keys: pa.Array, values: pa.Array, metadata: bool) -> _Bools:
+def _find_plain_commits(keys: pa.Array, values: pa.Array, metadata: bool) -> BoolArray:
     """Returns which records are commits without any extra byte and, if `metadata` is set, without metadata."""
-    start, size, data = _byte_ranges(keys)
-    group = _read_int16(data, start + 2)
-    topic = _read_int16(data, start + 4 + _clip(group, size))
-    record_type = _read_int16(data, start)
-    plain_key = (size >= 10) & ((record_type == _COMMIT) | (record_type == _OLD_COMMIT)) & (group >= 0) & (topic >= 0)
-    plain_key &= size == 10 + group + topic
-    start, size, data = _byte_ranges(values)
-    version = _read_int16(data, start)
-    length_start = np.where(version < 3, 10, 14)
-    flexible = version == _NEWEST_COMMIT
-    length = np.where(
-        flexible,
-        data[start + _clip(length_start, size)].astype(np.int64) - 1,
-        _read_int16(data, start + _clip(length_start, size)),
-    )
-    ends = length_start + np.where(flexible, 1, 2) + length + 8 + np.where(version == 1, 8, 0)
-    tags = start + _clip(ends, size)
-    # The topic id is the only known tagged field: one field, tag 0, 16 bytes.
-    with_id = flexible & (data[tags] == 1) & (data[tags + 1] == 0) & (data[tags + 2] == 16)
-    without_id = flexible & (data[tags] == 0)
-    ends += np.where(with_id, 19, np.where(without_id, 1, 0))
-    plain_value = (version >= 0) & (version <= _NEWEST_COMMIT) & (length >= 0) & (size == ends)
-    plain_value &= ~flexible | ((length < 0x7F) & (with_id | without_id))
+    key_bytes, value_bytes = BinaryColumn(keys), BinaryColumn(values)
+    record_type, _, _ = read_commit_keys(key_bytes, key_bytes.end - 4)
+    layout = find_commit_layout(record_type, value_bytes)
+    has_plain_value = layout.is_regular & (layout.end == value_bytes.end)
     if metadata:
-        plain_value &= length == 0
-    is_tombstone = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
-    plain: _Bools = plain_key & (plain_value | is_tombstone)
-    return plain
-
-
-def _byte_ranges(column: pa.Array) -> tuple[_Longs, _Longs, npt.NDArray[np.uint8]]:
-    """Returns the start and the size of each value, and the bytes of all values followed by padding."""
-    _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    values = np.frombuffer(data, np.uint8)[: ends[-1]] if data is not None else _PADDING[:0]
-    return ends[:-1], np.diff(ends), np.concatenate([values, _PADDING])
-
-
-def _clip(offset: _Longs, size: _Longs) -> _Longs:
-    """Limits offsets to their value. An offset outside is rejected by a check on the size later."""
-    return np.clip(offset, 0, size)
-
-
-def _read_int16(data: npt.NDArray[np.uint8], offset: _Longs) -> _Longs:
-    return (data[offset].astype(np.int64) << 8 | data[offset + 1]).astype(np.int16).astype(np.int64)
+        has_plain_value &= layout.metadata_size == 0
+    is_tombstone = values.is_null().to_numpy(zero_copy_only=False)
+    is_plain: BoolArray = (record_type >= 0) & (has_plain_value | is_tombstone)
+    return is_plain
 
 
 # --- hosts --------------------------------------------------------------------------------------------------------

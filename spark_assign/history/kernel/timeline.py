@@ -15,19 +15,19 @@ class HistoryThresholds:
     """Thresholds of a history. Each is a setting that the docs explain.
 
     Attributes:
-        gap_ms: shortest time without a commit that counts as a gap of a partition, in milliseconds. The default is
-            twice the default auto-commit interval of clients (5 s), and no longer than the shortest default session
+        commit_gap_ms: shortest time without a commit that counts as a gap of a partition, in milliseconds. The default
+            is twice the default auto-commit interval of clients (5 s), and no longer than the shortest default session
             timeout of clients (10 s up to 2.8, 45 s since): a session that times out is never hidden by an interval.
-        together_ms: longest time between two rebalances of one deploy, in milliseconds.
-        flapping_a_day: number of rebalances in 24 hours, outside of deploys, that marks a group as flapping.
-        session_ms: session timeout of members whose record has none, in milliseconds
+        deploy_gap_ms: longest time between two rebalances of one deploy, in milliseconds.
+        flapping_per_day: number of rebalances in 24 hours, outside of deploys, that marks a group as flapping.
+        session_timeout_ms: session timeout of members whose record has none, in milliseconds
             (group.consumer.session.timeout.ms of brokers).
     """
 
-    gap_ms: int = 10_000
-    together_ms: int = 300_000
-    flapping_a_day: int = 10
-    session_ms: int = 45_000
+    commit_gap_ms: int = 10_000
+    deploy_gap_ms: int = 300_000
+    flapping_per_day: int = 10
+    session_timeout_ms: int = 45_000
 
 
 class RecordedMember(NamedTuple):
@@ -91,22 +91,22 @@ class Generation:
 
 
 class OwnershipInterval(NamedTuple):
-    """Partitions of one topic that one member owned from `since_ms` to `until_ms` (None: to the end of the records)."""
+    """Partitions of one topic that one member owned from `start_ms` to `end_ms` (None: to the end of the records)."""
 
     member_id: str
     role: str
     topic: str
     partitions: tuple[int, ...]
-    generation: int
-    since_ms: int
-    until_ms: int | None
+    generation_id: int
+    start_ms: int
+    end_ms: int | None
 
 
 class CommitInterval(NamedTuple):
     """Commits of one partition in which consecutive commits are no further apart than the threshold."""
 
-    from_ms: int
-    until_ms: int
+    start_ms: int
+    end_ms: int
     commits: int
     first_offset: int
     last_offset: int
@@ -133,7 +133,7 @@ class Timeline:
         group_type: `classic`, `consumer`, `share`, `streams`, or `simple` if there are only commits.
         protocol_type: protocol type of a classic group, `consumer`, `connect`, or what its clients chose; else None.
         generations: generations in the order of their records.
-        ownership: sorted by since_ms, member, role, topic.
+        ownership: sorted by start_ms, member, role, topic.
         commits: (topic, partition) to its intervals, in order of time.
         deleted: (topic, partition) to its number of tombstones.
         first_ms: time of the first record of the group, commits included.

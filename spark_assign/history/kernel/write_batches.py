@@ -63,7 +63,7 @@ def parse_records(records: Iterable[RawRecord], unreadable: list[UnreadableRecor
 def group_by_write(records: Iterable[ParsedRecord]) -> Iterator[list[ParsedRecord]]:
     """Groups records that were written together: consecutive records with one timestamp.
 
-    Two writes in the same millisecond are told apart if their records show it: each generation of a classic group is
+    Two writes in the same millisecond are separated if their records show it: each generation of a classic group is
     one write, and so is each epoch with the records that follow from it. A conversion to another group type (KIP-848
     upgrades and downgrades write the tombstones of one type and the records of the other) is one write.
     """

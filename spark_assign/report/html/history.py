@@ -1,8 +1,8 @@
-"""The report's section of history: what groups have been through, in tables, as heat maps, and group by group."""
+"""The report's section of history: tables of groups, deploys, and replays, heat maps, and timelines of groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -23,7 +23,17 @@ from spark_assign.report.html.report_data import (
 )
 from spark_assign.report.html.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
 from spark_assign.report.html.section_parts import Drawing, Table, by_group, rejected_table
-from spark_assign.report.text.history import format_time, summary_lines, totals, type_of, worst_first
+from spark_assign.report.text.history import (
+    GROUP_COUNTS,
+    PAUSE_COLUMNS,
+    count_by,
+    format_time,
+    newest_rows,
+    summary_lines,
+    totals,
+    type_of,
+    worst_first,
+)
 from spark_assign.tables.groups import GROUP_KEY
 
 _DAY = 86_400
@@ -31,7 +41,7 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class HistorySection:
-    """What groups have been through."""
+    """The section as the template needs it."""
 
     said: Sequence[str]
     tables: Sequence[Table]
@@ -40,95 +50,82 @@ class HistorySection:
 
 
 def build_history_section(rows: HistoryRows) -> HistorySection:
-    """What groups have been through; see `HistoryRows`."""
-    whats = {row["what"]: row["number"] for row in rows.whats}
+    """Returns the section."""
     tables = [
         _groups_table(rows),
         _deploys_table(rows.deploys),
-        _replayed_table(rows.replayed),
+        _replay_table(rows.replay_summary),
         _unreadable_table(rows.unreadable),
+        rejected_table(rows.rejected),
     ]
-    if rows.rejected:
-        tables.append(rejected_table(rows.rejected))
-    said = [f"{line}." for line in summary_lines(rows.totals, whats)]
-    return HistorySection(said, [table for table in tables if table.rows], _heat_maps(rows), _timelines(rows))
+    sentences = [f"{line}." for line in summary_lines(rows.totals, rows.deploy_types)]
+    return HistorySection(sentences, [table for table in tables if table.rows], _heat_maps(rows), _timelines(rows))
 
 
-# --- tables ---------------------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def _columns(*names: str, numeric: Sequence[str]) -> list[tuple[str, bool]]:
+    return [(name, name in numeric) for name in names]
 
 
 def _groups_table(rows: HistoryRows) -> Table:
-    titles = ("Rebalances", "Worst day", "Deploys", "Crashes", "Members", "Partitions", "Stopped", "Longest stop")
-    figures = ("rebalances", "most_in_a_day", "deploys", "crashes", "members", "partitions")
+    numeric = ("Rebalances", "Max per day", "Deploys", "Crashes", "Members", "Partitions", "Paused", "Longest pause")
     total = rows.totals.get("groups", 0)
     return Table(
-        "Groups: those that flap, then those that stopped longest",
-        [
-            ("Group", False),
-            ("Type", False),
-            ("Assignor", False),
-            *((title, True) for title in titles),
-            ("Flapping", False),
-        ],
+        "Groups: flapping groups, then those with the longest pauses in total",
+        _columns("Group", "Type", "Assignor", *numeric, "Flapping", numeric=numeric),
         [
             [
                 *(group_name(row), type_of(row), cell(row["assignor"])),
-                *(number(row[name]) for name in figures),
-                *(_duration_ms(row[name]) for name in ("stopped_ms", "longest_ms")),
+                *(number(row[name]) for name in GROUP_COUNTS),
+                *(_duration_ms(row[name]) for name in PAUSE_COLUMNS),
                 cell(row["flapping"]),
             ]
             for row in rows.groups
         ],
-        f"Shown are {len(rows.groups):,} of {total:,}; the table groups has all." if len(rows.groups) < total else "",
+        f"{len(rows.groups):,} of {total:,} groups; the table groups has all." if len(rows.groups) < total else "",
     )
 
 
 def _deploys_table(rows: Rows) -> Table:
-    titles = ("Rebalances", "Members before", "after", "Stopped")
+    numeric = ("Rebalances", "Members before", "Members after", "Paused")
     return Table(
-        "Deploys, crashes and the like that stopped longest",
-        [
-            *((title, False) for title in ("Group", "What", "Since", "Until")),
-            *((title, True) for title in titles),
-            ("Detail", False),
-        ],
+        "Deploys, crashes, and flapping with the longest pauses",
+        _columns("Group", "Type", "Start", "End", *numeric, "Detail", numeric=numeric),
         [
             [
-                *(group_name(row), row["what"], format_time(row["since"]), format_time(row["until"])),
+                *(group_name(row), row["deploy_type"], format_time(row["start_time"]), format_time(row["end_time"])),
                 *(number(row[name]) for name in ("rebalances", "members_before", "members_after")),
-                *(_duration_ms(row["stopped_ms"]), without_uuids(row["detail"])),
+                *(_duration_ms(row["paused_partition_ms"]), without_uuids(row["detail"])),
             ]
             for row in rows
         ],
     )
 
 
-def _replayed_table(rows: Rows) -> Table:
+def _replay_table(rows: Rows) -> Table:
+    numeric = ("Rebalances", "Moved", "Paused", "Saved")
     return Table(
-        "What the same past would have cost otherwise",
-        [
-            *((title, False) for title in ("Group", "Assignor", "Protocol", "Members")),
-            *((title, True) for title in ("Rebalances", "Moved", "Stopped", "Saved")),
-            ("Note", False),
-        ],
+        "Recorded rebalances with other assignors and protocols",
+        _columns("Group", "Assignor", "Protocol", "Members", *numeric, "Note", numeric=numeric),
         [
             [
                 *(group_name(row), row["assignor"], row["protocol"], "static" if row["static"] else "dynamic"),
-                *(number(row["rebalances"]), number(row["moved"]), _duration_ms(row["stopped_ms"])),
-                "as it was" if row["recorded"] else _duration_ms(row["saved_ms"]),
-                row["note"],
+                *(number(row["rebalances"]), number(row["moved"]), _duration_ms(row["paused_partition_ms"])),
+                *("recorded" if row["recorded"] else _duration_ms(row["saved_ms"]), row["note"]),
             ]
             for row in rows
         ],
     )
 
 
-def _unreadable_table(rows: Rows) -> Table:
+def _unreadable_table(rows: Mapping[str, int]) -> Table:
     return Table(
-        "Records that could not be read",
-        [("Why", False), ("Records", True)],
-        [[row["code"], number(row["number"])] for row in rows],
-        "The table unreadable has them, as they are.",
+        "Unreadable records",
+        _columns("Code", "Records", numeric=("Records",)),
+        [[code, number(num_records)] for code, num_records in rows.items()],
+        "The table unreadable has the records.",
     )
 
 
@@ -136,166 +133,150 @@ def _duration_ms(ms: int | None) -> str:
     return DASH if ms is None else duration(ms / 1000)
 
 
-# --- pictures -------------------------------------------------------------------------------------------------
+# --- charts -------------------------------------------------------------------------------------------------------
 
 
 def _heat_maps(rows: HistoryRows) -> list[Drawing]:
     if not rows.time_buckets:
         return []
     keys = [(row["cluster"], row["group_id"]) for row in rows.groups if row["rebalances"]][:MAPPED_GROUPS]
-    first = min(row["time_bucket"] for row in rows.time_buckets)
-    columns = range(first, max(row["time_bucket"] for row in rows.time_buckets) + 1)
-    labels = [_bucket_label(time_bucket * rows.wide_s, rows.wide_s) for time_bucket in columns]
+    index_by_key = {key: index for index, key in enumerate(keys)}
+    buckets = [row["time_bucket"] for row in rows.time_buckets]
+    first = min(buckets)
+    labels = [_bucket_label(bucket * rows.width_s, rows.width_s) for bucket in range(first, max(buckets) + 1)]
     names = ["/".join(key) for key in keys]
+    maps = []
+    for ordinal, (title, column, unit) in enumerate(
+        (("Rebalances", "rebalances", "rebalances"), ("Paused partition-time", "paused_partition_ms", "paused")), 1
+    ):
+        cells = [
+            Cell(
+                index_by_key[row["cluster"], row["group_id"]],
+                row["time_bucket"] - first,
+                row[column],
+                number(row[column]) if column == "rebalances" else _short_duration(row[column] / 1000),
+            )
+            for row in rows.time_buckets
+            if row[column] and (row["cluster"], row["group_id"]) in index_by_key
+        ]
+        if cells:
+            cells.sort(key=lambda each: (each.row, each.column))
+            heading = f"{title}: each column is {_bucket_width_text(rows.width_s)}, times in UTC"
+            chart = draw_heat_map(names, labels, cells, f"heat{ordinal}", f"{title} by group", unit)
+            maps.append(Drawing(heading, chart))
+    return maps
 
-    def cells(value: Callable[[Row], int | None], words: Callable[[int], str]) -> list[Cell]:
-        found = []
-        for row in rows.time_buckets:
-            key, cell_value = (row["cluster"], row["group_id"]), value(row)
-            if cell_value and key in keys:
-                found.append(Cell(keys.index(key), row["time_bucket"] - first, cell_value, words(cell_value)))
-        return sorted(found, key=lambda each: (each.row, each.column))
 
-    wide = f"each column is {_bucket_width_text(rows.wide_s)}, times in UTC"
-    counted = cells(lambda row: row["rebalances"], number)
-    stopped = cells(lambda row: row["stopped_ms"], lambda ms: _short_duration(ms / 1000))
-    maps = [("Rebalances", counted, "rebalances"), ("Partition-time stopped", stopped, "stopped")]
-    return [
-        Drawing(f"{title}: {wide}", draw_heat_map(names, labels, each, f"heat{at}", f"{title} by group", unit))
-        for at, (title, each, unit) in enumerate(maps, start=1)
-        if each
-    ]
-
-
-def _bucket_label(at: int, wide: int) -> str:
-    begin = datetime.fromtimestamp(at, UTC)
-    return f"{begin:%H:%M:%S}" if wide < 60 else f"{begin:%d %b %H:%M}" if wide < _DAY else f"{begin:%d %b}"
+def _bucket_label(start_s: int, width_s: int) -> str:
+    start = datetime.fromtimestamp(start_s, UTC)
+    return f"{start:%H:%M:%S}" if width_s < 60 else f"{start:%d %b %H:%M}" if width_s < _DAY else f"{start:%d %b}"
 
 
 def _bucket_width_text(seconds: int) -> str:
     units = ((_DAY, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
-    one, noun = next(each for each in units if seconds % each[0] == 0)
-    return count(seconds // one, noun)
+    unit_seconds, noun = next(unit for unit in units if seconds % unit[0] == 0)
+    return count(seconds // unit_seconds, noun)
 
 
 def _short_duration(seconds: float) -> str:
-    """A time in a cell: 45s, 12m, 3h, 41d."""
-    for one, unit in ((_DAY, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= 2 * one:
-            return f"{seconds / one:.0f}{unit}"
+    """Returns a duration that fits in a cell: 45s, 12m, 3h, 41d."""
+    for unit_seconds, unit in ((_DAY, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= 2 * unit_seconds:
+            return f"{seconds / unit_seconds:.0f}{unit}"
     return f"{seconds:.0f}s" if seconds >= 1 else "<1s"
 
 
 def _timelines(rows: HistoryRows) -> list[Drawing]:
     rebalances, pauses = by_group(rows.rebalances), by_group(rows.pauses)
-    drawn = [row for row in rows.groups if (row["cluster"], row["group_id"]) in rebalances][:DRAWN_GROUPS]
-    return [_timeline(at, row, rebalances, pauses) for at, row in enumerate(drawn, start=1)]
+    keys = [(row, (row["cluster"], row["group_id"])) for row in rows.groups]
+    drawn = [(row, rebalances[key], pauses.get(key, ())) for row, key in keys if key in rebalances][:DRAWN_GROUPS]
+    return [_timeline(ordinal, *group_rows) for ordinal, group_rows in enumerate(drawn, start=1)]
 
 
-def _timeline(
-    at: int, group: Row, rebalances: Mapping[tuple[str, str], Rows], pauses: Mapping[tuple[str, str], Rows]
-) -> Drawing:
-    key = (group["cluster"], group["group_id"])
-    mine = rebalances[key]
-    begin = mine[0]["at"]
-    still = [row for row in pauses.get(key, ()) if row["until"] >= begin]
-    generations = (
-        f"generation {mine[0]['generation']:,}"
-        if len(mine) == 1
-        else f"generations {mine[0]['generation']:,} to {mine[-1]['generation']:,}"
+def _timeline(ordinal: int, group: Row, rebalances: Rows, pauses: Rows) -> Drawing:
+    first, last = rebalances[0], rebalances[-1]
+    pauses = [row for row in pauses if row["end_time"] >= first["time"]]
+    generations = f"generation {first['generation_id']:,}"
+    if len(rebalances) > 1:
+        generations = f"generations {first['generation_id']:,} to {last['generation_id']:,}"
+    summary = f"{count(len(rebalances), 'rebalance')}, {generations}"
+    paused = _duration_ms(group["paused_partition_ms"])
+    timeline = MemberTimeline(
+        [(_to_ms(row["time"]), row["generation_id"], row["members"]) for row in rebalances],
+        [(_to_ms(row["start_time"]), _to_ms(row["end_time"]), row["partitions"]) for row in pauses],
+        f"{summary}; {count(len(pauses), 'pause')}; rebalances paused partitions for {paused} in total.",
     )
-    stopped = _duration_ms(group["stopped_ms"])
-    said = f"{count(len(mine), 'rebalance')}, {generations}; {count(len(still), 'pause')}, {stopped}"
-    past = MemberTimeline(
-        [(_to_ms(row["at"]), row["generation"], row["members"]) for row in mine],
-        [(_to_ms(row["since"]), _to_ms(row["until"]), row["partitions"]) for row in still],
-        f"{said} of partition-time stopped by rebalances.",
-    )
-    flaps = ", flapping" if group["flapping"] else ""
-    heading = f"{'/'.join(key)}{flaps}: {count(len(mine), 'rebalance')}, {generations}"
-    return Drawing(heading, draw_member_timeline(past, f"past{at}", f"{'/'.join(key)} over time"))
+    name = group_name(group)
+    heading = f"{name}{', flapping' if group['flapping'] else ''}: {summary}"
+    return Drawing(heading, draw_member_timeline(timeline, f"past{ordinal}", f"{name} over time"))
 
 
-def _to_ms(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
+def _to_ms(time: datetime) -> int:
+    return round(time.timestamp() * 1000)
 
+
+# --- queries ------------------------------------------------------------------------------------------------------
 
 MAX_LISTED = 60
-"""Rows of groups, of deploys, and of what would have saved."""
+"""Maximum number of rows in the tables of groups, deploys, and replays."""
 
-_HOUR, _DAY = 3_600, 86_400
+_HOUR = 3_600
 _BUCKET_SECONDS = (10, 60, 300, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY)
 
 
 def history_rows(tables: Mapping[str, DataFrame]) -> HistoryRows:
-    """What the page shows of a history.
+    """Returns the rows that the page shows of a history.
 
     Args:
-        tables: `tables.history.HISTORY_TABLES` by name, and `replayed` where it was asked for.
+        tables: `tables.history.HISTORY_TABLES` by name, and optionally `replay_summary`.
     """
-    found = collected(totals(tables["groups"]))[0]
+    (total,) = collected(totals(tables["groups"]))
     groups = collected(tables["groups"].orderBy(*worst_first()).limit(MAX_LISTED))
+    deploys = tables["deploys"].orderBy(F.desc_nulls_last("paused_partition_ms"), *GROUP_KEY, "start_time")
     rows = HistoryRows(
-        totals=found,
+        totals=total,
         groups=groups,
-        deploys=collected(
-            tables["deploys"].orderBy(F.desc_nulls_last("stopped_ms"), *GROUP_KEY, "since").limit(MAX_LISTED)
-        ),
-        whats=collected(_count_by(tables["deploys"], "what")),
-        unreadable=collected(_count_by(tables["unreadable"], "code")),
-        replayed=collected(_best_replays(tables["replayed"])) if "replayed" in tables else (),
+        deploys=collected(deploys.limit(MAX_LISTED)),
+        deploy_types=count_by(tables["deploys"], "deploy_type"),
+        unreadable=count_by(tables["unreadable"], "code"),
+        replay_summary=collected(_best_variants(tables["replay_summary"])) if "replay_summary" in tables else (),
         rejected=collected(tables["rejected"].orderBy(*GROUP_KEY, "code").limit(MOST_ROWS)),
     )
     rebalanced = [row for row in groups if row["rebalances"]]
     if not rebalanced:
         return rows
-    wide = bucket_seconds(found["since"], found["until"])
-    drawn = any_of(rebalanced[:DRAWN_GROUPS])
+    width_s = bucket_seconds(total["start_time"], total["end_time"])
+    mapped, drawn = any_of(rebalanced[:MAPPED_GROUPS]), any_of(rebalanced[:DRAWN_GROUPS])
     return replace(
         rows,
-        wide_s=wide,
-        time_buckets=collected(_time_buckets(tables["rebalances"].where(any_of(rebalanced[:MAPPED_GROUPS])), wide)),
-        rebalances=collected(_newest_rows(tables["rebalances"].where(drawn), "at", "generation")),
-        pauses=collected(_newest_rows(tables["pauses"].where(drawn), "since", "until")),
+        width_s=width_s,
+        time_buckets=collected(_time_buckets(tables["rebalances"].where(mapped), width_s)),
+        rebalances=newest_rows(tables["rebalances"].where(drawn), ("time", "generation_id"), MOST_ROWS),
+        pauses=newest_rows(tables["pauses"].where(drawn), ("start_time", "end_time"), MOST_ROWS),
     )
 
 
-def bucket_seconds(since: datetime, until: datetime) -> int:
-    """How wide a time bucket of a heat map is, in seconds, so that there are few."""
-    whole = (until - since).total_seconds()
-    return next((wide for wide in _BUCKET_SECONDS if whole <= wide * (MAX_INTERVALS - 1)), _whole_days(whole))
+def bucket_seconds(start: datetime, end: datetime) -> int:
+    """Returns the width of the columns of a heat map, in seconds: there are at most MAX_INTERVALS columns."""
+    length = (end - start).total_seconds()
+    days = int(length // (MAX_INTERVALS - 1) // _DAY + 1) * _DAY
+    return next((width for width in _BUCKET_SECONDS if length <= width * (MAX_INTERVALS - 1)), days)
 
 
-def _whole_days(whole: float) -> int:
-    return int(whole // (MAX_INTERVALS - 1) // _DAY + 1) * _DAY
-
-
-def _count_by(table: DataFrame, name: str) -> DataFrame:
-    return table.groupBy(name).agg(F.count(F.lit(1)).alias("number")).orderBy(F.desc("number"), name)
-
-
-def _time_buckets(rebalances: DataFrame, wide: int) -> DataFrame:
-    """A row per group and time bucket in which it rebalanced; all of them are few."""
-    time_bucket = F.floor(F.unix_seconds("at") / wide).alias("time_bucket")
-    added = rebalances.groupBy(*GROUP_KEY, time_bucket).agg(
-        F.count(F.lit(1)).alias("rebalances"), F.sum("stopped_ms").alias("stopped_ms")
+def _time_buckets(rebalances: DataFrame, width_s: int) -> DataFrame:
+    """Returns one row per group and time bucket in which it rebalanced; they are few."""
+    time_bucket = F.floor(F.unix_seconds("time") / width_s).alias("time_bucket")
+    sums = rebalances.groupBy(*GROUP_KEY, time_bucket).agg(
+        F.count(F.lit(1)).alias("rebalances"), F.sum("paused_partition_ms").alias("paused_partition_ms")
     )
-    return added.limit(MAPPED_GROUPS * MAX_INTERVALS)
+    return sums.limit(MAPPED_GROUPS * MAX_INTERVALS)
 
 
-def _newest_rows(table: DataFrame, *by: str) -> DataFrame:
-    """The newest of each group, in order."""
-    newest = Window.partitionBy(*GROUP_KEY).orderBy(*(F.desc(name) for name in by))
-    kept = table.withColumn("nth", F.row_number().over(newest)).where(F.col("nth") <= MOST_ROWS)
-    return kept.orderBy(*GROUP_KEY, F.desc("nth")).drop("nth")
-
-
-def _best_replays(replayed: DataFrame) -> DataFrame:
-    """Of each group the way that would have saved most, and the one it went."""
-    saves = Window.partitionBy(*GROUP_KEY, "recorded").orderBy(
-        F.desc_nulls_last("saved_ms"), "stopped_ms", "assignor", "protocol", "static"
-    )
-    best = replayed.withColumn("nth", F.row_number().over(saves)).where(F.col("nth") == 1).drop("nth")
-    of_group = F.max("saved_ms").over(Window.partitionBy(*GROUP_KEY))
-    ordered = best.withColumn("most", of_group).orderBy(F.desc_nulls_last("most"), *GROUP_KEY, F.desc("recorded"))
-    return ordered.limit(MAX_LISTED).drop("most")
+def _best_variants(summary: DataFrame) -> DataFrame:
+    """Returns the recorded variant and the one with the largest saving of each group, largest savings first."""
+    largest_saving = (F.desc_nulls_last("saved_ms"), "paused_partition_ms", "assignor", "protocol", "static")
+    nth = F.row_number().over(Window.partitionBy(*GROUP_KEY, "recorded").orderBy(*largest_saving))
+    best = summary.withColumn("nth", nth).where("nth = 1").drop("nth")
+    saved = F.max("saved_ms").over(Window.partitionBy(*GROUP_KEY))
+    ordered = best.withColumn("saved", saved).orderBy(F.desc_nulls_last("saved"), *GROUP_KEY, F.desc("recorded"))
+    return ordered.limit(MAX_LISTED).drop("saved")

@@ -223,31 +223,32 @@ class ReplicaRows:
 
 @dataclass(frozen=True)
 class HistoryRows:
-    """What groups have been through, as their coordinators wrote it down.
+    """Rows of the section of history.
 
     Attributes:
-        totals: the row of `report.text.history.totals`.
-        groups: `tables.history.GROUPS`, flapping ones first, then those that stopped longest.
-        wide_s: how long a bucket of the heat maps is, in seconds; buckets are counted from 1970 on.
-        time_buckets: of the first of these groups: cluster, group_id, time_bucket, rebalances, stopped_ms.
-        rebalances, pauses: of the groups drawn, the newest: `tables.history.REBALANCES`, `PAUSES`.
-        deploys: `tables.history.DEPLOYS`, those that stopped longest first.
-        whats: what, number: how many deploys there are of each kind.
-        unreadable: code, records: what could not be read.
-        replayed: `tables.history.REPLAYED` of what would have saved most, where it was asked for.
+        totals: row of `report.text.history.totals`.
+        groups: `tables.history.GROUPS`, flapping groups first, then those with the longest pauses in total.
+        width_s: width of the time buckets of the heat maps, in seconds; buckets are counted from 1970.
+        time_buckets: cluster, group_id, time_bucket, rebalances, and paused_partition_ms of the first groups.
+        rebalances: newest rows of `tables.history.REBALANCES` of the drawn groups.
+        pauses: newest rows of `tables.history.PAUSES` of the drawn groups.
+        deploys: `tables.history.DEPLOYS`, longest pauses first.
+        deploy_types: number of deploys by type.
+        unreadable: number of unreadable records by code.
+        replay_summary: `tables.history.REPLAY_SUMMARY` of the recorded and the best variant of each group, if given.
         rejected: cluster, group_id, code, detail.
     """
 
     totals: Row = field(default_factory=dict)
     groups: Rows = ()
-    wide_s: int = 86_400
+    width_s: int = 86_400
     time_buckets: Rows = ()
     rebalances: Rows = ()
     pauses: Rows = ()
     deploys: Rows = ()
-    whats: Rows = ()
-    unreadable: Rows = ()
-    replayed: Rows = ()
+    deploy_types: Mapping[str, int] = field(default_factory=dict)
+    unreadable: Mapping[str, int] = field(default_factory=dict)
+    replay_summary: Rows = ()
     rejected: Rows = ()
 
 

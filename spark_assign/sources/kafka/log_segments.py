@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from spark_assign.history.kernel import log_segments as segments
 from spark_assign.spark.arrow_batches import forget_zipped_pyspark
@@ -59,7 +59,8 @@ def log_segments(spark: SparkSession, location: str, cluster: str) -> LogSegment
     partitions = {path.rpartition("/")[0] for path in paths}
     if len(copies) > len({partition for partition, _ in copies}):
         with_markers = _with_markers(files)
-    records = with_markers.mapInArrow(_each(partial(segments.read_records, cluster=cluster)), RECORDS)
+    read_records = partial(segments.read_records, cluster=cluster, schema=to_arrow_schema(RECORDS))
+    records = with_markers.mapInArrow(_each(read_records), RECORDS)
     if len(partitions) > len({partition for partition, _ in copies}):
         records = records.dropDuplicates(["partition", "offset"])
     damaged = files.mapInArrow(_each(partial(_damaged, cluster=cluster)), DAMAGED)
@@ -75,7 +76,7 @@ def _paths(spark: SparkSession, location: str) -> list[str]:
     depths = [f"{folder}{'/*' * depth}/{_FOLDERS}/*.log" for depth in range(_DEPTH + 1)]
     found = [path for pattern in (f"{folder}/*.log", *depths) for path in _matching(spark, pattern)]
     if not found:
-        raise SourceError(f"{location} has no log segments of __consumer_offsets. They are called …/{_EXAMPLE}")
+        raise SourceError(f"{location} has no log segments of __consumer_offsets. Their paths end in {_EXAMPLE}.")
     return sorted(found)
 
 

@@ -120,7 +120,7 @@ def load(
         if "kafka" not in str(error).lower():
             raise
         raise SourceError(
-            "this Spark has no Kafka source. Start it with "
+            "This Spark has no Kafka source. Start it with "
             f"--packages org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{spark.version}"
         ) from None
     return frame
@@ -133,12 +133,14 @@ def _java_properties(properties: Mapping[str, str]) -> dict[str, str]:
         check_spelling(key)
         if key in _TWO_FILES:
             raise ConfigError(
-                f"{key}: Java's client has no such setting. Put certificate and key into one PEM file, and name it in "
-                "ssl.keystore.location, with ssl.keystore.type=PEM"
+                f"{key}: Java's client has no such setting. Put certificate and key into one PEM file, and set "
+                "ssl.keystore.location and ssl.keystore.type=PEM."
             )
         if key == "enable.ssl.certificate.verification":
             if value.strip().lower() != "true":
-                raise ConfigError(f"{key}: certificates are always verified. Name the authority in ssl.ca.location")
+                raise ConfigError(
+                    f"{key}: certificates are always verified. Set ssl.ca.location to the certificate authority."
+                )
             continue
         java_properties[_RENAMED.get(key, key)] = value
     for store, names in (("truststore", ("ssl.ca.location", "ssl.ca.pem")), ("keystore", ("ssl.key.pem",))):
@@ -148,7 +150,7 @@ def _java_properties(properties: Mapping[str, str]) -> dict[str, str]:
     if user is not None and password is not None and _JAAS not in java_properties:
         module = _LOGINS.get(java_properties.get("sasl.mechanism", "").strip())
         if module is None:
-            raise ConfigError(f"sasl.mechanism: sasl.username is for {', '.join(_LOGINS)}")
+            raise ConfigError(f"sasl.mechanism: sasl.username requires one of {', '.join(_LOGINS)}.")
         java_properties[_JAAS] = Secret(f"{module} required username={_quoted(user)} password={_quoted(password)};")
     return java_properties
 
@@ -173,8 +175,8 @@ def follow(
     properties: Mapping[str, str] | None = None,
     checkpoint: str | None = None,
     table_format: str | None = None,
-    every: str | None = None,
-    most_records: int | None = None,
+    interval: str | None = None,
+    max_records: int | None = None,
     without_hosts: bool = False,
     without_metadata: bool = False,
 ) -> StreamingQuery:
@@ -190,9 +192,9 @@ def follow(
         checkpoint: for a table, a persistent folder that only this stream uses. A folder of records contains its
             checkpoint.
         table_format: the format of a new table (default: that of the session).
-        every: the interval of a continuous stream, such as `1 minute`. With None, the stream stores the available
-            records and ends.
-        most_records: maximum number of records per batch (default: unlimited). The first batch can be large.
+        interval: the time between two batches of a continuous stream, such as `1 minute`. With None, the stream stores
+            the available records and ends.
+        max_records: maximum number of records per batch (default: unlimited). The first batch can be large.
         without_hosts: omits the hosts of members.
         without_metadata: omits the metadata that clients added to committed offsets.
 
@@ -205,17 +207,19 @@ def follow(
     """
     folder = is_path(location)
     if folder and checkpoint is not None:
-        raise ConfigError(f"checkpoint: that of {location} is in it, at {CHECKPOINT}. Leave it out")
+        raise ConfigError(
+            f"checkpoint: the folder {location} contains its checkpoint ({CHECKPOINT}). Remove the option."
+        )
     if not folder and checkpoint is None:
-        raise ConfigError(f"checkpoint: the table {location} needs one. Give a folder that is this stream's alone")
+        raise ConfigError(f"checkpoint: the table {location} requires one. Give a folder that no other stream uses.")
     _check_cluster(spark, location, cluster, folder)
     source_options = options(bootstrap_servers, properties or {})
-    if most_records is not None:
-        source_options |= {"maxOffsetsPerTrigger": str(most_records)}
+    if max_records is not None:
+        source_options |= {"maxOffsetsPerTrigger": str(max_records)}
     records = records_of(load(spark, spark.readStream, source_options), cluster)
     redacted = redact_records(records, without_hosts=without_hosts, without_metadata=without_metadata)
     writer = redacted.writeStream.outputMode("append").queryName(f"history of {cluster}")
-    writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
+    writer = writer.trigger(availableNow=True) if interval is None else writer.trigger(processingTime=interval)
     if folder:
         return _into_folder(writer, for_spark(location))
     writer = writer.option("checkpointLocation", for_spark(checkpoint or ""))
@@ -261,7 +265,7 @@ def _check_cluster(spark: SparkSession, location: str, cluster: str, folder: boo
     if others:
         raise ConfigError(
             f"{location} has records of the cluster {others[0].cluster!r}, not of {cluster!r}. "
-            "Give each cluster a place"
+            "Use another location for each cluster."
         )
 
 

@@ -63,7 +63,7 @@ def test_nothing_is_left_out(live: Live) -> None:
     assert live.tables["unreadable"] == []
     assert live.tables["rejected"] == []
     for row in live.tables["groups"]:
-        there = [stay for stay in live.story.stays if stay.group == row["group_id"] and stay.until_ms is None]
+        there = [stay for stay in live.story.stays if stay.group == row["group_id"] and stay.end_ms is None]
         assert row["members"] == len(there), row
 
 
@@ -80,20 +80,20 @@ def test_every_generation_of_a_classic_group(live: Live, group: str) -> None:
     found = {number(row): row["members"] for row in rows if row["members"]}
     assert {each: logged.get(each) for each in found} == found
     skipped = [after - before - 1 for before, after in pairwise(written)]
-    assert [row["missing"] for row in rows] == [0, *skipped]
+    assert [row["missing_generations"] for row in rows] == [0, *skipped]
     assert set(range(written[0], written[-1])) - set(written) <= logged.keys()
     assert max(logged) == written[-1]
 
 
 def number(row: Row) -> int:
     """Returns the generation of a row."""
-    return int(row["generation"])
+    return int(row["generation_id"])
 
 
 @pytest.mark.parametrize("group", [*CLASSIC, STATIC, STOPPED])
 def test_what_every_member_was_given_in_every_generation(live: Live, group: str) -> None:
     """As its listener was told; and nobody is told of who was not."""
-    at = {row["generation"]: row["at"] for row in live.of("rebalances", group)}
+    at = {row["generation_id"]: row["time"] for row in live.of("rebalances", group)}
     ids = {row["member_id"]: row for row in live.of("memberships", group)}
     seen = set()
     for each in history_truth.given(live.story, group):
@@ -101,9 +101,9 @@ def test_what_every_member_was_given_in_every_generation(live: Live, group: str)
         assert row["client_id"] == each.client
         if each.generation not in at:
             continue  # The topic has no record of it, either: see above.
-        assert row["first_generation"] <= each.generation <= row["last_generation"], each
+        assert row["first_generation_id"] <= each.generation <= row["last_generation_id"], each
         # A static member that came back in a generation has its part from then on.
-        then = max(at[each.generation], row["since"])
+        then = max(at[each.generation], row["start_time"])
         mine = [run for run in live.of("ownership", group) if run["member_id"] == each.member_id and lasts(run, then)]
         assert {item for run in mine for item in items(run)} == each.owned, each
         assert at[each.generation] <= each.at_ms, each
@@ -114,7 +114,7 @@ def test_what_every_member_was_given_in_every_generation(live: Live, group: str)
 @pytest.mark.parametrize("group", [*CONSUMER, STREAMS])
 def test_every_epoch_of_a_group_of_the_broker(live: Live, group: str) -> None:
     """Each that the coordinator logged, when it did."""
-    found = {row["generation"]: row["at"] for row in live.of("rebalances", group)}
+    found = {row["generation_id"]: row["time"] for row in live.of("rebalances", group)}
     logged = epochs(group, live.story.log)
     assert found.keys() == logged.keys()
     assert all(abs(found[epoch] - at) < LATE_MS for epoch, at in logged.items()), (found, logged)
@@ -131,9 +131,9 @@ def test_members_belong_to_the_epochs_that_they_received(live: Live, group: str)
             seen.add(row["member_id"])
             known, epoch = ids[row["member_id"]], row["generation_id"]
             assert known["client_id"] == row["client_id"]
-            assert epoch <= known["last_generation"], (row, known)
-            if epoch < known["first_generation"]:
-                [*_, last] = [target for at, target in known_targets if at <= known["since"]]
+            assert epoch <= known["last_generation_id"], (row, known)
+            if epoch < known["first_generation_id"]:
+                [*_, last] = [target for at, target in known_targets if at <= known["start_time"]]
                 assert (epoch, row["partitions"]) == (last, []), (row, known)
     assert seen == set(ids)
 
@@ -150,19 +150,19 @@ def test_how_every_member_came_and_went(live: Live, group: str) -> None:
             stays[stay.client].append(stay)
     assert {name: len(found) for name, found in rows.items()} == {name: len(found) for name, found in stays.items()}
     for name, found in rows.items():
-        for row, stay in zip(sorted(found, key=lambda row: int(row["since"])), stays[name], strict=True):
+        for row, stay in zip(sorted(found, key=lambda row: int(row["start_time"])), stays[name], strict=True):
             came = {FIRST: {"first-on-record", "joined"}}.get(stay.came, {stay.came})
             went = {stay.went}
             if group in WITHOUT_COMMITS and stay.went != IS_THERE:
                 went |= {"unknown", "restarted"} if stay.went == CRASHED else {"unknown"}
-            assert row["came"] in came, (row, stay)
-            assert row["went"] in went, (row, stay)
-            if stay.until_ms is None:
-                assert row["until"] is None
+            assert row["join_type"] in came, (row, stay)
+            assert row["leave_type"] in went, (row, stay)
+            if stay.end_ms is None:
+                assert row["end_time"] is None
             else:
                 waits = {CRASHED: session_ms(group)}.get(stay.went, 0)
-                assert stay.until_ms - LATE_MS <= row["until"], (row, stay)
-                assert row["until"] <= stay.until_ms + waits + 4 * LATE_MS, (row, stay)
+                assert stay.end_ms - LATE_MS <= row["end_time"], (row, stay)
+                assert row["end_time"] <= stay.end_ms + waits + 4 * LATE_MS, (row, stay)
 
 
 def session_ms(group: str) -> int:
@@ -218,10 +218,10 @@ def test_what_was_committed(live: Live, group: str) -> None:
     rows = {(row["topic"], row["partition"]): row for row in live.of("commits", group)}
     assert {key: row["last_offset"] for key, row in rows.items()} == live.committed[group]
     assert set(live.committed[group].values()) == {SENT}
-    began = min(stay.since_ms for stay in live.story.stays if stay.group == group)
+    began = min(stay.start_ms for stay in live.story.stays if stay.group == group)
     for row in rows.values():
         assert row["commits"] > 1
-        assert began <= row["since"] < row["until"]
+        assert began <= row["start_time"] < row["end_time"]
         assert row["deleted"] == 0
 
 
@@ -235,18 +235,18 @@ def test_the_pause_of_a_group_that_was_stopped(live: Live) -> None:
     ]
     back = min(at for at in listener_rows if at > closed)
     whole = sum(TOPICS.values())
-    pauses = [row for row in live.of("pauses", STOPPED) if row["generation"] is not None]
-    since, until = min(row["since"] for row in pauses), max(row["until"] for row in pauses)
+    pauses = [row for row in live.of("pauses", STOPPED) if row["generation_id"] is not None]
+    since, until = min(row["start_time"] for row in pauses), max(row["end_time"] for row in pauses)
     assert max(row["partitions"] for row in pauses) == whole
     assert closed - COMMIT_EVERY_MS - LATE_MS <= since <= closed
     assert back <= until <= back + COMMIT_EVERY_MS + LATE_MS
-    assert abs(sum(row["stopped_ms"] for row in pauses) - whole * (back - closed)) <= whole * LATE_MS
+    assert abs(sum(row["paused_partition_ms"] for row in pauses) - whole * (back - closed)) <= whole * LATE_MS
 
 
 def test_a_stopped_group_is_one_restart(live: Live) -> None:
     """All at once, everybody back."""
     [row] = live.of("deploys", STOPPED)
-    assert (row["what"], row["restarted"], row["crashed"]) == ("restart", len(STOPPING), 0)
+    assert (row["deploy_type"], row["restarted"], row["crashed"]) == ("restart", len(STOPPING), 0)
     assert row["members_before"] == row["members_after"] == len(STOPPING)
 
 
@@ -255,13 +255,13 @@ def test_the_pause_of_what_a_crashed_member_had(live: Live, group: str) -> None:
     """Its partitions stop for the session that nobody misses it in."""
     [crashed] = [each for each in live.story.stays if each.group == group and each.went == CRASHED]
     mine = history_truth.steps(live.story, crashed)[-1].owned
-    [row] = [row for row in live.of("memberships", group) if row["went"] == "crashed"]
-    pauses = [each for each in live.of("pauses", group) if each["since"] <= row["until"] <= each["until"]]
+    [row] = [row for row in live.of("memberships", group) if row["leave_type"] == "crashed"]
+    pauses = [each for each in live.of("pauses", group) if each["start_time"] <= row["end_time"] <= each["end_time"]]
     assert pauses, group
     assert max(each["partitions"] for each in pauses) >= len(mine)
-    assert crashed.until_ms is not None
-    since, until = min(each["since"] for each in pauses), max(each["until"] for each in pauses)
-    assert crashed.until_ms - COMMIT_EVERY_MS - LATE_MS <= since <= crashed.until_ms
+    assert crashed.end_ms is not None
+    since, until = min(each["start_time"] for each in pauses), max(each["end_time"] for each in pauses)
+    assert crashed.end_ms - COMMIT_EVERY_MS - LATE_MS <= since <= crashed.end_ms
     assert until - since >= session_ms(group) - COMMIT_EVERY_MS
 
 
@@ -269,24 +269,24 @@ def test_the_pause_of_what_a_crashed_member_had(live: Live, group: str) -> None:
 def test_what_was_in_use_says_the_same_again(live: Live, group: str) -> None:
     """The assignor repeats every rebalance, unless two ids in one bucket of the broker's hash map were both present:
     no record tells which of them the broker met first."""
-    [row] = [row for row in live.of("replayed", group) if row["recorded"]]
+    [row] = [row for row in live.of("replay_summary", group) if row["recorded"]]
     if ORDER_UNKNOWN in row["note"]:
         assert group in CONSUMER
         colliding = [each for each in map(number, live.of("rebalances", group)) if has_shared_bucket(live, group, each)]
         differing = re.search(r"first of generation (\d+)", row["note"])
         assert differing is not None
         assert int(differing[1]) in colliding, row
-        assert row["rebalances"] - row["replayed"] <= len(colliding), row
+        assert row["rebalances"] - row["num_replayed"] <= len(colliding), row
     else:
         assert "asked again" not in row["note"], row
-        assert row["replayed"] == row["rebalances"]
+        assert row["num_replayed"] == row["rebalances"]
     assert row["assignor"] == {members[0].group: in_use(members[0]) for members in (*DYNAMIC, STATICS, STOPPING)}[group]
 
 
 def test_who_is_not_replayed(live: Live) -> None:
     """Those that have no assignor of consumers."""
-    assert {row["group_id"] for row in live.tables["replayed"]} == set(CONSUMERS)
-    refused = {row["group_id"]: row["code"] for row in live.tables["unreplayed"]}
+    assert {row["group_id"] for row in live.tables["replay_summary"]} == set(CONSUMERS)
+    refused = {row["group_id"]: row["code"] for row in live.tables["replay_rejected"]}
     assert refused == dict.fromkeys([CONNECT, STREAMS, CLASSIC_STREAMS], "out-of-scope")
 
 
@@ -295,7 +295,7 @@ def has_shared_bucket(live: Live, group: str, generation: int) -> bool:
     present = [
         bucket(row["member_id"])
         for row in live.of("memberships", group)
-        if row["first_generation"] <= generation <= row["last_generation"]
+        if row["first_generation_id"] <= generation <= row["last_generation_id"]
     ]
     return len(set(present)) < len(present)
 

@@ -220,7 +220,7 @@ def test_a_killed_stream_stores_each_record_once(written: Cluster, classic: Sess
     location = tmp_path / "history"
     follow = {"servers": written.bootstrap_servers, "location": str(location)}
     with group_members.running(written, MEMBERS), history_session.running("classic", tmp_path / "killed") as killed:
-        killed.begin("stream", **follow, every="500 milliseconds", most_records=60)
+        killed.begin("stream", **follow, interval="500 milliseconds", max_records=60)
         wait_for_batches(location, chance.randrange(4))
         time.sleep(chance.uniform(0, 1))  # A moment, not a fact: any point of the batch will do.
     count = classic.run("stream", **follow)["rows"]
@@ -297,7 +297,7 @@ def followed(written: Cluster, classic: Session, tmp_path_factory: pytest.TempPa
     folder = tmp_path_factory.mktemp("followed") / "records"
     into = ("--cluster-name", "live", "--follow", "--archive", str(folder))
     output = printed_in(classic, "--bootstrap-server", written.bootstrap_servers, *into)
-    printed = re.fullmatch(r"history: ([\d,]+) records came to .*\n", output)
+    printed = re.fullmatch(r"history: ([\d,]+) records written to .*\n", output)
     assert printed is not None
     assert int(printed[1].replace(",", "")) == len(rows(folder))
     return folder

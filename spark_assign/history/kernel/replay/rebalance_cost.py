@@ -48,13 +48,13 @@ class GenerationCost:
         rebalances: number of rebalances; 0 if the variant avoids it.
         moved: number of partitions with another owner.
         revoked: number of partitions that live members lost.
-        paused_ms: partition-milliseconds.
+        paused_partition_ms: partition-milliseconds.
     """
 
     rebalances: int = 0
     moved: int = 0
     revoked: int = 0
-    paused_ms: float = 0.0
+    paused_partition_ms: float = 0.0
 
 
 # --- recorded rebalances ------------------------------------------------------------------------------------------
@@ -77,11 +77,6 @@ class RecordedRebalance:
     protocol: str
     counts: PauseCounts
     waited_ms: int
-
-    @property
-    def num_paused(self) -> int:
-        """The number of partitions that it pauses, each as often as it pauses."""
-        return count_paused(self.protocol, self.counts)
 
 
 def count_paused(protocol: str, counts: PauseCounts) -> int:
@@ -177,11 +172,15 @@ def measure_rounds(history: RecordedHistory, timing: Timing) -> RoundDurations:
     for rebalance in find_rebalances(history, timing.session_timeout_ms):
         generations = history.generations[rebalance.start : rebalance.end]
         measured = [generation.measured for generation in generations if generation.measured is not None]
-        paused_ms = sum(pause.paused_ms for pause in measured) - rebalance.waited_ms
-        partitions = max(rebalance.num_paused, *(pause.partitions for pause in measured)) if measured else 0
-        if paused_ms > 0 and partitions:
+        paused_partition_ms = sum(pause.paused_partition_ms for pause in measured) - rebalance.waited_ms
+        partitions = (
+            max(count_paused(rebalance.protocol, rebalance.counts), *(pause.partitions for pause in measured))
+            if measured
+            else 0
+        )
+        if paused_partition_ms > 0 and partitions:
             num_generations = rebalance.end - rebalance.start
-            round_ms[rebalance.start : rebalance.end] = [paused_ms / partitions] * num_generations
+            round_ms[rebalance.start : rebalance.end] = [paused_partition_ms / partitions] * num_generations
     return RoundDurations(round_ms, timing)
 
 
@@ -206,14 +205,16 @@ def baseline_costs(history: RecordedHistory, durations: RoundDurations, timing: 
                 rebalances=int(generation.generation_kind != RESTARTED),
                 moved=sum(partition in last_owners for partition, _ in owners.items() - last_owners.items()),
                 revoked=len(owned.items() - generation.owners.items()),
-                paused_ms=float(generation.measured.paused_ms) if generation.measured is not None else 0.0,
+                paused_partition_ms=float(generation.measured.paused_partition_ms)
+                if generation.measured is not None
+                else 0.0,
             )
         )
         last_owners |= owners
     for rebalance in find_rebalances(history, timing.session_timeout_ms):
         if all(generation.measured is None for generation in generations[rebalance.start : rebalance.end]):
             pause_ms = durations.rebalance_pause_ms(rebalance.start, rebalance.protocol, rebalance.counts)
-            costs[rebalance.start].paused_ms += pause_ms + rebalance.waited_ms
+            costs[rebalance.start].paused_partition_ms += pause_ms + rebalance.waited_ms
     return costs
 
 

@@ -79,7 +79,7 @@ def protocol_of(assignor: str) -> str:
 class MeasuredPause:
     """The recorded pause of a rebalance: partition-milliseconds, and the number of paused partitions."""
 
-    paused_ms: int
+    paused_partition_ms: int
     partitions: int
 
 
@@ -175,7 +175,7 @@ def read_histories(facts: pa.Table, thresholds: HistoryThresholds) -> Iterator[R
             yield RejectedHistory(cluster, group_id, *rejection)
             continue
         measured = {
-            pause.generation_index: MeasuredPause(pause.paused_ms, pause.partitions)
+            pause.generation_index: MeasuredPause(pause.paused_partition_ms, pause.partitions)
             for pause in find_pauses(timeline, thresholds).pauses
             if pause.generation_index is not None
         }
@@ -186,18 +186,18 @@ def _find_rejection(timeline: Timeline) -> tuple[str, str] | None:
     """Returns code and detail if a group can't be replayed; None if it can."""
     group_type = timeline.group_type
     if group_type == "simple":
-        return "no-rebalances", "Somebody commits for it, and nobody ever joined it on record"
+        return "no-rebalances", "The group has commits, but no member on record"
     if group_type == "classic" and timeline.protocol_type not in (None, "", "consumer"):
-        return "out-of-scope", f"Its members are no consumers: its protocol is {timeline.protocol_type}"
+        return "out-of-scope", f"Its members aren't consumers. Their protocol type is {timeline.protocol_type}"
     if group_type not in ("classic", "consumer"):
-        return "out-of-scope", f"A group of type {group_type} has no assignor of consumers to be replayed"
+        return "out-of-scope", f"A group of type {group_type} has no consumer assignor"
     if any(generation.assignor == STREAMS for generation in timeline.generations):
         return (
             "out-of-scope",
-            "Its members are of a Kafka Streams application, whose assignor no other can stand in for",
+            "Its members are of a Kafka Streams application, which requires its own assignor",
         )
     if sum(timeline.is_rebalance) < 2:
-        return "no-rebalances", "Fewer than two generations are on record: there is nothing between them to replay"
+        return "no-rebalances", "Fewer than two generations are on record, so there is nothing to replay"
     return None
 
 
@@ -224,7 +224,7 @@ def read_history(
     topic_index = {name: index for index, name in enumerate(topics.names)}
     is_server_side = timeline.group_type == "consumer"
     generations: list[RecordedGeneration] = []
-    departure_by_member = {(departure.generation, departure.member_id): departure for departure in departures}
+    departure_by_member = {(departure.generation_id, departure.member_id): departure for departure in departures}
     for index, generation in enumerate(timeline.generations):
         previous = generations[-1] if generations else None
         if previous is not None and not previous.members and not generation.members:

@@ -1,10 +1,7 @@
-"""Replays every past rebalance of a task's groups with other assignors and protocols, static or dynamic members.
+"""Replays every recorded rebalance of a task's groups with other assignors and protocols, static or dynamic members.
 
-A row of the result is tagged by its `kind`:
-
-    replayed   a group in one variant: how many rebalances there would have been, and what they would have cost
-    replay     one past rebalance in one variant
-    rejected   code, detail: a group that can't be replayed, or a variant in which its assignor throws
+All tables are one table of tagged rows (`history.schemas.REPLAY_ROWS`), whose `kind` is the name of the table
+(`tables.history.REPLAY_TABLES`).
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows
-from spark_assign.history.kernel.merge_facts import merge_buckets
+from spark_assign.history.kernel.facts import merge_buckets
 from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, baseline_costs, measure_rounds
 from spark_assign.history.kernel.replay.recorded_history import (
     ASSIGNORS,
@@ -25,7 +22,6 @@ from spark_assign.history.kernel.replay.recorded_history import (
     RecordedHistory,
     RejectedHistory,
     ReplayVariant,
-    protocol_of,
     read_histories,
 )
 from spark_assign.history.kernel.replay.replay_group import ReplayError, replay_group
@@ -35,20 +31,7 @@ from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.simulation.kernel.settings import Timing
 from spark_assign.simulation.kernel.simulate_groups import answers
 
-GROUP, REBALANCE, REJECTED = KINDS = ("replayed", "replay", "rejected")
-
-_TEXT, _LONG, _INT, _BOOL = pa.string(), pa.int64(), pa.int32(), pa.bool_()
-REPLAY_ROWS = pa.schema(
-    {
-        **dict.fromkeys(("cluster", "group_id", "kind", "assignor", "protocol"), _TEXT),
-        **dict.fromkeys(("static", "recorded", "happens"), _BOOL),
-        **dict.fromkeys(("rebalances", "replayed", "moved", "revoked", "stopped_ms", "saved_ms"), _LONG),
-        "generation": _INT,
-        "at": pa.timestamp("us", tz="UTC"),
-        **dict.fromkeys(("note", "code", "detail"), _TEXT),
-    }
-)
-"""One table of tagged rows, of which every table of a replay is a projection (`tables.history`)."""
+SUMMARY, REBALANCES, REJECTED = ("replay_summary", "replay_rebalances", "replay_rejected")
 
 GROUP_BATCH_SIZE = 50
 """Number of groups that are replayed together. It bounds the memory of a worker."""
@@ -76,21 +59,22 @@ class ReplayParams:
         return [ReplayVariant(assignor, static) for assignor in self.assignors for static in self.static]
 
 
-def replay_buckets(rows: pa.Table, params: ReplayParams) -> Iterator[pa.Table]:
-    """Yields REPLAY_ROWS of the groups of a task.
+def replay_buckets(rows: pa.Table, params: ReplayParams, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the rows of the groups of a task.
 
     Args:
-        rows: BUCKETS (`history.kernel.merge_facts`); all rows of each bucket that occurs.
+        rows: BUCKETS (`history.kernel.facts`); all rows of each bucket that occurs.
         params: the arguments of the replay.
+        schema: the schema of the result, REPLAY_ROWS.
     """
-    for facts in merge_buckets(rows, params.thresholds.gap_ms):
-        yield from replay_histories(read_histories(facts, params.thresholds), params)
+    for facts in merge_buckets(rows, params.thresholds.commit_gap_ms):
+        yield from replay_histories(read_histories(facts, params.thresholds), params, schema)
 
 
 def replay_histories(
-    histories: Iterable[RecordedHistory | RejectedHistory], params: ReplayParams
+    histories: Iterable[RecordedHistory | RejectedHistory], params: ReplayParams, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Yields REPLAY_ROWS of groups."""
+    """Yields the rows of groups."""
     iterator = iter(histories)
     while batch := list(islice(iterator, GROUP_BATCH_SIZE)):
         groups = [_GroupReplay(history, params) for history in batch if isinstance(history, RecordedHistory)]
@@ -99,23 +83,23 @@ def replay_histories(
         reproduced = check_reproduced([group.history for group in groups])
         for group, results in zip(groups, reproduced, strict=True):
             group.reproduced = results
-        yield tagged_rows(GROUP, [row for group in groups for row in group.summary_rows()], REPLAY_ROWS)
-        yield _build_rebalance_rows(groups)
+        yield tagged_rows(SUMMARY, [row for group in groups for row in group.summary_rows()], schema)
+        yield _build_rebalance_rows(groups, schema)
         errors = (row for group in groups for row in group.error_rows())
-        yield tagged_rows(REJECTED, [*rejected, *errors], REPLAY_ROWS)
+        yield tagged_rows(REJECTED, [*rejected, *errors], schema)
 
 
-def _build_rebalance_rows(groups: Iterable[_GroupReplay]) -> pa.Table:
+def _build_rebalance_rows(groups: Iterable[_GroupReplay], schema: pa.Schema) -> pa.Table:
     columns: dict[str, list[Any]] = {name: [] for name in _REBALANCE_COLUMNS}
     for group in groups:
         group.append_rebalances(columns)
-    arrays = {name: pa.array(values, REPLAY_ROWS.field(name).type) for name, values in columns.items()}
-    return tagged(REBALANCE, arrays, len(columns["at"]), REPLAY_ROWS)
+    arrays = {name: pa.array(values, schema.field(name).type) for name, values in columns.items()}
+    return tagged(REBALANCES, arrays, len(columns["time"]), schema)
 
 
 _REBALANCE_COLUMNS = (
-    *("cluster", "group_id", "generation", "assignor", "static", "at"),
-    *("happens", "moved", "revoked", "stopped_ms"),
+    *("cluster", "group_id", "generation_id", "assignor", "static", "time"),
+    *("occurs", "moved", "revoked", "paused_partition_ms"),
 )
 
 
@@ -197,17 +181,17 @@ class _GroupReplay:
         baseline_ms = _sum_paused_ms(self.baseline)
         for variant, costs in self._costs_by_variant():
             is_baseline = variant is self.current
-            paused_ms = _sum_paused_ms(costs)
+            paused_partition_ms = _sum_paused_ms(costs)
             yield self._group_key() | {
                 "assignor": variant.assignor,
-                "protocol": protocol_of(variant.assignor),
+                "protocol": variant.protocol,
                 "static": variant.static,
                 "recorded": is_baseline,
                 "rebalances": sum(cost.rebalances for cost in costs),
-                "replayed": self._count_reproduced() if is_baseline else self._count_rebalances(),
+                "num_replayed": self._count_reproduced() if is_baseline else self._count_rebalances(),
                 "moved": sum(cost.moved for cost in costs),
-                "stopped_ms": paused_ms,
-                "saved_ms": None if is_baseline else baseline_ms - paused_ms,
+                "paused_partition_ms": paused_partition_ms,
+                "saved_ms": None if is_baseline else baseline_ms - paused_partition_ms,
                 "note": self._format_note(is_baseline=is_baseline),
             }
 
@@ -228,17 +212,17 @@ class _GroupReplay:
     def _format_note(self, *, is_baseline: bool) -> str:
         generations = self.history.generations
         missing = sum(generation.missing for generation in generations)
-        notes = [f"{missing} generations between are not on record"] if missing else []
+        notes = [f"{missing} generations in between are not on record"] if missing else []
         if is_baseline:
             differences = self._find_differences()
             if differences:
                 index, reason = differences[0]
                 first = f"generation {generations[index].generation_id}"
                 count = f"{len(differences)} of {self._count_rebalances()} rebalances"
-                notes.append(f"asked again, its assignor says something else of {count}, first of {first}: {reason}")
+                notes.append(f"its assignor doesn't reproduce {count}, first {first}: {reason}")
             assignors = {generation.assignor for generation in generations if generation.assignor}
             if len(assignors) > 1:
-                notes.append(f"it has run with {', '.join(sorted(assignors))}")
+                notes.append(f"assignors on record: {', '.join(sorted(assignors))}")
         return "; ".join(notes)
 
     def append_rebalances(self, columns: dict[str, list[Any]]) -> None:
@@ -248,7 +232,7 @@ class _GroupReplay:
             rows = [
                 (generation, cost)
                 for generation, cost in zip(generations[1:], costs[1:], strict=True)
-                if generation.generation_kind != RESTARTED or cost.rebalances or cost.paused_ms
+                if generation.generation_kind != RESTARTED or cost.rebalances or cost.paused_partition_ms
             ]
             for name, value in (
                 *self._group_key().items(),
@@ -256,12 +240,12 @@ class _GroupReplay:
                 ("static", variant.static),
             ):
                 columns[name] += [value] * len(rows)
-            columns["generation"] += [generation.generation_id for generation, _ in rows]
-            columns["at"] += [generation.at_ms * 1000 for generation, _ in rows]
-            columns["happens"] += [cost.rebalances > 0 for _, cost in rows]
+            columns["generation_id"] += [generation.generation_id for generation, _ in rows]
+            columns["time"] += [generation.at_ms * 1000 for generation, _ in rows]
+            columns["occurs"] += [cost.rebalances > 0 for _, cost in rows]
             columns["moved"] += [cost.moved for _, cost in rows]
             columns["revoked"] += [cost.revoked for _, cost in rows]
-            columns["stopped_ms"] += [round(cost.paused_ms) for _, cost in rows]
+            columns["paused_partition_ms"] += [round(cost.paused_partition_ms) for _, cost in rows]
 
     def error_rows(self) -> Iterator[dict[str, Any]]:
         """Yields a row per variant in which the assignor throws."""
@@ -272,4 +256,4 @@ class _GroupReplay:
 
 
 def _sum_paused_ms(costs: Iterable[GenerationCost]) -> int:
-    return sum(round(cost.paused_ms) for cost in costs)
+    return sum(round(cost.paused_partition_ms) for cost in costs)

@@ -12,8 +12,10 @@ takes; and the broker of a KIP-848 group does nothing if nothing has changed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
@@ -36,7 +38,6 @@ from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import (
     CODE_BITS,
     AssignmentRequest,
-    AssignmentResponse,
     JoinedMember,
     Topics,
 )
@@ -131,7 +132,7 @@ def replay_group(
                 assignment.returned,
                 assignment.later,
             )
-            cost.paused_ms += durations.rebalance_pause_ms(step.source_generation, variant.protocol, counts)
+            cost.paused_partition_ms += durations.rebalance_pause_ms(step.source_generation, variant.protocol, counts)
         last_owners |= owners
     return costs
 
@@ -140,15 +141,12 @@ def _add_waits(cost: GenerationCost, step: ReplayStep, group: _ReplayGroup, dura
     """Adds the pauses of partitions whose owner the group waits for."""
     if not step.session_wait_ms and not step.downtime_ms:
         return
-    num_owned: dict[str, int] = {}
-    for owner in group.owners.values():
-        num_owned[owner] = num_owned.get(owner, 0) + 1
-    cost.paused_ms += sum(num_owned.get(member_id, 0) * wait for member_id, wait in step.session_wait_ms.items())
-    for member_id, downtime in step.downtime_ms.items():
-        if downtime is None:
-            cost.paused_ms += num_owned.get(member_id, 0) * durations.unnoticed_downtime_ms(step.source_generation)
-        else:
-            cost.paused_ms += num_owned.get(member_id, 0) * downtime
+    num_owned = Counter(group.owners.values())
+    unnoticed_ms = durations.unnoticed_downtime_ms(step.source_generation)
+    waits = chain(step.session_wait_ms.items(), step.downtime_ms.items())
+    cost.paused_partition_ms += sum(
+        num_owned[member_id] * (unnoticed_ms if wait_ms is None else wait_ms) for member_id, wait_ms in waits
+    )
 
 
 class _ReplayGroup:
@@ -160,6 +158,10 @@ class _ReplayGroup:
 
     def rebalance(self, step: ReplayStep, owned: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
         """Assigns all partitions; `owned` is what live members own."""
+        raise NotImplementedError
+
+    def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
+        """Runs the assignor once and returns the owners; `owned` is what members report as owned."""
         raise NotImplementedError
 
 
@@ -204,10 +206,8 @@ class _ClassicGroup(_ReplayGroup):
         returned = len(first_lost & owners.items())
         return ReplayAssignment(owners, len(kept), len(first_lost) + later, returned, later, rounds)
 
-    def assign(
-        self, step: ReplayStep, owned: Mapping[int, str]
-    ) -> Generator[AssignmentRequest, AssignmentResponse, dict[int, str]]:
-        """Runs one round and returns the owners; `owned` is what members report as owned."""
+    def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
+        """See `_ReplayGroup`."""
         request = _build_request(self.variant, step, self.topics, owned, self.last_generation)
         response = yield request
         if response.error is not None:
@@ -219,26 +219,6 @@ class _ClassicGroup(_ReplayGroup):
             for member, partitions in zip(request.members, response.assigned, strict=True)
             for partition in partitions
         }
-
-
-class _RangeOrRoundRobinGroup(_ClassicGroup):
-    """A group with range or round robin, which compute each assignment once (`replay_steps.AssignmentOrder`)."""
-
-    def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
-        super().__init__(history, variant)
-        self._positions_by_shape: dict[object, list[list[int]]] = {}
-
-    def assign(
-        self, step: ReplayStep, owned: Mapping[int, str]
-    ) -> Generator[AssignmentRequest, AssignmentResponse, dict[int, str]]:
-        """See `_ClassicGroup`."""
-        order = step.assignment_order
-        if not order.homogeneous:
-            return (yield from super().assign(step, owned))
-        if order.shape not in self._positions_by_shape:
-            owners = yield from super().assign(step, owned)
-            self._positions_by_shape[order.shape] = order.to_positions(owners)
-        return order.to_owners(self._positions_by_shape[order.shape])
 
 
 def _build_request(
@@ -283,33 +263,47 @@ class _ConsumerGroup(_ReplayGroup):
 
     def rebalance(self, step: ReplayStep, owned: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
         """See `_ReplayGroup`."""
-        self.owners = (yield from self.assign_targets(step)) if step.members else {}
+        self.owners = (yield from self.assign(step, owned)) if step.members else {}
         kept = len(owned.items() & self.owners.items())
         return ReplayAssignment(self.owners, kept, len(owned) - kept)
 
-    def assign_targets(self, step: ReplayStep) -> Generator[Any, Any, dict[int, str]]:
-        """Returns the owners in the target assignment."""
+    def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
+        """See `_ReplayGroup`."""
         response = yield self.tracker.build_request(step.members, step.partitions)
         self.tracker.apply(response)
         return self.tracker.owners()
 
 
-class _ServerRangeGroup(_ConsumerGroup):
-    """A group with the broker's range, which computes each assignment once (`replay_steps.AssignmentOrder`)."""
+# --- assignors that ignore current ownership ----------------------------------------------------------------------
+
+
+class _OncePerShape(_ReplayGroup):
+    """A group whose assignor computes each assignment once (`replay_steps.AssignmentOrder`)."""
 
     def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
         super().__init__(history, variant)
         self._positions_by_shape: dict[object, list[list[int]]] = {}
 
-    def assign_targets(self, step: ReplayStep) -> Generator[Any, Any, dict[int, str]]:
-        """See `_ConsumerGroup`."""
+    def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
+        """See `_ReplayGroup`."""
         order = step.assignment_order
         if not order.homogeneous or order.shape not in self._positions_by_shape:
-            owners = yield from super().assign_targets(step)
+            owners = yield from super().assign(step, owned)
             if order.homogeneous:
                 self._positions_by_shape[order.shape] = order.to_positions(owners)
             return owners
         return order.to_owners(self._positions_by_shape[order.shape])
+
+
+class _RangeOrRoundRobinGroup(_OncePerShape, _ClassicGroup):
+    """A group with range or round robin."""
+
+
+class _ServerRangeGroup(_OncePerShape, _ConsumerGroup):
+    """A group with the broker's range."""
+
+
+# --- targets ------------------------------------------------------------------------------------------------------
 
 
 class TargetTracker:

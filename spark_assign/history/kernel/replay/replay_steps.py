@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from heapq import heapify, heappop, heappush
 
 from spark_assign.history.kernel.departures import GUESS
@@ -21,8 +21,6 @@ from spark_assign.history.kernel.departures import RESTARTED as RESTARTED_MEMBER
 from spark_assign.history.kernel.replay.recorded_history import (
     CHANGED,
     FIRST,
-    FOLLOW_UP,
-    REPEATED,
     RESTARTED,
     RecordedGeneration,
     RecordedHistory,
@@ -149,24 +147,21 @@ class MemberIdentities:
         names: for each generation, member id to the first id of the same member.
         return_generation: index of the generation in which a departed member is back before its session times out, by
             the index of the generation without it and its first id.
-        num_guesses: number of returns that are guesses.
     """
 
     def __init__(self, generations: Sequence[RecordedGeneration], session_ms: int) -> None:
         self.session_ms = session_ms
         self.names: list[dict[str, str]] = []
         self.return_generation: dict[tuple[int, str], int] = {}
-        self.num_guesses = 0
         expected: dict[str, tuple[int, str, int]] = {}
         known: dict[str, str] = {}
         for index, generation in enumerate(generations):
             for member_id, departure in generation.departures.items():
                 new_member_id = departure.new_member_id
-                if departure.leave_type == RESTARTED_MEMBER and new_member_id is not None:
-                    self.num_guesses += departure.certainty == GUESS
-                    if departure.certainty != GUESS:
-                        session = self.session_timeout_ms(generations[index - 1].members[member_id])
-                        expected[new_member_id] = index, known[member_id], generation.at_ms + session
+                is_restart = departure.leave_type == RESTARTED_MEMBER and departure.confidence != GUESS
+                if is_restart and new_member_id is not None:
+                    session = self.session_timeout_ms(generations[index - 1].members[member_id])
+                    expected[new_member_id] = index, known[member_id], generation.at_ms + session
             names = {}
             for member_id in generation.members:
                 names[member_id] = known.get(member_id, member_id)
@@ -186,23 +181,15 @@ class MemberIdentities:
 # --- steps --------------------------------------------------------------------------------------------------------
 
 
-class _Hashes(dict[str, int]):
-    """A cache of `String.hashCode`."""
-
-    def __missing__(self, text: str) -> int:
-        self[text] = hash_code = string_hash(text)
-        return hash_code
-
-
 def _dynamic_steps(history: RecordedHistory, identities: MemberIdentities) -> Iterator[ReplayStep]:
-    hashes, partitions = _Hashes(), dict[int, int]()
+    hash_code, partitions = cache(string_hash), dict[int, int]()
     previous: RecordedGeneration | None = None
     for index, generation in enumerate(history.generations):
         names = identities.names[index]
         partitions = partitions | dict(generation.partitions)
         members = {
             member_id: ReplayMember(
-                member_id, names[member_id], None, member.rack_id, hashes[member_id], generation.topics[member_id]
+                member_id, names[member_id], None, member.rack_id, hash_code(member_id), generation.topics[member_id]
             )
             for member_id, member in generation.members.items()
         }
@@ -233,24 +220,19 @@ def _session_waits(
     identities: MemberIdentities, previous: RecordedGeneration, generation: RecordedGeneration
 ) -> dict[str, int]:
     """Returns the session timeout of each crashed member, for which the group had waited before the generation."""
-    departed = (member_id for member_id in previous.members if member_id not in generation.members)
-    return {
-        member_id: identities.session_timeout_ms(previous.members[member_id])
-        for member_id in departed
-        if member_id in generation.crashed
-    }
+    return {member_id: identities.session_timeout_ms(previous.members[member_id]) for member_id in generation.crashed}
 
 
 def _static_steps(history: RecordedHistory, identities: MemberIdentities) -> Iterator[ReplayStep]:
     generations = history.generations
-    hashes, partitions = _Hashes(), dict[int, int]()
+    hash_code, partitions = cache(string_hash), dict[int, int]()
     current: dict[str, ReplayMember] = {}
     leaving: list[tuple[int, int, str, int]] = []
     empty_ms = _empty_times(generations)
     for index, generation in enumerate(generations):
         while leaving and leaving[0][0] <= generation.at_ms:
             yield _expire_session(current, partitions, heappop(leaving))
-        partitions = partitions | dict(generation.partitions)
+        previous_partitions, partitions = partitions, partitions | dict(generation.partitions)
         previous = generations[index - 1] if index else None
         session_wait_ms: dict[str, int] = {}
         downtime_ms: dict[str, int | None] = {}
@@ -276,24 +258,16 @@ def _static_steps(history: RecordedHistory, identities: MemberIdentities) -> Ite
             name = identities.names[index][member_id]
             instance = recorded.group_instance_id or name
             topics = generation.topics[member_id]
-            current[name] = ReplayMember(name, name, instance, recorded.rack_id, hashes[name], topics)
+            current[name] = ReplayMember(name, name, instance, recorded.rack_id, hash_code(name), topics)
         topics_after = {name: member.topics for name, member in current.items()}
-        kind = _static_kind(generations, index, bool(session_wait_ms) or topics_before != topics_after)
+        kind = generation.generation_kind
+        if kind != FIRST and (session_wait_ms or topics_before != topics_after or partitions != previous_partitions):
+            kind = CHANGED
+        elif kind == CHANGED:  # All its members returned in time.
+            kind = RESTARTED
         yield ReplayStep(index, kind, dict(current), partitions, session_wait_ms, downtime_ms)
     while leaving:
         yield _expire_session(current, partitions, heappop(leaving))
-
-
-def _static_kind(generations: Sequence[RecordedGeneration], index: int, is_changed: bool) -> str:
-    """Returns the kind of a generation if all members are static."""
-    kind = generations[index].generation_kind
-    previous_counts = {
-        topic: count for generation in generations[:index] for topic, count in generation.partitions.items()
-    }
-    has_grown = any(previous_counts.get(topic) != count for topic, count in generations[index].partitions.items())
-    if kind == FIRST or not (is_changed or has_grown):
-        return kind if kind in (FIRST, REPEATED, FOLLOW_UP) else RESTARTED
-    return CHANGED
 
 
 def _expire_session(

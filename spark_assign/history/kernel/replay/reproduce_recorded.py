@@ -8,7 +8,7 @@ default those of today's Java clients. The broker's assignors receive the target
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,7 +138,7 @@ class _RecordedRequest:
             and parse_release_assignor(self.rules) is None
             and parse_library_assignor(self.rules) is None
         ):
-            return f"the assignor {self.rules} is none that is known"
+            return f"the assignor {self.rules} is unknown"
         if self.unreadable is not None:
             return self.unreadable
         if self.history.is_server_side:
@@ -150,49 +150,50 @@ class _RecordedRequest:
 
     # --- facts --------------------------------------------------------------------------------------------------
 
-    def add_facts(self, facts: _FactColumns, key: str) -> None:
-        """Adds the generation as a group of its own, with `key` as its id."""
+    def facts(self) -> Iterator[dict[str, Any]]:
+        """Yields the facts of the generation, as of a group of its own."""
         generation, names = self.generation, self.history.topics.names
         is_server_side = self.history.is_server_side
-        facts.add(
-            key,
-            GROUP,
-            assignor=generation.assignor,
-            group_type="consumer" if is_server_side else "classic",
-            subscription_type=_SUBSCRIPTION_TYPES[len(set(generation.topics.values())) == 1],
-        )
+        yield {
+            "kind": GROUP,
+            "assignor": generation.assignor,
+            "group_type": "consumer" if is_server_side else "classic",
+            "subscription_type": _SUBSCRIPTION_TYPES[len(set(generation.topics.values())) == 1],
+        }
         for member_position, (member_id, member) in enumerate(generation.members.items()):
             subscription = self.subscriptions.get(member_id)
-            facts.add(
-                key,
-                MEMBER,
-                member_id=member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                position=None if is_server_side else member_position,
-                user_data=None if subscription is None else subscription.user_data,
-                **({} if subscription is None else self._generation_ids(subscription)),
-            )
+            yield {
+                "kind": MEMBER,
+                "member_id": member_id,
+                "group_instance_id": member.group_instance_id,
+                "client_id": member.client_id,
+                "position": None if is_server_side else member_position,
+                **({} if subscription is None else self._user_data(subscription)),
+            }
             for topic in sorted(generation.topics[member_id]):
-                count = generation.partitions.get(topic)
+                topic_columns = {"topic": names[topic], "partitions": generation.partitions.get(topic)}
                 topic_id = self.history.topic_ids.get(names[topic])
-                facts.add(
-                    key, SUBSCRIPTION, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id
-                )
+                yield {"kind": SUBSCRIPTION, "member_id": member_id, **topic_columns, "topic_id": topic_id}
             for position, (name, partitions) in enumerate(self._find_owned(member_id, subscription)):
-                count = self._count_partitions(name)
+                owned = {"member_id": member_id, "topic": name}
                 if not is_server_side:
-                    facts.add(key, OWNED_ORDER, member_id=member_id, topic=name, position=position, at=partitions)
-                for first in dict.fromkeys(partitions):
-                    owned_slice = {"topic": name, "partitions": count, "first": first, "step": 1, "count": 1}
-                    facts.add(key, OWNED_SLICE, member_id=member_id, **owned_slice)
+                    yield {"kind": OWNED_ORDER, **owned, "position": position, "at": partitions}
+                slices = {
+                    "kind": OWNED_SLICE,
+                    **owned,
+                    "partitions": self._count_partitions(name),
+                    "step": 1,
+                    "count": 1,
+                }
+                yield from ({**slices, "first": first} for first in dict.fromkeys(partitions))
 
     def _count_partitions(self, name: str) -> int | None:
-        topic = {topic_name: index for index, topic_name in enumerate(self.history.topics.names)}.get(name)
-        return None if topic is None else self.generation.partitions.get(topic)
+        names = self.history.topics.names
+        return self.generation.partitions.get(names.index(name)) if name in names else None
 
-    def _generation_ids(self, subscription: wire.Subscription) -> dict[str, int | None]:
+    def _user_data(self, subscription: wire.Subscription) -> dict[str, Any]:
         return {
+            "user_data": subscription.user_data,
             "generation_id": subscription.generation_id,
             "user_data_generation_id": wire.user_data_generation(subscription, self.generation.assignor or ""),
         }
@@ -227,29 +228,12 @@ def _read_assignment_format(member: RecordedMember) -> AssignmentFormat | None:
     return AssignmentFormat(assignment.version, assignment.user_data)
 
 
-class _FactColumns:
-    """Facts as columns."""
-
-    def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-
-    def add(self, key: str, kind: int, **values: Any) -> None:
-        """Adds a row."""
-        row = {"cluster": "", "group_id": key, "kind": kind, **values}
-        for name, column in self.columns.items():
-            column.append(row.get(name))
-
-    def table(self) -> pa.Table:
-        """Returns all rows."""
-        return pa.table({name: pa.array(column, FACT_TYPES[name]) for name, column in self.columns.items()})
-
-
 _COLUMNS = (
     *("cluster", "group_id", "kind", "assignor", "group_type", "subscription_type", "member_id", "group_instance_id"),
     *("client_id", "position", "user_data", "generation_id", "user_data_generation_id", "topic", "partitions"),
-    "topic_id",
-    *("at", "first", "step", "count"),
+    *("topic_id", "at", "first", "step", "count"),
 )
+_FACTS = pa.schema([(name, FACT_TYPES[name]) for name in _COLUMNS])
 
 
 # --- assignments --------------------------------------------------------------------------------------------------
@@ -259,14 +243,16 @@ def _solve_requests(requests: Sequence[_RecordedRequest]) -> list[str | None]:
     """Returns why each generation is not reproduced; None if it is."""
     if not requests:
         return []
-    columns = _FactColumns()
-    for request_index, request in enumerate(requests):
-        request.add_facts(columns, f"{request_index:09}")
-    facts = index_facts(columns.table())
+    rows = [
+        {"cluster": "", "group_id": f"{request_index:09}", **fact}
+        for request_index, request in enumerate(requests)
+        for fact in request.facts()
+    ]
+    facts = index_facts(pa.Table.from_pylist(rows, _FACTS))
     faults = find_faults(facts)
     specs = read_group_specs(facts, set(faults))
     group_request = [int(key) for key in specs.group_id.to_pylist()]
-    reasons: list[str | None] = ["what its members say contradicts itself"] * len(requests)
+    reasons: list[str | None] = ["the subscriptions of its members contradict each other"] * len(requests)
     group_rules = np.array([requests[index].rules for index in group_request], object)
     for rules in sorted(set(group_rules.tolist())):
         selected = group_rules == rules
@@ -312,5 +298,5 @@ def _format_difference(
         return None
     differing = sorted(key for key in recorded.keys() | assigned.keys() if recorded.get(key) != assigned.get(key))
     topic, partition = differing[0]
-    text = f"{request.rules} says otherwise of {len(differing)}, the first is {topic}-{partition}"
-    return f"{text} (it hangs on an order that is not on record)" if is_order_dependent else text
+    text = f"{request.rules} assigns {len(differing)} partitions to other members, first {topic}-{partition}"
+    return f"{text} (depends on an order that isn't on record)" if is_order_dependent else text
