@@ -126,10 +126,9 @@ def group_facts(records: DataFrame, gap_ms: int) -> DataFrame:
     tasks = int(records.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     num_buckets = tasks * _BUCKETS_PER_TASK
     plain = records.withColumn("at_ms", F.unix_millis("timestamp")).select(*facts.RECORDS.names)
-    bucket_facts = partial(facts.bucket_facts, gap_ms=gap_ms, num_buckets=num_buckets)
-    return plain.mapInArrow(map_arrow_chunks(bucket_facts), from_arrow_schema(facts.BUCKETS)).repartition(
-        tasks, "bucket"
-    )
+    work = partial(facts.bucket_facts, gap_ms=gap_ms, num_buckets=num_buckets)
+    buckets = plain.mapInArrow(map_arrow_chunks(work), from_arrow_schema(facts.BUCKETS))
+    return buckets.repartition(tasks, "bucket")
 
 
 def select_schema(name: str, table: DataFrame, schema: StructType) -> DataFrame:

@@ -69,7 +69,7 @@ def tables() -> dict[str, list[Row]]:
             group(
                 "carts", rebalances=12, max_rebalances_per_day=12, crashes=1, flapping=True, paused_partition_ms=216_000
             ),
-            group("payments", deploys=1, missing=4),
+            group("payments", deploys=1, missing_generations=4),
             group("tool", group_type="simple", protocol_type=None, assignor=None, state=None, rebalances=0)
             | dict.fromkeys(("max_rebalances_per_day", "members", "partitions"), 0)
             | {"paused_partition_ms": None, "longest_pause_ms": None},
