@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql.types import (
+    BinaryType,
     BooleanType,
     DataType,
     DoubleType,
@@ -20,6 +21,7 @@ _TYPES: dict[str, DataType] = {
     "long": LongType(),
     "double": DoubleType(),
     "boolean": BooleanType(),
+    "binary": BinaryType(),
     "timestamp": TimestampType(),
 }
 
