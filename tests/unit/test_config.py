@@ -69,7 +69,7 @@ def test_flags_win_and_a_location_takes_its_table_along(tmp_path: Path) -> None:
 def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> None:
     """The command line's first, then the file's, then everything else."""
     text = 'assignor = "configured"\n[[group_assignor]]\ngroups = "a-*"\nassignor = "range"\n' + MINIMAL
-    loaded = settings(tmp_path, text, assign=[{"groups": "b-*", "assignor": "roundrobin"}])
+    loaded = settings(tmp_path, text, group_assignor=[{"groups": "b-*", "assignor": "roundrobin"}])
     assert isinstance(loaded.choice, dict)
     assert list(loaded.choice.items()) == [("b-*", "roundrobin"), ("a-*", "range"), ("*", "configured")]
 
@@ -144,8 +144,8 @@ tables = ["assignment_slices", "move"]
 
 def test_a_wrong_flag_is_reported_for_the_command_line(tmp_path: Path) -> None:
     """And not of the file."""
-    with pytest.raises(ConfigError, match=r"^the command line: output.tables 1 is 'run'. Did you mean runs"):
-        settings(tmp_path, MINIMAL, output={"tables": ["run"]})
+    with pytest.raises(ConfigError, match=r"^the command line: output.tables 1 is 'move'. Did you mean moves"):
+        settings(tmp_path, MINIMAL, output={"tables": ["move"]})
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

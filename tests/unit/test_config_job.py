@@ -100,7 +100,7 @@ def test_a_file_of_another_job(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--schema", "--check", "x.toml"], "Use either --schema [JOB] or --check FILE"),
         (["--schema", "planner"], "No job is called planner. Did you mean plan?"),
         (["--schema", "replicas"], "No job is called replicas. Did you mean replicas"),
-        (["--check", "/nothing.toml"], "/nothing.toml: cannot be read"),
+        (["--check", "/nothing.toml"], "/nothing.toml: can't be read"),
     ],
 )
 def test_wrong_usage(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -176,7 +176,7 @@ def test_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: 
         assert job.main([*arguments, "--fleet-dir", str(tmp_path / "none")]) == 2
     printed = capsys.readouterr()
     assert "ssl.keystore.location nowhere.p12: No such file" in caplog.text
-    assert "in the clear" in caplog.text
+    assert "without encryption" in caplog.text
     assert "4711" not in printed.out + printed.err + caplog.text + "".join(
         each.read_text() for each in out.rglob("*") if each.is_file()
     )

@@ -175,9 +175,9 @@ def test_lists_of_a_settings_file_and_runs(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text('assignors = ["range", "sticky"]\nchange = ["leave:*:1"]\nsample = true\n')
     compare = commands()["compare"].parse(["--config", str(tmp_path / "x.toml")])
     assert (compare.assignors, compare.change, compare.sample) == ("range,sticky", ("leave:*:1",), True)
-    (tmp_path / "x.toml").write_text('run = "./plans@2026-11-21"\nfail-on = "alerts"\n')
+    (tmp_path / "x.toml").write_text('plan = "./plans@2026-11-21"\nfail-on = "alerts"\n')
     check = commands()["check"].parse(["--config", str(tmp_path / "x.toml")])
-    assert (check.run, check.fail_on) == (f"{tmp_path}/plans@2026-11-21", "alerts")
+    assert (check.plan, check.fail_on) == (f"{tmp_path}/plans@2026-11-21", "alerts")
 
 
 def test_the_fleet_or_the_sample(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_times_of_flags_and_of_a_settings_file(tmp_path: Path) -> None:
     file = tmp_path / "snapshot.toml"
     file.write_text('interval = "60s"\ntimes = 3')
     options = snapshot.main.parse(["--config", str(file)])
-    assert (options.every, options.times, options.rates_since) == (60_000, 3, None)
+    assert (options.interval, options.times, options.rates_since) == (60_000, 3, None)
 
 
 def test_loads_of_an_earlier_snapshot_do_not_stay(tmp_path: Path) -> None:

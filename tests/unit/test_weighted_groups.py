@@ -93,7 +93,7 @@ def test_a_missing_rate_counts_as_the_mean_of_its_topic() -> None:
 @pytest.mark.parametrize(
     ("rates", "of_group", "code", "says"),
     [
-        ([None, None], {}, "no-loads", "none of its partitions"),
+        ([None, None], {}, "no-loads", "the table loads has no value"),
         ([1, -2], {}, "bad-load", "partition=1, in_messages_per_second=-2"),
         ([1, float("inf")], {}, "bad-load", "in_messages_per_second=inf"),
         ([1, 2], {"capacity": 0.0}, "bad-capacity", "groups.capacity is 0"),
