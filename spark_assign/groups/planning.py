@@ -182,7 +182,7 @@ class Plan:
 
     def write(
         self,
-        place: str,
+        location: str,
         *,
         run_id: str | None = None,
         format: str | None = None,
@@ -193,7 +193,7 @@ class Plan:
         """Computes the plan and stores it as one run, atomically: `plan(fleet).write("./plans")`.
 
         Args:
-            place: a folder, a URI, or a catalog prefix.
+            location: a folder, a URI, or a catalog prefix.
             run_id: name of the run; replaces an existing run of that name. Default: the current UTC time.
             format, tables, options, inputs: see `stores.run_store.write_run`, which this method calls.
 
@@ -207,7 +207,7 @@ class Plan:
         from spark_assign.stores.run_store import write_run  # importing upward only if called
 
         run_id = run_id or time_as_run_id()
-        return write_run(self, place, run_id=run_id, format=format, tables=tables, inputs=inputs, options=options)
+        return write_run(self, location, run_id=run_id, format=format, tables=tables, inputs=inputs, options=options)
 
     def to_html(self, top: int = 10) -> str:
         """Returns totals and the `top` worst groups as HTML, for a notebook: `displayHTML(p.to_html())`. Computes the

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -24,9 +23,9 @@ from spark_assign.stores.run_store import (
     Manifest,
     ManifestOutcome,
     finish_time,
+    manifest_content,
     new_attempt,
     safe_run_id,
-    versions,
 )
 
 log = logging.getLogger(__name__)
@@ -69,18 +68,12 @@ def write_rows(
             )
             log.info("wrote %s", table)
         counts = {table: len(rows) for table, rows in tables.items()}
-        content: dict[str, Any] = {
-            "format": "parquet",
-            "inputs": dict(inputs),
-            "tables": {table: {"rows": count} for table, count in counts.items()},
-            "versions": versions(),
-        }
+        content = manifest_content("parquet", inputs, counts)
         if outcome is not None:
             content["outcome"] = dict(outcome(counts, _cannot_read))
         finished_at = finish_time(max(_finished(folder, run_id), default=EPOCH))
         manifest = Manifest(run_id, attempt, finished_at, round(time.monotonic() - started, 3), content)
-        row = {**vars(manifest), "content": json.dumps(content, sort_keys=True)}
-        append_manifest(folder, row)
+        append_manifest(folder, manifest.row)
     except Exception:
         remove_attempts(str(folder), tables, run_id, attempt, older=False)
         raise

@@ -40,7 +40,7 @@ from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import FolderTarget
 from spark_assign.stores.locations import is_path, local_path
 from spark_assign.tables.errors import SourceError
-from spark_assign.tables.groups import MANIFEST, PLAN_TABLES
+from spark_assign.tables.groups import PLAN_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,6 +84,11 @@ class Manifest:
     def rows(self) -> dict[str, int]:
         """Returns the number of rows written per table."""
         return {name: int(table["rows"]) for name, table in self.content["tables"].items()}
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Returns the row of the manifest table, with `content` as JSON."""
+        return {**vars(self), "content": json.dumps(self.content, sort_keys=True)}
 
 
 @dataclass(frozen=True)
@@ -194,23 +199,12 @@ def write_run(
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)
         # Counted from the stored tables, not from the plan: no second computation, and proof that they can be read.
         rows = _count(target, names, run_id, attempt, format, options)
-        content: dict[str, Any] = {
-            "format": format,
-            "inputs": dict(inputs or {}),
-            "tables": {name: {"rows": rows[name]} for name in names},
-            "versions": versions() | {"spark": spark.version},
-        }
+        content = manifest_content(format, inputs, {name: rows[name] for name in names}, spark=spark.version)
         if outcome is not None:
             content["outcome"] = dict(outcome(rows, lambda name: target.read(name, run_id, attempt, format, options)))
-        manifest = Manifest(
-            run_id=run_id,
-            attempt=attempt,
-            finished_at=finish_time(_last_finished(target, run_id)),
-            duration_s=round(time.monotonic() - started, 3),
-            content=content,
-        )
-        values = (run_id, attempt, manifest.finished_at, manifest.duration_s, json.dumps(content, sort_keys=True))
-        target.append_manifest(dict(zip(MANIFEST.names, values, strict=True)), names[0])
+        finished_at = finish_time(_last_finished(target, run_id))
+        manifest = Manifest(run_id, attempt, finished_at, round(time.monotonic() - started, 3), content)
+        target.append_manifest(manifest.row, names[0])
     except Exception as error:
         target.remove(run_id, attempt, older=False)
         if isinstance(error, PySparkException) and "SCHEMA_NOT_FOUND" in str(error):
@@ -328,13 +322,7 @@ def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifes
 
 def _manifest(row: Any, finished_at: datetime) -> Manifest:
     """Returns a Manifest from a row."""
-    return Manifest(
-        run_id=row["run_id"],
-        attempt=row["attempt"],
-        finished_at=finished_at,
-        duration_s=row["duration_s"],
-        content=json.loads(row["content"]),
-    )
+    return Manifest(row["run_id"], row["attempt"], finished_at, row["duration_s"], json.loads(row["content"]))
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -377,10 +365,14 @@ def _count(
     return counts
 
 
-def versions() -> dict[str, str]:
-    """Returns the versions that computed a plan, for its manifest."""
+def manifest_content(
+    format: str | None, inputs: Mapping[str, Any] | None, rows: RowCounts, **versions: str
+) -> dict[str, Any]:
+    """Returns the content of a manifest: format, inputs, row counts, and the versions that computed the run."""
     try:
         package_version = metadata.version("spark_assign")
     except metadata.PackageNotFoundError:
         package_version = "from source"
-    return {"spark_assign": package_version, "python": platform.python_version(), "kafka_rules": KAFKA_RULES}
+    versions |= {"spark_assign": package_version, "python": platform.python_version(), "kafka_rules": KAFKA_RULES}
+    tables = {name: {"rows": count} for name, count in rows.items()}
+    return {"format": format, "inputs": dict(inputs or {}), "tables": tables, "versions": versions}
