@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from spark_assign.sources.connect.cluster_snapshot import ConnectRows
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
+from spark_assign.tables.groups import REQUIRED_TABLES
 
 TAKEN_AT = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -26,6 +28,12 @@ def of_kafka(cluster: str, members: int = 2, undescribed: Sequence[str] = ()) ->
     for group_id in undescribed:
         rows.add("undescribed", group_id=group_id, error="no permission")
     return Snapshot(cluster, {"kind": "test"}, TAKEN_AT, rows.tables())
+
+
+def of_required_tables(cluster: str, members: int = 2) -> Snapshot:
+    """The same with no more tables than a fleet must have: each takes a catalog seconds."""
+    taken = of_kafka(cluster, members)
+    return replace(taken, tables={table: taken.tables[table] for table in REQUIRED_TABLES})
 
 
 def of_connect(clusters: Sequence[str], tasks: int = 2, unread: Sequence[str] = ()) -> Snapshot:

@@ -13,12 +13,11 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.tables.errors import SourceError
-from spark_assign.tables.groups import REQUIRED_TABLES
 from tests import snapshots
+from tests.snapshots import of_required_tables
 
 NAMES = ("eu", "us 100%", 'it\'s/"ap"')
 SETTINGS = {
@@ -48,16 +47,10 @@ def members(spark: SparkSession, schema: str) -> dict[str, int]:
     return dict(Counter(row.cluster for row in read_fleet(spark, schema).members.collect()))
 
 
-def of_kafka(name: str, size: int) -> Snapshot:
-    """A cluster's, with no more tables than a fleet must have: each takes Delta seconds."""
-    taken = snapshots.of_kafka(name, size)
-    return replace(taken, tables={table: taken.tables[table] for table in REQUIRED_TABLES})
-
-
 def at_once(spark: SparkSession, schema: str, sizes: dict[str, int]) -> None:
     """The snapshots of these clusters, each in a thread."""
     with ThreadPoolExecutor(len(sizes)) as pool:
-        taken = [of_kafka(name, size) for name, size in sizes.items()]
+        taken = [of_required_tables(name, size) for name, size in sizes.items()]
         for done in [pool.submit(write_tables, each, spark, schema) for each in taken]:
             done.result()
 
@@ -71,10 +64,10 @@ def check(spark: SparkSession) -> None:
     assert members(spark, "fresh") == dict.fromkeys(NAMES, 2)
     details = spark.sql("DESCRIBE DETAIL fresh.members").collect()[0]
     assert (details.format, list(details.partitionColumns)) == ("delta", ["cluster"]), details
-    write_tables(of_kafka(NAMES[1], 5), spark, "fresh")
+    write_tables(of_required_tables(NAMES[1], 5), spark, "fresh")
     expected = dict.fromkeys(NAMES, 2) | {NAMES[1]: 5}
     assert members(spark, "fresh") == expected
-    bad = of_kafka(NAMES[0], 7)
+    bad = of_required_tables(NAMES[0], 7)
     bad = replace(bad, tables=bad.tables | {"members": bad.tables["members"].drop_columns(["client_id"])})
     with pytest.raises(SourceError, match=r"fresh\.members is there with other columns"):
         write_tables(bad, spark, "fresh")

@@ -161,10 +161,10 @@ def test_three_clusters_in_a_catalog(spark: SparkSession, schema: str) -> None:
 
 def test_a_fault_in_one_leaves_the_others(spark: SparkSession, schema: str) -> None:
     """A cluster whose rows cannot be written: its error, and the rows of the others as they are."""
-    assert at_once(spark, schema, [snapshots.of_kafka(name) for name in NAMES]) == [None] * 3
-    bad = snapshots.of_kafka(NAMES[0], members=7)
+    assert at_once(spark, schema, [snapshots.of_required_tables(name) for name in NAMES]) == [None] * 3
+    bad = snapshots.of_required_tables(NAMES[0], members=7)
     bad = replace(bad, tables=bad.tables | {"members": bad.tables["members"].drop_columns(["client_id"])})
-    good = [snapshots.of_kafka(name, members=3) for name in NAMES[1:]]
+    good = [snapshots.of_required_tables(name, members=3) for name in NAMES[1:]]
     fault, *others = at_once(spark, schema, [bad, *good])
     assert isinstance(fault, SourceError)
     assert "many_clusters.members is there with other columns" in str(fault)
@@ -177,7 +177,7 @@ def test_a_table_in_which_no_cluster_can_be_replaced(spark: SparkSession, schema
     topics = snapshots.of_kafka("eu").tables["topics"]
     spark.createDataFrame(topics).write.saveAsTable(f"{schema}.topics")
     with pytest.raises(SourceError, match=r"a parquet table partitioned by nothing.*Drop or rename it"):
-        write_tables(snapshots.of_kafka("us"), spark, schema)
+        write_tables(snapshots.of_required_tables("us"), spark, schema)
     assert [row.cluster for row in spark.table(f"{schema}.topics").collect()] == ["eu"]
 
 
@@ -197,9 +197,7 @@ def test_no_cluster_is_overwritten_by_another(spark: SparkSession, schema: str) 
     """Nor is one there twice; and when each was read is told."""
 
     def of(cluster: str, id: str) -> Snapshot:
-        taken = snapshots.of_kafka(cluster)
-        few = {name: taken.tables[name] for name in ("topics", "members")}
-        return replace(taken, source={"kafka_cluster_id": id}, tables=few)
+        return replace(snapshots.of_required_tables(cluster), source={"kafka_cluster_id": id})
 
     write_tables(of("eu", "A"), spark, schema)
     write_tables(of("eu", "A"), spark, schema)
@@ -217,5 +215,5 @@ def test_the_session_is_as_it_was(spark: SparkSession, schema: str) -> None:
     """The setting that lets partitions be overwritten alone does not stay."""
     setting = snapshot_catalog._MODE
     before = spark.conf.get(setting, None)
-    write_tables(snapshots.of_kafka("eu"), spark, schema)
+    write_tables(snapshots.of_required_tables("eu"), spark, schema)
     assert spark.conf.get(setting, None) == before
