@@ -105,59 +105,49 @@ def _numbered(consumers: list[Consumer]) -> list[Consumer]:
 
 
 ORDERS = "orders.created orders.updated orders.cancelled"
-WAVES = [
-    _numbered(
-        [
-            *_team("orders-service", ORDERS, 5, "012", assignor="range"),
-            *_team(
-                "payments-ledger",
-                "payments.authorized payments.captured payments.ledger",
-                4,
-                assignor="range",
-                static="yes",
-            ),
-            *_team(
-                "clickstream-sessionizer",
-                "clickstream.web clickstream.ios clickstream.android",
-                7,
-                assignor="roundrobin",
-            ),
-            *_team("clickstream-archive", "clickstream.web clickstream.sessions", 2, assignor="roundrobin"),
-            *_team("clickstream-archive", "clickstream.web clickstream.bots", 3, assignor="roundrobin"),
-            *_team(
-                "fraud-detection", "fraud.signals payments.authorized customers.logins", 4, "01-", assignor="sticky"
-            ),
-            *_team(
-                "inventory-projector",
-                "inventory.levels inventory.reservations orders.created",
-                4,
-                assignor="cooperative-sticky",
-            ),
-            *_team(
-                "search-indexer",
-                "catalog.products catalog.prices catalog.reviews",
-                4,
-                "0122",
-                assignor="cooperative-sticky",
-                static="yes",
-            ),
-            # Two replicas in three racks: the one thing that makes range look at racks.
-            *_team("search-ranking", "search.queries search.clicks", 5, "01210", assignor="range"),
-            *_team("notifications-email", "notifications.email orders.created", 3, assignor="range"),
-            *_team("notifications-push", "notifications.push", 1, assignor="range"),
-            *_team("notifications-push", "notifications.push shipping.tracking", 2, assignor="range"),
-            *_team("recommendations-features", "search.clicks clickstream.sessions", 4, "012", protocol="consumer"),
-            *_team("billing-aggregator", "billing.usage billing.invoices", 4, protocol="consumer", assignor="range"),
-            *_team("audit-archiver", "", 3, assignor="roundrobin", regex="audit\\..*"),
-            *_team("shipping-tracker", "shipping.labels shipping.tracking", 3, assignor="sticky"),
-            *_team("shipping-tracker", "shipping.exceptions shipping.tracking", 1, assignor="sticky"),
-            *_team("pricing-engine", "pricing.requests", 8, assignor="range"),
-            *_team("metrics-rollup", "metrics.jvm metrics.hosts", 4, "012", assignor="cooperative-sticky"),
-            *_team(
-                "data-quality", "customers.profiles customers.consents catalog.products", 4, "01-", assignor="range"
-            ),
-        ]
+TEAMS = [
+    *_team("orders-service", ORDERS, 5, "012", assignor="range"),
+    *_team(
+        "payments-ledger",
+        "payments.authorized payments.captured payments.ledger",
+        4,
+        assignor="range",
+        static="yes",
     ),
+    *_team("clickstream-sessionizer", "clickstream.web clickstream.ios clickstream.android", 7, assignor="roundrobin"),
+    *_team("clickstream-archive", "clickstream.web clickstream.sessions", 2, assignor="roundrobin"),
+    *_team("clickstream-archive", "clickstream.web clickstream.bots", 3, assignor="roundrobin"),
+    *_team("fraud-detection", "fraud.signals payments.authorized customers.logins", 4, "01-", assignor="sticky"),
+    *_team(
+        "inventory-projector",
+        "inventory.levels inventory.reservations orders.created",
+        4,
+        assignor="cooperative-sticky",
+    ),
+    *_team(
+        "search-indexer",
+        "catalog.products catalog.prices catalog.reviews",
+        4,
+        "0122",
+        assignor="cooperative-sticky",
+        static="yes",
+    ),
+    # Two replicas in three racks: the one thing that makes range look at racks.
+    *_team("search-ranking", "search.queries search.clicks", 5, "01210", assignor="range"),
+    *_team("notifications-email", "notifications.email orders.created", 3, assignor="range"),
+    *_team("notifications-push", "notifications.push", 1, assignor="range"),
+    *_team("notifications-push", "notifications.push shipping.tracking", 2, assignor="range"),
+    *_team("recommendations-features", "search.clicks clickstream.sessions", 4, "012", protocol="consumer"),
+    *_team("billing-aggregator", "billing.usage billing.invoices", 4, protocol="consumer", assignor="range"),
+    *_team("audit-archiver", "", 3, assignor="roundrobin", regex="audit\\..*"),
+    *_team("shipping-tracker", "shipping.labels shipping.tracking", 3, assignor="sticky"),
+    *_team("shipping-tracker", "shipping.exceptions shipping.tracking", 1, assignor="sticky"),
+    *_team("pricing-engine", "pricing.requests", 8, assignor="range"),
+    *_team("metrics-rollup", "metrics.jvm metrics.hosts", 4, "012", assignor="cooperative-sticky"),
+    *_team("data-quality", "customers.profiles customers.consents catalog.products", 4, "01-", assignor="range"),
+]
+WAVES = [
+    _numbered(TEAMS),
     [
         Consumer("orders-service", "orders-service-5", tuple(ORDERS.split()), "range", rack=RACKS[2]),
         Consumer("fraud-detection", "fraud-detection-4", ("fraud.signals", "fraud.scores"), "sticky"),

@@ -45,7 +45,7 @@ def test_each_reason() -> None:
     assert moved(fenced) == {("t", 0): [(2, 3, "fenced-broker")]}
     both = decided([broker(1), broker(2, fenced=1), broker(3), partition(0, [1, 2]), fact(kinds.REMOVED, broker_id=2)])
     assert moved(both) == {("t", 0): [(2, 3, "removed-broker")]}
-    more = decided([*three, partition(0, [1, 2]), fact(kinds.FACTOR, topic="t", amount=3)])
+    more = decided([*three, partition(0, [1, 2]), factor("t", 3)])
     assert moved(more) == {("t", 0): [(None, 3, "replication-factor")]}
     racks = decided([broker(1, "a"), broker(2, "a"), broker(3, "b"), partition(0, [1, 2])])
     assert moved(racks) == {("t", 0): [(2, 3, "rack")]}
@@ -60,7 +60,7 @@ def test_reasons_together() -> None:
         *(broker(each, rack) for each, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c"), (6, "c"))),
         partition(0, [1, 2, 3]),
         fact(kinds.REMOVED, broker_id=3),
-        fact(kinds.FACTOR, topic="t", amount=4),
+        factor("t", 4),
     ]
     assert sorted(reason for _, _, reason in moved(decided(rows))["t", 0]) == ["removed-broker", "replication-factor"]
     assert moved(decided(rows))["t", 0][0][0] == 3
@@ -75,7 +75,7 @@ def test_reasons_together() -> None:
 def test_fewer_replicas_move_nothing() -> None:
     """A lower factor only removes replicas; the row of an unchanged partition has no moves."""
     rows = decided([broker(1), broker(2), broker(3), partition(0, [3, 2]), partition(1, [1, 2]), partition(0, [1], "u"),
-                    fact(kinds.FACTOR, topic="t", amount=1)])  # fmt: skip
+                    factor("t", 1)])  # fmt: skip
     assert moved(rows) == {}
     plan = {(row["topic"], row["partition"]): row for row in rows if row["kind"] == PLANNED}
     assert plan["t", 0]["replicas"] == [3]
@@ -95,7 +95,7 @@ def test_all_figures() -> None:
             *(partition(0, [3, 1]), partition(1, [1, 2])),
             *(size(0, 100), size(1, 40)),
             fact(kinds.REMOVED, broker_id=3),
-            fact(kinds.COUNT, topic="t", amount=3),
+            count("t", 3),
         ]
     )
     assert moved(rows) == {("t", 0): [(3, 2, "removed-broker")]}
@@ -153,7 +153,7 @@ def test_unknown_sizes_are_the_mean() -> None:
 def test_new_partitions_and_factors() -> None:
     """New partitions have the factor of the topic's first partition; a requested factor applies to all partitions."""
     base = [broker(1), broker(2), broker(3), partition(0, [1, 2]), partition(1, [1]), partition(0, [3], "a")]
-    rows = decided([*base, fact(kinds.COUNT, topic="t", amount=4)])
+    rows = decided([*base, count("t", 4)])
     plan = [
         (r["topic"], r["partition"], len(r["replicas"]), r["previous"] is None) for r in rows if r["kind"] == PLANNED
     ]
@@ -161,9 +161,9 @@ def test_new_partitions_and_factors() -> None:
         *(("a", 0, 1, False), ("t", 0, 2, False), ("t", 1, 1, False)),
         *(("t", 2, 2, True), ("t", 3, 2, True)),
     ]
-    rows = decided([*base, fact(kinds.COUNT, topic="t", amount=3), fact(kinds.FACTOR, topic="t", amount=3)])
+    rows = decided([*base, count("t", 3), factor("t", 3)])
     assert [len(row["replicas"]) for row in rows if row["kind"] == PLANNED] == [1, 3, 3, 3]
-    same = decided([*base, fact(kinds.COUNT, topic="t", amount=2)])
+    same = decided([*base, count("t", 2)])
     assert len([row for row in same if row["kind"] == PLANNED]) == 3
 
 
@@ -185,83 +185,58 @@ def test_a_broker_that_comes_may_take_what_stays() -> None:
     assert figures(decided(rows))["lower_bound"] == 4
 
 
+def count(topic: str, amount: int) -> dict[str, Any]:
+    """A requested number of partitions."""
+    return fact(kinds.COUNT, topic=topic, amount=amount)
+
+
+def factor(topic: str, amount: int) -> dict[str, Any]:
+    """A requested replication factor."""
+    return fact(kinds.FACTOR, topic=topic, amount=amount)
+
+
+def changed(kind: int, *broker_ids: int) -> list[dict[str, Any]]:
+    """Brokers that are added or removed, or whose rack changes."""
+    return [fact(kind, broker_id=each) for each in broker_ids]
+
+
+TOO_MANY, UNKNOWN = "too-many-partitions", "unknown-topic"
+NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
+
+
 @pytest.mark.parametrize(
     ("more", "code", "detail"),
     [
         (
-            [fact(kinds.COUNT, topic="t", amount=1_000_001)],
-            "too-many-partitions",
+            [count("t", 1_000_001)],
+            TOO_MANY,
             "partitions: t is to have 1,000,001 partitions, expected at most 1,000,000",
         ),
+        ([count("t", 1)], "fewer-partitions", "partitions: t has 2 partitions, 1 were asked. Kafka removes none"),
+        ([count("u", 1)], UNKNOWN, "partitions: replicas has no topic u. Place it as a new one"),
+        ([count("t", 3), count("t", 4)], UNKNOWN, "partitions: topic t is listed twice. Keep one row"),
+        ([factor("t", 1), factor("t", 2)], UNKNOWN, "replication_factors: topic t is listed twice. Keep one row"),
+        ([factor("u", 1)], UNKNOWN, "replication_factors: replicas has no topic u. Check its name"),
         (
-            [fact(kinds.COUNT, topic="t", amount=1)],
-            "fewer-partitions",
-            "partitions: t has 2 partitions, 1 were asked. Kafka removes none",
-        ),
-        (
-            [fact(kinds.COUNT, topic="u", amount=1)],
-            "unknown-topic",
-            "partitions: replicas has no topic u. Place it as a new one",
-        ),
-        (
-            [fact(kinds.COUNT, topic="t", amount=3), fact(kinds.COUNT, topic="t", amount=4)],
-            "unknown-topic",
-            "partitions: topic t is listed twice. Keep one row",
-        ),
-        (
-            [fact(kinds.FACTOR, topic="t", amount=1), fact(kinds.FACTOR, topic="t", amount=2)],
-            "unknown-topic",
-            "replication_factors: topic t is listed twice. Keep one row",
-        ),
-        (
-            [fact(kinds.FACTOR, topic="u", amount=1)],
-            "unknown-topic",
-            "replication_factors: replicas has no topic u. Check its name",
-        ),
-        (
-            [fact(kinds.FACTOR, topic="t", amount=4)],
+            [factor("t", 4)],
             "invalid-replication-factor",
             "topic t needs 4 replicas, 3 broker(s) may have some. Add brokers",
         ),
-        (
-            [fact(kinds.REMOVED, broker_id=9)],
-            "unknown-broker",
-            "removed: brokers has no broker 9. Check its id",
-        ),
-        (
-            [fact(kinds.RACK, broker_id=9)],
-            "unknown-broker",
-            "racks: brokers has no broker 9. Check its id",
-        ),
+        (changed(kinds.REMOVED, 9), NO_BROKER, "removed: brokers has no broker 9. Check its id"),
+        (changed(kinds.RACK, 9), NO_BROKER, "racks: brokers has no broker 9. Check its id"),
         (
             [partition(2, [1, 9])],
-            "unknown-broker",
+            NO_BROKER,
             "replicas names broker 9, which brokers does not have. Add it to brokers, or remove it by the change to "
             "move its replicas away",
         ),
+        (changed(kinds.ADDED, 2), "known-broker", "added: broker 2 is in brokers already. Leave it out"),
+        ([broker(2)], TWICE, "brokers: broker 2 is listed twice. Keep one row"),
+        (changed(kinds.REMOVED, 2, 2), TWICE, "removed: broker 2 is listed twice. Keep one row"),
+        (changed(kinds.ADDED, 8, 8), TWICE, "added: broker 8 is listed twice. Keep one row"),
+        (changed(kinds.RACK, 2, 2), TWICE, "racks: broker 2 is listed twice. Keep one row"),
         (
-            [fact(kinds.ADDED, broker_id=2)],
-            "known-broker",
-            "added: broker 2 is in brokers already. Leave it out",
-        ),
-        ([broker(2)], "duplicate-broker", "brokers: broker 2 is listed twice. Keep one row"),
-        (
-            [fact(kinds.REMOVED, broker_id=2), fact(kinds.REMOVED, broker_id=2)],
-            "duplicate-broker",
-            "removed: broker 2 is listed twice. Keep one row",
-        ),
-        (
-            [fact(kinds.ADDED, broker_id=8), fact(kinds.ADDED, broker_id=8)],
-            "duplicate-broker",
-            "added: broker 8 is listed twice. Keep one row",
-        ),
-        (
-            [fact(kinds.RACK, broker_id=2), fact(kinds.RACK, broker_id=2)],
-            "duplicate-broker",
-            "racks: broker 2 is listed twice. Keep one row",
-        ),
-        (
-            [fact(kinds.REMOVED, broker_id=each) for each in (1, 2, 3)],
+            changed(kinds.REMOVED, 1, 2, 3),
             "no-brokers",
             "No broker is left that is neither removed nor fenced. Add one",
         ),
@@ -270,20 +245,14 @@ def test_a_broker_that_comes_may_take_what_stays() -> None:
             "duplicate-partition",
             "replicas: the same key twice: topic=t, partition=1. Keep one row per partition",
         ),
-        (
-            [partition(2, [1, 1])],
-            "bad-replicas",
-            "replicas: a broker twice: topic=t, partition=2. List every broker once",
-        ),
-        (
-            [partition(2, [])],
-            "bad-replicas",
-            "replicas: empty, null or no partition, e.g. topic=t, partition=2. List the broker ids",
-        ),
-        (
-            [partition(-3, [1])],
-            "bad-replicas",
-            "replicas: empty, null or no partition, e.g. topic=t, partition=-3. List the broker ids",
+        ([partition(2, [1, 1])], BAD, "replicas: a broker twice: topic=t, partition=2. List every broker once"),
+        *(
+            (
+                [partition(at, of)],
+                BAD,
+                f"replicas: empty, null or no partition, e.g. topic=t, partition={at}. List the broker ids",
+            )
+            for at, of in ((2, []), (-3, [1]))
         ),
     ],
 )
@@ -296,7 +265,7 @@ def test_what_is_to_be_mended(more: list[dict[str, Any]], code: str, detail: str
 def test_requests_that_repeat_or_name_nothing() -> None:
     """A duplicate row with the same count, a million partitions, removing a broker that only replicas list."""
     base = [broker(1), broker(2), partition(0, [1])]
-    twice = [fact(kinds.COUNT, topic="t", amount=2)] * 2
+    twice = [count("t", 2)] * 2
     assert len(decided([*base, *twice])) == 3
     rows = decided([*base, partition(1, [9]), fact(kinds.REMOVED, broker_id=9)])
     assert moved(rows) == {("t", 1): [(9, 2, "removed-broker")]}

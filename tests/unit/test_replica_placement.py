@@ -210,16 +210,14 @@ def test_a_striped_request_has_no_start() -> None:
     assert (row["partitions"], row["replication_factor"], row["brokers"], row["racked"]) == (5, 2, 3, 0)
 
 
+FACTOR, BAD_FACTOR = "replication_factor", "invalid-replication-factor"
+
+
 @pytest.mark.parametrize(
     ("algorithm", "change", "code", "detail"),
     [
         ("adminutils", {"partitions": None}, "null-value", "requests.partitions is null or beyond int. Fill it in"),
-        (
-            "striped",
-            {"replication_factor": None},
-            "null-value",
-            "requests.replication_factor is null or beyond int. Fill it in",
-        ),
+        ("striped", {FACTOR: None}, "null-value", "requests.replication_factor is null or beyond int. Fill it in"),
         (
             "adminutils",
             {"overlaps": True, "partitions": 0},
@@ -228,28 +226,13 @@ def test_a_striped_request_has_no_start() -> None:
         ),
         (
             "adminutils",
-            {"partitions": 0, "replication_factor": 0},
+            {"partitions": 0, FACTOR: 0},
             "invalid-partitions",
             "Number of partitions must be larger than 0.",
         ),
-        (
-            "adminutils",
-            {"replication_factor": 0, "brokers": 0},
-            "invalid-replication-factor",
-            "Replication factor must be larger than 0.",
-        ),
-        (
-            "adminutils",
-            {"replication_factor": 4, "racked": 1},
-            "invalid-replication-factor",
-            "Replication factor: 4 larger than available brokers: 3.",
-        ),
-        (
-            "adminutils",
-            {"brokers": 0},
-            "invalid-replication-factor",
-            "Replication factor: 2 larger than available brokers: 0.",
-        ),
+        ("adminutils", {FACTOR: 0, "brokers": 0}, BAD_FACTOR, "Replication factor must be larger than 0."),
+        ("adminutils", {FACTOR: 4, "racked": 1}, BAD_FACTOR, "Replication factor: 4 larger than available brokers: 3."),
+        ("adminutils", {"brokers": 0}, BAD_FACTOR, "Replication factor: 2 larger than available brokers: 0."),
         (
             "adminutils",
             {"racked": 2},
@@ -258,20 +241,15 @@ def test_a_striped_request_has_no_start() -> None:
         ),
         (
             "striped",
-            {"replication_factor": 0, "unfenced": 0},
-            "invalid-replication-factor",
+            {FACTOR: 0, "unfenced": 0},
+            BAD_FACTOR,
             "Invalid replication factor 0: the replication factor must be positive.",
         ),
+        ("striped", {FACTOR: 9, "unfenced": 0}, BAD_FACTOR, "All brokers are currently fenced."),
         (
             "striped",
-            {"replication_factor": 9, "unfenced": 0},
-            "invalid-replication-factor",
-            "All brokers are currently fenced.",
-        ),
-        (
-            "striped",
-            {"replication_factor": 4, "racked": 1},
-            "invalid-replication-factor",
+            {FACTOR: 4, "racked": 1},
+            BAD_FACTOR,
             "The target replication factor of 4 cannot be reached because only 3 broker(s) are registered.",
         ),
     ],

@@ -142,32 +142,22 @@ def test_certificates_of_clients(guarded: Cluster, keys: Keys, snapshot: Snapsho
     assert (good.code, {row["group_id"] for row in good.rows("groups")} >= set(GROUPS)) == (0, True)
 
 
+def wrong(setting: str, password: str) -> tuple[str, str]:
+    """Replaces a password; all of them begin with their kind."""
+    return f"{setting}.password={password}-", f"{setting}.password=wrong-"
+
+
 @pytest.mark.parametrize(
     ("kind", "change", "code", "output"),
     [
-        (
-            "PKCS12",
-            ("truststore.password=store-", "truststore.password=wrong-"),
-            2,
-            "ssl.truststore.password does not open",
-        ),
-        ("PKCS12", ("keystore.password=store-", "keystore.password=wrong-"), 2, "ssl.keystore.password does not open"),
-        (
-            "JKS",
-            ("truststore.password=store-", "truststore.password=wrong-"),
-            2,
-            "ssl.truststore.password does not open",
-        ),
-        ("JKS", ("keystore.password=store-", "keystore.password=wrong-"), 2, "ssl.keystore.password does not open"),
-        ("JKS", ("key.password=key-", "key.password=wrong-"), 2, "ssl.key.password does not open"),
-        ("PEM", ("key.password=key-", "key.password=wrong-"), 2, "ssl.key.password does not open"),
+        ("PKCS12", wrong("truststore", "store"), 2, "ssl.truststore.password does not open"),
+        ("PKCS12", wrong("keystore", "store"), 2, "ssl.keystore.password does not open"),
+        ("JKS", wrong("truststore", "store"), 2, "ssl.truststore.password does not open"),
+        ("JKS", wrong("keystore", "store"), 2, "ssl.keystore.password does not open"),
+        ("JKS", wrong("key", "key"), 2, "ssl.key.password does not open"),
+        ("PEM", wrong("key", "key"), 2, "ssl.key.password does not open"),
         ("PEM", ("ssl.key.password=key-4711", ""), 2, "the key is encrypted. Give its password in ssl.key.password"),
-        (
-            "PEM inline",
-            ("key.password=key-", "key.password=wrong-"),
-            2,
-            "ssl.keystore, inline: ssl.key.password does not",
-        ),
+        ("PEM inline", wrong("key", "key"), 2, "ssl.keystore, inline: ssl.key.password does not"),
         ("PKCS12", ("client.p12", "nowhere.p12"), 2, "nowhere.p12: No such file"),
         ("PKCS12", ("client.p12", "trust-broker.p12"), 2, "expected a private key and its certificates"),
         ("PKCS12", ("client.p12", "jwks.json"), 2, "or it is neither PKCS12 nor JKS"),
