@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,30 +20,20 @@ def page(bench: Bench) -> None:
     """Seconds from the stored tables to the page, and the page's size."""
     groups = bench.size(5_000, 50)
     place = str(bench.folder / f"report-{groups}")
-    tables = Ready(**{name: table.select(*PLAN_TABLES[name].names) for name, table in _tables(bench.spark, groups)})
+    tables = SimpleNamespace(
+        **{name: table.select(*PLAN_TABLES[name].names) for name, table in _tables(bench.spark, groups)}
+    )
     write_run(tables, place, run_id="report", schemas=PLAN_TABLES)
-    made = SimpleNamespace(text="")
+    page = SimpleNamespace(text="")
 
     def make() -> None:
-        made.text = report(read_run(bench.spark, place))
+        page.text = report(read_run(bench.spark, place))
 
     took = bench.in_turns(report=make)["report"]
     shape = f"{groups:,} groups x {MEMBERS} members x {PARTITIONS}"
-    size = len(made.text.encode()) / 1e6
+    size = len(page.text.encode()) / 1e6
     bench.report(Result("report of a stored plan", shape, took, "s", bench.goal("<= 20")))
     bench.report(Result("report of a stored plan, size", shape, size, "MB", bench.goal("<= 3")))
-
-
-@dataclass(frozen=True)
-class Ready:
-    """Tables that are there already."""
-
-    runs: DataFrame
-    assignments: DataFrame
-    moves: DataFrame
-    revocations: DataFrame
-    metrics: DataFrame
-    rejected: DataFrame
 
 
 def _tables(spark: SparkSession, groups: int) -> list[tuple[str, DataFrame]]:
