@@ -102,12 +102,7 @@ def test_csv_with_wrong_columns(
 
 
 @every_job
-def test_tables_without_rows(
-    spark: SparkSession,
-    case: Case,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_tables_without_rows(spark: SparkSession, case: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Exit code 2, not a plan of nothing: a wrong folder is likelier than a fleet without anything."""
     empty = {name: text.partition("\n")[0] + "\n" for name, text in case.tables.items()}
     assert case.run(written(tmp_path, empty), *output(case, tmp_path)) == 2

@@ -52,10 +52,7 @@ def test_a_folder_is_planned(
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        ([], "Use either --fleet LOCATION or --scenario NAME"),
-        (["--scenario", "9x9"], "'9x9' is not"),
-    ],
+    [([], "Use either --fleet LOCATION or --scenario NAME"), (["--scenario", "9x9"], "'9x9' is not")],
 )
 def test_wrong_usage(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture

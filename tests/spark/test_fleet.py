@@ -67,13 +67,8 @@ def test_rows_without_a_group_are_raised_together(spark: SparkSession) -> None:
     with pytest.raises(FleetError) as raised:
         plan(bad, "range")
     assert [str(fault).split(":")[0] for fault in raised.value.faults] == [
-        "brokers.broker_id",
-        "members.cluster",
-        "replicas.replicas",
-        "subscriptions.group_id",
-        "topics.cluster",
-        "topics.partitions",
-        "topics.topic",
+        *("brokers.broker_id", "members.cluster", "replicas.replicas", "subscriptions.group_id", "topics.cluster"),
+        *("topics.partitions", "topics.topic"),
     ]
     message = str(raised.value)
     assert (

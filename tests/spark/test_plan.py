@@ -147,10 +147,7 @@ def test_a_group_keeps_its_configured_assignor(spark: SparkSession) -> None:
         ("pay-2", "range"),
         ("srv", "server-range"),
     ]
-    assert tuples(planned.rejected, "group_id", "code") == [
-        ("old", "no-assignor"),
-        ("web", "unknown-assignor"),
-    ]
+    assert tuples(planned.rejected, "group_id", "code") == [("old", "no-assignor"), ("web", "unknown-assignor")]
     assert tuples(planned.assignments.where("group_id = 'pay-1' and member_id = 'a'"), "topic", "partition") == [
         ("t", 0),
         ("t", 2),

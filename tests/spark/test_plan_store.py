@@ -42,8 +42,7 @@ def small_plan(spark: SparkSession, partitions: int = 3) -> SimpleNamespace:
         revocations=table("revocations", f"{member}|0|null", 0),
         metrics=table("metrics", "'c'|'g'|'range'|1|3|3|3|3.0|0.5|null" + "|0" * 10 + "|null" * 8),
         rejected=table(
-            "rejected",
-            "'c'|'twice'|'duplicate-member'|concat('two lines:', char(10), ' m, ', char(34), 'm', char(34))",
+            "rejected", "'c'|'twice'|'duplicate-member'|concat('two lines:', char(10), ' m, ', char(34), 'm', char(34))"
         ),
     )
 
@@ -155,9 +154,7 @@ def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
             patch.setattr(FolderTarget, "append_manifest", die)
         else:
             patch.setattr(
-                FolderTarget,
-                "write",
-                lambda self, name, *rest: die() if name == table else write(self, name, *rest),
+                FolderTarget, "write", lambda self, name, *rest: die() if name == table else write(self, name, *rest)
             )
         with pytest.raises(Killed):
             write_run(small_plan(spark, 7), output, run_id="r")

@@ -45,9 +45,7 @@ def test_profiles_by_pattern_and_in_rounds(spark: SparkSession) -> None:
     assert (
         _owners(fleet, "sticky@3.9")
         == _owners(fleet, "sticky")
-        == [
-            *(("C0", "t0", 0), ("C0", "t1", 0), ("C1", "t0", 1)),
-        ]
+        == [*(("C0", "t0", 0), ("C0", "t1", 0), ("C1", "t0", 1))]
     )
     backwards = _fleet(spark, positions=True)
     assert _owners(backwards, "sticky@3.5") == [("C0", "t0", 1), ("C0", "t1", 0), ("C1", "t0", 0)]

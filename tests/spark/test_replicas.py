@@ -35,10 +35,7 @@ def _tables(spark: SparkSession, rows: Iterable[Row], seed: int) -> tuple[DataFr
             brokers.append((row["case"], broker["id"], broker["rack"], broker["fenced"], position))
     random.Random(seed).shuffle(requests)
     random.Random(seed).shuffle(brokers)
-    return (
-        dataframe(spark, REQUESTS, requests).repartition(3),
-        dataframe(spark, BROKERS, brokers).repartition(2),
-    )
+    return (dataframe(spark, REQUESTS, requests).repartition(3), dataframe(spark, BROKERS, brokers).repartition(2))
 
 
 def _answers(spark: SparkSession, rows: list[Row], algorithm: str, seed: int) -> dict[str, Any]:

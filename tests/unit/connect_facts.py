@@ -27,12 +27,8 @@ FACTS = pa.schema(
 )
 _CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
 _STATE = (
-    "revoked_in_previous",
-    "can_revoke",
-    "scheduled_rebalance_ms",
-    "delay_ms",
-    "generation_id",
-    "successive_revoking_rebalances",
+    *("revoked_in_previous", "can_revoke", "scheduled_rebalance_ms", "delay_ms", "generation_id"),
+    *("successive_revoking_rebalances",),
 )
 
 

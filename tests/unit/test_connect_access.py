@@ -40,8 +40,7 @@ def _configured(tmp_path: Path, text: str, **settings: Any) -> HttpSettings:
 
 
 @pytest.mark.parametrize(
-    ("header", "pause"),
-    [("7", 7), ("100000", 60), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.5), ("soon", 0.5), ("0", 0.5)],
+    ("header", "pause"), [("7", 7), ("100000", 60), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.5), ("soon", 0.5), ("0", 0.5)]
 )
 def test_retry_after(pauses: list[float], header: str, pause: float) -> None:
     """Seconds or a date, a minute at most; where it makes no sense the usual pause."""

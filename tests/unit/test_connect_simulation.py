@@ -22,11 +22,7 @@ from spark_assign.connect.kernel.simulation import (
 from tests.golden import connect_rows
 from tests.golden.connect_scripts import Happened, events_of, totals
 
-PROTOCOLS = {
-    "connect-eager": "eager",
-    "connect-cooperative": "sessioned",
-    "connect-cooperative-2.6": "compatible-2.6",
-}
+PROTOCOLS = {"connect-eager": "eager", "connect-cooperative": "sessioned", "connect-cooperative-2.6": "compatible-2.6"}
 NO_DURATIONS = ConnectTiming(0, 0, 0)
 
 

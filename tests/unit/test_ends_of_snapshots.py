@@ -90,11 +90,7 @@ def nobody(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_a_broker_that_does_not_answer(
-    arguments: list[str],
-    nobody: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    arguments: list[str], nobody: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Exit code 3 with the address; the snapshot before stays as it was."""
     before = files(tmp_path / "fleet")

@@ -12,14 +12,7 @@ from typing import Any
 import pytest
 
 from spark_assign.wire import consumer_protocol
-from spark_assign.wire.group_records import (
-    NAMES,
-    UnknownType,
-    read_key,
-    read_value,
-    write_key,
-    write_value,
-)
+from spark_assign.wire.group_records import NAMES, UnknownType, read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
 from tests.kafka import group_records, streams_user_data
 from tests.recorded_lines import read_rows

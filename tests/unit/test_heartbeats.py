@@ -174,23 +174,15 @@ def test_one_story() -> None:
     row = group("c", members, {"C0": [("t1", 0), ("t1", 1), ("t1", 2), ("t2", 0)], "C1": []})
     _, beats, rounds = planned([row], "uniform")
     figures = (
-        "member_id",
-        "heartbeats",
-        "kept",
-        "revoked",
-        "newly_assigned",
-        "unreleased_partitions",
-        "unreleased_owners",
+        *("member_id", "heartbeats", "kept", "revoked", "newly_assigned", "unreleased_partitions"),
+        *("unreleased_owners",),
     )
     assert [tuple(each[name] for name in figures) for each in beats["c"]] == [
         ("C0", 2, 2, 2, 0, 0, 0),
         ("C1", 2, 0, 0, 1, 1, 1),
     ]
     steps = ("round", "assigned", "revoked", "unowned", "stable")
-    assert [tuple(each[name] for name in steps) for each in rounds["c"]] == [
-        (1, 2, 2, 1, False),
-        (2, 3, 0, 0, True),
-    ]
+    assert [tuple(each[name] for name in steps) for each in rounds["c"]] == [(1, 2, 2, 1, False), (2, 3, 0, 0, True)]
     assert beats["c"][0]["assignor"] == "uniform"
 
 

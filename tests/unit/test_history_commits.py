@@ -70,13 +70,7 @@ def test_values_of_every_length_cut_everywhere() -> None:
     values = []
     for version in range(5):
         for size in (0, 1, 126, 127, 128, 16_382, 16_383, 16_384, 32_767):
-            fields = {
-                "offset": 1,
-                "leaderEpoch": 2,
-                "metadata": "m" * size,
-                "commitTimestamp": 3,
-                "topicId": UUID,
-            }
+            fields = {"offset": 1, "leaderEpoch": 2, "metadata": "m" * size, "commitTimestamp": 3, "topicId": UUID}
             value = random_bytes.write_value(1, fields | {"expireTimestamp": 4}, version)
             values += [value[:cut] for cut in {*range(20), *range(len(value) - 40, len(value) + 1)} if cut >= 0]
     kinds = [1] * len(values)

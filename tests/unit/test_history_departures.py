@@ -174,11 +174,7 @@ def test_the_session_timeout_of_the_broker_can_be_set() -> None:
     sessions = (12_000, 15_000, 45_000)
     assert [
         find_departures(timeline, HistoryThresholds(session_timeout_ms=each))[0].leave_type for each in sessions
-    ] == [
-        "crashed",
-        "left",
-        "left",
-    ]
+    ] == ["crashed", "left", "left"]
 
 
 def test_the_newcomer_of_a_crash_may_be_there_before() -> None:

@@ -96,10 +96,7 @@ def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
         generation(3, 400_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(411_000, 500_000)},
     )
-    assert [(each.generation_id, each.paused_partition_ms) for each in all_pauses(short)] == [
-        (2, 300_000),
-        (3, 11_000),
-    ]
+    assert [(each.generation_id, each.paused_partition_ms) for each in all_pauses(short)] == [(2, 300_000), (3, 11_000)]
 
 
 def test_a_member_that_joins_and_leaves_in_one_millisecond_does_not_end_an_absence() -> None:

@@ -26,16 +26,8 @@ from tests.unit.history_log import (
 
 GROUP = "GroupMetadata"
 REBALANCE = (
-    "generation_id",
-    "state",
-    "members",
-    "joined",
-    "left",
-    "restarted",
-    "missing_generations",
-    "partitions",
-    "moved",
-    "cause",
+    *("generation_id", "state", "members", "joined", "left", "restarted", "missing_generations", "partitions"),
+    *("moved", "cause"),
 )
 
 
@@ -54,10 +46,7 @@ def test_a_group_from_its_first_member_to_its_last() -> None:
     ]
     assert log.table_rows(
         "memberships", "member_id", "first_generation_id", "last_generation_id", "start_time", "end_time", "join_type"
-    ) == [
-        ("a", 1, 2, 1_000, 3_000, "first-on-record"),
-        ("b", 2, 3, 2_000, 9_000, "joined"),
-    ]
+    ) == [("a", 1, 2, 1_000, 3_000, "first-on-record"), ("b", 2, 3, 2_000, 9_000, "joined")]
     assert log.table_rows(
         "ownership", "member_id", "topic", "role", "first", "step", "count", "generation_id", "start_time", "end_time"
     ) == [
@@ -324,11 +313,7 @@ def test_a_consumer_group_owns_what_its_members_acknowledge() -> None:
     log = consumer_group()
     assert log.table_rows(
         "rebalances", "generation_id", "time", "stable_time", "members", "joined", "left", "partitions", "moved"
-    ) == [
-        (1, 1_000, 1_000, 1, 0, 0, 2, 0),
-        (2, 2_000, 4_000, 2, 1, 0, 2, 1),
-        (3, 6_000, 7_000, 1, 0, 1, 2, 1),
-    ]
+    ) == [(1, 1_000, 1_000, 1, 0, 0, 2, 0), (2, 2_000, 4_000, 2, 1, 0, 2, 1), (3, 6_000, 7_000, 1, 0, 1, 2, 1)]
     assert log.table_rows(
         "ownership", "member_id", "topic", "first", "count", "generation_id", "start_time", "end_time"
     ) == [

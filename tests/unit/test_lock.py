@@ -259,10 +259,7 @@ def test_nothing_can_be_installed() -> None:
             "Because there is no version of numpy==9.9 and you require numpy==9.9, we can",
             "the package index does not have numpy==9.9",
         ),
-        (
-            "Because numpy was not found in the package registry and you require numpy",
-            "no package index has numpy",
-        ),
+        ("Because numpy was not found in the package registry and you require numpy", "no package index has numpy"),
         (
             "ERROR: Could not find a version that satisfies the requirement twofish==0.3.0 (from versions: none)\n"
             "ERROR: No matching distribution found for twofish==0.3.0",

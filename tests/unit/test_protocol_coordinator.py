@@ -214,10 +214,7 @@ def test_a_leader_that_is_dropped_takes_what_it_owned() -> None:
 
 def test_all_causes_of_a_round() -> None:
     """In their order, each once, three of them and how many more."""
-    played = play(
-        stage(TWO, EAGER),
-        *(at(10_000 + number, "member-starts", f"m{number}") for number in range(5)),
-    )
+    played = play(stage(TWO, EAGER), *(at(10_000 + number, "member-starts", f"m{number}") for number in range(5)))
     assert rounds(played) == [(2, "member m0 joined; member m1 joined; member m2 joined; 2 more")]
     three = play(stage(TWO, EAGER), *(at(10_000 + number, "member-starts", f"m{number}") for number in range(3)))
     assert rounds(three) == [(2, "member m0 joined; member m1 joined; member m2 joined")]

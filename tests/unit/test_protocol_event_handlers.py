@@ -81,9 +81,7 @@ def test_a_crashed_member_is_started_before_it_is_missed() -> None:
 def test_a_member_that_is_started_before_its_restart_is_over() -> None:
     """It is there already; the restart has nothing left to start."""
     played = play(
-        stage(TWO, COOPERATIVE),
-        at(10_000, "member-restarts", "c2", down_ms=30_000),
-        at(20_000, "member-starts", "c2"),
+        stage(TWO, COOPERATIVE), at(10_000, "member-restarts", "c2", down_ms=30_000), at(20_000, "member-starts", "c2")
     )
     assert len(logged(played, "FindCoordinator")) == 1
     assert set(owners(played).values()) == {"c1", "c2~2"}

@@ -43,10 +43,7 @@ def test_sticky_tells_what_it_was_assigned_last_and_in_which_generation() -> Non
     first, second = _asks(stage(TWO, STICKY, partitions=4), start, again)
     assert _reported(first) == {"c1": ([0, 1], 1, 1), "c2": ([2], 1, 1), "c3": ([], -1, None)}
     got = dict(zip(_reported(first), assign([first])[0].assigned, strict=True))
-    assert _reported(second) == {
-        **{name: (got[name], 2, 2) for name in ("c1", "c2", "c3")},
-        "c4": ([], -1, None),
-    }
+    assert _reported(second) == {**{name: (got[name], 2, 2) for name in ("c1", "c2", "c3")}, "c4": ([], -1, None)}
 
 
 def test_the_newest_generation_wins_what_two_remember() -> None:

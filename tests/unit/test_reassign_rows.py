@@ -79,11 +79,7 @@ def test_fewer_replicas_move_nothing() -> None:
     assert moved(rows) == {}
     plan = {(row["topic"], row["partition"]): row for row in rows if row["kind"] == PLANNED}
     assert plan["t", 0]["replicas"] == [3]
-    assert (plan["u", 0]["previous"], plan["u", 0]["replicas"], plan["u", 0]["reasons"]) == (
-        [1],
-        [1],
-        [],
-    )
+    assert (plan["u", 0]["previous"], plan["u", 0]["replicas"], plan["u", 0]["reasons"]) == ([1], [1], [])
     assert {row["bytes"] for row in plan.values()} == {None}
 
 

@@ -168,12 +168,7 @@ SAME, LEAST = "same balance", "0 % of partitions move with both"
     ("least", "same", "more", "expected"),
     [
         ({}, None, {"unassigned": 1}, "0 partitions without an owner instead of 1"),
-        (
-            {"unassigned": 1_000},
-            None,
-            {"unassigned": 1_001},
-            "1,000 partitions without an owner instead of 1,001",
-        ),
+        ({"unassigned": 1_000}, None, {"unassigned": 1_001}, "1,000 partitions without an owner instead of 1,001"),
         ({}, {"max_over_mean": 1.05}, {"max_over_mean": 1.0501}, "max/mean 1.00 instead of 1.05"),
         ({"max_over_mean": 2.0}, {"max_over_mean": 2.1}, {"max_over_mean": 2.102}, "max/mean 2.00 instead of 2.10"),
         (
@@ -236,11 +231,7 @@ def test_each_sentence() -> None:
 
 def test_better_than_the_best_but_held_back_by_another() -> None:
     """It lost to a third one by a figure in which the best is close enough to both."""
-    compared = (
-        of("range", max_over_mean=1.06),
-        of("sticky", max_over_mean=1.04, moved=10),
-        of("roundrobin", moved=50),
-    )
+    compared = (of("range", max_over_mean=1.06), of("sticky", max_over_mean=1.04, moved=10), of("roundrobin", moved=50))
     assert reasons(*compared)[0] == (
         "range: not enough better, same balance, though 0 % of partitions move instead of 10 % (against sticky)"
     )
@@ -269,10 +260,7 @@ def test_where_nobody_comes_to_rest() -> None:
     """Then the other figures decide."""
     unstable = {"stable": False, "rounds": 12}
     name, reason = recommended(of("range", moved=9, **unstable), of("sticky", moved=2, **unstable), configured="range")
-    assert (name, reason) == (
-        "sticky",
-        "sticky: 2 % of partitions move instead of 9 %, same balance (against range)",
-    )
+    assert (name, reason) == ("sticky", "sticky: 2 % of partitions move instead of 9 %, same balance (against range)")
 
 
 def test_whom_the_best_is_held_against() -> None:

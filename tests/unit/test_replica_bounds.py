@@ -42,11 +42,7 @@ def cluster_of(
         # One new partition only: of the two that the new broker is short of, one has to move.
         (cluster_of([0, 0, 0], [[0], [0], [0], [1], [1], []], None, 1), (0, 0), (1, 1)),
         # Two new brokers in a rack of their own, one new partition may bring one replica: three of four move.
-        (
-            cluster_of([0, 0, 1, 1], [*[[0], [1], [0], [1], [0], [1], [0]], []], None, 1),
-            (0, 0),
-            (3, 3),
-        ),
+        (cluster_of([0, 0, 1, 1], [*[[0], [1], [0], [1], [0], [1], [0]], []], None, 1), (0, 0), (3, 3)),
         # Three new brokers of five are short of one each; a new partition of two replicas brings two.
         (cluster_of([0] * 5, [[0], [0], [1], [1], []], None, 2), (0, 0), (1, 1)),
         # Everything is as it should be.

@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.groups.kernel.facts import (
-    DEPARTED_SLICE,
-    GROUP,
-    INITIALIZED,
-    MEMBER,
-    OWNED_SLICE,
-    SUBSCRIPTION,
-)
+from spark_assign.groups.kernel.facts import DEPARTED_SLICE, GROUP, INITIALIZED, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.java.compute_if_absent import ComputedTable, capacities_for, compute_if_absent_order
 from spark_assign.java.hash_map import spread_hashes
 from spark_assign.share.kernel.plan_groups import plan_share_groups

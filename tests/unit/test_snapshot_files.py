@@ -176,13 +176,7 @@ def test_odd_names(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("partitions", "runs"),
-    [
-        ([], []),
-        ([4], [(4, 1, 1)]),
-        ([0, 1, 2], [(0, 1, 3)]),
-        ([6, 0, 3], [(0, 3, 3)]),
-        ([1, 1, 2], [(1, 1, 2)]),
-    ],
+    [([], []), ([4], [(4, 1, 1)]), ([0, 1, 2], [(0, 1, 3)]), ([6, 0, 3], [(0, 3, 3)]), ([1, 1, 2], [(1, 1, 2)])],
 )
 def test_runs(partitions: list[int], runs: list[tuple[int, int, int]]) -> None:
     """Any order in, evenly spaced runs out."""

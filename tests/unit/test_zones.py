@@ -344,10 +344,7 @@ def test_which_way() -> None:
         ReadOption(CURRENT, True, 8, 0, 3.0),
         ReadOption("range", True, 8, 4, 0.0),
         ReadOption("sticky", True, 8, 3, 0.001),
-    ) == (
-        3,
-        "Saves 5.00 USD a day, and moves 3 of 8 partitions once",
-    )
+    ) == (3, "Saves 5.00 USD a day, and moves 3 of 8 partitions once")
     assert recommended(now, ReadOption("range", False, 8, 2, 1.0), ReadOption("sticky", False, 8, 2, 1.0))[0] == 2
     assert recommended(now, ReadOption(CURRENT, True, 8, 0, 4.995)) == (0, "No way saves 0.01 USD a day")
     assert recommended(ReadOption(CURRENT, False, 8, 0, 0.0), near) == (0, "Nothing crosses a zone")
