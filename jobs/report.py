@@ -10,18 +10,16 @@ from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.options import LOCATION, fail_on, input_options, stored_run
 from spark_assign.report.html import report
-from spark_assign.simulation.simulation import COMPARED, COSTS
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import StoredRun, read_run
-from spark_assign.tables import connect, replicas
-from spark_assign.tables import simulation as protocol
+from spark_assign.tables import connect, replicas, simulation
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
@@ -42,17 +40,8 @@ REPLICA_TABLES = {
     "problems": replicas.PROBLEMS,
     "clusters": replicas.CLUSTER_CHECK,
 }
-PROTOCOLS_COMPARED = StructType(
-    [
-        *protocol.AVAILABILITY.fields[:2],
-        *(StructField(f"{name}_{cost}", LongType()) for name in COMPARED for cost in COSTS),
-        *(StructField(f"{name}_ratio", DoubleType()) for name in COMPARED[1:]),
-    ]
-)
-"""What `simulate --compare` writes as comparison."""
-
 OF_JOBS: dict[str, Mapping[str, StructType]] = {
-    "simulation": {**protocol.SIMULATION_TABLES, "comparison": PROTOCOLS_COMPARED},
+    "simulation": {**simulation.SIMULATION_TABLES, "comparison": simulation.COMPARISON},
     "connect": connect.PLAN_TABLES | connect.SIMULATION_TABLES,
     "replicas": REPLICA_TABLES,
     "comparison": COMPARE_TABLES,
@@ -63,14 +52,14 @@ OTHERWISE = {
     "simulation": (
         "comparison",
         {
-            name: StructType([*schema.fields[:2], StructField("protocol", StringType()), *schema.fields[2:]])
-            for name, schema in protocol.SIMULATION_TABLES.items()
+            name: simulation.with_variant(schema)
+            for name, schema in simulation.SIMULATION_TABLES.items()
             if name != "rejected"
         },
     ),
     "replicas": ("placements", {"rejected": replicas.REJECTED}),
 }
-"""Where a job wrote this table, these have other columns: several protocols, topics that could not be placed."""
+"""Where a job wrote this table, these have other columns: several variants, topics that could not be placed."""
 
 SIMULATIONS = """rebalances in time (job simulate, also with --compare); repeatable, with names: eager=./eager,
 cooperative=./cooperative"""

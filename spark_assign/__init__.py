@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_assign.comparison.what_if import Change
     from spark_assign.fleet import Fleet
     from spark_assign.groups.assignors.custom import GroupAssignor, GroupSpec, MemberSubscription
-    from spark_assign.groups.convergence import converge, heartbeats
+    from spark_assign.groups.convergence import converge, heartbeats_to_target
     from spark_assign.groups.explaining import explain
     from spark_assign.groups.planning import Plan, plan
     from spark_assign.groups.registry import register
@@ -55,7 +55,7 @@ __all__ = [
     "converge",
     "drift",
     "explain",
-    "heartbeats",
+    "heartbeats_to_target",
     "loads_between",
     "membership",
     "migrate",
@@ -85,7 +85,7 @@ _HOMES = {
     "history.history": ("History",),
     "history.replay": ("Replay", "replay"),
     "groups.planning": ("Plan", "plan"),
-    "groups.convergence": ("converge", "heartbeats"),
+    "groups.convergence": ("converge", "heartbeats_to_target"),
     "sources.files.snapshot_offsets": ("Offsets", "loads_between"),
 }
 

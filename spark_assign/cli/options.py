@@ -244,22 +244,31 @@ def milliseconds(name: str, help: str = "", default: int | None = None) -> Decor
     return click.option(f"--{name.replace('_', '-')}", metavar="MS", type=int, default=default, help=help)
 
 
-TIMES = (
-    *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "rebalance_timeout_ms"),
-    *("group_initial_rebalance_delay_ms", "metadata_max_age_ms", "poll_interval_ms", "revoke_ms", "restore_ms"),
-    *("group_consumer_session_timeout_ms", "group_consumer_heartbeat_interval_ms"),
-    "group_consumer_assignment_interval_ms",
-)
-"""Settings of simulated groups, by their names in `simulation.Settings`."""
+TIMES = {
+    "session_timeout_ms": "session.timeout.ms of the members (default: 45000).",
+    "heartbeat_interval_ms": "heartbeat.interval.ms of the members (default: 3000).",
+    "max_poll_interval_ms": "max.poll.interval.ms of the members (default: 300000).",
+    "rebalance_timeout_ms": "Time that a rebalance waits for members to join (default: max.poll.interval.ms).",
+    "group_initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms of the broker (default: 3000).",
+    "metadata_max_age_ms": "metadata.max.age.ms of the members (default: 300000).",
+    "poll_interval_ms": "Time between two polls of a member (default: 500).",
+    "revoke_ms": "Time to give up a partition (default: 0).",
+    "restore_ms": "Time before a new owner consumes a partition (default: 0).",
+    "group_consumer_session_timeout_ms": "group.consumer.session.timeout.ms of the broker (default: 45000).",
+    "group_consumer_heartbeat_interval_ms": "group.consumer.heartbeat.interval.ms of the broker (default: 5000).",
+    "group_consumer_assignment_interval_ms": "group.consumer.assignment.interval.ms of the broker (default: 1000, or 0 "
+    "before Kafka 4.3).",
+}
+"""Times of `simulation.Settings`, in milliseconds, and their help. Those of `group.consumer` are for KIP-848 groups."""
 
 
 def timing_options() -> Decorator:
-    """Returns `--session-timeout-ms` and the options of the other settings in `TIMES`."""
-    return compose_options(*(milliseconds(name) for name in TIMES))
+    """Returns the options of the times of groups, such as `--session-timeout-ms`; see `timing_overrides`."""
+    return compose_options(*(milliseconds(name, help) for name, help in TIMES.items()))
 
 
 def timing_overrides(options: SimpleNamespace) -> dict[str, Any]:
-    """Returns the settings in `TIMES` that are given, for `simulation.Settings`."""
+    """Returns the times that are given, as arguments of `simulation.Settings`."""
     return {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
 
 

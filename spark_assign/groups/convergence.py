@@ -70,7 +70,7 @@ def converge(
     return facts.mapInArrow(map_arrow_batches(simulate), ROUNDS)
 
 
-def heartbeats(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> DataFrame:
+def heartbeats_to_target(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> DataFrame:
     """Counts the heartbeats of each member until the broker's target (uniform, server-range; KIP-848).
 
     Follows Kafka's `CurrentAssignmentBuilder`: a member first revokes what it loses, and gets nothing until it has
@@ -87,7 +87,7 @@ def heartbeats(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> 
         UnknownAssignorError, FleetError: as `plan` does.
 
     Examples:
-        >>> beats = heartbeats(fleet, "uniform").where("group_id = 'payments-eu'").orderBy("member_id")
+        >>> beats = heartbeats_to_target(fleet, "uniform").where("group_id = 'payments-eu'").orderBy("member_id")
         >>> beats.select("member_id", "heartbeats", "kept", "revoked", "newly_assigned", "unreleased_partitions").show()
         +-------------+----------+----+-------+--------------+---------------------+
         |    member_id|heartbeats|kept|revoked|newly_assigned|unreleased_partitions|

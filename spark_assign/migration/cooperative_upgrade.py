@@ -7,8 +7,8 @@ member that rejoins (INCONSISTENT_GROUP_PROTOCOL).
 
 These steps are valid only for Java and franz-go. Other libraries don't start with a list that mixes eager and
 cooperative assignors, or have no cooperative assignor (`groups.kernel.client_libraries`, with sources): all of their
-members must stop first. The plan rejects the restart of a member that is known to use such a library; `holds_for`
-returns what is known about a group.
+members must stop first. The plan rejects the restart of a member that is known to use such a library;
+`supported_clients` returns what is known about a group.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _MemberConfig:
     client: Client
 
 
-def upgrade_plan(
+def plan_cooperative_upgrade(
     fleet: Fleet,
     cluster: str,
     group_id: str,
@@ -109,11 +109,11 @@ def upgrade_plan(
         for step in steps
         if step.reason is None
     ]
-    rounds = simulate(group_fleet, _to_table(fleet, events, EVENTS), "configured", settings).rounds
+    rebalances = simulate(group_fleet, _to_table(fleet, events, EVENTS), "configured", settings).rebalances
     of_step = (
-        rounds.groupBy(F.floor(F.col("begin_ms") / apart).cast("int").alias("step"))
+        rebalances.groupBy(F.floor(F.col("start_ms") / apart).cast("int").alias("step"))
         .agg(
-            F.count(F.lit(1)).cast("int").alias("rounds"),
+            F.count(F.lit(1)).cast("int").alias("rebalances"),
             F.max("generation_id").alias("generation_id"),
             F.max_by("assignor", "generation_id").alias("assignor"),
             F.sum("revoked").cast("int").alias("revoked"),
@@ -128,10 +128,10 @@ def upgrade_plan(
             "step": step.ordinal,
             "bounce": step.bounce,
             "member_id": step.member_id,
-            "strategies": list(step.assignors),
+            "assignors": list(step.assignors),
             "eager_members": step.eager,
-            "client": step.client,
-            "refused": step.reason,
+            "client_library": step.client,
+            "rejection": step.reason,
         }
         for step in steps
     ]
@@ -141,10 +141,10 @@ def upgrade_plan(
     return step_table.join(of_step, "step", "left").select(*UPGRADE.names).orderBy("step")
 
 
-def holds_for(fleet: Fleet, cluster: str, group_id: str, settings: Settings | None = None) -> str:
-    """Returns, as text, the clients that the steps of `upgrade_plan` are valid for, and what that means for this group.
+def supported_clients(fleet: Fleet, cluster: str, group_id: str, settings: Settings | None = None) -> str:
+    """Returns a text: the clients that `plan_cooperative_upgrade` is valid for, and what that means for this group.
 
-    Reads the members of the group. For the arguments, see `upgrade_plan`.
+    Reads the members of the group. For the arguments, see `plan_cooperative_upgrade`.
     """
     group = fleet.members.sparkSession.createDataFrame(pa.table({"cluster": [cluster], "group_id": [group_id]}))
     configs = _read_configs(fleet.filter_groups(group), settings or Settings())
@@ -203,7 +203,7 @@ def _plan_steps(
         others = [likes for name, likes in now.items() if name != member_id]
         library = configs[member_id].client.library
         if reason is not None:
-            why: str | None = "not reached: a restart before it is refused"
+            why: str | None = "not reached, because an earlier restart is rejected"
         else:
             why = reason = _startup_error(library, assignors) or _join_error(member_id, assignors, others, now)
             if why is None:

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from spark_assign.report import charts
 from spark_assign.report.sequence_diagram import draw_sequence, sequence_diagram, short_name
-from spark_assign.report.text.simulation import with_protocol
-from spark_assign.simulation.scenarios import Story
+from spark_assign.report.text.simulation import with_variant
+from spark_assign.simulation.scenarios import LocalSimulation
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -23,24 +23,24 @@ _MAX_TRACE_ROWS = 5_000
 """Maximum number of rows of a trace that are read to find the first messages of the displayed members."""
 
 Row = Mapping[str, Any]
-ByProtocol = dict[str, list[Row]]
+ByVariant = dict[str, list[Row]]
 
 
 @dataclass(frozen=True)
 class GroupPictureData:
-    """Data of the pictures of one group, by protocol.
+    """Data of the pictures of one group, by variant.
 
     Attributes:
         trace: First rows of the trace.
         messages: Number of rows of the complete trace.
-        rounds: All rebalances.
+        rebalances: All rebalances.
         ownership: Ownership of the charted partitions.
     """
 
-    trace: ByProtocol
+    trace: ByVariant
     messages: dict[str, int]
-    rounds: ByProtocol
-    ownership: ByProtocol
+    rebalances: ByVariant
+    ownership: ByVariant
 
 
 def read_picture_data(simulation: Simulation, group: Row) -> GroupPictureData:
@@ -50,39 +50,39 @@ def read_picture_data(simulation: Simulation, group: Row) -> GroupPictureData:
     partitions.
 
     Args:
-        simulation: Simulation of one or more protocols.
+        simulation: Simulation of one or more variants.
         group: The group's row of `Simulation.availability`.
     """
     is_group = (F.col("cluster") == group["cluster"]) & (F.col("group_id") == group["group_id"])
-    protocols = simulation.protocols
-    with_count = with_protocol(simulation.trace.where(is_group), protocols[0]).withColumn(
-        "rows", F.count(F.lit(1)).over(Window.partitionBy(*GROUP_KEY, "protocol"))
+    variants = simulation.variants
+    with_count = with_variant(simulation.trace.where(is_group), variants[0]).withColumn(
+        "rows", F.count(F.lit(1)).over(Window.partitionBy(*GROUP_KEY, "variant"))
     )
-    trace = _collect_by_protocol(with_count.where(F.col("seq") < _MAX_TRACE_ROWS), protocols)
+    trace = _collect_by_variant(with_count.where(F.col("seq") < _MAX_TRACE_ROWS), variants)
     return GroupPictureData(
         trace,
-        {protocol: rows[0]["rows"] if rows else 0 for protocol, rows in trace.items()},
-        _collect_by_protocol(simulation.rounds.where(is_group), protocols),
-        _collect_by_protocol(_charted_partitions(simulation.ownership.where(is_group), group["partitions"]), protocols),
+        {variant: rows[0]["rows"] if rows else 0 for variant, rows in trace.items()},
+        _collect_by_variant(simulation.rebalances.where(is_group), variants),
+        _collect_by_variant(_charted_partitions(simulation.ownership.where(is_group), group["partitions"]), variants),
     )
 
 
-def local_picture_data(simulation: Story, group: Row) -> GroupPictureData:
+def local_picture_data(simulation: LocalSimulation, group: Row) -> GroupPictureData:
     """Returns the picture data of a group that was simulated without Spark.
 
     Args:
         simulation: Simulation of one group.
         group: The group's row of `availability`.
     """
-    trace = _by_protocol(simulation.trace, simulation.protocols)
+    trace = _by_variant(simulation.trace, simulation.variants)
     partitions = sorted({(row["topic"], row["partition"]) for row in simulation.ownership})
     charted = set(partitions[:: _partition_step(group["partitions"])])
     ownership = sorted(simulation.ownership, key=lambda row: (row["topic"], row["partition"]))
     return GroupPictureData(
-        {protocol: [row for row in rows if row["seq"] < _MAX_TRACE_ROWS] for protocol, rows in trace.items()},
-        {protocol: len(rows) for protocol, rows in trace.items()},
-        _by_protocol(simulation.rounds, simulation.protocols),
-        _by_protocol((row for row in ownership if (row["topic"], row["partition"]) in charted), simulation.protocols),
+        {variant: [row for row in rows if row["seq"] < _MAX_TRACE_ROWS] for variant, rows in trace.items()},
+        {variant: len(rows) for variant, rows in trace.items()},
+        _by_variant(simulation.rebalances, simulation.variants),
+        _by_variant((row for row in ownership if (row["topic"], row["partition"]) in charted), simulation.variants),
     )
 
 
@@ -90,14 +90,14 @@ def draw_group(data: GroupPictureData, group: Row, folder: Path, name: str, suff
     """Draws the pictures of one simulated group.
 
     Args:
-        data: Picture data. Several protocols are drawn below each other.
+        data: Picture data. Several variants are drawn below each other.
         group: The group's row of `tables.simulation.AVAILABILITY`.
         folder: Target folder, created if missing.
         name: Prefix of the file names.
         suffix: Format of the pictures: svg, png, or pdf.
 
     Returns:
-        The files: one sequence diagram per protocol (`.mmd` for Mermaid, and drawn), and one ownership chart.
+        The files: one sequence diagram per variant (`.mmd` for Mermaid, and drawn), and one ownership chart.
 
     Raises:
         ConfigError: If the drawing library isn't installed, or the format is unknown.
@@ -105,14 +105,16 @@ def draw_group(data: GroupPictureData, group: Row, folder: Path, name: str, suff
     folder.mkdir(parents=True, exist_ok=True)
     title = group["group_id"]
     files = []
-    for protocol, rows in data.trace.items():
-        mermaid, picture = (folder / f"{name}.{protocol}.{extension}" for extension in ("mmd", suffix))
-        total = data.messages[protocol]
+    for variant, rows in data.trace.items():
+        mermaid, picture = (folder / f"{name}.{variant}.{extension}" for extension in ("mmd", suffix))
+        total = data.messages[variant]
         mermaid.write_text(sequence_diagram(rows, total=total), encoding="utf-8")
-        draw_sequence(rows, str(picture), f"{title}, {protocol}", total=total)
+        draw_sequence(rows, str(picture), f"{title}, {variant}", total=total)
         files += [mermaid, picture]
     picture = folder / f"{name}.timeline.{suffix}"
-    draw_ownership(data.ownership, data.rounds, str(picture), f"{title}: who consumes what when", group["partitions"])
+    draw_ownership(
+        data.ownership, data.rebalances, str(picture), f"{title}: who consumes what when", group["partitions"]
+    )
     return [*files, picture]
 
 
@@ -128,17 +130,17 @@ def _partition_step(num_partitions: int) -> int:
     return max(1, -(-num_partitions // MAX_LINES))
 
 
-def _collect_by_protocol(table: DataFrame, protocols: Sequence[str]) -> ByProtocol:
-    """Collects the rows of one group, by protocol."""
-    rows = with_protocol(table, protocols[0]).collect()  # one group; MOST_LINES bounds its partitions
-    return _by_protocol((row.asDict() for row in rows), protocols)
+def _collect_by_variant(table: DataFrame, variants: Sequence[str]) -> ByVariant:
+    """Collects the rows of one group, by variant."""
+    rows = with_variant(table, variants[0]).collect()  # one group; MOST_LINES bounds its partitions
+    return _by_variant((row.asDict() for row in rows), variants)
 
 
-def _by_protocol(rows: Iterable[Row], protocols: Sequence[str]) -> ByProtocol:
-    by_protocol: ByProtocol = {protocol: [] for protocol in protocols}
+def _by_variant(rows: Iterable[Row], variants: Sequence[str]) -> ByVariant:
+    by_variant: ByVariant = {variant: [] for variant in variants}
     for row in rows:
-        by_protocol[row["protocol"]].append(row)
-    return by_protocol
+        by_variant[row["variant"]].append(row)
+    return by_variant
 
 
 Rows = Sequence[Mapping[str, Any]]
@@ -167,7 +169,7 @@ _PANEL_WIDTH = 780
 
 def draw_ownership(
     ownership: Mapping[str, Rows],
-    rounds: Mapping[str, Rows],
+    rebalances: Mapping[str, Rows],
     path: str,
     title: str = "",
     num_partitions: int | None = None,
@@ -179,8 +181,8 @@ def draw_ownership(
     new generations. The chart starts shortly before the first and ends shortly after the last pause or rebalance.
 
     Args:
-        ownership: Rows of `tables.simulation.OWNERSHIP` of one group, by protocol.
-        rounds: Rows of `tables.simulation.ROUNDS` of the group, by protocol.
+        ownership: Rows of `tables.simulation.OWNERSHIP` of one group, by variant.
+        rebalances: Rows of `tables.simulation.REBALANCES` of the group, by variant.
         path: Target file.
         title: Title above the chart.
         num_partitions: Number of partitions of the group, if `ownership` contains only a sample.
@@ -189,17 +191,17 @@ def draw_ownership(
         ConfigError: If the drawing library isn't installed, or the format is unknown.
     """
     alt = charts.altair()
-    protocols = list(ownership)
+    variants = list(ownership)
     all_partitions = sorted({(row["topic"], row["partition"]) for rows in ownership.values() for row in rows})
     charted = all_partitions[:: max(1, -(-len(all_partitions) // MAX_LINES))]
     line_index = {partition: index for index, partition in enumerate(charted)}
     colors = _owner_colors(ownership)
-    start_ms, end_ms = _time_window(ownership, rounds)
+    start_ms, end_ms = _time_window(ownership, rebalances)
     label_step = max(1, len(charted) // 20)
     labels = [f"{topic}-{partition}" for topic, partition in charted]
     panels = []
-    for protocol in protocols:
-        is_last = protocol == protocols[-1]
+    for variant in variants:
+        is_last = variant == variants[-1]
         x = alt.X(
             "from:Q",
             scale=alt.Scale(domain=[start_ms / 1000, end_ms / 1000], nice=False),
@@ -217,7 +219,7 @@ def draw_ownership(
             ),
         )
         rectangles = alt.Chart(
-            alt.Data(values=list(_rectangles(ownership[protocol], line_index, colors, start_ms, end_ms)))
+            alt.Data(values=list(_rectangles(ownership[variant], line_index, colors, start_ms, end_ms)))
         )
         shapes = rectangles.mark_rect().encode(
             x=x,
@@ -229,21 +231,21 @@ def draw_ownership(
         )
         generations = [
             {"from": row["joined_ms"] / 1000}
-            for row in rounds.get(protocol, ())
+            for row in rebalances.get(variant, ())
             if start_ms <= row["joined_ms"] <= end_ms
         ]
         rules = alt.Chart(alt.Data(values=generations)).mark_rule(
             color=charts.color("quiet"), strokeDash=[2, 2], strokeWidth=0.8
         )
         lost_seconds = (
-            sum(row["to_ms"] - row["from_ms"] for row in ownership[protocol] if row["state"] != "consumed") / 1000
+            sum(row["end_ms"] - row["start_ms"] for row in ownership[variant] if row["state"] != "consumed") / 1000
         )
         sample = " of those drawn" if num_partitions is not None and len(all_partitions) < num_partitions else ""
         panels.append(
             alt.layer(shapes, rules.encode(x=x)).properties(
                 width=_PANEL_WIDTH,
                 height=min(max(60, 20 * len(charted)), 340),
-                title=f"{protocol}: {lost_seconds:,.1f} partition-seconds not consumed{sample}",
+                title=f"{variant}: {lost_seconds:,.1f} partition-seconds not consumed{sample}",
             )
         )
     total = num_partitions or len(all_partitions)
@@ -258,12 +260,12 @@ def _rectangles(
     """Yields the rectangles of the charted partitions: x in seconds, y in lines."""
     for row in _extend_to_end(rows, end_ms):
         index = line_index.get((row["topic"], row["partition"]))
-        if index is None or row["to_ms"] <= start_ms or row["from_ms"] >= end_ms:
+        if index is None or row["end_ms"] <= start_ms or row["start_ms"] >= end_ms:
             continue
         height, state_color, opacity = _STATE_STYLES[row["state"]]
         yield {
-            "from": max(row["from_ms"], start_ms) / 1000,
-            "to": min(row["to_ms"], end_ms) / 1000,
+            "from": max(row["start_ms"], start_ms) / 1000,
+            "to": min(row["end_ms"], end_ms) / 1000,
             "low": index - height / 2,
             "high": index + height / 2,
             "ink": state_color or colors[_first_id(row["member_id"])],
@@ -288,7 +290,7 @@ def _legend(alt: Any, colors: Mapping[str, str]) -> Any:
 
 
 def _owner_colors(ownership: Mapping[str, Rows]) -> dict[str, str]:
-    """Returns a color per owner, the same for every protocol and after restarts. More owners than colors share
+    """Returns a color per owner, the same for every variant and after restarts. More owners than colors share
     colors."""
     ids = {row["member_id"] for rows in ownership.values() for row in rows if row["member_id"] is not None}
     owners = sorted({_first_id(member) for member in ids})
@@ -302,19 +304,17 @@ def _first_id(member_id: str) -> str:
 
 def _extend_to_end(rows: Rows, end_ms: float) -> Rows:
     """Extends the rows to the end of the chart: a stable group consumes all owned partitions."""
-    last_ms = max((row["to_ms"] for row in rows), default=0)
-    extension = [{**row, "from_ms": last_ms, "to_ms": end_ms} for row in rows if row["to_ms"] == last_ms < end_ms]
+    last_ms = max((row["end_ms"] for row in rows), default=0)
+    extension = [{**row, "start_ms": last_ms, "end_ms": end_ms} for row in rows if row["end_ms"] == last_ms < end_ms]
     return [*rows, *(row if row["state"] == "unowned" else {**row, "state": "consumed"} for row in extension)]
 
 
-def _time_window(ownership: Mapping[str, Rows], rounds: Mapping[str, Rows]) -> tuple[float, float]:
+def _time_window(ownership: Mapping[str, Rows], rebalances: Mapping[str, Rows]) -> tuple[float, float]:
     """Returns the start and end of the chart, in ms."""
-    rows = [row for protocol_rows in ownership.values() for row in protocol_rows]
+    rows = [row for variant_rows in ownership.values() for row in variant_rows]
     paused = [row for row in rows if row["state"] != "consumed"]
-    rebalances = [row for protocol_rows in rounds.values() for row in protocol_rows]
-    starts = [row["from_ms"] for row in paused] + [row["begin_ms"] for row in rebalances]
-    ends = [row["to_ms"] for row in paused] + [row["end_ms"] for row in rebalances]
-    if not starts:
-        starts, ends = [row["from_ms"] for row in rows] or [0], [row["to_ms"] for row in rows] or [1]
+    rebalance_rows = [row for variant_rows in rebalances.values() for row in variant_rows]
+    charted = paused + rebalance_rows or rows or [{"start_ms": 0, "end_ms": 1}]
+    starts, ends = [row["start_ms"] for row in charted], [row["end_ms"] for row in charted]
     margin = _MARGIN * (max(ends) - min(starts)) + 1
     return max(0, min(starts) - margin), max(ends) + margin

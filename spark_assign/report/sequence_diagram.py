@@ -35,14 +35,14 @@ _LEFT_MARGIN, _TOP_MARGIN, _LINE_HEIGHT = 60, 34, 25
 
 @dataclass(frozen=True)
 class DiagramLine:
-    """A message to actor `to`, or an action or event of one actor if `to` is None.
+    """A message to `receiver`, or an action or event of one actor if `receiver` is None.
 
     If `actor` is None, the event affects all actors.
     """
 
     at_ms: int
     actor: str | None
-    to: str | None
+    receiver: str | None
     text: str
     answer: bool
 
@@ -75,7 +75,7 @@ def excerpt(rows: Rows, total: int | None = None) -> Excerpt:
         displayed = {*first_members, *sorted(set(members) - set(first_members))[len(members) - MAX_MEMBERS :]}
     displayed_rows = [row for row in ordered if displayed.issuperset(_members_of(row))]
     lines = [_line(row) for row in displayed_rows[:MAX_ROWS]]
-    actors = {name for line in lines for name in (line.actor, line.to)}
+    actors = {name for line in lines for name in (line.actor, line.receiver)}
     total = len(ordered) if total is None else total
     omissions = []
     if len(lines) < total:
@@ -99,11 +99,11 @@ def sequence_diagram(rows: Rows, total: int | None = None) -> str:
     all_actors = ",".join(dict.fromkeys((alias[displayed.actors[0]], alias[displayed.actors[-1]])))
     for line in displayed.lines:
         label = f"{_seconds(line.at_ms)} {_escaped(line.text)}"
-        if line.to is None:
+        if line.receiver is None:
             text.append(f"    Note over {all_actors if line.actor is None else alias[line.actor]}: {label}")
         else:
             arrow = "-->>" if line.answer else "->>"
-            text.append(f"    {alias[str(line.actor)]}{arrow}{alias[line.to]}: {label}")
+            text.append(f"    {alias[str(line.actor)]}{arrow}{alias[line.receiver]}: {label}")
     text += [f"    Note over {all_actors}: {_escaped(sentence)}" for sentence in displayed.left_out]
     return "\n".join(text) + "\n"
 
@@ -155,13 +155,13 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
             breaks.append({"x": 0, "x2": width, "y": y - _LINE_HEIGHT / 2})
             previous_ms = line.at_ms
         x = middle if line.actor is None else lanes[line.actor]
-        if line.to is None:
+        if line.receiver is None:
             half_width = len(line.text) * _CHARACTER_WIDTH / 2 + 6
             notes.append(
                 {"x": x - half_width, "x2": x + half_width, "y": y - 8, "y2": y + 8, "middle": x, "text": line.text}
             )
             continue
-        to, arrow_y = lanes[line.to], y + 7
+        to, arrow_y = lanes[line.receiver], y + 7
         (responses if line.answer else requests).append({"x": x, "x2": to, "y": arrow_y})
         arrow_ends["right" if to > x else "left"].append({"x": to - 4 if to > x else to + 4, "y": arrow_y})
         # The text is beside the member, so that equal messages of different members are distinguishable.
@@ -203,19 +203,19 @@ def short_name(member_id: str) -> str:
 
 def _lane_width(line: DiagramLine, lane_index: Mapping[Any, int]) -> float:
     """Returns the distance between lifelines that the line's text needs. A box can reach halfway to its neighbors."""
-    num_lanes = 1.5 if line.to is None else abs(lane_index[line.to] - lane_index[line.actor])
+    num_lanes = 1.5 if line.receiver is None else abs(lane_index[line.receiver] - lane_index[line.actor])
     return max(200.0, (len(line.text) + 4) * _CHARACTER_WIDTH / num_lanes)
 
 
 def _line(row: Mapping[str, Any]) -> DiagramLine:
     if row["actor"] == EVENT:
-        return DiagramLine(row["at_ms"], row["to"], None, _text(row), False)
-    return DiagramLine(row["at_ms"], row["actor"], row["to"], _text(row), row["message"].endswith(RESPONSE))
+        return DiagramLine(row["at_ms"], row["receiver"], None, _text(row), False)
+    return DiagramLine(row["at_ms"], row["actor"], row["receiver"], _text(row), row["message"].endswith(RESPONSE))
 
 
 def _members_of(row: Mapping[str, Any]) -> set[str]:
     """Returns the members of a row."""
-    return {row["actor"], row["to"]} - {None, COORDINATOR, EVENT}
+    return {row["actor"], row["receiver"]} - {None, COORDINATOR, EVENT}
 
 
 def _text(row: Mapping[str, Any]) -> str:

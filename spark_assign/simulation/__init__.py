@@ -1,14 +1,7 @@
-"""The group protocol in time: who stops, for how long, under eager and cooperative rebalancing."""
+"""Simulates rebalances over time: which partitions nobody consumes, and for how long."""
 
-from spark_assign.simulation.classic_group_check import replay
+from spark_assign.simulation.classic_group_check import verify_classic_group
 from spark_assign.simulation.settings import Settings
-from spark_assign.simulation.simulation import Simulation, compare_protocols, simulate, simulate_protocols
+from spark_assign.simulation.simulation import Simulation, compare_variants, simulate, simulate_variants
 
-__all__ = [
-    "Settings",
-    "Simulation",
-    "compare_protocols",
-    "replay",
-    "simulate",
-    "simulate_protocols",
-]
+__all__ = ["Settings", "Simulation", "compare_variants", "simulate", "simulate_variants", "verify_classic_group"]

@@ -13,7 +13,7 @@ from spark_assign.simulation.kernel.classic_group_calls import Step, play_all
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.schema_check import check_schema
-from spark_assign.tables.simulation import REPLAYED, STEPS
+from spark_assign.tables.simulation import CLASSIC_GROUP_CALLS, CLASSIC_GROUP_RESULTS
 
 RECORDED_GROUP_ID = "group-1"
 """The group ID in recorded sequences. Steps lack it, but a few of Kafka's errors contain it."""
@@ -33,7 +33,7 @@ _REPLAYED = pa.schema(
 )
 
 
-def replay(steps: DataFrame, *, named: str | None = RECORDED_GROUP_ID) -> DataFrame:
+def verify_classic_group(steps: DataFrame, *, named: str | None = RECORDED_GROUP_ID) -> DataFrame:
     """Replays the steps of each group, by step number, against an initially empty `ClassicGroup`.
 
     Example: `{"op": "add", "id": "m1", …}` gives `{"returned": null, "state": "EMPTY", "leader": "m1", …}`.
@@ -52,15 +52,15 @@ def replay(steps: DataFrame, *, named: str | None = RECORDED_GROUP_ID) -> DataFr
     Raises:
         FleetError: a missing column, a wrong type, or a null in cluster, group_id or step.
     """
-    shaped, faults = check_schema("steps", steps, STEPS)
+    shaped, faults = check_schema("steps", steps, CLASSIC_GROUP_CALLS)
     if faults:
         raise FleetError(faults)
-    shaped = shaped.select(*STEPS.names)
+    shaped = shaped.select(*CLASSIC_GROUP_CALLS.names)
     counted = _count(shaped)
     _raise_null_keys(counted)
     tasks = 1 + counted["rows"] // STEPS_PER_TASK
     ordered = shaped.repartition(tasks, *GROUP_KEY).sortWithinPartitions(*_KEY)
-    return ordered.mapInArrow(_player(named), REPLAYED)
+    return ordered.mapInArrow(_player(named), CLASSIC_GROUP_RESULTS)
 
 
 def _player(named: str | None) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
@@ -17,80 +17,54 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups.facts import replica_racks
 from spark_assign.groups.faulty_groups import without_faulty_groups
 from spark_assign.simulation.kernel import simulation_input as kinds
+from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 Rows = Sequence[Mapping[str, Any]]
 Key = tuple[Any, ...]
 
+_TEXTS = ("event", "group_type", "member_id", "topic", "topic_id", "group_instance_id", "rack_id", "new_member_id")
 _COLUMNS: dict[str, DataType] = {
-    "event": StringType(),
-    "group_type": StringType(),
-    "member_id": StringType(),
-    "topic": StringType(),
-    "topic_id": StringType(),
-    "group_instance_id": StringType(),
-    "rack_id": StringType(),
-    "new_member_id": StringType(),
+    **dict.fromkeys(_TEXTS, StringType()),
+    **dict.fromkeys(("topics", "assignors"), ArrayType(StringType())),
     "numbers": ArrayType(LongType()),
-    "names": ArrayType(StringType()),
-    "more": ArrayType(StringType()),
     "at": ArrayType(IntegerType()),
     "racks": ArrayType(ArrayType(StringType())),
 }
 
-_FIELDS: dict[int, dict[str, str | tuple[str, ...]]] = {
-    kinds.GROUP: {"group_type": "group_type", "names": "strategies", "numbers": kinds.SETTINGS},
-    kinds.MEMBER: {
-        "member_id": "member_id",
-        "group_instance_id": "group_instance_id",
-        "rack_id": "rack_id",
-        "names": "topics",
-        "more": "partition_assignment_strategy",
-        "numbers": ("position", "generation_id"),
-    },
-    kinds.OWNED: {"member_id": "member_id", "topic": "topic", "numbers": ("first", "step", "count")},
-    kinds.TOPIC: {
-        "topic": "topic",
-        "topic_id": "topic_id",
-        "numbers": ("partitions",),
-        "at": "at",
-        "racks": "racks",
-    },
-    kinds.TIMES: {"topic": "topic", "numbers": ("partition", "revoke_ms", "restore_ms")},
-    kinds.EVENT: {
-        "event": "event",
-        "member_id": "member_id",
-        "topic": "topic",
-        "group_instance_id": "group_instance_id",
-        "new_member_id": "new_member_id",
-        "names": "topics",
-        "more": "assignors",
-        "numbers": kinds.EVENT_NUMBERS,
-    },
+_FIELDS: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    kinds.GROUP: (("group_type", "assignors"), GROUP_TIMES),
+    kinds.MEMBER: (
+        ("member_id", "group_instance_id", "rack_id", "topics", "assignors"),
+        ("position", "generation_id"),
+    ),
+    kinds.OWNED: (("member_id", "topic"), ("first", "step", "count")),
+    kinds.TOPIC: (("topic", "topic_id", "at", "racks"), ("partitions",)),
+    kinds.TIMES: (("topic",), ("partition", "revoke_ms", "restore_ms")),
+    kinds.EVENT: (
+        ("event", "member_id", "topic", "group_instance_id", "new_member_id", "topics", "assignors"),
+        kinds.EVENT_NUMBERS,
+    ),
 }
-"""Of each kind of fact: from which column, or from which columns of numbers, each of its columns is. The others are
-null."""
+"""Kind of fact to its columns, and the columns in `numbers`. All other columns are null."""
 
 
 def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFrame:
-    """The facts of all groups that have no fault.
+    """Returns the facts of all groups without a fault: cluster, group_id, kind, and the columns of a fact.
 
     Args:
-        fleet: the groups as they are at the beginning.
-        events: `tables.simulation.EVENTS`, `group_id` not null.
-        settings: what they are set to.
-
-    Returns:
-        cluster, group_id, kind and the columns of a fact.
+        fleet: the groups at the start.
+        events: `tables.simulation.EVENTS`, without null in `group_id`.
+        settings: times and assignors.
     """
     topics = _topics(fleet, events)
     facts = [
         _groups(fleet, settings),
         _members(fleet, settings),
         _fact(without_faulty_groups(events, fleet), kinds.EVENT),
+        _topic_facts(fleet, topics),
     ]
-    facts.append(_topic_facts(fleet, topics))
     runs = fleet.ownership_slices()
     if runs is not None:
         facts.append(_fact(without_faulty_groups(runs, fleet), kinds.OWNED))
@@ -101,19 +75,19 @@ def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFra
 
 
 def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
-    """The same of groups that the driver holds as rows: sound ones, without settings, racks and instances of their own.
+    """Returns the facts of groups without faults, settings, racks, and instance IDs, from rows in the driver.
 
     Args:
-        tables: rows of `topics`, `members`, `subscriptions` and `owned_slices`; columns that are left out are null.
-        events: rows of `tables.simulation.EVENTS`, each of a group.
+        tables: rows of `topics`, `members`, `subscriptions`, and `owned_slices`; missing columns are null.
+        events: rows of `tables.simulation.EVENTS`, each for one group.
     """
-    wanted: dict[Key, list[str]] = defaultdict(list)
+    subscribed: dict[Key, list[str]] = defaultdict(list)
     for row in tables["subscriptions"]:
-        wanted[_key(row, MEMBER_KEY)].append(row["topic"])
-    members = [{**row, "topics": wanted[_key(row, MEMBER_KEY)]} for row in tables["members"]]
+        subscribed[_key(row, MEMBER_KEY)].append(row["topic"])
+    members = [{**row, "topics": subscribed[_key(row, MEMBER_KEY)]} for row in tables["members"]]
     named = [_key(row, (*GROUP_KEY, "topic")) for row in tables["subscriptions"]]
     named += [
-        (*_key(row, GROUP_KEY), each) for row in events for each in (row.get("topic"), *(row.get("topics") or ()))
+        (*_key(row, GROUP_KEY), topic) for row in events for topic in (row.get("topic"), *(row.get("topics") or ()))
     ]
     counts = {_key(row, ("cluster", "topic")): row["partitions"] for row in tables["topics"]}
     rows: dict[int, Rows] = {
@@ -132,17 +106,17 @@ def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
 
 
 def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
-    """Returns the settings of groups. Most groups have none."""
+    """Returns the configured assignor and settings of groups. Most groups have none."""
     own = without_faulty_groups(fleet.members, fleet).select(*GROUP_KEY).distinct()
     if fleet.groups is not None:
         own = own.join(fleet.groups.select(*GROUP_KEY, "assignor", "group_type"), GROUP_KEY, "left")
     else:
         own = own.withColumns({name: F.lit(None).cast("string") for name in ("assignor", "group_type")})
     if settings.groups is not None:
-        own = own.join(settings.groups.select(*GROUP_KEY, *kinds.SETTINGS), GROUP_KEY, "left")
+        own = own.join(settings.groups.select(*GROUP_KEY, *GROUP_TIMES), GROUP_KEY, "left")
     else:
-        own = own.withColumns({name: F.lit(None).cast("long") for name in kinds.SETTINGS})
-    own = own.withColumn("strategies", F.when(F.col("assignor") != "", F.array("assignor")))
+        own = own.withColumns({name: F.lit(None).cast("long") for name in GROUP_TIMES})
+    own = own.withColumn("assignors", F.when(F.col("assignor") != "", F.array("assignor")))
     return _fact(own, kinds.GROUP)
 
 
@@ -152,22 +126,23 @@ def _members(fleet: Fleet, settings: Settings) -> DataFrame:
     members = members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     members = members.withColumn("topics", F.coalesce("topics", F.array().cast("array<string>")))
     if settings.members is not None:
-        overrides = settings.members.withColumnRenamed("group_instance_id", "told_instance_id")
+        overrides = settings.members.withColumnRenamed("group_instance_id", "configured_instance_id")
         members = members.join(overrides.dropDuplicates(MEMBER_KEY), MEMBER_KEY, "left")
-        instance = F.coalesce("told_instance_id", "group_instance_id")
+        instance = F.coalesce("configured_instance_id", "group_instance_id")
         members = members.withColumn("group_instance_id", instance)
     else:
         members = members.withColumn("partition_assignment_strategy", F.lit(None))
+    members = members.withColumnRenamed("partition_assignment_strategy", "assignors")
     return _fact(members, kinds.MEMBER)
 
 
 def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
     """Returns the topics with metadata that members subscribe to or that an event names, with partition counts."""
-    now = without_faulty_groups(fleet.subscriptions, fleet).select(*GROUP_KEY, "topic")
-    named = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))
-    later = without_faulty_groups(events, fleet).select(*GROUP_KEY, F.explode(named).alias("topic"))
+    subscribed = without_faulty_groups(fleet.subscriptions, fleet).select(*GROUP_KEY, "topic")
+    of_event = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))
+    named = without_faulty_groups(events, fleet).select(*GROUP_KEY, F.explode(of_event).alias("topic"))
     counts = fleet.topics.select("cluster", "topic", "partitions", "topic_id").where(F.col("partitions") > 0)
-    return now.unionByName(later).distinct().join(counts, ["cluster", "topic"])
+    return subscribed.unionByName(named).distinct().join(counts, ["cluster", "topic"])
 
 
 def _topic_facts(fleet: Fleet, topics: DataFrame) -> DataFrame:
@@ -180,19 +155,18 @@ def _topic_facts(fleet: Fleet, topics: DataFrame) -> DataFrame:
 
 def _fact(rows: DataFrame, kind: int) -> DataFrame:
     """Converts rows to facts of a kind."""
-    values = {name: F.col(of) if isinstance(of, str) else _numbers(of) for name, of in _FIELDS[kind].items()}
-    every = (values.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
-    return rows.select(*GROUP_KEY, F.lit(kind).cast("byte").alias("kind"), *every)
-
-
-def _numbers(names: Sequence[str]) -> Column:
-    return F.array(*(F.col(name).cast("long") for name in names))
+    columns, numbers = _FIELDS[kind]
+    values = {name: F.col(name) for name in columns} | {
+        "numbers": F.array(*(F.col(name).cast("long") for name in numbers))
+    }
+    cast = (values.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
+    return rows.select(*GROUP_KEY, F.lit(kind).cast("byte").alias("kind"), *cast)
 
 
 def _fact_of_row(row: Mapping[str, Any], kind: int) -> dict[str, Any]:
     """Converts a row to a fact of a kind."""
-    fields = _FIELDS[kind].items()
-    values = {name: row.get(of) if isinstance(of, str) else [row.get(each) for each in of] for name, of in fields}
+    columns, numbers = _FIELDS[kind]
+    values = {name: row.get(name) for name in columns} | {"numbers": [row.get(name) for name in numbers]}
     return {**_row(GROUP_KEY, _key(row, GROUP_KEY)), "kind": kind, **values}
 
 

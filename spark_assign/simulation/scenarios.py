@@ -1,16 +1,15 @@
-"""Stories that come with the package, to be simulated: rows of a Fleet's tables, of events, and settings.
+"""Packaged scenarios: rows of the tables of a fleet, events, and settings.
 
-- `textbook-join`: the picture of every talk about cooperative rebalancing. Two consumers own the three partitions of a
-  topic, two and one, and a third one joins: with the eager protocol all three partitions stop, with the cooperative
-  one and with KIP-848's only the one that moves.
-- `rolling-deployment`: 200 consumers of one group are redeployed, ten at a time.
-- `crash`: a consumer dies without leaving; the coordinator finds out when its session times out.
-- `deploy-fleet`: every group of a fleet (the shipped sample, or another) is redeployed, consumer by consumer.
+- `textbook-join`: two consumers own the three partitions of a topic, two and one, and a third consumer joins. With
+  eager rebalancing, all three partitions pause; with cooperative rebalancing or KIP-848, only the one that moves.
+- `rolling-deployment`: the 200 consumers of one group are restarted, ten at a time.
+- `crash`: a consumer dies without leaving. The coordinator detects it when its session times out.
+- `deploy-fleet`: the consumers of every group of a fleet (the sample, or another) are restarted, one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,28 +20,28 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.simulation.facts import facts_of_rows
-from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PLAYED, TRACE, play_whole
+from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, RESULTS, TRACE, simulate_in_memory
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.groups import INPUT_TABLES
 from spark_assign.tables.simulation import EVENTS
 
 Rows = list[dict[str, Any]]
 
-CLUSTER = "story"
+CLUSTER = "scenario"
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A story.
+    """A packaged input of a simulation.
 
     Attributes:
-        name: of the scenario, and of its group.
-        about: one sentence for the screen.
-        events: rows of `tables.simulation.EVENTS`; columns that are left out are null. Without `tables` they lack
-            `cluster` and `group_id` and happen to every group of every cluster.
-        tables: rows of the Fleet's tables by name; None if the scenario runs on a given fleet.
-        settings: what `protocol.Settings` gets, in milliseconds.
-        protocols: to play it with, as `simulate` has them.
+        name: the name of the scenario, and of its group.
+        about: a sentence that describes it.
+        events: rows of `tables.simulation.EVENTS`; missing columns are null. Without `tables`, they have no `cluster`
+            and no `group_id`, and happen to every group of every cluster.
+        tables: rows of the tables of a fleet, by name. None: the scenario runs on a given fleet.
+        settings: arguments of `Settings`, in milliseconds.
+        variants: the variants to simulate.
     """
 
     name: str
@@ -50,29 +49,30 @@ class Scenario:
     events: Rows
     tables: dict[str, Rows] | None = None
     settings: dict[str, int] = field(default_factory=dict)
-    protocols: tuple[str, ...] = ("eager", "cooperative", "consumer")
+    variants: tuple[str, ...] = ("eager", "cooperative", "consumer")
 
-    def play(self, spark: SparkSession, given: Fleet | None = None) -> tuple[Fleet, DataFrame]:
-        """The fleet before anything happens, and the events.
+    def read(self, spark: SparkSession, fleet: Fleet | None = None) -> tuple[Fleet, DataFrame]:
+        """Returns the fleet at the start, and the events.
 
         Args:
-            given: the fleet of a story that has none of its own; ignored by the others.
+            spark: the session.
+            fleet: the fleet of a scenario without `tables`; other scenarios ignore it.
 
         Raises:
-            ValueError: the story has no fleet of its own, and none is given.
+            ValueError: the scenario has no tables, and `fleet` is None.
         """
         if self.tables is not None:
             frames = {name: _dataframe(spark, rows, INPUT_TABLES[name]) for name, rows in self.tables.items()}
             return Fleet(**frames), _dataframe(spark, self.events, EVENTS)
-        if given is None:
-            raise ValueError(f"scenario {self.name} is told of a fleet: give one")
+        if fleet is None:
+            raise ValueError(f"scenario {self.name} has no fleet of its own. Pass one")
         events = _dataframe(spark, [{"cluster": "", **each} for each in self.events], EVENTS).drop("cluster")
-        clusters = given.members.select("cluster").distinct()
-        return given, events.crossJoin(clusters).select(*EVENTS.fieldNames())
+        clusters = fleet.members.select("cluster").distinct()
+        return fleet, events.crossJoin(clusters).select(*EVENTS.fieldNames())
 
 
 def textbook_join() -> Scenario:
-    """c1 owns t-0 and t-1, c2 owns t-2; c3 joins."""
+    """c1 owns t-0 and t-1, c2 owns t-2, and c3 joins."""
     name = "textbook-join"
     return Scenario(
         name,
@@ -84,13 +84,13 @@ def textbook_join() -> Scenario:
 
 
 def rolling_deployment() -> Scenario:
-    """200 consumers, two partitions each, in batches of a twentieth; each is back before its session times out."""
+    """200 consumers with two partitions each, ten at a time. Each returns before its session times out."""
     name, consumers = "rolling-deployment", 200
     owned = {f"c{number:03d}": [("orders", 2 * number, 2)] for number in range(consumers)}
-    rolling = {"down_ms": 5_000, "parallelism": consumers // 20, "pause_ms": 10_000}
+    rolling = {"down_ms": 5_000, "parallelism": 10, "pause_ms": 10_000}
     return Scenario(
         name,
-        f"{consumers} consumers of {2 * consumers} partitions are redeployed, {rolling['parallelism']} at a time",
+        f"{consumers} consumers of {2 * consumers} partitions are restarted, {rolling['parallelism']} at a time",
         [_event(name, 10_000, "rolling-restart", **rolling)],
         _group(name, {"orders": 2 * consumers}, owned),
         {"revoke_ms": 100, "restore_ms": 2_000},
@@ -99,7 +99,7 @@ def rolling_deployment() -> Scenario:
 
 
 def crash() -> Scenario:
-    """c2 of four consumers of twelve partitions goes silent."""
+    """Four consumers own twelve partitions, and c2 crashes."""
     name = "crash"
     owned = {f"c{number}": [("orders", 3 * number - 3, 3)] for number in (1, 2, 3, 4)}
     return Scenario(
@@ -116,10 +116,10 @@ def deploy_fleet() -> Scenario:
     rolling = {"down_ms": 15_000, "parallelism": 1, "pause_ms": 15_000}
     return Scenario(
         "deploy-fleet",
-        "every group of the fleet is redeployed, one consumer at a time",
+        "every group of the fleet is restarted, one consumer at a time",
         [{"at_ms": 10_000, "event": "rolling-restart", **rolling}],
         settings={"revoke_ms": 100, "restore_ms": 2_000},
-        protocols=("configured", "eager", "cooperative", "static", "consumer"),
+        variants=("configured", "eager", "cooperative", "static", "consumer"),
     )
 
 
@@ -131,12 +131,12 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
 }
 
 
-def _event(group_id: str, at_ms: int, event: str, **more: Any) -> dict[str, Any]:
-    return {"cluster": CLUSTER, "group_id": group_id, "at_ms": at_ms, "event": event, **more}
+def _event(group_id: str, at_ms: int, event: str, **columns: Any) -> dict[str, Any]:
+    return {"cluster": CLUSTER, "group_id": group_id, "at_ms": at_ms, "event": event, **columns}
 
 
 def _group(group_id: str, topics: dict[str, int], owned: dict[str, list[tuple[str, int, int]]]) -> dict[str, Rows]:
-    """The tables of one settled group: partition counts, and what each member owns as (topic, first, count)."""
+    """Returns the tables of one stable group, from partition counts, and (topic, first, count) slices by member."""
     key = {"cluster": CLUSTER, "group_id": group_id}
     members = [key | {"member_id": member} for member in owned]
     return {
@@ -145,8 +145,8 @@ def _group(group_id: str, topics: dict[str, int], owned: dict[str, list[tuple[st
         "subscriptions": [member | {"topic": topic} for member in members for topic in topics],
         "owned_slices": [
             key | {"member_id": member, "topic": topic, "first": first, "step": 1, "count": count}
-            for member, runs in owned.items()
-            for topic, first, count in runs
+            for member, slices in owned.items()
+            for topic, first, count in slices
         ],
     }
 
@@ -157,53 +157,50 @@ def _dataframe(spark: SparkSession, rows: Rows, schema: StructType) -> DataFrame
 
 
 @dataclass(frozen=True)
-class Story:
-    """What happened, as rows: the columns of `tables.simulation.SIMULATION_TABLES`, and `protocol`.
+class LocalSimulation:
+    """Results of a simulation without Spark: rows of `tables.simulation.SIMULATION_TABLES`, with the column `variant`.
 
     Attributes:
-        protocols: with which the groups were played, in this order.
-        rounds, availability, trace, ownership: of the groups that could be played.
-        rejected: groups that a protocol cannot play, each once.
+        variants: the simulated variants.
+        rebalances, availability, trace, ownership: rows of the groups that can be simulated.
+        rejected: groups that can't be simulated with some variant, one row per group.
     """
 
-    protocols: tuple[str, ...]
-    rounds: Rows
+    variants: tuple[str, ...]
+    rebalances: Rows
     availability: Rows
     trace: Rows
     ownership: Rows
     rejected: Rows
 
 
-def play_story(scenario: Scenario, protocols: Sequence[str], settings: Settings) -> Story:
-    """What `simulate.play_fleet` makes of a story with tables of its own, in this process.
+def simulate_scenario(scenario: Scenario, variants: Sequence[str], settings: Settings) -> LocalSimulation:
+    """Simulates a scenario with tables in this process; see `simulation.simulate_fleet`.
 
     Args:
-        scenario: a story with tables.
-        protocols: of `simulate`, each once.
-        settings: times; the tables of settings are not looked at.
+        scenario: a scenario with tables.
+        variants: distinct variants of `simulate`.
+        settings: times. Tables of exceptions are ignored.
 
     Raises:
-        ValueError: the story has no fleet of its own.
+        ValueError: the scenario has no tables.
     """
     if scenario.tables is None:
-        raise ValueError(f"scenario {scenario.name} is told of a fleet: play it with Spark")
+        raise ValueError(f"scenario {scenario.name} has no fleet of its own. Simulate it with Spark")
     facts = facts_of_rows(scenario.tables, scenario.events)
-    found = play_whole(facts, protocols, settings.timing, (PLAYED, TRACE, OWNERSHIP))
-    played = [row for row in found[PLAYED] if "code" not in row]
-    refused = [row for row in found[PLAYED] if "code" in row]
-    return Story(
-        tuple(protocols),
-        rounds=[_key(row) | each for row in played for each in row["rounds"]],
-        availability=[_key(row) | row["availability"] for row in played],
-        trace=found[TRACE],
-        ownership=found[OWNERSHIP],
-        rejected=list({(row["cluster"], row["group_id"]): _rejected(row) for row in reversed(refused)}.values()),
+    tables = simulate_in_memory(facts, variants, settings.timing, (RESULTS, TRACE, OWNERSHIP))
+    simulated = [(_columns(row, "variant"), row) for row in tables[RESULTS] if "code" not in row]
+    rejected = [_columns(row, "code", "detail") for row in tables[RESULTS] if "code" in row]
+    return LocalSimulation(
+        tuple(variants),
+        rebalances=[key | each for key, row in simulated for each in row["rebalances"]],
+        availability=[key | row["availability"] for key, row in simulated],
+        trace=tables[TRACE],
+        ownership=tables[OWNERSHIP],
+        rejected=list({(row["cluster"], row["group_id"]): row for row in reversed(rejected)}.values()),
     )
 
 
-def _key(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("cluster", "group_id", "protocol")}
-
-
-def _rejected(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("cluster", "group_id", "code", "detail")}
+def _columns(row: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Returns the key of the group and other columns of a row."""
+    return {name: row[name] for name in ("cluster", "group_id", *names)}

@@ -318,7 +318,7 @@ def _of_shop(spark: SparkSession, tables: dict[str, list[dict[str, Any]]]) -> Fl
 
 
 def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
-    fleet, events = SCENARIOS["textbook-join"]().play(spark)
+    fleet, events = SCENARIOS["textbook-join"]().read(spark)
     return {"fleet": fleet, "events": events, "sample": sample_fleet(spark)}
 
 

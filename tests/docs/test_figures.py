@@ -13,8 +13,8 @@ import pytest
 from spark_assign.simulation import Settings
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.events import Event
-from spark_assign.simulation.kernel.settings import Timing
-from spark_assign.simulation.kernel.simulate_groups import play_whole
+from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.simulation.kernel.simulate_groups import simulate_in_memory
 from spark_assign.simulation.scenarios import SCENARIOS, rolling_deployment
 from tests.docs.pages import ROOT, steps
 from tests.unit import protocol_plays
@@ -100,7 +100,7 @@ def test_a_deployment_that_takes_longer(down_ms: int, static: bool, sentence: st
     owned = {
         row["member_id"]: list(range(row["first"], row["first"] + row["count"])) for row in story.tables["owned_slices"]
     }
-    timing = Timing(poll_interval_ms=Settings.poll_interval_ms, **story.settings)
+    timing = TimingConfig(poll_interval_ms=Settings.poll_interval_ms, **story.settings)
     stage = protocol_plays.stage(owned, protocol_plays.COOPERATIVE, static=static, timing=timing)
     event = {name: value for name, value in story.events[0].items() if name not in ("cluster", "group_id")}
     played = protocol_plays.play(stage, Event(**event | {"down_ms": down_ms}))
@@ -115,11 +115,11 @@ def test_shorter_heartbeats() -> None:
         assert story.tables is not None
         settings = Settings(**story.settings, group_consumer_heartbeat_interval_ms=1_000)
         facts = facts_of_rows(story.tables, story.events)
-        (played,) = play_whole(facts, ("consumer",), settings.timing, ("played",))["played"]
+        (played,) = simulate_in_memory(facts, ("consumer",), settings.timing, ("results",))["results"]
         found[name] = played["availability"]
     paused = found["textbook-join"]["longest_pause_ms"]
     assert figures("docs/simulate.md", "heartbeat-interval-ms 1000` it is # s") == [f"{paused / 1000:.1f}"]
-    lost = found["rolling-deployment"]["partition_ms_not_consumed"] / 1000
+    lost = found["rolling-deployment"]["paused_partition_ms"] / 1000
     assert figures("docs/simulate.md", "it costs # partition-seconds: ") == [f"{lost:,.0f}"]
     assert figures("docs/simulate.md", "partition-seconds: #% saved") == [f"{1 - lost / 25_385.8:.0%}".rstrip("%")]
     longest = found["rolling-deployment"]["longest_pause_ms"]

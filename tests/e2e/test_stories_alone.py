@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
     "arguments",
     [
         "simulate --scenario textbook-join --picture png",
-        "simulate --scenario crash --protocol static --protocol static",
+        "simulate --scenario crash --variant static --variant static",
         "connect --scenario 90x10 --run-id one",
     ],
 )

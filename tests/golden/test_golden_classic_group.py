@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from spark_assign.simulation import replay
+from spark_assign.simulation import verify_classic_group
 from spark_assign.simulation.classic_group_check import RECORDED_GROUP_ID
 from spark_assign.tables.errors import FleetError
-from spark_assign.tables.simulation import REPLAYED, STEPS
+from spark_assign.tables.simulation import CLASSIC_GROUP_CALLS, CLASSIC_GROUP_RESULTS
 from tests.frames import dataframe
 from tests.golden import classic_group_rows
 
@@ -25,8 +25,10 @@ def test_every_sequence_in_one_call(spark: SparkSession) -> None:
     steps = [(row["sequence"], RECORDED_GROUP_ID, row["step"], json.dumps(row["op"])) for row in rows]
     steps += [("spoiled", "g", number, op) for number, op in zip((0, 1, 1, 2, 3), SPOILED, strict=True)]
     random.Random(0).shuffle(steps)
-    answered = replay(_steps(spark, steps)).repartition(3)
-    assert [(field.name, field.dataType) for field in answered.schema] == [(f.name, f.dataType) for f in REPLAYED]
+    answered = verify_classic_group(_steps(spark, steps)).repartition(3)
+    assert [(field.name, field.dataType) for field in answered.schema] == [
+        (f.name, f.dataType) for f in CLASSIC_GROUP_RESULTS
+    ]
     collected = answered.collect()
     results = {(row["cluster"], row["step"]): row["result"] for row in collected if row["cluster"] != "spoiled"}
     assert len(results) == len(rows) == 15_402
@@ -44,7 +46,7 @@ def test_steps_without_a_key_are_refused_by_name(spark: SparkSession) -> None:
     """Nobody could say whose steps they are, or when."""
     steps = [("c", None, 3, "{}"), ("c", "g", None, "{}"), ("c", "g", 0, "{}")]
     with pytest.raises(FleetError) as refused:
-        replay(_steps(spark, steps))
+        verify_classic_group(_steps(spark, steps))
     assert [str(fault) for fault in refused.value.faults] == [
         "steps.group_id: null in a key: 1 row(s), e.g. cluster=c, group_id=null, step=3."
         " Fill it in or leave the row out",
@@ -52,8 +54,10 @@ def test_steps_without_a_key_are_refused_by_name(spark: SparkSession) -> None:
         " Fill it in or leave the row out",
     ]
     with pytest.raises(FleetError, match=r"steps.op: the column is missing"):
-        replay(_steps(spark, steps).drop("op"))
+        verify_classic_group(_steps(spark, steps).drop("op"))
 
 
 def _steps(spark: SparkSession, rows: list[tuple[str, str | None, int | None, str | None]]) -> DataFrame:
-    return dataframe(spark, StructType([StructField(field.name, field.dataType) for field in STEPS]), rows)
+    return dataframe(
+        spark, StructType([StructField(field.name, field.dataType) for field in CLASSIC_GROUP_CALLS]), rows
+    )

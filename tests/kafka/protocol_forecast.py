@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from spark_assign.simulation import Settings, simulate
-from spark_assign.tables.simulation import EVENTS, SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS
+from spark_assign.tables.simulation import EVENTS, GROUP_SETTINGS, MEMBER_SETTINGS
 from tests.frames import frame_of
 from tests.kafka import protocol_story
 from tests.kafka.live_groups import CALLS, Calls, Row, Tables, fleet
@@ -21,7 +21,7 @@ from tests.slices import Partition
 
 AT_MS, UNTIL_MS = 1_500, 20_000
 """Between two heartbeats; and late enough for everything."""
-TABLES = ("rounds", "trace", "availability", "ownership")
+TABLES = ("rebalances", "trace", "availability", "ownership")
 
 AnyCase = TypeVar("AnyCase", bound=Any)
 
@@ -51,8 +51,8 @@ def forecasts(spark: SparkSession, story: Story) -> dict[str, Forecast]:
     )
     settings = Settings(
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-        members=frame_of(spark, SETTINGS_OF_MEMBERS, members),
-        groups=frame_of(spark, SETTINGS_OF_GROUPS, groups),
+        members=frame_of(spark, MEMBER_SETTINGS, members),
+        groups=frame_of(spark, GROUP_SETTINGS, groups),
     )
     events = [event for case in CASES for event in _events(story, case)]
     tables = simulated(spark, _before(story), events, settings, UNTIL_MS)
@@ -102,7 +102,7 @@ def _events(story: Story, case: Case) -> list[Row]:
 def _settings(story: Story, case: Case) -> list[Row]:
     by_client = {client: id for id, client in protocol_story.client_ids(story.before, case.group).items()}
     return [
-        _of_group(story, case, SETTINGS_OF_MEMBERS)
+        _of_group(story, case, MEMBER_SETTINGS)
         | {
             "member_id": by_client[each.client_id],
             "partition_assignment_strategy": _strategies(each.assignor),
@@ -113,7 +113,7 @@ def _settings(story: Story, case: Case) -> list[Row]:
 
 
 def _timeout(story: Story, case: Case) -> Row:
-    return _of_group(story, case, SETTINGS_OF_GROUPS) | {"session_timeout_ms": case.session_timeout_ms}
+    return _of_group(story, case, GROUP_SETTINGS) | {"session_timeout_ms": case.session_timeout_ms}
 
 
 def _of_group(story: Story, case: Case, schema: StructType) -> Row:
@@ -151,17 +151,17 @@ def _forecast(story: Story, case: Case, tables: dict[str, list[Row]]) -> Forecas
     there = set(protocol_story.client_ids(story.after, case.group))
     owners = owners_at_end(tables["ownership"], clients, {clients[id] for id in there})
     [availability] = tables["availability"]
-    rounds = sorted(tables["rounds"], key=lambda row: int(row["generation_id"]))
+    rounds = sorted(tables["rebalances"], key=lambda row: int(row["generation_id"]))
     return Forecast(rounds, trace, availability, calls, owners)
 
 
 def owners_at_end(ownership: Iterable[Row], clients: Mapping[str, str], there: Iterable[str]) -> Owners:
     """Returns what each client owns at the end of a simulation; clients in `there` may own nothing."""
     rows = list(ownership)
-    end_ms = max(row["to_ms"] for row in rows)
+    end_ms = max(row["end_ms"] for row in rows)
     owners: Owners = {client: set() for client in there}
     for row in rows:
-        if row["to_ms"] == end_ms:
+        if row["end_ms"] == end_ms:
             owners.setdefault(clients[row["member_id"]], set()).add((row["topic"], row["partition"]))
     return owners
 

@@ -50,7 +50,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     played = simulate(given, events, settings=settings).availability
     for row in played.where(F.col("group_id").isin("near", "far")).collect():
         mine = options[row["group_id"], 30_000]
-        assert mine["restart_pause_seconds"] * 1000 == row["partition_ms_not_consumed"]
+        assert mine["restart_pause_seconds"] * 1000 == row["paused_partition_ms"]
         assert mine["restart_longest_seconds"] * 1000 == row["longest_pause_ms"]
         assert mine["restart_rebalances"] == row["rebalances"]
 

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet
-from spark_assign.migration.cooperative_upgrade import holds_for, upgrade_plan
-from spark_assign.simulation import Settings, compare_protocols, simulate
+from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
+from spark_assign.simulation import Settings, compare_variants, simulate
 from spark_assign.tables import simulation as schemas
 from spark_assign.tables.errors import FleetError
 from tests.frames import dataframe
@@ -67,9 +67,9 @@ def settings_of(spark: SparkSession) -> Settings:
     return Settings(
         poll_interval_ms=0,
         restore_ms=1_000,
-        members=dataframe(spark, schemas.SETTINGS_OF_MEMBERS, votes),
-        groups=dataframe(spark, schemas.SETTINGS_OF_GROUPS, [slow]),
-        partitions=dataframe(spark, schemas.SETTINGS_OF_PARTITIONS, [("k", "t", 2, None, 9_000)]),
+        members=dataframe(spark, schemas.MEMBER_SETTINGS, votes),
+        groups=dataframe(spark, schemas.GROUP_SETTINGS, [slow]),
+        partitions=dataframe(spark, schemas.PARTITION_SETTINGS, [("k", "t", 2, None, 9_000)]),
     )
 
 
@@ -87,8 +87,8 @@ def test_many_groups_in_one_call(spark: SparkSession) -> None:
         "nobody": "bad-event",
         "apart": "kafka-refuses",
     }
-    assert "t-0 belongs to c1 and to c2" in rejected["twice"][1]
-    rounds = {(row["group_id"], row["generation_id"]): row for row in played.rounds.collect()}
+    assert "c1 and c2 own t-0" in rejected["twice"][1]
+    rounds = {(row["group_id"], row["generation_id"]): row for row in played.rebalances.collect()}
     assert {key: row["assignor"] for key, row in rounds.items() if key[0] != "mixed"} == {
         ("textbook", 2): "range",
         ("other", 2): "range",
@@ -99,7 +99,7 @@ def test_many_groups_in_one_call(spark: SparkSession) -> None:
     costs = {row["group_id"]: row for row in played.availability.collect()}
     assert set(costs) == set(GROUPS) - set(rejected)
     assert costs["at-rest"]["rebalances"] == 0
-    assert costs["at-rest"]["partition_ms_not_consumed"] == 0
+    assert costs["at-rest"]["paused_partition_ms"] == 0
     assert costs["other"]["longest_pause_ms"] == 9_000  # t-2 goes to c3, and is slow to restore
     assert (costs["other"]["longest_pause_topic"], costs["other"]["longest_pause_partition"]) == ("t", 2)
     for name, schema in schemas.SIMULATION_TABLES.items():
@@ -130,17 +130,17 @@ def test_protocols_side_by_side(spark: SparkSession) -> None:
     for name in ("members", "subscriptions", "owned"):
         rows[name] = [line for line in rows[name] if line[1] in kept]
     restart = {"group_id": "textbook", "event": "rolling-restart", "at_ms": 10_000}
-    compared = compare_protocols(
+    compared = compare_variants(
         fleet_of(spark, rows), events_of(spark, [restart]), Settings(poll_interval_ms=0, restore_ms=1_000)
     )
     costs = {row["group_id"]: row.asDict() for row in compared.collect()}
     assert costs["at-rest"]["cooperative_ratio"] is None
     mine = costs["textbook"]
     assert (mine["eager_rebalances"], mine["static_rebalances"]) == (4, 0)
-    assert mine["static_partition_ms_not_consumed"] == 3 * 5_000  # each partition while its owner is away
+    assert mine["static_paused_partition_ms"] == 3 * 5_000  # each partition while its owner is away
     for name in ("static", "consumer"):
-        cost = mine[f"{name}_partition_ms_not_consumed"]
-        assert mine[f"{name}_ratio"] == cost / mine["eager_partition_ms_not_consumed"]
+        cost = mine[f"{name}_paused_partition_ms"]
+        assert mine[f"{name}_ratio"] == cost / mine["eager_paused_partition_ms"]
     assert mine["consumer_rebalances"] == 4  # two members leave and join
 
 
@@ -151,10 +151,10 @@ def test_groups_that_are_kip_848s(spark: SparkSession) -> None:
     rows["topics"] = [("k", "t", 3, "AAAAAAAAAAAAAAAAAAAAAQ"), ("k", "u", 1)]
     fleet = fleet_of(spark, rows)
     beats = [("k", "textbook", *[None] * 9, 40_000, 2_000, None)]
-    settings = Settings(poll_interval_ms=0, groups=dataframe(spark, schemas.SETTINGS_OF_GROUPS, beats))
+    settings = Settings(poll_interval_ms=0, groups=dataframe(spark, schemas.GROUP_SETTINGS, beats))
     joins = [{"group_id": group} | JOIN for group in ("textbook", "other")]
     played = simulate(fleet, events_of(spark, joins), settings=settings)
-    found = {row["group_id"]: (row["assignor"], row["leader"]) for row in played.rounds.collect()}
+    found = {row["group_id"]: (row["assignor"], row["leader"]) for row in played.rebalances.collect()}
     assert found == {"textbook": ("server-range", None), "other": ("range", "c1")}
     trace = listed(played.trace.where("group_id = 'textbook' and actor = 'c3'"), "seq")
     assert {row["message"] for row in trace} == {"FindCoordinator", "ConsumerGroupHeartbeat", "assigned"}
@@ -164,8 +164,8 @@ def test_groups_that_are_kip_848s(spark: SparkSession) -> None:
 def test_two_bounces_to_the_cooperative_protocol(spark: SparkSession) -> None:
     """KIP-429: first beside the old assignor, then alone; at once it is refused, with the reason."""
     fleet = fleet_of(spark, tables())
-    steps = listed(upgrade_plan(fleet, "k", "other"), "step")
-    assert [(each["bounce"], each["member_id"], each["strategies"]) for each in steps] == [
+    steps = listed(plan_cooperative_upgrade(fleet, "k", "other"), "step")
+    assert [(each["bounce"], each["member_id"], each["assignors"]) for each in steps] == [
         (1, "c1", ["cooperative-sticky", "range"]),
         (1, "c2", ["cooperative-sticky", "range"]),
         (2, "c1", ["cooperative-sticky"]),
@@ -173,15 +173,15 @@ def test_two_bounces_to_the_cooperative_protocol(spark: SparkSession) -> None:
     ]
     assert [each["eager_members"] for each in steps] == [2, 2, 1, 0]
     assert [each["assignor"] for each in steps] == ["range", "cooperative-sticky", *["cooperative-sticky"] * 2]
-    assert not any(each["refused"] for each in steps)
+    assert not any(each["rejection"] for each in steps)
     at_once = [("c1", ["cooperative-sticky"]), ("c2", ["cooperative-sticky"])]
-    refused = [each["refused"] for each in listed(upgrade_plan(fleet, "k", "other", at_once), "step")]
-    assert refused[0].startswith("INCONSISTENT_GROUP_PROTOCOL: c1 would support only cooperative-sticky")
-    assert refused[1].startswith("not reached")
+    rejections = [each["rejection"] for each in listed(plan_cooperative_upgrade(fleet, "k", "other", at_once), "step")]
+    assert rejections[0].startswith("INCONSISTENT_GROUP_PROTOCOL: c1 would support only cooperative-sticky")
+    assert rejections[1].startswith("not reached")
     with pytest.raises(FleetError, match="there is no group 'none'"):
-        upgrade_plan(fleet, "k", "none")
+        plan_cooperative_upgrade(fleet, "k", "none")
     with pytest.raises(ValueError, match="no member 'c9'"):
-        upgrade_plan(fleet, "k", "other", [("c9", ["range"])])
+        plan_cooperative_upgrade(fleet, "k", "other", [("c9", ["range"])])
 
 
 @pytest.mark.parametrize(("library", "client_id"), [("librdkafka", "rdkafka"), ("Java", "consumer-other-1")])
@@ -192,23 +192,23 @@ def test_a_library_that_would_not_start_is_not_restarted(spark: SparkSession, li
         (*line[:4], client_id if line[2] == "c2" else "consumer-other-2", *line[5:]) for line in rows["members"]
     ]
     fleet = fleet_of(spark, rows)
-    steps = listed(upgrade_plan(fleet, "k", "other"), "step")
-    text = holds_for(fleet, "k", "other")
-    assert [each["client"] for each in steps] == ["Java", library] * 2
+    steps = listed(plan_cooperative_upgrade(fleet, "k", "other"), "step")
+    text = supported_clients(fleet, "k", "other")
+    assert [each["client_library"] for each in steps] == ["Java", library] * 2
     if library == "Java":
-        assert not any(each["refused"] for each in steps)
+        assert not any(each["rejection"] for each in steps)
         assert "Its clients, by their client ids: Java 2. Two rolling restarts:" in text
     else:
-        assert steps[0]["refused"] is None
-        assert steps[1]["refused"].startswith("librdkafka does not start with eager and cooperative assignors")
-        assert all(each["refused"].startswith("not reached") for each in steps[2:])
+        assert steps[0]["rejection"] is None
+        assert steps[1]["rejection"].startswith("librdkafka does not start with eager and cooperative assignors")
+        assert all(each["rejection"].startswith("not reached") for each in steps[2:])
         assert "Java 1, librdkafka 1. Stop all members, then start them with cooperative-sticky alone." in text
     assert text.startswith("Rolling steps hold for Java and franz-go clients only.")
 
 
 def test_what_is_wrong_with_the_call(spark: SparkSession) -> None:
     fleet = fleet_of(spark, tables())
-    with pytest.raises(ValueError, match="no protocol is called 'lazy'"):
+    with pytest.raises(ValueError, match="unknown variant 'lazy'"):
         simulate(fleet, events_of(spark, []), "lazy")
     with pytest.raises(ValueError, match="heartbeat_interval_ms is 50000"):
         Settings(heartbeat_interval_ms=50_000)

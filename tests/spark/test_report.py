@@ -24,7 +24,7 @@ from spark_assign.report.html.connect import connect_rows
 from spark_assign.report.html.drift import drift_rows
 from spark_assign.report.html.replicas import replica_rows
 from spark_assign.report.html.simulation import charted_ownership, simulation_rows
-from spark_assign.simulation.simulation import side_by_side, simulate_protocols
+from spark_assign.simulation.simulation import compare_costs, simulate_variants
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS
@@ -194,19 +194,19 @@ def test_the_job_without_anything(caplog: pytest.LogCaptureFixture) -> None:
 def test_rebalances_in_time(spark: SparkSession, planned: Plan) -> None:
     """What is drawn adds up to what is counted; a comparison stored by itself is shown, too."""
     events = dataframe(spark, EVENTS, [("c", "joined", 5_000, "member-leaves", "a", *[None] * (len(EVENTS) - 5))])
-    played = simulate_protocols(planned.fleet, events)
+    played = simulate_variants(planned.fleet, events)
     shown = simulation_rows(played)
-    assert {row["protocol"] for row in shown.totals} == {"eager", "cooperative", "static", "consumer"}
+    assert {row["variant"] for row in shown.totals} == {"eager", "cooperative", "static", "consumer"}
     for row in shown.groups:
         drawn = [
-            each["not_consumed"] * (each["to_ms"] - each["from_ms"])
+            each["paused_partitions"] * (each["end_ms"] - each["start_ms"])
             for each in shown.pauses
-            if all(each[name] == row[name] for name in (*GROUP_KEY, "protocol"))
+            if all(each[name] == row[name] for name in (*GROUP_KEY, "variant"))
         ]
-        assert sum(drawn) == pytest.approx(row["partition_ms_not_consumed"])
-    stored = {"configured": {"comparison": side_by_side(played), "rejected": played.rejected}}
+        assert sum(drawn) == pytest.approx(row["paused_partition_ms"])
+    stored = {"configured": {"comparison": compare_costs(played), "rejected": played.rejected}}
     text = report(simulation=stored)
-    assert "Groups that gain most by cooperating" in text
+    assert "Groups with the largest savings of cooperative rebalancing" in text
     assert "c/twice" in text
     played.unpersist()
 
@@ -318,14 +318,14 @@ def _owning(groups: dict[str, list[str]]) -> dict[str, list[tuple[Any, ...]]]:
 
 
 @pytest.mark.once
-def test_what_a_comparison_of_protocols_stores(spark: SparkSession, planned: Plan) -> None:
+def test_what_a_comparison_of_variants_stores(spark: SparkSession, planned: Plan) -> None:
     """The ownership of the groups that are drawn, which is all that the drawings need."""
     events = dataframe(spark, EVENTS, [("c", "joined", 5_000, "member-leaves", "a", *[None] * (len(EVENTS) - 5))])
-    played = simulate_protocols(planned.fleet, events)
+    played = simulate_variants(planned.fleet, events)
     ownership = charted_ownership(played)
     assert ownership.schema == played.ownership.schema
     drawn = {row["group_id"] for row in ownership.select("group_id").distinct().collect()}
-    losing = {row["group_id"] for row in played.availability.where("partition_ms_not_consumed > 0").collect()}
+    losing = {row["group_id"] for row in played.availability.where("paused_partition_ms > 0").collect()}
     assert drawn == losing
     assert "joined" in drawn
     played.unpersist()

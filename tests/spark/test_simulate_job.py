@@ -37,7 +37,7 @@ def test_a_folder_is_simulated(
     spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A summary, the tables, and exit code 1 for the faulty group if asked for."""
-    arguments = ["--protocol", "cooperative", "--restore-ms", "1000", "--fail-on", "rejected"]
+    arguments = ["--variant", "cooperative", "--restore-ms", "1000", "--fail-on", "rejected"]
     arguments += ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json"]
     assert simulate.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
@@ -45,12 +45,12 @@ def test_a_folder_is_simulated(
     assert "c/twice: " in printed
     (row,) = stored(tmp_path, "availability")
     assert (row["group_id"], row["partitions"], row["members_restarted"]) == ("good", 4, 2)
-    assert row["rebalances"] == len(stored(tmp_path, "rounds")) > 2
-    about = {"availability", "rounds", "ownership", "rejected"}
+    assert row["rebalances"] == len(stored(tmp_path, "rebalances")) > 2
+    about = {"availability", "rebalances", "ownership", "rejected"}
     assert {table.name for table in tmp_path.iterdir()} == {*about, "manifest"}
 
 
-def test_protocols_are_compared(
+def test_variants_are_compared(
     spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Members that are back in time cost a static group no rebalance; what is stored is enough for the report."""
@@ -64,22 +64,24 @@ def test_protocols_are_compared(
     page = tmp_path / "report.html"
     assert report.main(["--simulation", str(tmp_path), "--output-file", str(page)]) == 0
     text = page.read_text()
-    assert "Groups that gain most by cooperating" in text
+    assert "Groups with the largest savings of cooperative rebalancing" in text
     assert "partitions not consumed" in text
     assert [name for name in ("eager: ", "cooperative: ", "static: ") if f">{name}" not in text] == []
-    assert "Only rebalances are drawn" not in text
+    assert "The charts show only rebalances" not in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Use --scenario NAME, --fleet LOCATION, or --sample"),
+        ([], "Use either --scenario NAME or a fleet (--fleet LOCATION or --sample)."),
         (["--scenario", "picnic"], "'picnic' is not one of 'textbook-join'"),
-        (["--scenario", "crash", "--compare"], "--events, --compare and --upgrade go with --fleet"),
-        (["--fleet", ".", *["--protocol", "eager"] * 2], "simulated with one --protocol"),
-        (["--scenario", "crash", "--sample"], "and not both"),
+        (["--scenario", "crash", "--compare"], "--compare requires a fleet. Use --fleet LOCATION or --sample."),
+        (["--scenario", "crash", "--output", "x"], "--output requires a fleet."),
+        (["--fleet", ".", "--pictures-dir", "x"], "--pictures-dir requires --scenario."),
+        (["--fleet", ".", *["--variant", "eager"] * 2], "simulated with one --variant"),
+        (["--scenario", "crash", "--sample"], "Use either --scenario NAME or a fleet"),
         (["--fleet", ".", "--sample"], "--fleet and --sample are both given"),
-        (["--fleet", ".", "--upgrade", "good"], "--upgrade good: expected CLUSTER/GROUP"),
+        (["--fleet", ".", "--cooperative-upgrade", "good"], "--cooperative-upgrade good: expected CLUSTER/GROUP"),
     ],
 )
 def test_wrong_usage(

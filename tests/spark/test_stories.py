@@ -19,8 +19,15 @@ from spark_assign.connect.scenarios import simulate_scenario as play_connect_sto
 from spark_assign.report.group_pictures import local_picture_data, read_picture_data
 from spark_assign.report.text.simulation import summarize_local_simulation, summarize_simulation
 from spark_assign.simulation import Settings, facts
-from spark_assign.simulation.scenarios import SCENARIOS, Scenario, crash, play_story, rolling_deployment, textbook_join
-from spark_assign.simulation.simulation import play_fleet
+from spark_assign.simulation.scenarios import (
+    SCENARIOS,
+    Scenario,
+    crash,
+    rolling_deployment,
+    simulate_scenario,
+    textbook_join,
+)
+from spark_assign.simulation.simulation import simulate_fleet
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.connect import SIMULATION_TABLES
@@ -51,9 +58,10 @@ def changing() -> Scenario:
         {"event": "member-restarts", "member_id": "c2", "new_member_id": "c9", "down_ms": 700},
         {"event": "slow-member", "member_id": "c1", "delay_ms": 4_000},
     ]
-    keys = [{"cluster": "story", "group_id": story.name, "at_ms": 10_000 * at} for at, _ in enumerate(events, 1)]
+    keys = [{"cluster": "scenario", "group_id": story.name, "at_ms": 10_000 * at} for at, _ in enumerate(events, 1)]
     assert story.tables is not None
-    tables = story.tables | {"topics": [*story.tables["topics"], {"cluster": "story", "topic": "u", "partitions": 1}]}
+    more = {"cluster": "scenario", "topic": "u", "partitions": 1}
+    tables = story.tables | {"topics": [*story.tables["topics"], more]}
     happens = [*story.events, *(key | event for key, event in zip(keys, events, strict=True))]
     return Scenario("changing", "", happens, tables, story.settings, ALL)
 
@@ -67,7 +75,7 @@ def test_every_story_of_one_group_is_here() -> None:
 @pytest.mark.parametrize("scenario", [textbook_join(), rolling_deployment(), crash(), changing()], ids=lambda s: s.name)
 def test_facts_are_the_same(spark: SparkSession, scenario: Scenario) -> None:
     """From rows and from DataFrames."""
-    fleet, events = scenario.play(spark)
+    fleet, events = scenario.read(spark)
     assert scenario.tables is not None
     from_rows = facts.facts_of_rows(scenario.tables, scenario.events)
     from_frames = facts.gather_facts(fleet, events, Settings())
@@ -80,42 +88,42 @@ ENDLESS = {"rebalance_timeout_ms": 3_000, "revoke_ms": 4_000}
 
 
 @pytest.mark.parametrize(
-    ("scenario", "protocols", "times"),
+    ("scenario", "variants", "times"),
     [
         (textbook_join(), ALL, {}),
         (textbook_join(), ("cooperative",), {"poll_interval_ms": 700, "restore_ms": 5_000}),
         (textbook_join(), ("cooperative", "eager"), ENDLESS),
         (crash(), ALL, {}),
-        (rolling_deployment(), rolling_deployment().protocols, {}),
+        (rolling_deployment(), rolling_deployment().variants, {}),
         (changing(), ALL, {}),
     ],
     ids=lambda value: value.name if isinstance(value, Scenario) else None,
 )
 def test_the_tables_are_equal(
-    spark: SparkSession, scenario: Scenario, protocols: tuple[str, ...], times: dict[str, int]
+    spark: SparkSession, scenario: Scenario, variants: tuple[str, ...], times: dict[str, int]
 ) -> None:
     """Rows, what is printed of them, and what is drawn."""
     settings = Settings(**{**scenario.settings, **times})
-    story = play_story(scenario, protocols, settings)
-    played = play_fleet(*scenario.play(spark), protocols, settings, None)
-    of_one = {"protocol": protocols[0]} if len(protocols) == 1 else {}  # the tables then have no such column
-    for name in ("rounds", "availability"):
+    story = simulate_scenario(scenario, variants, settings)
+    played = simulate_fleet(*scenario.read(spark), variants, settings, None)
+    of_one = {"variant": variants[0]} if len(variants) == 1 else {}  # the tables then have no such column
+    for name in ("rebalances", "availability"):
         rows = [row.asDict() | of_one for row in getattr(played, name).collect()]
         assert as_lines(getattr(story, name)) == as_lines(rows), name
     assert as_lines(story.rejected) == collected(played.rejected)
     text, group = summarize_local_simulation(story)
-    expected, worst = summarize_simulation(played.availability, played.rejected, protocols)
+    expected, worst = summarize_simulation(played.availability, played.rejected, variants)
     assert text == expected
     assert (group is None) == (not worst) == bool(story.rejected)
     if group is not None:
         here, there = local_picture_data(story, group), read_picture_data(played, worst[0])
         assert here.messages == there.messages
-        for name in ("trace", "rounds", "ownership"):
-            for protocol in protocols:
-                drawn = [dict(row) for row in getattr(there, name)[protocol]]
+        for name in ("trace", "rebalances", "ownership"):
+            for variant in variants:
+                drawn = [dict(row) for row in getattr(there, name)[variant]]
                 for row in drawn:
                     row.pop("rows", None)  # how many there are
-                assert as_lines(getattr(here, name)[protocol]) == as_lines(drawn), (name, protocol)
+                assert as_lines(getattr(here, name)[variant]) == as_lines(drawn), (name, variant)
     played.unpersist()
 
 

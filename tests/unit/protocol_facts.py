@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.simulation.kernel.simulation_input import EVENT_NUMBERS, SETTINGS
+from spark_assign.simulation.kernel.settings import GROUP_TIMES
+from spark_assign.simulation.kernel.simulation_input import EVENT_NUMBERS
 
 Row = dict[str, Any]
 
@@ -18,8 +19,8 @@ SCHEMA = pa.schema(
         ("kind", pa.int8()),
         *((name, pa.string()) for name in _TEXT),
         ("numbers", pa.list_(pa.int64())),
-        ("names", pa.list_(pa.string())),
-        ("more", pa.list_(pa.string())),
+        ("topics", pa.list_(pa.string())),
+        ("assignors", pa.list_(pa.string())),
         ("at", pa.list_(pa.int32())),
         ("racks", pa.list_(pa.list_(pa.string()))),
     ]
@@ -27,9 +28,9 @@ SCHEMA = pa.schema(
 KINDS = ("group", "member", "owned", "topic", "times", "event")
 
 
-def group(names: list[str] | None = None, **settings: int) -> Row:
+def group(assignors: list[str] | None = None, **settings: int) -> Row:
     """What a group is set to."""
-    return {"kind": 0, "names": names, "numbers": [settings.get(name) for name in SETTINGS]}
+    return {"kind": 0, "assignors": assignors, "numbers": [settings.get(name) for name in GROUP_TIMES]}
 
 
 def member(
@@ -40,8 +41,8 @@ def member(
     generation: int | None = None,
     **other: Any,
 ) -> Row:
-    """A member; `more`: its strategies."""
-    return {"kind": 1, "member_id": member_id, "names": topics, "numbers": [position, generation], **other}
+    """A member; `assignors`: its own."""
+    return {"kind": 1, "member_id": member_id, "topics": topics, "numbers": [position, generation], **other}
 
 
 def owned(member_id: str, topic: str, first: int, step: int = 1, count: int = 1) -> Row:

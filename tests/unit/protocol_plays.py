@@ -8,8 +8,8 @@ from spark_assign.simulation.kernel.assignment_request import Topics, code
 from spark_assign.simulation.kernel.events import Event, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
-from spark_assign.simulation.kernel.settings import Timing
-from spark_assign.simulation.kernel.simulate_groups import answers
+from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.simulation.kernel.simulate_groups import solve_requests
 from spark_assign.simulation.kernel.simulated_group import InitialState
 
 EAGER, COOPERATIVE, STICKY = ("range",), ("cooperative-sticky",), ("sticky",)
@@ -23,7 +23,7 @@ def stage(
     *,
     static: bool = False,
     partitions: int | None = None,
-    timing: Timing | None = None,
+    timing: TimingConfig | None = None,
 ) -> InitialState:
     """A group whose members own partitions of the topic `t`, in generation 1."""
     members = [
@@ -33,7 +33,7 @@ def stage(
         for name, mine in owned.items()
     ]
     count = partitions if partitions is not None else sum(map(len, owned.values()))
-    times = timing or Timing(revoke_ms=500, restore_ms=2_000)
+    times = timing or TimingConfig(revoke_ms=500, restore_ms=2_000)
     return InitialState(members, Topics.of(["t", "u"]), {0: count}, 1, times, strategies, new_members_static=static)
 
 
@@ -42,7 +42,7 @@ def modern(
     *,
     static: bool = False,
     partitions: int | None = None,
-    timing: Timing | None = None,
+    timing: TimingConfig | None = None,
     asks: dict[str, list[int]] | None = None,
     assignor: str | None = None,
 ) -> InitialState:
@@ -54,7 +54,7 @@ def modern(
         instance = name if static else None
         members.append(AsyncMember(name, instance, None, topics, likes, name, owned=[code(0, p) for p in mine]))
     count = partitions if partitions is not None else sum(map(len, owned.values()))
-    times = timing or Timing(revoke_ms=500, restore_ms=2_000)
+    times = timing or TimingConfig(revoke_ms=500, restore_ms=2_000)
     return InitialState(
         members,
         Topics.of(["t", "u"]),
@@ -80,7 +80,7 @@ def run(played: GroupSimulation, until: int | None = None) -> None:
     try:
         ask = next(going)
         while True:
-            ask = going.send(answers([ask])[0])
+            ask = going.send(solve_requests([ask])[0])
     except StopIteration:
         return
 

@@ -19,8 +19,8 @@ from spark_assign.simulation.kernel.assignment_request import (
 from spark_assign.simulation.kernel.events import Event, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.member import ClassicMember
-from spark_assign.simulation.kernel.settings import Timing
-from spark_assign.simulation.kernel.simulate_groups import answers
+from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.simulation.kernel.simulate_groups import solve_requests
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from tests.unit.history_log import numbers_bytes, text_bytes
 
@@ -40,7 +40,7 @@ def random_story(rng: random.Random, assignor: str) -> Timeline:
         for name in (f"m{at}" for at in range(rng.randint(1, 5)))
     ]
     initial_state = InitialState(
-        members, topics, partitions, 0, Timing(poll_interval_ms=100), (assignor,), new_members_static=static
+        members, topics, partitions, 0, TimingConfig(poll_interval_ms=100), (assignor,), new_members_static=static
     )
     live_members, events, now = [each.name for each in members], [], 60_000
     for number in range(rng.randint(3, 9)):
@@ -71,7 +71,7 @@ def recorded(initial_state: InitialState, events: Sequence[Event]) -> Timeline:
     simulation, generations = group_simulation.run(None), list[Generation]()
     request = next(simulation, None)
     while request is not None:
-        response = answers([request])[0]
+        response = solve_requests([request])[0]
         number = group_simulation.group.number
         generations.append(generation(request, response, number, group_simulation.group.queue.now, len(generations)))
         try:

@@ -124,18 +124,13 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
     ]
     simulated = [
         key
-        | {"protocol": protocol, "begin_ms": 0, "end_ms": 60_000, "partitions": 9, "partition_ms": 540_000}
-        | {"partition_ms_not_consumed": 9_000, "longest_pause_ms": 4_500, "longest_pause_topic": name}
+        | {"variant": variant, "start_ms": 0, "end_ms": 60_000, "partitions": 9, "partition_ms": 540_000}
+        | {"paused_partition_ms": 9_000, "longest_pause_ms": 4_500, "longest_pause_topic": name}
         | {"longest_pause_partition": 1, "rebalances": 2, "members_restarted": 1, "groups": 1}
-        for protocol in ("cooperative", "eager")
+        for variant in ("cooperative", "eager")
     ]
-    spans = [
-        key
-        | {"protocol": protocol, "begin_ms": 10_000, "end_ms": 12_000, "from_ms": 10_000, "to_ms": 13_000}
-        | {"not_consumed": 2.5}
-        for protocol in ("cooperative", "eager")
-    ]
-    costs = {f"{each}_partition_ms_not_consumed": 9_000 for each in ("eager", "cooperative", "static")}
+    spans = [key | {"variant": variant, "start_ms": 10_000, "end_ms": 12_000} for variant in ("cooperative", "eager")]
+    costs = {f"{each}_paused_partition_ms": 9_000 for each in ("eager", "cooperative", "static", "consumer")}
     return {
         "title": f"Report of {name}",
         "plan": PlanRows(
@@ -155,9 +150,9 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
         "simulation": SimulationRows(
             totals=simulated,
             groups=simulated,
-            rounds=spans,
-            pauses=spans,
-            comparison=[key | costs | {"cooperative_ratio": 1.0, "static_ratio": None}],
+            rebalances=spans,
+            pauses=[each | {"end_ms": 13_000, "paused_partitions": 2.5} for each in spans],
+            comparison=[key | costs | {"cooperative_ratio": 1.0, "static_ratio": None, "consumer_ratio": 0.5}],
             rejected=[key | {"code": "unknown-assignor", "detail": name}],
         ),
         "connect": connect(name),

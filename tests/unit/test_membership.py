@@ -24,10 +24,10 @@ from spark_assign.advice.kernel.membership_modes import (
 from spark_assign.advice.kernel.membership_options import MembershipOption, Pause, advise
 from spark_assign.advice.kernel.membership_text import LIBRARY_SETTINGS, NO_STATIC_SUPPORT, find_deployment_pod
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.unit import protocol_facts as facts
 
-PARAMS = MembershipParams(Timing(poll_interval_ms=500))
+PARAMS = MembershipParams(TimingConfig(poll_interval_ms=500))
 SCHEMA = pa.schema([*facts.SCHEMA, ("client_id", pa.string()), ("client_host", pa.string())])
 
 
@@ -236,7 +236,7 @@ def test_what_is_worth_it() -> None:
         ({"least_gain": float("nan")}, "least_gain is nan, expected 0 or more"),
         ({"margin": 0.5}, "margin is 0.5, expected 1 or more"),
         ({"session_bounds_ms": (1,)}, "session_bounds_ms is [1], expected the least and the most"),
-        ({"timing": Timing(session_timeout_ms=1)}, "heartbeat_interval_ms is 3000, expected less than"),
+        ({"timing": TimingConfig(session_timeout_ms=1)}, "heartbeat_interval_ms is 3000, expected less than"),
     ],
 )
 def test_invalid_params(wrong: dict[str, Any], message: str) -> None:

@@ -15,11 +15,11 @@ from spark_assign.advice.kernel.membership_modes import (
 )
 from spark_assign.advice.kernel.membership_options import CRASH, RESTART, OptionGrid, Pause
 from spark_assign.simulation.kernel.events import Event
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.sizes import drawn
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, modern, play, stage
 
-PARAMS = MembershipParams(Timing(), restarts_ms=(5_000, 17_300, 120_000))
+PARAMS = MembershipParams(TimingConfig(), restarts_ms=(5_000, 17_300, 120_000))
 
 
 def full(
@@ -45,7 +45,7 @@ def random_opening(rng: random.Random) -> StableGroup:
     owned: dict[str, list[int]] = {name: [] for name in names}
     for partition in range(rng.randint(1, 14)):
         owned[rng.choice(names)].append(partition)
-    timing = Timing(
+    timing = TimingConfig(
         heartbeat_interval_ms=rng.choice((1_000, 3_000)),
         poll_interval_ms=rng.choice((0, 100, 500)),
         revoke_ms=rng.choice((0, 0, 300)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, logged, owners, play, rounds, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}
@@ -16,7 +16,7 @@ EMPTY: dict[str, list[int]] = {"a": []}
 def _joined(*starts: int, **times: Any) -> list[tuple[int, int, int]]:
     """Generation, join and members of every round of an empty group: `a` joins at 0, the others then."""
     events = [at(time, "member-starts", f"m{number}") for number, time in enumerate(starts)]
-    played = play(stage(EMPTY, EAGER, partitions=4, timing=Timing(**times)), *events)
+    played = play(stage(EMPTY, EAGER, partitions=4, timing=TimingConfig(**times)), *events)
     return [(each.generation_id, each.joined_ms, each.members) for each in played.group.coordinator.rebalances]
 
 
@@ -81,7 +81,7 @@ def test_without_an_initial_delay() -> None:
 
 def test_a_group_that_was_empty_is_delayed_again() -> None:
     """And by whoever joined when the first delay could no longer be prolonged: Kafka forgets that only when it is."""
-    times = Timing(group_initial_rebalance_delay_ms=3_000, rebalance_timeout_ms=4_000)
+    times = TimingConfig(group_initial_rebalance_delay_ms=3_000, rebalance_timeout_ms=4_000)
     played = play(
         stage(EMPTY, EAGER, partitions=4, timing=times),
         at(1_000, "member-starts", "b"),
@@ -91,7 +91,7 @@ def test_a_group_that_was_empty_is_delayed_again() -> None:
         at(10_000, "member-leaves", "c"),
         at(20_000, "member-starts", "d"),
     )
-    found = [(each.generation_id, each.begin_ms, each.joined_ms) for each in played.group.coordinator.rebalances]
+    found = [(each.generation_id, each.start_ms, each.joined_ms) for each in played.group.coordinator.rebalances]
     assert found[0] == (1, 0, 4_000)
     assert found[-1] == (3, 20_000, 24_000)
     assert logged(played, "state")[-3:-2] == [(20_000, "coordinator", "PreparingRebalance: member d joined")]
@@ -108,7 +108,7 @@ def test_all_have_joined_and_the_initial_delay_goes_on() -> None:
 
 def test_static_members_stay_at_the_rebalance_timeout() -> None:
     """Dynamic ones that have not joined are dropped; static ones keep their place, and get their share."""
-    times = Timing(rebalance_timeout_ms=10_000, session_timeout_ms=200_000)
+    times = TimingConfig(rebalance_timeout_ms=10_000, session_timeout_ms=200_000)
     for static, members in ((True, 3), (False, 2)):
         played = play(
             stage(TWO, EAGER, static=static, timing=times),
@@ -119,8 +119,8 @@ def test_static_members_stay_at_the_rebalance_timeout() -> None:
         assert (first.joined_ms, first.members) == (16_000, members)
         assert logged(played, "rebalance-timeout") == [(16_000, "coordinator", "not all members have joined")]
         # Whoever does not ask for its share in time is dropped, static or not.
-        late = (26_000, "c2: members did not ask for their assignment in time")
-        dropped = late if static else (16_000, "c2: it has not joined in time")
+        late = (26_000, "c2: members didn't send SyncGroup in time")
+        dropped = late if static else (16_000, "c2: it didn't join in time")
         assert [(time, text) for time, _, text in logged(played, "removed")] == [dropped]
         # A static member's share waits for it; c1 and c3 have all if c2 was dropped.
         shares = {who: text for time, who, text in logged(played, "assigned") if time == 16_000}
@@ -129,7 +129,7 @@ def test_static_members_stay_at_the_rebalance_timeout() -> None:
 
 def test_a_group_of_static_members_that_are_all_away_waits_again() -> None:
     """Nobody has joined, so that nobody can lead: another rebalance timeout, until sessions end or somebody comes."""
-    times = Timing(rebalance_timeout_ms=10_000, session_timeout_ms=100_000)
+    times = TimingConfig(rebalance_timeout_ms=10_000, session_timeout_ms=100_000)
     played = play(
         stage(TWO, EAGER, static=True, timing=times),
         at(5_000, "member-restarts", "c1", down_ms=38_000),
@@ -145,7 +145,7 @@ def test_a_group_of_static_members_that_are_all_away_waits_again() -> None:
 
 def test_the_timeout_counts_from_the_beginning_of_the_rebalance() -> None:
     """Somebody who joins meanwhile does not prolong it, nor is it over twice."""
-    times = Timing(rebalance_timeout_ms=10_000)
+    times = TimingConfig(rebalance_timeout_ms=10_000)
     played = play(
         stage(TWO, EAGER, timing=times),
         at(5_000, "slow-member", "c1", delay_ms=60_000),
@@ -157,7 +157,7 @@ def test_the_timeout_counts_from_the_beginning_of_the_rebalance() -> None:
 
 def test_who_was_dropped_is_not_dropped_again() -> None:
     """Its LeaveGroup is answered UNKNOWN_MEMBER_ID, and nothing happens for it."""
-    times = Timing(rebalance_timeout_ms=10_000, max_poll_interval_ms=20_000)
+    times = TimingConfig(rebalance_timeout_ms=10_000, max_poll_interval_ms=20_000)
     played = play(
         stage(TWO, COOPERATIVE, timing=times),
         at(5_000, "slow-member", "c1", delay_ms=60_000),
@@ -177,7 +177,7 @@ def test_what_is_lost_with_a_member(strategies: tuple[str, ...]) -> None:
     leave = play(stage(TWO, strategies), at(10_000, "member-leaves", "c1"))
     first = leave.group.coordinator.rebalances[0]
     assert (first.lost, first.revoked) == (0, 2 + (strategies == EAGER))
-    times = Timing(rebalance_timeout_ms=10_000, revoke_ms=500)
+    times = TimingConfig(rebalance_timeout_ms=10_000, revoke_ms=500)
     late = play(
         stage(TWO, strategies, timing=times),
         at(10_000, "member-starts", "c3"),
@@ -187,16 +187,16 @@ def test_what_is_lost_with_a_member(strategies: tuple[str, ...]) -> None:
     first, second = late.group.coordinator.rebalances[:2]
     dropped = next((time, text.partition(" ")[2]) for time, _, text in logged(late, "removed"))
     if strategies == EAGER:  # c1 has given up all, and does not decide
-        assert dropped == (23_000, "members did not ask for their assignment in time")
+        assert dropped == (23_000, "members didn't send SyncGroup in time")
         assert (first.lost, first.revoked, second.lost) == (0, 3, 0)
     else:  # c1 has not joined
-        assert dropped == (20_000, "it has not joined in time")
+        assert dropped == (20_000, "it didn't join in time")
         assert (first.lost, first.revoked) == (2, 0)
 
 
 def test_a_leader_that_is_dropped_takes_what_it_owned() -> None:
     """A cooperative one has kept it all until it decides; the round that its going causes counts it as lost."""
-    times = Timing(rebalance_timeout_ms=10_000, poll_interval_ms=0)
+    times = TimingConfig(rebalance_timeout_ms=10_000, poll_interval_ms=0)
     played = play(
         stage(TWO, COOPERATIVE, timing=times),
         at(10_000, "slow-member", "c2", delay_ms=3_000),  # all have joined at 13 s
@@ -206,7 +206,7 @@ def test_a_leader_that_is_dropped_takes_what_it_owned() -> None:
     assert logged(played, "removed")[0] == (
         23_000,
         "coordinator",
-        "c1: members did not ask for their assignment in time",
+        "c1: members didn't send SyncGroup in time",
     )
     first, second = played.group.coordinator.rebalances[:2]
     assert (first.lost, second.lost) == (0, 2)
@@ -219,7 +219,7 @@ def test_all_causes_of_a_round() -> None:
     three = play(stage(TWO, EAGER), *(at(10_000 + number, "member-starts", f"m{number}") for number in range(3)))
     assert rounds(three) == [(2, "member m0 joined; member m1 joined; member m2 joined")]
     again = play(
-        stage(TWO, COOPERATIVE, timing=Timing()),
+        stage(TWO, COOPERATIVE, timing=TimingConfig()),
         at(10_000, "member-restarts", "c1", new_member_id="c1", down_ms=0),
         at(10_500, "member-restarts", "c1", new_member_id="c1", down_ms=0),
     )
@@ -235,14 +235,14 @@ def test_a_round_ends_when_the_last_share_is_taken(overtaken: int, end: int) -> 
         at(12_700, "slow-member", "c2", delay_ms=10_000),  # it has joined, and takes its share at 22.7 s
         at(overtaken, "member-starts", "c4"),
     )
-    found = [(each.begin_ms, each.joined_ms, each.end_ms) for each in played.group.coordinator.rebalances]
+    found = [(each.start_ms, each.joined_ms, each.end_ms) for each in played.group.coordinator.rebalances]
     assert found[0] == (10_000, 13_000, end)
     assert found[1][0] == overtaken
 
 
 def test_a_timer_of_a_rebalance_that_is_complete_does_nothing() -> None:
     """The next one has its own: two rebalances within one timeout, the second of which waits."""
-    times = Timing(rebalance_timeout_ms=10_000)
+    times = TimingConfig(rebalance_timeout_ms=10_000)
     played = play(
         stage(TWO, EAGER, timing=times),
         at(5_000, "member-starts", "c3"),
@@ -256,7 +256,7 @@ def test_a_timer_of_a_rebalance_that_is_complete_does_nothing() -> None:
 @pytest.mark.parametrize(("poll", "dropped"), [(15_999, False), (16_000, True)])
 def test_the_last_moment_to_join(poll: int, dropped: bool) -> None:
     """The timer of the coordinator was there first."""
-    times = Timing(rebalance_timeout_ms=10_000, max_poll_interval_ms=100_000)
+    times = TimingConfig(rebalance_timeout_ms=10_000, max_poll_interval_ms=100_000)
     played = play(
         stage(TWO, COOPERATIVE, timing=times),
         at(5_000, "slow-member", "c1", delay_ms=poll - 5_000),
@@ -270,17 +270,17 @@ def test_the_last_moment_to_join(poll: int, dropped: bool) -> None:
 
 def test_who_does_not_ask_for_its_share_is_dropped() -> None:
     """A leader that does not send the assignment within the rebalance timeout is out, and the others join again."""
-    times = Timing(rebalance_timeout_ms=10_000, revoke_ms=500)
+    times = TimingConfig(rebalance_timeout_ms=10_000, revoke_ms=500)
     played = play(
         stage(TWO, EAGER, timing=times),
         at(10_000, "member-starts", "c3"),
         at(12_500, "slow-member", "c1", delay_ms=100_000),
     )
-    why = "members did not ask for their assignment in time"
+    why = "members didn't send SyncGroup in time"
     assert logged(played, "removed") == [(23_000, "coordinator", f"c1: {why}")]
     assert rounds(played)[:2] == [(2, "member c3 joined"), (3, why)]
     second = played.group.coordinator.rebalances[1]
-    assert (second.begin_ms, second.joined_ms, second.members) == (23_000, 23_000, 2)
+    assert (second.start_ms, second.joined_ms, second.members) == (23_000, 23_000, 2)
     assert second.leader == "c3"  # its hash, 3120, is in the first of 16 buckets; c2's, 3119, in the last
 
 
@@ -303,7 +303,7 @@ def test_a_waiting_member_learns_of_a_rebalance_at_once() -> None:
 
 def test_a_busy_leader_is_overtaken_by_the_next_generation() -> None:
     """A static one stays in the group; its assignment is of a generation that is over, and another leads by now."""
-    times = Timing(rebalance_timeout_ms=10_000, revoke_ms=500, max_poll_interval_ms=100_000)
+    times = TimingConfig(rebalance_timeout_ms=10_000, revoke_ms=500, max_poll_interval_ms=100_000)
     played = play(
         stage(TWO, EAGER, static=True, timing=times),
         at(10_000, "member-starts", "c3"),
@@ -327,7 +327,7 @@ def test_static_members_are_replaced_in_every_state() -> None:
         at(20_000, "member-restarts", "c2", down_ms=1_000),  # while it waits for its share
     )
     assert rounds(played) == [(2, "member c3 joined"), (3, "member c2~2 joined")]
-    assert played.group.coordinator.rebalances[1].begin_ms == 21_000
+    assert played.group.coordinator.rebalances[1].start_ms == 21_000
     assert owners(played) == {0: "c1", 1: "c2~2", 2: "c3"}
 
 

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from spark_assign.simulation.kernel.assignment_request import code
-from spark_assign.simulation.kernel.events import BadEvent, Event, in_order
+from spark_assign.simulation.kernel.events import Event, InvalidEventError, in_order
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
-from spark_assign.simulation.kernel.settings import RELEASES, Timing, is_cooperative
+from spark_assign.simulation.kernel.settings import RELEASES, TimingConfig, is_cooperative
 from spark_assign.simulation.kernel.simulated_group import InitialState
-from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, scenes
+from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, read_simulation_inputs
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at
 
-DEFAULTS = Timing(revoke_ms=7, restore_ms=8)
+DEFAULTS = TimingConfig(revoke_ms=7, restore_ms=8)
 
 
 def _stage(*rows: facts.Row, protocol: str = "configured") -> tuple[InitialState, list[Event]]:
-    [(key, scene)] = scenes(facts.table(g=list(rows)))
+    [(key, scene)] = read_simulation_inputs(facts.table(g=list(rows)))
     assert key == ("k", "g")
     return scene.initial_state(protocol, DEFAULTS)
 
@@ -37,7 +37,7 @@ def _refused(*rows: facts.Row) -> tuple[str, str]:
 def test_groups_stand_in_order_each_with_its_own_facts() -> None:
     """Whatever order their rows come in; a group may lack any kind."""
     of_two = facts.table(h=[facts.topic("t", 1)], g=[facts.member("a", ["t"])])
-    found = dict(scenes(of_two.take([1, 0])))
+    found = dict(read_simulation_inputs(of_two.take([1, 0])))
     assert list(found) == [("k", "g"), ("k", "h")]
     assert [row["member_id"] for row in found["k", "g"].rows[1]] == ["a"]
     assert found["k", "g"].rows[3] == []
@@ -49,20 +49,20 @@ def test_settings_of_a_group() -> None:
     assert _stage(facts.group())[0].timing == DEFAULTS
     assert _stage(facts.topic("t", 1))[0].timing == DEFAULTS
     timing = _stage(facts.group(session_timeout_ms=9_000, heartbeat_interval_ms=1_000, revoke_ms=0))[0].timing
-    assert timing == Timing(session_timeout_ms=9_000, heartbeat_interval_ms=1_000, revoke_ms=0, restore_ms=8)
+    assert timing == TimingConfig(session_timeout_ms=9_000, heartbeat_interval_ms=1_000, revoke_ms=0, restore_ms=8)
     polls = _stage(facts.group(max_poll_interval_ms=60_000))[0].timing
     assert (polls.max_poll_interval_ms, polls.rebalance_timeout_ms) == (60_000, 60_000)
     both = _stage(facts.group(max_poll_interval_ms=60_000, rebalance_timeout_ms=50_000))[0].timing
     assert (both.max_poll_interval_ms, both.rebalance_timeout_ms) == (60_000, 50_000)
     alone = _stage(facts.group(rebalance_timeout_ms=50_000))[0].timing
     assert (alone.max_poll_interval_ms, alone.rebalance_timeout_ms) == (300_000, 50_000)
-    every = {name: number for number, name in enumerate(facts.SETTINGS, 1)} | {"session_timeout_ms": 99}
-    assert _stage(facts.group(**every))[0].timing == Timing(**every)
+    every = {name: number for number, name in enumerate(facts.GROUP_TIMES, 1)} | {"session_timeout_ms": 99}
+    assert _stage(facts.group(**every))[0].timing == TimingConfig(**every)
 
 
 def test_kafkas_defaults() -> None:
     """As the consumer and the broker have them (`ConsumerConfig`, `GroupCoordinatorConfig`)."""
-    assert Timing() == Timing(
+    assert TimingConfig() == TimingConfig(
         session_timeout_ms=45_000,
         heartbeat_interval_ms=3_000,
         max_poll_interval_ms=300_000,
@@ -88,25 +88,25 @@ MAY_BE_NOTHING = (
 )
 
 
-@pytest.mark.parametrize("name", facts.SETTINGS)
+@pytest.mark.parametrize("name", facts.GROUP_TIMES)
 def test_times_that_cannot_be(name: str) -> None:
     """What may be nothing is 0 or more, everything else 1 or more."""
     least = 0 if name in MAY_BE_NOTHING else 1
     fault = f"{name} is {least - 1}, expected {least} or more milliseconds"
-    assert Timing(**{name: least - 1}).fault() == fault
+    assert TimingConfig(**{name: least - 1}).fault() == fault
     assert _refused(facts.group(**{name: least - 1})) == ("bad-settings", f"settings: {fault}")
     others = {"heartbeat_interval_ms": 1, "session_timeout_ms": 2}
     others |= {f"group_consumer_{each}": value for each, value in others.items()}
-    assert Timing(**others | {name: least + name.endswith("session_timeout_ms")}).fault() is None
+    assert TimingConfig(**others | {name: least + name.endswith("session_timeout_ms")}).fault() is None
 
 
 @pytest.mark.parametrize(("heartbeat", "fine"), [(2_999, True), (3_000, False), (3_001, False)])
 def test_a_heartbeat_fits_into_a_session(heartbeat: int, fine: bool) -> None:
     """Kafka's consumer refuses one that is as long or longer (`Heartbeat`)."""
-    fault = Timing(heartbeat_interval_ms=heartbeat, session_timeout_ms=3_000).fault()
+    fault = TimingConfig(heartbeat_interval_ms=heartbeat, session_timeout_ms=3_000).fault()
     assert (fault is None) is fine
     times = {"group_consumer_heartbeat_interval_ms": heartbeat, "group_consumer_session_timeout_ms": 3_000}
-    assert (Timing(**times).fault() is None) is fine
+    assert (TimingConfig(**times).fault() is None) is fine
     if fault is not None:
         expected = f"heartbeat_interval_ms is {heartbeat}, expected less than session_timeout_ms, 3000"
         assert fault == expected
@@ -131,7 +131,7 @@ def test_a_heartbeat_fits_into_a_session(heartbeat: int, fine: bool) -> None:
 )
 def test_strategies_by_protocol(own: list[str] | None, protocol: str, expected: tuple[str, ...]) -> None:
     """`eager`: a group's own if all are Kafka's and not all cooperative, else Kafka's default, which is range."""
-    stage, _ = _stage(facts.group(own), facts.member("a", ["t"], more=["roundrobin"]), protocol=protocol)
+    stage, _ = _stage(facts.group(own), facts.member("a", ["t"], assignors=["roundrobin"]), protocol=protocol)
     assert stage.assignors == expected
     assert stage.members[0].assignors == (("roundrobin",) if protocol == "configured" else expected)
     assert stage.new_members_static is (protocol == "static")
@@ -190,7 +190,7 @@ def test_a_partition_has_one_owner() -> None:
     """At rest; of two the first is named first."""
     two = [facts.member("a", ["t"]), facts.member("b", ["t"]), facts.topic("t", 9)]
     found = _refused(*two, facts.owned("b", "t", 0, step=2, count=3), facts.owned("a", "t", 4))
-    assert found == ("owned-twice", "owned: t-4 belongs to b and to a; a group at rest has one owner")
+    assert found == ("owned-twice", "owned: b and a own t-4. In a stable group, a partition has one owner")
     _stage(*two, facts.owned("b", "t", 0, step=2, count=3), facts.owned("a", "t", 6))
     _stage(*two, facts.owned("b", "t", 0, step=2, count=3), facts.owned("a", "t", 3))
 
@@ -214,7 +214,7 @@ def test_all_topics_that_anything_names() -> None:
         facts.topic("without", 0),
         facts.topic("unknown", None),
         facts.times("slow", 0, 1, 1),
-        facts.event(1, "subscription-changes", "a", names=["later"]),
+        facts.event(1, "subscription-changes", "a", topics=["later"]),
         facts.event(1, "topic-created", topic="new", partitions=1),
     )
     names = ("asked", "later", "new", "owned", "slow", "there", "unknown", "without")
@@ -251,7 +251,7 @@ def test_an_event_with_all_it_may_have() -> None:
     """Every column arrives where it belongs; assignors count only if the group is played as it is set."""
     numbers = {"partitions": 1, "down_ms": 2, "delay_ms": 3, "parallelism": 4, "pause_ms": 5}
     texts = {"topic": "t", "group_instance_id": "i", "new_member_id": "n"}
-    row = facts.event(6, "member-starts", "m", names=["u"], more=["range"], **numbers, **texts)
+    row = facts.event(6, "member-starts", "m", topics=["u"], assignors=["range"], **numbers, **texts)
     expected = Event(6, "member-starts", "m", topics=("u",), assignors=("range",), **numbers, **texts)
     assert _stage(row)[1] == [expected]
     for protocol in ("eager", "cooperative", "static"):
@@ -263,9 +263,9 @@ def test_an_event_with_all_it_may_have() -> None:
 @pytest.mark.parametrize(("at_ms", "name"), [(None, "member-leaves"), (5, None)])
 def test_an_event_needs_a_time_and_a_name(at_ms: int | None, name: str | None) -> None:
     """Else nobody knows what it is."""
-    with pytest.raises(BadEvent) as refused:
+    with pytest.raises(InvalidEventError) as refused:
         _stage(facts.event(at_ms, name, "m"))
-    assert str(refused.value) == f"events: at_ms={at_ms}, event={name}: both must be given"
+    assert str(refused.value) == f"events: at_ms={at_ms}, event={name}: expected both to be set"
 
 
 def test_events_of_one_instant() -> None:
@@ -296,35 +296,35 @@ def test_events_of_one_instant() -> None:
 @pytest.mark.parametrize(
     ("event", "why"),
     [
-        (("explode", {}), "there is no such event; there are topic-created, topic-deleted, partitions-added, "),
-        (("topic-created", {"partitions": 1}), "topic is null; this event needs it"),
-        (("topic-created", {"topic": "t"}), "partitions is null; this event needs it"),
-        (("topic-deleted", {}), "topic is null; this event needs it"),
-        (("partitions-added", {"partitions": 1}), "topic is null; this event needs it"),
-        (("partitions-added", {"topic": "t"}), "partitions is null; this event needs it"),
-        (("member-starts", {}), "member_id is null; this event needs it"),
-        (("member-leaves", {}), "member_id is null; this event needs it"),
-        (("member-crashes", {}), "member_id is null; this event needs it"),
-        (("member-restarts", {}), "member_id is null; this event needs it"),
-        (("slow-member", {"delay_ms": 1}), "member_id is null; this event needs it"),
-        (("slow-member", {"member_id": "m"}), "delay_ms is null; this event needs it"),
-        (("subscription-changes", {"topics": ()}), "member_id is null; this event needs it"),
-        (("subscription-changes", {"member_id": "m"}), "topics is null; this event needs it"),
+        (("explode", {}), "unknown event. Use one of topic-created, topic-deleted, partitions-added, "),
+        (("topic-created", {"partitions": 1}), "topic is null. The event requires it"),
+        (("topic-created", {"topic": "t"}), "partitions is null. The event requires it"),
+        (("topic-deleted", {}), "topic is null. The event requires it"),
+        (("partitions-added", {"partitions": 1}), "topic is null. The event requires it"),
+        (("partitions-added", {"topic": "t"}), "partitions is null. The event requires it"),
+        (("member-starts", {}), "member_id is null. The event requires it"),
+        (("member-leaves", {}), "member_id is null. The event requires it"),
+        (("member-crashes", {}), "member_id is null. The event requires it"),
+        (("member-restarts", {}), "member_id is null. The event requires it"),
+        (("slow-member", {"delay_ms": 1}), "member_id is null. The event requires it"),
+        (("slow-member", {"member_id": "m"}), "delay_ms is null. The event requires it"),
+        (("subscription-changes", {"topics": ()}), "member_id is null. The event requires it"),
+        (("subscription-changes", {"member_id": "m"}), "topics is null. The event requires it"),
         (("rolling-restart", {"down_ms": -1}), "down_ms is -1, expected 0 or more"),
         (("rolling-restart", {"pause_ms": -1}), "pause_ms is -1, expected 0 or more"),
         (("slow-member", {"member_id": "m", "delay_ms": -1}), "delay_ms is -1, expected 0 or more"),
         (("topic-created", {"topic": "t", "partitions": -1}), "partitions is -1, expected 0 or more"),
         (("topic-created", {"topic": "t", "partitions": 1_000_001}), "partitions is 1,000,001, expected at most 1,000"),
         (("rolling-restart", {"parallelism": 0}), "parallelism is 0, expected 1 or more"),
-        (("subscription-changes", {"member_id": "m", "topics": ("t", None)}), "topics holds a null; leave it out"),
-        (("rolling-restart", {"assignors": (None,)}), "assignors holds a null; leave it out"),
-        (("rolling-restart", {"assignors": ()}), "assignors is empty; name at least one, or leave it out"),
+        (("subscription-changes", {"member_id": "m", "topics": ("t", None)}), "topics contains null. Remove it"),
+        (("rolling-restart", {"assignors": (None,)}), "assignors contains null. Remove it"),
+        (("rolling-restart", {"assignors": ()}), "assignors is empty. Name at least one, or use null"),
     ],
 )
 def test_an_event_that_lacks_something(event: tuple[str, dict[str, Any]], why: str) -> None:
     """It says which event, and what is wrong."""
     name, columns = event
-    with pytest.raises(BadEvent) as refused:
+    with pytest.raises(InvalidEventError) as refused:
         in_order([Event(5, name, **columns)])
     member = ", member_id=m" if "member_id" in columns else ""
     assert str(refused.value).startswith(f"events: at_ms=5, event={name}{member}: {why}")
@@ -384,10 +384,10 @@ def test_the_assignor_of_the_broker(own: list[str] | None, kind: str, protocol: 
 
 def test_an_assignor_that_the_broker_has_not() -> None:
     """Named, with those that there are; of a member or of an event as well."""
-    message = "no assignor of the broker is called 'sticky': uniform, range, server-range"
+    message = "the broker has no assignor 'sticky'. Assignors: uniform, range, server-range"
     assert _refused(_of_broker(["sticky"])) == ("unknown-assignor", message)
-    assert _refused(_of_broker(None), facts.member("a", ["t"], more=["sticky"])) == ("unknown-assignor", message)
-    starts = facts.event(1, "member-starts", "a", more=["sticky"])
+    assert _refused(_of_broker(None), facts.member("a", ["t"], assignors=["sticky"])) == ("unknown-assignor", message)
+    starts = facts.event(1, "member-starts", "a", assignors=["sticky"])
     assert _refused(_of_broker(None), starts) == ("unknown-assignor", message)
 
 
@@ -401,16 +401,16 @@ def test_ids_of_topics() -> None:
     assert (ids["t"][0], ids["u"][0]) == (1, 0)
     assert _stage(*rows[:2], facts.topic("u", 1))[0].topic_ids == [(0, 0), (1, 1)]
     bad = facts.topic("t", 1, topic_id="no id")
-    message = "topics: topic_id 'no id' of t is no id. Kafka prints one as 22 characters"
+    message = "topics: topic_id 'no id' of t isn't a topic ID. Kafka's have 22 characters"
     assert _refused(_of_broker(None), bad) == ("bad-topic-id", message)
 
 
 def test_what_the_broker_is_set_to() -> None:
     """The release's interval, unless it is told; before 4.3 there is none."""
-    assert Timing().group_config().assignment_interval_ms == 1_000
-    assert Timing(broker_release="4.2").group_config().assignment_interval_ms == 0
-    assert Timing(broker_release="4.1", group_consumer_assignment_interval_ms=7).group_config() == replace(
+    assert TimingConfig().group_config().assignment_interval_ms == 1_000
+    assert TimingConfig(broker_release="4.2").group_config().assignment_interval_ms == 0
+    assert TimingConfig(broker_release="4.1", group_consumer_assignment_interval_ms=7).group_config() == replace(
         RELEASES["4.1"], assignment_interval_ms=7
     )
-    fault = Timing(broker_release="3.9").fault()
+    fault = TimingConfig(broker_release="3.9").fault()
     assert fault == "broker_release is '3.9', expected one of 4.1, 4.2, 4.3, 4.4"

@@ -11,7 +11,7 @@ from spark_assign.simulation.kernel.assignment_request import JoinedMember
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.coordinator import Coordinator
 from spark_assign.simulation.kernel.events import EventQueue
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.unit.protocol_plays import EAGER
 
 
@@ -33,7 +33,7 @@ class _Heard:
 def _coordinator() -> tuple[Coordinator, _Heard, dict[str, JoinedMember]]:
     """A stable group of `a`, which leads, and `b`."""
     heard = _Heard()
-    coordinator = Coordinator(ClassicGroup("g"), EventQueue(), Timing(), heard)  # type: ignore[arg-type]
+    coordinator = Coordinator(ClassicGroup("g"), EventQueue(), TimingConfig(), heard)  # type: ignore[arg-type]
     joined = {name: JoinedMember(name, None, None, string_hash(name), frozenset([0]), generation_id=1) for name in "ab"}
     coordinator.restore([(each, EAGER, [number]) for number, each in enumerate(joined.values())], 5)
     return coordinator, heard, joined

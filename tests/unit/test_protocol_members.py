@@ -8,7 +8,7 @@ from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.events import Event, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.leader import AssignmentRequest, assign
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, logged, owners, pauses, play, rounds, stage
 
@@ -48,7 +48,7 @@ def test_sticky_tells_what_it_was_assigned_last_and_in_which_generation() -> Non
 
 def test_the_newest_generation_wins_what_two_remember() -> None:
     """c1 is back with what it had in generation 1; c3 was given that in generation 2, and keeps of it what it may."""
-    times = Timing(rebalance_timeout_ms=10_000)
+    times = TimingConfig(rebalance_timeout_ms=10_000)
     first, second = _asks(
         stage({"c1": [0, 1], "c2": [2, 3]}, STICKY, timing=times),
         at(5_000, "slow-member", "c1", delay_ms=60_000),
@@ -92,7 +92,7 @@ def test_a_new_process_remembers_nothing() -> None:
 
 def test_a_cooperative_member_tells_what_it_owns() -> None:
     """With its generation; one that was struck off tells neither, but its assignor still knows its generation."""
-    times = Timing(rebalance_timeout_ms=10_000)
+    times = TimingConfig(rebalance_timeout_ms=10_000)
     first, *_, last = _asks(
         stage(TWO, COOPERATIVE, timing=times),
         at(5_000, "slow-member", "c1", delay_ms=60_000),
@@ -124,7 +124,7 @@ def _with(beginning: InitialState, **times: dict[int, int]) -> InitialState:
 )
 def test_revoking_takes_what_each_partition_takes(revoke_times: dict[int, int], c1: int, c2: int) -> None:
     """One after the other: a member is through with it after the sum; what has no time of its own takes the group's."""
-    beginning = _with(stage(TWO, EAGER, timing=Timing(revoke_ms=500)), revoke_ms=revoke_times)
+    beginning = _with(stage(TWO, EAGER, timing=TimingConfig(revoke_ms=500)), revoke_ms=revoke_times)
     played = play(beginning, at(10_000, "member-starts", "c3"))
     assert logged(played, "revoked") == sorted([(12_000 + c1, "c1", "t-0 t-1"), (12_000 + c2, "c2", "t-2")])
     assert played.group.coordinator.rebalances[0].joined_ms == 12_000 + max(c1, c2)
@@ -132,7 +132,7 @@ def test_revoking_takes_what_each_partition_takes(revoke_times: dict[int, int], 
 
 def test_a_cooperative_member_revokes_what_it_loses_only() -> None:
     """t-1 goes, and takes 3 s; what t-0 would take does not matter."""
-    beginning = _with(stage(TWO, COOPERATIVE, timing=Timing(revoke_ms=500)), revoke_ms={0: 50_000, 1: 3_000})
+    beginning = _with(stage(TWO, COOPERATIVE, timing=TimingConfig(revoke_ms=500)), revoke_ms={0: 50_000, 1: 3_000})
     played = play(beginning, at(10_000, "member-starts", "c3"))
     assert logged(played, "revoked") == [(15_000, "c1", "t-1")]
 
@@ -140,7 +140,9 @@ def test_a_cooperative_member_revokes_what_it_loses_only() -> None:
 def test_closing_revokes_as_well() -> None:
     """LeaveGroup is said when all is given up; a static member is down from then on."""
     for static, message in ((False, "LeaveGroup"), (True, "revoked")):
-        beginning = _with(stage(TWO, COOPERATIVE, static=static, timing=Timing(revoke_ms=500)), revoke_ms={1: 2_000})
+        beginning = _with(
+            stage(TWO, COOPERATIVE, static=static, timing=TimingConfig(revoke_ms=500)), revoke_ms={1: 2_000}
+        )
         played = play(beginning, at(10_000, "member-restarts", "c1", down_ms=1_000))
         assert [time for time, who, _ in logged(played, message) if who == "c1"] == [12_500]
         assert min(time for time, who, _ in logged(played, "JoinGroup") if who == "c1~2") == 13_500
@@ -148,7 +150,7 @@ def test_closing_revokes_as_well() -> None:
 
 def test_restoring_takes_what_each_partition_takes() -> None:
     """Side by side; only of a new owner."""
-    beginning = _with(stage(TWO, EAGER, timing=Timing(restore_ms=2_000)), restore_ms={1: 9_000, 0: 50_000})
+    beginning = _with(stage(TWO, EAGER, timing=TimingConfig(restore_ms=2_000)), restore_ms={1: 9_000, 0: 50_000})
     played = play(beginning, at(10_000, "member-starts", "c3"))
     assert owners(played) == {0: "c1", 1: "c2", 2: "c3"}
     assert pauses(played) == {0: 0, 1: 9_000, 2: 2_000}
@@ -159,16 +161,16 @@ def test_restoring_takes_what_each_partition_takes() -> None:
 
 def test_who_is_dropped_while_it_gives_up_joins_again() -> None:
     """It has taken too long; when it is through with it, its member id means nothing any more."""
-    times = Timing(revoke_ms=500, rebalance_timeout_ms=10_000)
+    times = TimingConfig(revoke_ms=500, rebalance_timeout_ms=10_000)
     beginning = _with(stage(TWO, EAGER, timing=times), revoke_ms={0: 20_000})
     played = play(beginning, at(10_000, "member-starts", "c3"), until=33_000)
-    assert logged(played, "removed") == [(20_000, "coordinator", "c1: it has not joined in time")]
+    assert logged(played, "removed") == [(20_000, "coordinator", "c1: it didn't join in time")]
     first, second = played.group.coordinator.rebalances[0], played.group.coordinator.rebalance
     assert (first.revoked, first.lost) == (1, 2)  # what c2 gave up; what was taken from c1
     assert logged(played, "revoked")[1] == (32_500, "c1", "t-0 t-1")
     joins = [line for line in logged(played, "JoinGroup") if line[0] == 32_500]
     assert [who for _, who, _ in joins] == ["c1~2", "c1~2"]
-    assert (second.causes, second.revoked) == (["member c1~2 came back"], 0)
+    assert (second.causes, second.revoked) == (["member c1~2 returned"], 0)
 
 
 @pytest.mark.parametrize("strategies", [EAGER, COOPERATIVE])
@@ -193,7 +195,7 @@ def test_the_same_subscription_again_is_no_change() -> None:
 
 def _changes(time: int, topics: tuple[str, ...], *, static: bool = False) -> GroupSimulation:
     """c2 has joined with `t` at 12 s, and waits for c1 until 20 s."""
-    beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=static, timing=Timing())
+    beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=static, timing=TimingConfig())
     beginning.partitions[1] = 1
     return play(
         beginning,
@@ -209,7 +211,7 @@ def test_a_subscription_that_changes_while_it_waits() -> None:
     assert [line for line in rounds(played) if "subscription" in line[1]] == [
         (3, "c2 rejoined: its subscription changed")
     ]
-    assert played.group.coordinator.rebalances[1].begin_ms == 20_000
+    assert played.group.coordinator.rebalances[1].start_ms == 20_000
     assert code(1, 0) in played.group.members["c2"].owned
 
 
@@ -217,7 +219,7 @@ def test_an_assignment_to_topics_no_longer_subscribed() -> None:
     """It is not taken (`checkAssignmentMatchedSubscription`); the member joins again for what it asks for now."""
     played = _changes(15_000, ("u",))
     assert rounds(played)[1] == (3, "c2 rejoined: its subscription changed")
-    assert played.group.coordinator.rebalances[1].begin_ms == 20_000
+    assert played.group.coordinator.rebalances[1].start_ms == 20_000
     assert played.group.members["c2"].owned == [code(1, 0)]
     assert "t-1" not in [detail for time, who, detail in logged(played, "assigned") if who == "c2"]
     assert set(owners(played)) == {0, 1}
@@ -225,7 +227,7 @@ def test_an_assignment_to_topics_no_longer_subscribed() -> None:
 
 def test_a_static_member_that_comes_back_for_other_topics() -> None:
     """It is told its old share, which it does not take."""
-    beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=True, timing=Timing())
+    beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=True, timing=TimingConfig())
     beginning.partitions[1] = 1
     played = play(beginning, at(10_000, "member-restarts", "c2", topics=("u",), down_ms=1_000))
     assert logged(played, "SyncGroup response")[0] == (11_000, "coordinator", "t-1")

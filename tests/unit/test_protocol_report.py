@@ -9,7 +9,13 @@ import pytest
 
 from spark_assign.report.group_pictures import draw_ownership
 from spark_assign.report.sequence_diagram import draw_sequence, excerpt, sequence_diagram
-from spark_assign.report.text.simulation import comparison_text, groups_text, protocols_text, rows_text, saved_lines
+from spark_assign.report.text.simulation import (
+    format_comparison,
+    format_groups,
+    format_rows,
+    format_savings,
+    format_variants,
+)
 
 TraceRow = tuple[int, str, str | None, str, str]
 
@@ -27,7 +33,7 @@ JOIN: list[TraceRow] = [
 
 def trace(rows: list[TraceRow]) -> list[dict[str, Any]]:
     """Rows of a trace."""
-    names = ("at_ms", "actor", "to", "message", "detail")
+    names = ("at_ms", "actor", "receiver", "message", "detail")
     key = {"cluster": "c", "group_id": "g", "generation_id": 1}
     return [key | {"seq": seq} | dict(zip(names, row, strict=True)) for seq, row in enumerate(rows)]
 
@@ -42,8 +48,8 @@ def ownership(members: int = 2, partitions: int = 3, steps: int = 1) -> list[dic
             "topic": "t",
             "partition": partition,
             "state": state,
-            "from_ms": 1_000 * (step * len(states) + at),
-            "to_ms": 1_000 * (step * len(states) + at + 1),
+            "start_ms": 1_000 * (step * len(states) + at),
+            "end_ms": 1_000 * (step * len(states) + at + 1),
             "member_id": None if state == "unowned" else f"c{(partition + step) % members}",
         }
         for partition in range(partitions)
@@ -52,7 +58,7 @@ def ownership(members: int = 2, partitions: int = 3, steps: int = 1) -> list[dic
     ]
 
 
-ROUNDS = [{"generation_id": 2, "begin_ms": 1_000, "joined_ms": 2_000, "end_ms": 3_000}]
+REBALANCES = [{"generation_id": 2, "start_ms": 1_000, "joined_ms": 2_000, "end_ms": 3_000}]
 
 
 def test_a_sequence_diagram() -> None:
@@ -121,7 +127,7 @@ def test_a_timeline(partitions: int, steps: int, tmp_path: Path) -> None:
     rows = ownership(40, partitions, steps)
     rows[0] |= {"member_id": "c0~2"}
     both = {"eager": rows, "cooperative": rows[: len(rows) // 2]}
-    draw_ownership(both, dict.fromkeys(both, ROUNDS), str(tmp_path / "time.svg"), "a story", 2 * partitions)
+    draw_ownership(both, dict.fromkeys(both, REBALANCES), str(tmp_path / "time.svg"), "a story", 2 * partitions)
     assert "</svg>" in (tmp_path / "time.svg").read_text()
 
 
@@ -135,21 +141,21 @@ def test_a_timeline_in_which_nothing_happens(tmp_path: Path) -> None:
 
 
 def cost(group: str = "g", lost: int = 90_500, **more: Any) -> dict[str, Any]:
-    """A row of availability, or a protocol's total."""
+    """A row of availability, or a variant's total."""
     row = {"cluster": "c", "group_id": group, "partitions": 3, "rebalances": 1, "members_restarted": 0}
-    row |= {"partition_ms": 1_000_000, "partition_ms_not_consumed": lost, "longest_pause_ms": 30_200}
+    row |= {"partition_ms": 1_000_000, "paused_partition_ms": lost, "longest_pause_ms": 30_200}
     return row | {"longest_pause_topic": "t", "longest_pause_partition": 1} | more
 
 
 def test_a_line_per_protocol() -> None:
     """In seconds, with the partition that pauses longest, and its group where there are several."""
     row = cost()
-    text = protocols_text({"eager": row | {"groups": 1, "longest": row}, "static": _nothing()})
+    text = format_variants({"eager": row | {"groups": 1, "longest": row}, "static": _nothing()})
     assert [line.split() for line in text.splitlines()[1:]] == [
         ["eager", "1", "1", "0", "90.5", "30.2", "s", "t-1"],
         ["static", "0", "0", "0", "0.0", "0.0", "s", "–"],
     ]
-    assert "c/g t-1" in protocols_text({"eager": row | {"groups": 2, "longest": row}})
+    assert "c/g t-1" in format_variants({"eager": row | {"groups": 2, "longest": row}})
 
 
 def _nothing() -> dict[str, Any]:
@@ -158,44 +164,34 @@ def _nothing() -> dict[str, Any]:
 
 
 def test_a_line_per_group() -> None:
-    """In the order given; a group that one protocol lacks has a dash there."""
-    text = groups_text([("c", "h"), ("c", "g")], {"eager": [cost(), cost("h")], "cooperative": [cost(lost=1_000)]})
+    """In the order given; a group that one variant lacks has a dash there."""
+    text = format_groups([("c", "h"), ("c", "g")], {"eager": [cost(), cost("h")], "cooperative": [cost(lost=1_000)]})
     assert text.splitlines()[2].split() == ["c/h", "3", "1", "/", "90.5", "/", "30.2", "s", "–"]
     assert text.splitlines()[3].endswith("1 / 90.5 / 30.2 s  1 / 1.0 / 30.2 s")
 
 
 def test_a_comparison() -> None:
-    """A ratio that there is none of is a dash."""
-    parts = ("partition_ms_not_consumed", "longest_pause_ms", "rebalances")
-    costs = {f"{name}_{part}": 0 for name in ("eager", "cooperative", "static") for part in parts}
-    row = {"cluster": "c", "group_id": "g", **costs, "cooperative_ratio": None, "static_ratio": 0.25}
-    line = comparison_text([row]).splitlines()[-1]
-    assert line.split()[0] == "c/g"
-    assert line.split()[-2:] == ["–", "0.25"]
-
-
-def test_a_comparison_with_kip_848() -> None:
-    """A column and a ratio more; comparisons of older releases have none."""
-    parts = ("partition_ms_not_consumed", "longest_pause_ms", "rebalances")
+    """Four variants and three ratios; a ratio that there is none of is a dash."""
+    parts = ("paused_partition_ms", "longest_pause_ms", "rebalances")
     costs = {f"{name}_{part}": 1_000 for name in ("eager", "cooperative", "static", "consumer") for part in parts}
-    ratios = {"cooperative_ratio": 0.5, "static_ratio": 0.25, "consumer_ratio": 0.75}
-    head, line = comparison_text([{"cluster": "c", "group_id": "g", **costs, **ratios}]).splitlines()[1:]
+    ratios = {"cooperative_ratio": 0.5, "static_ratio": None, "consumer_ratio": 0.75}
+    head, line = format_comparison([{"cluster": "c", "group_id": "g", **costs, **ratios}]).splitlines()[1:]
     assert head.split() == ["group", *("eager", "cooperative", "static", "consumer")] + [
         f"{name}/eager" for name in ("cooperative", "static", "consumer")
     ]
-    assert line.split()[-3:] == ["0.50", "0.25", "0.75"]
+    assert line.split()[-3:] == ["0.50", "–", "0.75"]
 
 
 def test_what_would_be_saved() -> None:
     """Of what eager costs; nothing is said where that is nothing, or not known."""
     costs = {"configured": 7, "consumer": 250, "cooperative": 500, "eager": 1_000}
-    assert saved_lines(costs) == ["Saved of what eager costs: cooperative 50%, consumer 75%."]
-    assert saved_lines({"eager": 100, "static": 150}) == ["Saved of what eager costs: static -50%."]
+    assert format_savings(costs) == ["Savings compared with eager: cooperative 50%, consumer 75%."]
+    assert format_savings({"eager": 100, "static": 150}) == ["Savings compared with eager: static -50%."]
     for nothing in ({"eager": 0, "static": 1}, {"cooperative": 5}, {"eager": 5}):
-        assert saved_lines(nothing) == []
+        assert format_savings(nothing) == []
 
 
 def test_rows_of_any_table() -> None:
     """Named columns, null as a dash."""
     rows = [{"step": 1, "what": None}, {"step": 10, "what": "bounce"}]
-    assert rows_text(["step", "what"], rows) == "  step  what\n  1     –\n  10    bounce"
+    assert format_rows(["step", "what"], rows) == "  step  what\n  1     –\n  10    bounce"

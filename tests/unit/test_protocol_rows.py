@@ -11,32 +11,32 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_assign.simulation.kernel import simulate_groups, simulated_group
 from spark_assign.simulation.kernel.classic_group_member import IllegalState
 from spark_assign.simulation.kernel.leader import ASSIGNORS, AssignmentResponse
-from spark_assign.simulation.kernel.settings import Timing
-from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
-from spark_assign.simulation.simulation import _PLAYED
+from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, RESULTS, TRACE, simulate_facts
+from spark_assign.simulation.simulation import RESULT_ROWS
 from spark_assign.tables import simulation as schemas
 from tests.unit import protocol_facts as facts
 
 Row = dict[str, Any]
 
-TIMES = Timing(revoke_ms=500, restore_ms=2_000)
+TIMES = TimingConfig(revoke_ms=500, restore_ms=2_000)
 JOIN = facts.event(10_000, "member-starts", "c3")
-_PROTOCOL = [StructField("protocol", StringType(), nullable=False)]
+_VARIANT = [StructField("variant", StringType(), nullable=False)]
 _TABLES = {TRACE: schemas.TRACE, PARTITIONS: schemas.PARTITIONS, OWNERSHIP: schemas.OWNERSHIP}
-SCHEMAS = {PLAYED: to_arrow_schema(_PLAYED)} | {
-    name: to_arrow_schema(StructType([*table.fields[:2], *_PROTOCOL, *table.fields[2:]]))
+SCHEMAS = {RESULTS: to_arrow_schema(RESULT_ROWS)} | {
+    name: to_arrow_schema(StructType([*table.fields[:2], *_VARIANT, *table.fields[2:]]))
     for name, table in _TABLES.items()
 }
 
 
 def _tables(
-    write: str = PLAYED, *, protocols: tuple[str, ...] = ("eager",), until: int | None = None, **groups: list[Row]
+    write: str = RESULTS, *, variants: tuple[str, ...] = ("eager",), until: int | None = None, **groups: list[Row]
 ) -> list[list[Row]]:
-    made = play_facts(facts.table(**groups), protocols, TIMES, until, write, SCHEMAS[write])
+    made = simulate_facts(facts.table(**groups), variants, TIMES, until, write, SCHEMAS[write])
     return [each.to_pylist() for each in made]
 
 
-def _rows(write: str = PLAYED, **options: Any) -> list[Row]:
+def _rows(write: str = RESULTS, **options: Any) -> list[Row]:
     return [row for table in _tables(write, **options) for row in table]
 
 
@@ -48,14 +48,14 @@ def _only(rows: list[Row], *names: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_round() -> None:
-    """The textbook's join under the eager protocol: all give up, t-1 and t-2 move."""
+    """The textbook's join under the eager variant: all give up, t-1 and t-2 move."""
     [row] = _rows(g=facts.pair(JOIN))
-    assert (row["cluster"], row["group_id"], row["protocol"], row["code"]) == ("k", "g", "eager", None)
-    assert row["rounds"] == [
+    assert (row["cluster"], row["group_id"], row["variant"], row["code"]) == ("k", "g", "eager", None)
+    assert row["rebalances"] == [
         {
             "generation_id": 2,
             "cause": "member c3 joined",
-            "begin_ms": 10_000,
+            "start_ms": 10_000,
             "joined_ms": 13_000,
             "end_ms": 13_000,
             "duration_ms": 3_000,
@@ -74,11 +74,11 @@ def test_what_it_costs() -> None:
     """t-0 stays with c1 and pauses 1 s; t-1 and t-2 pause 1 s and 2 s more to be restored; the first is named."""
     [row] = _rows(g=facts.pair(JOIN))
     assert row["availability"] == {
-        "begin_ms": 0,
+        "start_ms": 0,
         "end_ms": 18_000,  # ready at 15 s, and one heartbeat more
         "partitions": 3,
         "partition_ms": 54_000,
-        "partition_ms_not_consumed": 7_000,
+        "paused_partition_ms": 7_000,
         "longest_pause_ms": 3_000,
         "longest_pause_topic": "t",
         "longest_pause_partition": 1,
@@ -95,13 +95,13 @@ def test_the_longest_pause_need_not_be_the_last() -> None:
         facts.event(60_000, "member-restarts", "c2", down_ms=9_000, **restart),
         facts.event(90_000, "member-restarts", "c1", down_ms=1_000, **restart),
     )
-    [row] = _rows(protocols=("static",), g=group)
+    [row] = _rows(variants=("static",), g=group)
     costs = row["availability"]
     assert (costs["longest_pause_ms"], costs["longest_pause_partition"]) == (21_000, 0)  # 1 s to give up, 20 s down
-    assert costs["partition_ms_not_consumed"] == 2 * (21_000 + 2_000) + 9_500
+    assert costs["paused_partition_ms"] == 2 * (21_000 + 2_000) + 9_500
     assert (costs["members_restarted"], costs["rebalances"]) == (3, 0)
-    partitions = _rows(PARTITIONS, protocols=("static",), g=group)
-    assert _only(partitions, "partition", "not_consumed_ms", "pauses", "longest_pause_ms") == [
+    partitions = _rows(PARTITIONS, variants=("static",), g=group)
+    assert _only(partitions, "partition", "paused_partition_ms", "pauses", "longest_pause_ms") == [
         (0, 23_000, 2, 21_000),
         (1, 23_000, 2, 21_000),
         (2, 9_500, 1, 9_500),
@@ -112,7 +112,7 @@ def test_a_group_that_nothing_happens_to() -> None:
     """No pause, so that no partition is named; it ends a heartbeat after it began."""
     [row] = _rows(g=facts.pair())
     costs = row["availability"]
-    assert row["rounds"] == []
+    assert row["rebalances"] == []
     assert (costs["longest_pause_ms"], costs["longest_pause_topic"], costs["longest_pause_partition"]) == (
         0,
         None,
@@ -133,7 +133,7 @@ def test_a_pause_of_a_moment_is_one() -> None:
     assert [costs[f"longest_pause_{each}"] for each in ("ms", "topic", "partition")] == [1, "t", 1]
     [row] = _rows(g=facts.pair(created), until=20_000)
     assert row["availability"]["partition_ms"] == 3 * 20_000 + 15_000
-    assert row["availability"]["partition_ms_not_consumed"] == 15_000
+    assert row["availability"]["paused_partition_ms"] == 15_000
     assert row["availability"]["longest_pause_partition"] == 3
 
 
@@ -145,17 +145,17 @@ def test_a_trace() -> None:
     assert first == {
         "cluster": "k",
         "group_id": "g",
-        "protocol": "eager",
+        "variant": "eager",
         "seq": 0,
         "at_ms": 10_000,
         "generation_id": 1,
         "actor": "event",
         "message": "member-starts",
-        "to": "c3",
+        "receiver": "c3",
         "detail": "member_id=c3",
     }
-    assert _only([third, rows[-1]], "generation_id", "actor", "message", "to", "detail") == [
-        (1, "c3", "JoinGroup", "coordinator", "without a member id"),
+    assert _only([third, rows[-1]], "generation_id", "actor", "message", "receiver", "detail") == [
+        (1, "c3", "JoinGroup", "coordinator", "without a member ID"),
         (2, "c3", "assigned", None, "t-2"),
     ]
 
@@ -163,13 +163,13 @@ def test_a_trace() -> None:
 def test_partitions_and_owners() -> None:
     """A row per partition, a row per change of its state."""
     rows = _rows(PARTITIONS, g=facts.pair(JOIN))
-    assert _only(rows, "topic", "partition", "exists_ms", "not_consumed_ms", "pauses", "longest_pause_ms") == [
+    assert _only(rows, "topic", "partition", "exists_ms", "paused_partition_ms", "pauses", "longest_pause_ms") == [
         ("t", 0, 18_000, 1_000, 1, 1_000),
         ("t", 1, 18_000, 3_000, 1, 3_000),
         ("t", 2, 18_000, 3_000, 1, 3_000),
     ]
     rows = _rows(OWNERSHIP, g=facts.pair(JOIN))
-    assert _only(rows, "topic", "partition", "from_ms", "to_ms", "state", "member_id")[7:] == [
+    assert _only(rows, "topic", "partition", "start_ms", "end_ms", "state", "member_id")[7:] == [
         ("t", 2, 0, 12_000, "consumed", "c2"),
         ("t", 2, 12_000, 12_500, "revoking", "c2"),
         ("t", 2, 12_500, 13_000, "unowned", None),
@@ -178,14 +178,14 @@ def test_partitions_and_owners() -> None:
     ]
 
 
-@pytest.mark.parametrize("protocol", ["static", "cooperative"])
-def test_who_is_back_has_its_partitions_under_its_new_id(protocol: str) -> None:
+@pytest.mark.parametrize("variant", ["static", "cooperative"])
+def test_who_is_back_has_its_partitions_under_its_new_id(variant: str) -> None:
     """A static member at once; a dynamic one is another member, and restores them."""
     events = [facts.event(10_000, "member-crashes", "c2"), facts.event(20_000, "member-starts", "c2")]
-    rows = _rows(OWNERSHIP, protocols=(protocol,), g=facts.pair(*events))
-    found = [tuple(row[name] for name in ("from_ms", "state", "member_id")) for row in rows if row["partition"] == 2]
-    back = 20_000 if protocol == "static" else 54_000  # when the session of what is left of it is over
-    restored = [] if protocol == "static" else [(back, "restoring", "c2~2")]
+    rows = _rows(OWNERSHIP, variants=(variant,), g=facts.pair(*events))
+    found = [tuple(row[name] for name in ("start_ms", "state", "member_id")) for row in rows if row["partition"] == 2]
+    back = 20_000 if variant == "static" else 54_000  # when the session of what is left of it is over
+    restored = [] if variant == "static" else [(back, "restoring", "c2~2")]
     ready = back + 2_000 * len(restored)
     assert found == [(0, "consumed", "c2"), (10_000, "down", "c2"), *restored, (ready, "consumed", "c2~2")]
 
@@ -194,7 +194,7 @@ def test_who_is_back_has_its_partitions_under_its_new_id(protocol: str) -> None:
 def test_a_play_that_is_broken_off(until: int, rounds: int) -> None:
     """What happens at that moment still counts; partitions exist until then."""
     [row] = _rows(g=facts.pair(JOIN), until=until)
-    assert (len(row["rounds"]), row["availability"]["end_ms"]) == (rounds, until)
+    assert (len(row["rebalances"]), row["availability"]["end_ms"]) == (rounds, until)
     assert row["availability"]["partition_ms"] == 3 * until
 
 
@@ -218,28 +218,28 @@ def test_a_round_may_come_last() -> None:
     """All are gone, and nothing is restored; the group is empty after its last round."""
     leave = [facts.event(10_000, "member-leaves", each) for each in ("c1", "c2")]
     [row] = _rows(g=facts.pair(*leave))
-    assert row["rounds"][-1]["members"] == 0
-    assert row["rounds"][-1]["assignor"] is None
-    assert row["availability"]["end_ms"] == row["rounds"][-1]["end_ms"] + 3_000
+    assert row["rebalances"][-1]["members"] == 0
+    assert row["rebalances"][-1]["assignor"] is None
+    assert row["availability"]["end_ms"] == row["rebalances"][-1]["end_ms"] + 3_000
 
 
 # --- many groups --------------------------------------------------------------------------------------------------
 
 
 def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two at once or all: the same rows of each; every group with every protocol."""
+    """Two at once or all: the same rows of each; every group with every variant."""
     groups = {f"g{number}": facts.pair(*[JOIN][: number % 2]) for number in range(5)}
-    everything = _rows(protocols=("eager", "cooperative"), **groups)
-    assert sorted(_only(everything, "group_id", "protocol")) == [
-        (name, protocol) for name in groups for protocol in ("cooperative", "eager")
+    everything = _rows(variants=("eager", "cooperative"), **groups)
+    assert sorted(_only(everything, "group_id", "variant")) == [
+        (name, variant) for name in groups for variant in ("cooperative", "eager")
     ]
-    counts = {(row["group_id"], row["protocol"]): len(row["rounds"]) for row in everything}
+    counts = {(row["group_id"], row["variant"]): len(row["rebalances"]) for row in everything}
     assert counts["g1", "eager"] == 1
     assert counts["g1", "cooperative"] == 2
     assert counts["g2", "eager"] == 0
-    monkeypatch.setattr(simulate_groups, "SIDE_BY_SIDE", 2)
-    in_pairs = _rows(protocols=("eager", "cooperative"), **groups)
-    key = ("group_id", "protocol")
+    monkeypatch.setattr(simulate_groups, "MAX_RUNNING", 2)
+    in_pairs = _rows(variants=("eager", "cooperative"), **groups)
+    key = ("group_id", "variant")
     assert sorted(in_pairs, key=lambda row: _only([row], *key)) == sorted(
         everything, key=lambda row: _only([row], *key)
     )
@@ -247,7 +247,7 @@ def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_so_many_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """When one is over the next begins; leaders are asked together."""
-    monkeypatch.setattr(simulate_groups, "SIDE_BY_SIDE", 3)
+    monkeypatch.setattr(simulate_groups, "MAX_RUNNING", 3)
     requests: list[int] = []
     kafkas = ASSIGNORS["range"]
     monkeypatch.setitem(ASSIGNORS, "range", lambda asks: requests.append(len(asks)) or kafkas(asks))
@@ -275,8 +275,8 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
     """Each says what is wrong, where rows of plays are; elsewhere it has none."""
     twice = facts.owned("c2", "t", 0)
     apart = [
-        facts.member("c1", ["t"], more=["range"]),
-        facts.member("c2", ["t"], more=["roundrobin"]),
+        facts.member("c1", ["t"], assignors=["range"]),
+        facts.member("c2", ["t"], assignors=["roundrobin"]),
         facts.owned("c1", "t", 0),
         facts.topic("t", 1),
     ]
@@ -293,12 +293,12 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
         "event": facts.pair(facts.event(1, "member-leaves", "x")),
         "later": facts.pair(JOIN, facts.event(60_000, "member-starts", "c3")),
         "strange": facts.pair(facts.group(["uniform", "tiered"])),
-        "of-one": facts.pair(facts.member("c4", ["t"], more=["range", "uniform"])),
+        "of-one": facts.pair(facts.member("c4", ["t"], assignors=["range", "uniform"])),
         "apart": apart,
         "static": facts.pair(*(facts.member(each, ["t"], group_instance_id="i") for each in ("c4", "c5"))),
         "kafka": [facts.group(["cooperative-sticky"]), *facts.pair()[:2], *gone],
     }
-    rows = {row["group_id"]: row for row in _rows(protocols=("configured",), **groups)}
+    rows = {row["group_id"]: row for row in _rows(variants=("configured",), **groups)}
     assert set(rows) == set(groups)
     assert {name: row["code"] for name, row in rows.items()} == {
         "fine": None,
@@ -311,14 +311,14 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
         "static": "kafka-refuses",
         "kafka": "kafka-fails",
     }
-    assert all(row["rounds"] is None and row["availability"] is None for row in rows.values() if row["code"])
+    assert all(row["rebalances"] is None and row["availability"] is None for row in rows.values() if row["code"])
     known = "range, roundrobin, sticky, cooperative-sticky"
-    assert rows["strange"]["detail"] == f"no assignor that can be simulated is called 'tiered': {known}"
-    assert rows["of-one"]["detail"] == f"no assignor that can be simulated is called 'uniform': {known}"
+    assert rows["strange"]["detail"] == f"assignor 'tiered' can't be simulated. Assignors: {known}"
+    assert rows["of-one"]["detail"] == f"assignor 'uniform' can't be simulated. Assignors: {known}"
     assert rows["kafka"]["detail"].startswith("cooperative-sticky: ")
-    assert rows["event"]["detail"].endswith("the group has no such member; name it by its first member id")
+    assert rows["event"]["detail"].endswith("the group has no such member. Use the member's first ID")
     for write in (TRACE, PARTITIONS, OWNERSHIP):
-        assert {row["group_id"] for row in _rows(write, protocols=("configured",), **groups)} == {"fine"}
+        assert {row["group_id"] for row in _rows(write, variants=("configured",), **groups)} == {"fine"}
 
 
 def test_a_fault_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,10 +352,10 @@ def test_a_group_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(simulated_group, "MOST_ROUNDS", 20)
     slow = facts.group(rebalance_timeout_ms=10_000, revoke_ms=20_000)
     [row] = _rows(g=facts.pair(slow, JOIN))
-    assert row["code"] == "endless"
+    assert row["code"] == "does-not-converge"
     assert row["detail"].startswith("the group is still rebalancing 20 rounds after the last event; does giving up")
     # The rounds are counted from the last event; a group that has had many is not endless for it.
     restarts = [facts.event(100_000 * number, "member-restarts", "c1") for number in range(1, 31)]
     [many] = _rows(g=facts.pair(*restarts))
     assert many["code"] is None
-    assert len(many["rounds"]) == 60
+    assert len(many["rebalances"]) == 60

@@ -31,12 +31,12 @@ from spark_assign.history.kernel.timeline import Generation, Timeline
 from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.leader import AssignmentRequest, JoinedMember, Topics, assign
-from spark_assign.simulation.kernel.settings import Timing
-from spark_assign.simulation.kernel.simulate_groups import answers
+from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.simulation.kernel.simulate_groups import solve_requests
 from tests.unit import recorded_pasts
 
 SCHEMA: pa.Schema = to_arrow_schema(REPLAY_ROWS)
-TIMING = Timing(poll_interval_ms=500)
+TIMING = TimingConfig(poll_interval_ms=500)
 ROUND_MS = 20_000
 
 
@@ -93,7 +93,7 @@ def _chain(history: RecordedHistory, assignor: str) -> list[dict[int, str]]:
     request = next(replay, None)
     while request is not None:
         try:
-            request = replay.send(answers([request])[0])
+            request = replay.send(solve_requests([request])[0])
         except StopIteration:
             request = None
     return [dict(each) for each in owners_log]

@@ -22,7 +22,7 @@ from spark_assign.groups.kernel.facts import GROUP, MEMBER
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import HashTable, string_hashes
 from spark_assign.numeric.partition_slices import PartitionSlices
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.plan_rows import plan_rows
@@ -277,7 +277,7 @@ def test_compared_with_the_assignors_of_the_clients() -> None:
     facts = sticky_kernel.facts([row("c", {"a": ALL, "b": []})])
     facts = facts.append_column("change", pa.array([""] * len(facts)))
     names = ("uniform", "server-range", "cooperative-sticky", "sticky")
-    params = CompareParams(names, ("",), "", Timing())
+    params = CompareParams(names, ("",), "", TimingConfig())
     schema = pa.schema(
         [
             *((name, pa.string()) for name in ("assignor", "rejected")),
@@ -288,7 +288,7 @@ def test_compared_with_the_assignors_of_the_clients() -> None:
     found = pa.concat_tables(list(compare(facts, params, schema))).to_pylist()
     by_name = {each.pop("assignor"): each for each in found}
     paused = {name: each.pop("paused_partition_seconds") for name, each in by_name.items()}
-    wait = (Timing().heartbeat_interval_ms + Timing().poll_interval_ms) / 2
+    wait = (TimingConfig().heartbeat_interval_ms + TimingConfig().poll_interval_ms) / 2
     rest = {"rejected": None, "moved": 2, "revoked": 2}
     assert by_name == {name: rest | {"rounds": 1 if name == "sticky" else 2} for name in names}
     assert paused["uniform"] == paused["server-range"] == pytest.approx(2 * wait / 1_000)

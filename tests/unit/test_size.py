@@ -20,7 +20,7 @@ from spark_assign.advice.kernel.size_sweep import (
 from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
 from spark_assign.report.text.loads_and_sizes import autoscaler
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.plan_rows import facts_table
 
 Fact = dict[str, Any]
@@ -64,7 +64,7 @@ def sized(
     """Returns every result row."""
     params = SizeParams(
         (assignor,),
-        SizingCriteria(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=Timing()),
+        SizingCriteria(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=TimingConfig()),
         ("range", "sticky"),
         numbers,
     )

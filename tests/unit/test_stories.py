@@ -12,7 +12,7 @@ import pytest
 from jobs import connect, simulate
 from spark_assign.report.text.simulation import summarize_local_simulation
 from spark_assign.simulation import Settings
-from spark_assign.simulation.scenarios import deploy_fleet, play_story, textbook_join
+from spark_assign.simulation.scenarios import deploy_fleet, simulate_scenario, textbook_join
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.tables.connect import SIMULATION_TABLES
 
@@ -23,7 +23,7 @@ SCHEMAS = {"costs": SIMULATION_TABLES["costs"]}
 def test_a_story() -> None:
     """The figures of docs/simulate.md."""
     scenario = textbook_join()
-    story = play_story(scenario, scenario.protocols, Settings(**scenario.settings))
+    story = simulate_scenario(scenario, scenario.variants, Settings(**scenario.settings))
     text, group = summarize_local_simulation(story)
     assert group is not None
     *lines, saved = text.splitlines()
@@ -32,23 +32,23 @@ def test_a_story() -> None:
         ["cooperative", "1", "2", "0", "5.0"],
         ["consumer", "1", "1", "0", "6.9"],
     ]
-    assert saved == "Saved of what eager costs: cooperative 50%, consumer 31%."
-    assert (group["protocol"], group["partitions"], group["longest_pause_topic"]) == ("eager", 3, "t")
+    assert saved == "Savings compared with eager: cooperative 50%, consumer 31%."
+    assert (group["variant"], group["partitions"], group["longest_pause_topic"]) == ("eager", 3, "t")
 
 
 def test_a_story_that_a_protocol_cannot_play() -> None:
     """The group is named once, with the reason, and there is nothing to draw."""
     scenario = textbook_join()
     times = {**scenario.settings, "rebalance_timeout_ms": 3_000, "revoke_ms": 4_000}
-    text, group = summarize_local_simulation(play_story(scenario, ("cooperative", "eager"), Settings(**times)))
+    text, group = summarize_local_simulation(simulate_scenario(scenario, ("cooperative", "eager"), Settings(**times)))
     assert group is None
-    assert text.count("story/textbook-join: endless: the group is still rebalancing") == 1
+    assert text.count("scenario/textbook-join: does-not-converge: the group is still rebalancing") == 1
 
 
 def test_a_story_of_a_fleet_is_for_spark() -> None:
     """It has no rows of its own."""
-    with pytest.raises(ValueError, match="deploy-fleet is told of a fleet"):
-        play_story(deploy_fleet(), ("eager",), Settings())
+    with pytest.raises(ValueError, match="deploy-fleet has no fleet of its own"):
+        simulate_scenario(deploy_fleet(), ("eager",), Settings())
 
 
 def test_wrong_times_and_rejected_groups(
@@ -58,12 +58,13 @@ def test_wrong_times_and_rejected_groups(
     place = ["--pictures-dir", str(tmp_path / "here")]
     assert connect.main(["--scenario", "90x10", "--stop-ms", "-1", *place]) == 2
     assert "connect: stop_ms is -1, expected 0 or more milliseconds" in caplog.text
-    assert simulate.main(["--scenario", "crash", "--heartbeat-interval-ms", "50000", *place]) == 2
+    pictures = ["--pictures-dir", str(tmp_path / "here")]
+    assert simulate.main(["--scenario", "crash", "--heartbeat-interval-ms", "50000", *pictures]) == 2
     assert "simulate: settings: heartbeat_interval_ms is 50000, expected less than session_timeout_ms" in caplog.text
-    endless = ["--scenario", "textbook-join", "--rebalance-timeout-ms", "3000", "--revoke-ms", "4000", *place]
+    endless = ["--scenario", "textbook-join", "--rebalance-timeout-ms", "3000", "--revoke-ms", "4000", *pictures]
     assert simulate.main([*endless, "--fail-on", "rejected"]) == 1
     assert simulate.main(endless) == 0
-    assert "story/textbook-join: endless" in capsys.readouterr().out
+    assert "scenario/textbook-join: does-not-converge" in capsys.readouterr().out
     assert not (tmp_path / "here").exists()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from spark_assign.comparison.what_if import AS_IS, members_joined, members_left, partitions_added, read_change
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.tables.errors import ConfigError
 from tests.unit.protocol_plays import COOPERATIVE, STICKY, at, owners, pauses, play, stage
 
@@ -68,7 +68,7 @@ def test_names_of_changes() -> None:
 def test_the_example_of_the_pauses() -> None:
     """As the module's page has it."""
     counts = PauseCounts(members=3, partitions=3, living=3, kept=2, back=0, later=0)
-    timing = Timing(heartbeat_interval_ms=3_000, poll_interval_ms=500)
+    timing = TimingConfig(heartbeat_interval_ms=3_000, poll_interval_ms=500)
     assert eager_seconds(counts, timing) == pytest.approx(0.375)
     assert cooperative_seconds(counts, timing) == pytest.approx(3.375)
 
@@ -78,7 +78,7 @@ def test_the_example_of_the_pauses() -> None:
 @pytest.mark.parametrize(("strategies", "formula"), [(STICKY, eager_seconds), (COOPERATIVE, cooperative_seconds)])
 def test_pauses_are_what_the_simulation_has_on_average(strategies, formula, event: str, restore_ms: int) -> None:
     """Groups that differ in their members' ids, and so in their polls, with the event at any moment of a heartbeat."""
-    timing = Timing(poll_interval_ms=500, restore_ms=restore_ms)
+    timing = TimingConfig(poll_interval_ms=500, restore_ms=restore_ms)
     expected = simulated = 0.0
     for number in range(60):
         names = [str(uuid5(NAMESPACE_OID, f"{number} {each}")) for each in range(4)]

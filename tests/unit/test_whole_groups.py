@@ -15,7 +15,7 @@ from spark_assign.groups.assignors.custom import GroupSpec as CustomGroup
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import PlanParams
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.golden import sticky_kernel, vectors
 from tests.golden.vectors import Row, Sets
 from tests.kafka import random_groups
@@ -211,7 +211,7 @@ def compared(group_facts: pa.Table, **params: Any) -> dict[tuple[str, str, str],
     kinds |= dict.fromkeys(("configured", "recommended"), pa.bool_())
     names = ("cluster", "group_id", "assignor", "change", "rejected", "reason")
     schema = pa.schema(kinds | dict.fromkeys(names, pa.string()))
-    question = CompareParams(**({"timing": Timing()} | params))
+    question = CompareParams(**({"timing": TimingConfig()} | params))
     rows = [row for table in compare(group_facts, question, schema) for row in table.to_pylist()]
     found = {(row["cluster"], row["change"], row["assignor"]): row for row in rows}
     assert len(found) == len(rows)

@@ -7,9 +7,9 @@ A result row is tagged by its `kind`:
     rejected   code, detail: a group that can't be simulated, or that isn't a consumer group
 
 Facts are those of `simulation.kernel.simulation_input`, plus one row of kind `ABOUT` per member with its client id and
-host. The simulations of all groups run in lockstep (`simulate_groups.in_step`): first the initial rebalances of groups
-in which nobody owns anything, then the simulations that each group's options need (`OptionGrid.keys`), then the few
-that turn out to be needed in addition (`OptionGrid.missing`).
+host. The simulations of all groups run in lockstep (`simulate_groups.run_in_lockstep`): first the initial rebalances of
+groups in which no member owns anything, then the simulations that each group's options need (`OptionGrid.keys`), then
+the few that turn out to be needed in addition (`OptionGrid.missing`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from spark_assign.advice.kernel.membership_text import (
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_library
 from spark_assign.groups.kernel.group_properties import UNSUPPORTED_TYPES
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
-from spark_assign.simulation.kernel.simulate_groups import SimulationRun, in_step
+from spark_assign.simulation.kernel.simulate_groups import SimulationRun, run_in_lockstep
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import (
     CONFIGURED,
@@ -55,7 +55,7 @@ from spark_assign.simulation.kernel.simulation_input import (
     MEMBER,
     InvalidGroupError,
     SimulationInput,
-    scenes,
+    read_simulation_inputs,
 )
 from spark_assign.simulation.kernel.simulation_input import Key as GroupKey
 
@@ -91,7 +91,7 @@ _GROUPS_AT_ONCE = 500
 def membership(facts: pa.Table, params: MembershipParams) -> Iterator[pa.Table]:
     """Yields the advice for all groups in the facts, as tables with the columns of `MEMBERSHIP_ROWS`."""
     member_facts = _member_facts(facts)
-    inputs = dict(scenes(facts))
+    inputs = dict(read_simulation_inputs(facts))
     empty = SimulationInput(defaultdict(list))
     groups = [_Group(key, inputs.get(key, empty), member_facts[key], params) for key in sorted(inputs | member_facts)]
     for start in range(0, len(groups), _GROUPS_AT_ONCE):
@@ -116,11 +116,11 @@ class _Request:
 def _run_simulations(groups: Sequence[_Group]) -> None:
     """Runs all simulations of these groups in lockstep."""
     group_by_key = {group.name: group for group in groups}
-    for run in in_step(_start_runs(_Request(group, None) for group in groups if group.is_new)):
+    for run in run_in_lockstep(_start_runs(_Request(group, None) for group in groups if group.is_new)):
         group_by_key[run.key].take_over_ownership(run)
     for needed_keys in (_Group.option_keys, _Group.missing_keys):
         requests = [_Request(group, key) for group in groups if group.fault is None for key in needed_keys(group)]
-        for run in in_step(_start_runs(requests)):
+        for run in run_in_lockstep(_start_runs(requests)):
             group_by_key[run.key].record(run)
 
 
@@ -143,7 +143,7 @@ class _Group:
         self.keys_by_run: dict[str, SimulationKey] = {}
         self.state: InitialState | None = None
         group_facts = inputs.rows[GROUP][0] if inputs.rows[GROUP] else {}
-        self.assignor = (group_facts.get("names") or [None])[0]
+        self.assignor = (group_facts.get("assignors") or [None])[0]
         kind = next((row["group_type"] for row in (group_facts, *member_facts) if row.get("group_type")), None)
         if kind not in (None, "classic", "consumer"):
             group_type = UNSUPPORTED_TYPES.get(kind, f"A group of the protocol {kind}")
@@ -177,9 +177,9 @@ class _Group:
             simulation_input = GroupSimulationInput(group.with_mode(group.mode, group.session_ms), [])
         else:
             assert self.grid is not None
-            self.keys_by_run[run.protocol] = key
+            self.keys_by_run[run.variant] = key
             simulation_input = self.grid.simulation_input(key)
-        run.begin(simulation_input, self.params.timing, None, ())
+        run.start(simulation_input, self.params.timing, None, ())
 
     def take_over_ownership(self, run: SimulationRun) -> None:
         """Takes over the ownership after the initial rebalance."""
@@ -206,7 +206,7 @@ class _Group:
         if run.fault is not None:
             self.fault = min(self.fault, run.fault) if self.fault else run.fault
         elif run.simulation is not None:
-            self.grid.record(self.keys_by_run[run.protocol], run.simulation)
+            self.grid.record(self.keys_by_run[run.variant], run.simulation)
 
     def release(self) -> None:
         """Frees the simulations after the rows were written."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember, SimulatedMember
-from spark_assign.simulation.kernel.settings import Timing, is_cooperative
+from spark_assign.simulation.kernel.settings import TimingConfig, is_cooperative
 from spark_assign.simulation.kernel.simulated_group import InitialState
 
 PAUSE_MS = 10_000
@@ -39,7 +39,7 @@ class MembershipParams:
         consumer_session_bounds_ms: the same for KIP-848 groups (`group.consumer.min.session.timeout.ms`, …max…).
     """
 
-    timing: Timing
+    timing: TimingConfig
     restart_ms: int = 30_000
     sessions_ms: tuple[int, ...] = (10_000, 45_000, 90_000, 180_000, 600_000)
     restarts_ms: tuple[int, ...] = (5_000, 30_000, 120_000)
@@ -75,7 +75,7 @@ class MembershipParams:
         """The distinct restart times, ascending."""
         return sorted({*self.restarts_ms, self.restart_ms})
 
-    def sessions_of(self, timing: Timing, *, by_broker: bool) -> list[int]:
+    def sessions_of(self, timing: TimingConfig, *, by_broker: bool) -> list[int]:
         """Returns the session timeouts to compare: those that the broker and the heartbeat interval allow, and the
         current one."""
         least, most = self.consumer_session_bounds_ms if by_broker else self.session_bounds_ms
@@ -84,12 +84,12 @@ class MembershipParams:
         return sorted(allowed | {session_of(timing, by_broker=by_broker)})
 
 
-def session_of(timing: Timing, *, by_broker: bool) -> int:
+def session_of(timing: TimingConfig, *, by_broker: bool) -> int:
     """Returns the session timeout of a group; `by_broker`: whether the broker assigns it (KIP-848)."""
     return timing.group_consumer_session_timeout_ms if by_broker else timing.session_timeout_ms
 
 
-def heartbeat_of(timing: Timing, *, by_broker: bool) -> int:
+def heartbeat_of(timing: TimingConfig, *, by_broker: bool) -> int:
     """Returns the heartbeat interval of a group."""
     return timing.group_consumer_heartbeat_interval_ms if by_broker else timing.heartbeat_interval_ms
 
@@ -133,7 +133,7 @@ class StableGroup:
         return self.state.is_consumer_protocol
 
     @property
-    def timing(self) -> Timing:
+    def timing(self) -> TimingConfig:
         """The settings of the group."""
         return self.state.timing
 
@@ -179,7 +179,7 @@ class GroupSimulationInput:
     state: InitialState
     events: Sequence[Event]
 
-    def initial_state(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
+    def initial_state(self, variant: str, defaults: TimingConfig) -> tuple[InitialState, list[Event]]:
         """Returns the initial state and the events."""
         return self.state, list(self.events)
 

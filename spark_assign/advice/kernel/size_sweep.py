@@ -31,7 +31,7 @@ from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 
 MAX_COUNTS = 50
 """Maximum number of member counts to evaluate in the first sweep; the gap around the result is filled afterward."""
@@ -107,7 +107,7 @@ class SizingCriteria:
 
     headroom: float
     quantile: float
-    timing: Timing
+    timing: TimingConfig
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
 
     @property

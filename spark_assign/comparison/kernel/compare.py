@@ -43,14 +43,14 @@ from spark_assign.simulation.kernel.pause_estimates import (
     eager_seconds,
     server_seconds,
 )
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 
 
 class TransitionParams(Protocol):
     """Times for the estimate of pauses, and custom assignors."""
 
     @property
-    def timing(self) -> Timing:
+    def timing(self) -> TimingConfig:
         """The settings of the groups."""
 
     @property
@@ -126,7 +126,7 @@ class CompareParams:
     assignors: tuple[str, ...]
     changes: tuple[str, ...]
     as_is: str | None
-    timing: Timing
+    timing: TimingConfig
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
     racks_known: bool = False
     loads_known: bool = False

@@ -39,7 +39,7 @@ from spark_assign.migration.kernel.migration_verdict import (
     can_convert_online,
     judge,
 )
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 
@@ -81,7 +81,7 @@ class MigrationParams:
     max_size: int | None = None
     clients: str | None = None
     what_if: tuple[str, ...] = ()
-    timing: Timing = field(default_factory=Timing)
+    timing: TimingConfig = field(default_factory=TimingConfig)
     racks_known: bool = False
 
 

@@ -19,7 +19,7 @@ from spark_assign.migration.kernel.rolling_restart import RollingRestart, simula
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, server_seconds
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def measure_migration(
     can_convert: BoolArray,
     server_assignor: str,
     what_if: Sequence[str],
-    timing: Timing,
+    timing: TimingConfig,
     racks_known: bool,
 ) -> MigrationMetrics:
     """Plans with the broker's assignor, simulates the restarts, and tries assignors that the broker doesn't have.

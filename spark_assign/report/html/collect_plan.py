@@ -67,8 +67,8 @@ def report(
             cannot cache.)
         comparison: what several assignors would do, a row per group, assignor and change (`compare`). What is
             recommended is then told of every group of the plan, too.
-        simulation: `protocol.simulate_protocols(…)`; or stored tables (`tables.simulation.SIMULATION_TABLES`, or
-            `comparison`) by the name of what is compared: `{"eager": {"rounds": …, …}, "cooperative": …}`.
+        simulation: `simulation.simulate_variants(…)`; or stored tables (`tables.simulation.SIMULATION_TABLES`, or
+            `comparison`) by the name of what is compared: `{"eager": {"rebalances": …, …}, "cooperative": …}`.
         connect: a `ConnectPlan`, a `ConnectSimulation`, or stored tables of either: metrics, delays, rejected; rounds,
             costs.
         replicas: tables of a placement, a reassignment or a check, by name (`tables.replicas`).

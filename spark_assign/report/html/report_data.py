@@ -152,21 +152,21 @@ class DriftRows:
 
 @dataclass(frozen=True)
 class SimulationRows:
-    """Simulations of the group protocol.
+    """Rows of simulations of consumer groups.
 
     Attributes:
-        totals: protocol, groups, rebalances, members_restarted, partition_ms_not_consumed, longest_pause_ms.
-        groups: `tables.simulation.AVAILABILITY` with protocol; of the groups that lose most.
-        rounds: `tables.simulation.ROUNDS` with protocol, of the groups drawn.
-        pauses: of the groups drawn: cluster, group_id, protocol, from_ms, to_ms, not_consumed (partitions, the mean of
-            that stretch of time); none where the simulation was stored without ownership.
-        comparison: `protocol.compare_protocols`, the groups that gain most.
+        totals: variant, groups, rebalances, members_restarted, paused_partition_ms, longest_pause_ms.
+        groups: `tables.simulation.AVAILABILITY` with variant, of the groups with the largest costs.
+        rebalances: of the drawn groups: cluster, group_id, variant, start_ms, end_ms.
+        pauses: of the drawn groups: cluster, group_id, variant, start_ms, end_ms, paused_partitions (the mean of that
+            time). Empty if the simulation was stored without ownership.
+        comparison: `tables.simulation.COMPARISON`, of the groups with the largest savings.
         rejected: cluster, group_id, code, detail.
     """
 
     totals: Rows = ()
     groups: Rows = ()
-    rounds: Rows = ()
+    rebalances: Rows = ()
     pauses: Rows = ()
     comparison: Rows = ()
     rejected: Rows = ()

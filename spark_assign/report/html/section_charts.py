@@ -79,18 +79,18 @@ def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Ma
 
 @dataclass(frozen=True)
 class TimePanel:
-    """One protocol's part of a drawing over time.
+    """The panel of one variant in a chart over time.
 
     Attributes:
-        name: of the protocol.
-        periods: from_ms, to_ms, partitions not consumed.
-        rounds: begin_ms, end_ms of its rebalances.
-        said: in words, beside the name.
+        name: the variant.
+        periods: start_ms, end_ms, number of paused partitions.
+        rebalances: start_ms, end_ms.
+        said: text beside the name.
     """
 
     name: str
     periods: Sequence[tuple[float, float, float]]
-    rounds: Sequence[tuple[float, float]]
+    rebalances: Sequence[tuple[float, float]]
     said: str
 
 
@@ -98,7 +98,7 @@ _PAUSE_HEIGHT = 76
 
 
 def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions: int) -> Markup:
-    """A panel per protocol, one below the other on the same scales: partitions not consumed, and rebalances below."""
+    """Draws one panel per variant, with the same scales: the number of paused partitions, and rebalances below."""
     alt = charts.altair()
     begin, end = _pause_window(panels)
     high = math.ceil(max((level for panel in panels for *_, level in panel.periods), default=0)) or max(partitions, 1)
@@ -110,7 +110,7 @@ def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions:
             "from:Q",
             scale=seconds,
             axis=alt.Axis(
-                title="time of the simulation",
+                title="simulated time",
                 format=",~r",
                 labelExpr="datum.label + ' s'",
                 tickCount=6,
@@ -125,9 +125,12 @@ def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions:
             for since, until, level in panel.periods
             if level > 0
         ]
-        rounds = [{"from": max(since, begin) / 1000, "to": min(until, end) / 1000} for since, until in panel.rounds]
+        rebalances = [
+            {"from": max(start_ms, begin) / 1000, "to": min(end_ms, end) / 1000}
+            for start_ms, end_ms in panel.rebalances
+        ]
         paused = alt.Chart(alt.Data(values=periods)).mark_rect(fill=color("problem"), stroke=color("problem"))
-        strip = alt.Chart(alt.Data(values=rounds)).mark_rect(fill=color("round"), stroke=color("round"))
+        strip = alt.Chart(alt.Data(values=rebalances)).mark_rect(fill=color("round"), stroke=color("round"))
         rows.append(
             alt.layer(
                 paused.encode(x=x, x2="to:Q", y=y, y2="none:Q"),
@@ -189,7 +192,7 @@ def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: 
 def _pause_window(panels: Sequence[TimePanel]) -> tuple[float, float]:
     """From when to when there is something to see, in ms, and a little more."""
     busy = [(since, until) for panel in panels for since, until, level in panel.periods if level > 0]
-    busy += [each for panel in panels for each in panel.rounds]
+    busy += [each for panel in panels for each in panel.rebalances]
     begin, end = min((since for since, _ in busy), default=0.0), max((until for _, until in busy), default=1000.0)
     edge = 0.04 * (end - begin) + 1
     return max(0.0, begin - edge), end + edge

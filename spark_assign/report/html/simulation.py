@@ -1,16 +1,16 @@
-"""The report's section of rebalances in time."""
+"""The report's section about simulated rebalances."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 
 from markupsafe import Markup
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, count, number, ratio, seconds
+from spark_assign.report.formatting import count, number, ratio, seconds
 from spark_assign.report.html.report_data import (
     BUCKETS,
     DRAWN_GROUPS,
@@ -23,16 +23,23 @@ from spark_assign.report.html.report_data import (
 )
 from spark_assign.report.html.section_charts import TimePanel, draw_pauses, legend_html
 from spark_assign.report.html.section_parts import Drawing, Table, by_group, rejected_table
-from spark_assign.simulation.simulation import COMPARED, Simulation
+from spark_assign.report.text.simulation import partition_seconds, pause_location, with_variant
+from spark_assign.simulation.simulation import Simulation
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.simulation import COMPARED_VARIANTS
 
-PROTOCOLS = ("eager", "cooperative", "static", "consumer", "configured")
-"""The order in which protocols stand below each other; others follow."""
+Tables = Mapping[str, DataFrame]
+
+VARIANTS = (*COMPARED_VARIANTS, "configured")
+"""Display order of the variants. Others follow."""
+
+MAX_LISTED = 60
+"""Maximum number of rows of the groups with the largest costs or savings."""
 
 
 @dataclass(frozen=True)
 class SimulationSection:
-    """Rebalances in time."""
+    """Tables and charts of the section."""
 
     tables: Sequence[Table]
     drawings: Sequence[Drawing]
@@ -41,7 +48,7 @@ class SimulationSection:
 
 
 def build_simulation_section(rows: SimulationRows) -> SimulationSection:
-    """Costs per protocol, the groups that lose most, and pictures of some; see `SimulationRows`."""
+    """Builds the section: costs per variant, the groups with the largest costs, and a chart for each drawn group."""
     tables = [_costs_table(rows.totals)] if rows.totals else []
     if rows.groups:
         tables.append(_groups_table(rows.groups))
@@ -49,67 +56,61 @@ def build_simulation_section(rows: SimulationRows) -> SimulationSection:
         tables.append(_comparison_table(rows.comparison))
     if rows.rejected:
         tables.append(rejected_table(rows.rejected))
-    rounds, pauses = by_group(rows.rounds), by_group(rows.pauses)
-    sizes = {(row["cluster"], row["group_id"]): row for row in rows.groups}
-    drawn = [key for key in dict.fromkeys([*pauses, *rounds]) if key in sizes]
+    costs, rebalances, pauses = by_group(rows.groups), by_group(rows.rebalances), by_group(rows.pauses)
+    drawn = [key for key in dict.fromkeys([*pauses, *rebalances]) if key in costs]
     return SimulationSection(
         tables,
-        [
-            _pause_chart(at, key, sizes[key], rounds[key], pauses[key], by_group(rows.groups)[key])
-            for at, key in enumerate(drawn, start=1)
-        ],
+        [_pause_chart(at, key, costs[key], rebalances[key], pauses[key]) for at, key in enumerate(drawn, start=1)],
         legend_html({"paused": "partitions not consumed", "round": "a rebalance, from its first cause to its end"}),
-        bool(rows.rounds) and not rows.pauses,
+        bool(rows.rebalances) and not rows.pauses,
     )
 
 
-def _pause_chart(at: int, key: tuple[str, str], size: Row, rounds: Rows, pauses: Rows, costs: Rows) -> Drawing:
-    cost = {row["protocol"]: row for row in costs}
+def _pause_chart(at: int, key: tuple[str, str], costs: Rows, rebalances: Rows, pauses: Rows) -> Drawing:
     panels = [
         TimePanel(
-            name=protocol,
+            name=cost["variant"],
             periods=[
-                (row["from_ms"], row["to_ms"], row["not_consumed"]) for row in pauses if row["protocol"] == protocol
+                (row["start_ms"], row["end_ms"], row["paused_partitions"])
+                for row in pauses
+                if row["variant"] == cost["variant"]
             ],
-            rounds=[(row["begin_ms"], row["end_ms"]) for row in rounds if row["protocol"] == protocol],
-            said=_cost_text(cost[protocol]),
+            rebalances=[(row["start_ms"], row["end_ms"]) for row in rebalances if row["variant"] == cost["variant"]],
+            said=_cost_text(cost),
         )
-        for protocol in sorted(cost, key=_protocol_order)
+        for cost in sorted(costs, key=_variant_order)
     ]
-    name = "/".join(key)
-    heading = f"{name}, {count(size['partitions'], 'partition')}"
-    return Drawing(heading, draw_pauses(panels, f"time{at}", f"Rebalances of {name} in time", size["partitions"]))
+    name, partitions = "/".join(key), costs[-1]["partitions"]
+    heading = f"{name}, {count(partitions, 'partition')}"
+    return Drawing(heading, draw_pauses(panels, f"time{at}", f"Rebalances of {name} in time", partitions))
 
 
-def _protocol_order(protocol: str) -> tuple[int, str]:
-    return (PROTOCOLS.index(protocol) if protocol in PROTOCOLS else len(PROTOCOLS), protocol)
+def _variant_order(row: Row) -> tuple[int, str]:
+    variant = row["variant"]
+    return (VARIANTS.index(variant) if variant in VARIANTS else len(VARIANTS), variant)
 
 
 def _cost_text(row: Row) -> str:
     return (
-        f"{count(row['rebalances'], 'rebalance')}, {_partition_seconds(row['partition_ms_not_consumed'])} "
+        f"{count(row['rebalances'], 'rebalance')}, {partition_seconds(row['paused_partition_ms'])} "
         f"partition-seconds not consumed, longest pause {seconds(row['longest_pause_ms'])}"
     )
 
 
-def _partition_seconds(ms: int | None) -> str:
-    return DASH if ms is None else f"{ms / 1000:,.1f}"
-
-
 def _costs_table(rows: Rows) -> Table:
-    """A line per protocol."""
+    """Returns the table with one row per variant."""
     titles = ("Groups", "Rebalances", "Restarts", "Partition-seconds not consumed", "Longest pause")
     return Table(
-        "What each protocol costs, all groups",
-        [("Protocol", False), *((title, True) for title in titles)],
+        "Costs of each variant, all groups",
+        [("Variant", False), *((title, True) for title in titles)],
         [
             [
-                row["protocol"],
+                row["variant"],
                 *(number(row[name]) for name in ("groups", "rebalances", "members_restarted")),
-                _partition_seconds(row["partition_ms_not_consumed"]),
+                partition_seconds(row["paused_partition_ms"]),
                 seconds(row["longest_pause_ms"]),
             ]
-            for row in sorted(rows, key=lambda row: _protocol_order(row["protocol"]))
+            for row in sorted(rows, key=_variant_order)
         ],
     )
 
@@ -117,19 +118,17 @@ def _costs_table(rows: Rows) -> Table:
 def _groups_table(rows: Rows) -> Table:
     titles = ("Partitions", "Rebalances", "Partition-seconds not consumed", "Longest pause")
     return Table(
-        "Groups that lose most",
-        [("Group", False), ("Protocol", False), *((title, True) for title in titles), ("Of", False)],
+        "Groups with the largest costs",
+        [("Group", False), ("Variant", False), *((title, True) for title in titles), ("Partition", False)],
         [
             [
                 f"{row['cluster']}/{row['group_id']}",
-                row["protocol"],
+                row["variant"],
                 number(row["partitions"]),
                 number(row["rebalances"]),
-                _partition_seconds(row["partition_ms_not_consumed"]),
+                partition_seconds(row["paused_partition_ms"]),
                 seconds(row["longest_pause_ms"]),
-                DASH
-                if row["longest_pause_topic"] is None
-                else f"{row['longest_pause_topic']}-{row['longest_pause_partition']}",
+                pause_location(row, with_group=False),
             ]
             for row in rows
         ],
@@ -137,151 +136,136 @@ def _groups_table(rows: Rows) -> Table:
 
 
 def _comparison_table(rows: Rows) -> Table:
-    """Rows of `protocol.compare_protocols`; one of an older release lacks protocols."""
-    names = [name for name in COMPARED if all(row.get(f"{name}_rebalances") is not None for row in rows)]
+    """Returns the table of a comparison (`tables.simulation.COMPARISON`)."""
     return Table(
-        "Groups that gain most by cooperating: partition-seconds not consumed",
+        "Groups with the largest savings of cooperative rebalancing: partition-seconds not consumed",
         [
             ("Group", False),
-            *((name, True) for name in names),
-            *((f"{name.capitalize()}/eager", True) for name in names[1:]),
+            *((name, True) for name in COMPARED_VARIANTS),
+            *((f"{name.capitalize()}/eager", True) for name in COMPARED_VARIANTS[1:]),
         ],
         [
             [
                 f"{row['cluster']}/{row['group_id']}",
-                *(_partition_seconds(row[f"{name}_partition_ms_not_consumed"]) for name in names),
-                *(ratio(row[f"{name}_ratio"]) for name in names[1:]),
+                *(partition_seconds(row[f"{name}_paused_partition_ms"]) for name in COMPARED_VARIANTS),
+                *(ratio(row[f"{name}_ratio"]) for name in COMPARED_VARIANTS[1:]),
             ]
             for row in rows
         ],
     )
 
 
-Tables = Mapping[str, DataFrame]
-
-MAX_LISTED = 60
-"""Rows of groups that lose or gain most by their simulation."""
+# --- rows -----------------------------------------------------------------------------------------------------
 
 
 def simulation_rows(simulation: Simulation | Mapping[str, Tables]) -> SimulationRows:
-    """What the page shows of a simulation; of stored ones by the name of what is compared (`collect.report`)."""
+    """Returns the rows of the section, from a simulation, or from stored ones by the name of the variant."""
     if isinstance(simulation, Simulation):
         return _simulate_charted(simulation)
     comparison = next((tables["comparison"] for tables in simulation.values() if "comparison" in tables), None)
     rejected = [tables["rejected"] for tables in simulation.values() if "rejected" in tables]
-    shown = SimulationRows(
+    rows = SimulationRows(
         comparison=() if comparison is None else collected(_most_improved(comparison)),
         rejected=() if not rejected else collected(_rejected_groups(reduce(DataFrame.unionByName, rejected))),
     )
-    availability = _union_protocols(simulation, "availability")
+    availability = _union_variants(simulation, "availability")
     if availability is None:
-        return shown
-    totals, groups = _worst_groups(availability)
+        return rows
+    totals, groups = _largest_costs(availability)
     drawn = _charted_groups(groups)
-    rounds, ownership = _union_protocols(simulation, "rounds"), _union_protocols(simulation, "ownership")
+    rebalances, ownership = _union_variants(simulation, "rebalances"), _union_variants(simulation, "ownership")
     return replace(
-        shown,
+        rows,
         totals=totals,
         groups=groups,
-        rounds=() if rounds is None or not drawn else collected(_round_times(rounds.where(any_of(drawn)))),
+        rebalances=()
+        if rebalances is None or not drawn
+        else collected(_rebalance_times(rebalances.where(any_of(drawn)))),
         pauses=() if ownership is None or not drawn else collected(_mean_pauses(ownership.where(any_of(drawn)))),
     )
 
 
 def _simulate_charted(simulation: Simulation) -> SimulationRows:
-    """Of the groups that are drawn everything is played once more, of the others nothing."""
-    of_first_protocol = partial(_with_protocol, name=simulation.protocols[0])
-    totals, groups = _worst_groups(of_first_protocol(simulation.availability))
+    """Returns the rows of a simulation. Only the groups that are drawn are simulated again."""
+    variant = simulation.variants[0]
+    totals, groups = _largest_costs(with_variant(simulation.availability, variant))
     drawn = _charted_groups(groups)
-    rejected = collected(_rejected_groups(simulation.rejected))
+    rows = SimulationRows(totals, groups, rejected=collected(_rejected_groups(simulation.rejected)))
     if not drawn:
-        return SimulationRows(totals, groups, rejected=rejected)
-    these = replace(simulation, facts=simulation.facts.where(any_of(drawn)))
-    return SimulationRows(
-        totals,
-        groups,
-        rounds=collected(_round_times(of_first_protocol(simulation.rounds.where(any_of(drawn))))),
-        pauses=collected(_mean_pauses(of_first_protocol(these.ownership))),
-        rejected=rejected,
-    )
+        return rows
+    rebalances = with_variant(simulation.rebalances.where(any_of(drawn)), variant)
+    ownership = with_variant(_only(simulation, drawn).ownership, variant)
+    return replace(rows, rebalances=collected(_rebalance_times(rebalances)), pauses=collected(_mean_pauses(ownership)))
 
 
 def charted_ownership(simulation: Simulation) -> DataFrame:
-    """Who had which partition when, of the groups that a report draws (`tables.simulation.OWNERSHIP`).
-
-    It is a row per partition and change of its state: of all groups too much to store by the way.
-    """
-    of_first_protocol = partial(_with_protocol, name=simulation.protocols[0])
-    drawn = _charted_groups(_worst_groups(of_first_protocol(simulation.availability))[1])
-    if not drawn:
-        return simulation.ownership.limit(0)
-    return replace(simulation, facts=simulation.facts.where(any_of(drawn))).ownership
+    """Returns `tables.simulation.OWNERSHIP` of the groups that a report draws, because that of all groups is large."""
+    drawn = _charted_groups(_largest_costs(with_variant(simulation.availability, simulation.variants[0]))[1])
+    return _only(simulation, drawn).ownership if drawn else simulation.ownership.limit(0)
 
 
-def _with_protocol(table: DataFrame, name: str) -> DataFrame:
-    return table if "protocol" in table.columns else table.withColumn("protocol", F.lit(name))
+def _only(simulation: Simulation, groups: Rows) -> Simulation:
+    """Returns the simulation of these groups."""
+    return replace(simulation, facts=simulation.facts.where(any_of(groups)))
 
 
-def _union_protocols(simulation: Mapping[str, Tables], name: str) -> DataFrame | None:
-    """One table of all that is compared, with a column protocol."""
-    every = [_with_protocol(tables[name], label) for label, tables in simulation.items() if name in tables]
-    return reduce(DataFrame.unionByName, every) if every else None
+def _union_variants(simulation: Mapping[str, Tables], name: str) -> DataFrame | None:
+    """Returns the union of a table of all variants, with a column `variant`; None if no variant has it."""
+    tables = [with_variant(tables[name], label) for label, tables in simulation.items() if name in tables]
+    return reduce(DataFrame.unionByName, tables) if tables else None
 
 
-def _worst_groups(availability: DataFrame) -> tuple[list[Row], list[Row]]:
-    """A row per protocol, and all rows of the groups that lose most with any."""
-    sums = ("rebalances", "members_restarted", "partition_ms_not_consumed")
-    totals = availability.groupBy("protocol").agg(
+def _largest_costs(availability: DataFrame) -> tuple[list[Row], list[Row]]:
+    """Returns one row per variant, and all rows of the groups with the largest cost of any variant."""
+    sums = ("rebalances", "members_restarted", "paused_partition_ms")
+    totals = availability.groupBy("variant").agg(
         F.count(F.lit(1)).alias("groups"),
         *(F.sum(name).alias(name) for name in sums),
         F.max("longest_pause_ms").alias("longest_pause_ms"),
     )
-    worst = F.max("partition_ms_not_consumed").over(Window.partitionBy(*GROUP_KEY))
-    ordered = availability.withColumn("worst", worst).orderBy(F.desc("worst"), *GROUP_KEY, "protocol")
-    return collected(totals.limit(MOST_ROWS)), collected(ordered.drop("worst").limit(MAX_LISTED))
+    largest = F.max("paused_partition_ms").over(Window.partitionBy(*GROUP_KEY))
+    ordered = availability.withColumn("largest", largest).orderBy(F.desc("largest"), *GROUP_KEY, "variant")
+    return collected(totals.limit(MOST_ROWS)), collected(ordered.drop("largest").limit(MAX_LISTED))
 
 
 def _charted_groups(rows: Rows) -> Rows:
-    keys = dict.fromkeys((row["cluster"], row["group_id"]) for row in rows if row["partition_ms_not_consumed"])
+    keys = dict.fromkeys((row["cluster"], row["group_id"]) for row in rows if row["paused_partition_ms"])
     return [{"cluster": cluster, "group_id": group_id} for cluster, group_id in list(keys)[:DRAWN_GROUPS]]
 
 
-def _round_times(rounds: DataFrame) -> DataFrame:
-    columns = ("protocol", "begin_ms", "end_ms")
-    return rounds.select(*GROUP_KEY, *columns).orderBy(*GROUP_KEY, *columns).limit(DRAWN_GROUPS * MOST_ROWS)
+def _rebalance_times(rebalances: DataFrame) -> DataFrame:
+    columns = (*GROUP_KEY, "variant", "start_ms", "end_ms")
+    return rebalances.select(*columns).orderBy(*columns).limit(DRAWN_GROUPS * MOST_ROWS)
 
 
 def _mean_pauses(ownership: DataFrame) -> DataFrame:
-    """Partitions not consumed, as means of equal time buckets of the time in which something stands still.
+    """Returns the mean number of paused partitions in equal time buckets, from the first pause to the last.
 
-    What is not consumed keeps its sum: an interval counts in every time bucket that it touches, by as much as it does.
+    An interval counts in every bucket that it overlaps, in proportion to the overlap, so that the sum is preserved.
     """
-    still = ownership.where("state <> 'consumed' and to_ms > from_ms")
     of_group = Window.partitionBy(*GROUP_KEY)
-    begin, end = F.min("from_ms").over(of_group), F.max("to_ms").over(of_group)
-    wide = F.greatest(F.lit(1), F.ceil((F.col("end") - F.col("begin")) / BUCKETS))
-    bucket_of = {"from_ms": F.col("from_ms"), "to_ms": F.col("to_ms") - 1}
-    first, last = (F.floor((at - F.col("begin")) / F.col("wide")) for at in bucket_of.values())
-    since = F.col("begin") + F.col("bucket") * F.col("wide")
-    overlap = F.least("to_ms", F.col("since") + F.col("wide")) - F.greatest("from_ms", "since")
+    first, last = (F.floor((F.col(at) - F.col("first_ms")) / F.col("width")) for at in ("start_ms", "inner_ms"))
+    bucket_start = F.col("first_ms") + F.col("bucket") * F.col("width")
+    overlap = F.least("end_ms", "bucket_end") - F.greatest("start_ms", "bucket_start")
     return (
-        still.withColumns({"begin": begin, "end": end})
-        .withColumn("wide", wide)
+        ownership.where("state <> 'consumed' and end_ms > start_ms")
+        .withColumns({"first_ms": F.min("start_ms").over(of_group), "last_ms": F.max("end_ms").over(of_group)})
+        .withColumn("width", F.greatest(F.lit(1), F.ceil((F.col("last_ms") - F.col("first_ms")) / BUCKETS)))
+        .withColumn("inner_ms", F.col("end_ms") - 1)
         .withColumn("bucket", F.explode(F.sequence(first, last)))
-        .withColumn("since", since)
-        .withColumn("until", F.col("since") + F.col("wide"))
-        .groupBy(*GROUP_KEY, "protocol", F.col("since").alias("from_ms"), F.col("until").alias("to_ms"))
-        .agg((F.sum(overlap) / F.first("wide")).alias("not_consumed"))
-        .orderBy(*GROUP_KEY, "protocol", "from_ms")
+        .withColumns({"bucket_start": bucket_start, "bucket_end": bucket_start + F.col("width")})
+        .groupBy(*GROUP_KEY, "variant", F.col("bucket_start").alias("start_ms"), F.col("bucket_end").alias("end_ms"))
+        .agg((F.sum(overlap) / F.first("width")).alias("paused_partitions"))
+        .orderBy(*GROUP_KEY, "variant", "start_ms")
     )
 
 
 def _most_improved(comparison: DataFrame) -> DataFrame:
-    """Rows of `protocol.compare_protocols`, those that gain most by cooperating first."""
-    gain = F.col("eager_partition_ms_not_consumed") - F.col("cooperative_partition_ms_not_consumed")
-    return comparison.orderBy(F.desc_nulls_last(gain), *GROUP_KEY).limit(MAX_LISTED)
+    """Returns rows of a comparison, those with the largest savings of cooperative rebalancing first."""
+    savings = F.col("eager_paused_partition_ms") - F.col("cooperative_paused_partition_ms")
+    return comparison.orderBy(F.desc_nulls_last(savings), *GROUP_KEY).limit(MAX_LISTED)
 
 
 def _rejected_groups(rejected: DataFrame) -> DataFrame:
-    once = rejected.select(*GROUP_KEY, "code", "detail").distinct()
-    return once.orderBy(*GROUP_KEY, "code").limit(MOST_ROWS)
+    distinct = rejected.select(*GROUP_KEY, "code", "detail").distinct()
+    return distinct.orderBy(*GROUP_KEY, "code").limit(MOST_ROWS)

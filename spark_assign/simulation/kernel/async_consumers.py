@@ -135,11 +135,11 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         if joins:
             request.rack_id, request.rebalance_timeout_ms = member.rack_id, self.timing.rebalance_timeout_ms
             request.assignor = next(iter(member.assignors), None)
-            reason = f"member {member_id} {'came back' if member.joined == member.incarnations else 'joined'}"
+            reason = f"member {member_id} {'returned' if member.joined == member.incarnations else 'joined'}"
             member.joined = member.incarnations
         if joins or member.sent_topics != member.topics:
             request.topics = [self.topics.names[each] for each in sorted(member.topics)]
-            reason = reason if joins else f"{member_id} subscribes to other topics"
+            reason = reason if joins else f"{member_id} changed its subscription"
             member.sent_topics = member.topics
         if joins or member.sent_assignment != member.current:
             request.owned = member.current.partitions
@@ -343,7 +343,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
                 )
         late = {member_id for member_id, (at, _) in self.coordinator.rebalance_deadlines.items() if at <= now}
         for member_id in self.coordinator.expire(now):
-            reason = "has not given up its partitions in time" if member_id in late else "was not heard of"
+            reason = "didn't give up its partitions in time" if member_id in late else "sent no heartbeat in time"
             self.trace_coordinator("fenced", f"{member_id} {reason}")
             self.bumped(before, f"{member_id} {reason}")
             member = self.by_id[member_id]
@@ -362,7 +362,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
             self.finished_rebalances.append(self.rebalance)
             self.rebalance = RebalanceRow()
         if not self.rebalance.causes:
-            self.rebalance.begin_ms = self.queue.now
+            self.rebalance.start_ms = self.queue.now
         if reason not in self.rebalance.causes:
             self.rebalance.causes.append(reason)
         self.trace_coordinator("state", f"group epoch {self.number}: {reason}")
@@ -374,7 +374,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         current.generation_id, current.joined_ms, current.end_ms = coordinator.assignment_epoch, now, now
         current.members, current.assignor = len(coordinator.members.by_id), request.assignor
         if self.trace is not None:
-            changed = f"{len(answer.changed)} of {current.members} members are to have others than before"
+            changed = f"{len(answer.changed)} of {current.members} members have a new target"
             self.trace_coordinator("target", f"{request.assignor}: epoch {current.generation_id}; {changed}")
         for member_id in coordinator.members.by_id if self.trace is not None else answer.changed:
             member = self.by_id[member_id]

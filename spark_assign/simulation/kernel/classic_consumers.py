@@ -68,7 +68,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
     def _rejoin(self, member: ClassicMember, reason: str) -> None:
         """Joins without a member ID, which the coordinator then assigns (KIP-394)."""
         if member.group_instance_id is None:
-            self.trace_message(member.member_id, "JoinGroup", COORDINATOR, "without a member id")
+            self.trace_message(member.member_id, "JoinGroup", COORDINATOR, "without a member ID")
             self.trace_message(COORDINATOR, "JoinGroup response", member.member_id, "MEMBER_ID_REQUIRED")
         self._join(member, f"member {member.member_id} {reason}")
 
@@ -78,7 +78,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         subscription = self.subscription(member)
         if self.trace is not None:
             owned = self.text(subscription.owned)
-            detail = f"strategies {', '.join(member.assignors)}; generation {member.generation_id}"
+            detail = f"assignors {', '.join(member.assignors)}; generation {member.generation_id}"
             self.trace_message(
                 member.member_id, "JoinGroup", COORDINATOR, detail + (f"; owned {owned}" if owned else "")
             )
@@ -160,7 +160,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         revoked = self.finish_revocation(member, given_up)
         if reason == UNKNOWN_MEMBER or member.member_id not in self.coordinator.group.members:
             self.assign_id(member, None)
-            self._rejoin(member, "came back")
+            self._rejoin(member, "returned")
         else:
             self._join(member, f"{member.member_id} rejoined: {reason}")
         self.coordinator.rebalance.revoked += revoked

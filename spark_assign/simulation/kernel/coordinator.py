@@ -17,7 +17,7 @@ from spark_assign.simulation.kernel.assignment_request import JoinedMember
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember, State
 from spark_assign.simulation.kernel.events import EventQueue
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulated_group import RebalanceRow
 
 CONSUMER = "consumer"
@@ -72,7 +72,7 @@ class Coordinator:
 
     group: ClassicGroup
     queue: EventQueue
-    timing: Timing
+    timing: TimingConfig
     clients: Clients
     metadata: dict[str, JoinedMember] = field(default_factory=dict)
     assignment: dict[str, list[int]] = field(default_factory=dict)
@@ -205,7 +205,7 @@ class Coordinator:
         if self.rebalance.generation_id:
             self.rebalances.append(self.rebalance)
             self.rebalance = RebalanceRow()
-        self.rebalance.begin_ms, self.rebalance.causes = now, [reason]
+        self.rebalance.start_ms, self.rebalance.causes = now, [reason]
 
     def _extend_initial_delay(self, delay: int, remaining: int) -> None:
         self.queue.schedule(self.queue.now + delay, self._initial_delay_over, delay, remaining)
@@ -240,7 +240,7 @@ class Coordinator:
         group, now, current = self.group, self.queue.now, self.rebalance
         self.timer += 1
         for member in group.not_yet_rejoined_dynamic_members():
-            current.lost += self._remove(member.member_id, "it has not joined in time")
+            current.lost += self._remove(member.member_id, "it didn't join in time")
         if group.members and not group.maybe_elect_new_joined_leader():
             self._wait_for_members(now + group.rebalance_timeout_ms())
             return
@@ -301,7 +301,7 @@ class Coordinator:
         if generation != group.generation_id or group.has_received_sync_from_all_members():
             return
         if group.state in (State.COMPLETING_REBALANCE, State.STABLE):
-            reason = "members did not ask for their assignment in time"
+            reason = "members didn't send SyncGroup in time"
             lost = sum(self._remove(member_id, reason) for member_id in sorted(group.pending_sync_members))
             self.prepare(reason)
             self.rebalance.lost += lost
@@ -323,7 +323,7 @@ class Coordinator:
         del self.expires[member_id]
         if not (member.awaiting_join or member.awaiting_sync):  # who waits for an answer need not be heard
             heard = at - self.timing.session_timeout_ms
-            self.clients.trace_coordinator("session-timeout", f"{member_id} was not heard of since {heard} ms")
+            self.clients.trace_coordinator("session-timeout", f"{member_id} has sent no heartbeat since {heard} ms")
             self.leave(member_id, f"session of {member_id} timed out")
 
     def leave(self, member_id: str, reason: str) -> None:

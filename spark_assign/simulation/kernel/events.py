@@ -27,13 +27,13 @@ DOWN_MS, PAUSE_MS = 5_000, 10_000
 """Default downtime of a restarted process, and default pause between the batches of a rolling restart, in
 milliseconds."""
 
-MOST_PARTITIONS = 1_000_000
+MAX_PARTITIONS = 1_000_000
 """Maximum number of partitions of a simulated topic. The simulation keeps one object per partition."""
 
 ORDER = {event: number for number, event in enumerate(NEEDS)}
 
 
-class BadEvent(Exception):
+class InvalidEventError(Exception):
     """An event that cannot happen. The message states the reason."""
 
 
@@ -55,17 +55,17 @@ class Event:
     parallelism: int | None = None
     pause_ms: int | None = None
 
-    def invalid(self, reason: str) -> BadEvent:
+    def invalid(self, reason: str) -> InvalidEventError:
         """Returns the error that describes what is wrong with the event."""
         member = f", member_id={self.member_id}" if self.member_id is not None else ""
-        return BadEvent(f"events: at_ms={self.at_ms}, event={self.event}{member}: {reason}")
+        return InvalidEventError(f"events: at_ms={self.at_ms}, event={self.event}{member}: {reason}")
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
     """Sorts events by time. Events of the same instant start with topic events, whatever the input order.
 
     Raises:
-        BadEvent: an event type is unknown, or a required column is null or out of range.
+        InvalidEventError: an event type is unknown, or a required column is null or out of range.
     """
     listed = list(events)
     for each in listed:
@@ -77,24 +77,24 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 def _check(event: Event) -> None:
     if event.event not in NEEDS:
-        raise event.invalid(f"there is no such event; there are {', '.join(NEEDS)}")
+        raise event.invalid(f"unknown event. Use one of {', '.join(NEEDS)}")
     for name in NEEDS[event.event]:
         if getattr(event, name) is None:
-            raise event.invalid(f"{name} is null; this event needs it")
+            raise event.invalid(f"{name} is null. The event requires it")
     for name in NUMBERS:
         value = getattr(event, name)
         if value is not None and value < 0:
             raise event.invalid(f"{name} is {value}, expected 0 or more")
-    if (event.partitions or 0) > MOST_PARTITIONS:
-        raise event.invalid(f"partitions is {event.partitions:,}, expected at most {MOST_PARTITIONS:,}")
+    if (event.partitions or 0) > MAX_PARTITIONS:
+        raise event.invalid(f"partitions is {event.partitions:,}, expected at most {MAX_PARTITIONS:,}")
     if event.parallelism is not None and event.parallelism < 1:
         raise event.invalid(f"parallelism is {event.parallelism}, expected 1 or more")
     for name in ("topics", "assignors"):
         value = getattr(event, name)
         if value is not None and None in value:
-            raise event.invalid(f"{name} holds a null; leave it out")
+            raise event.invalid(f"{name} contains null. Remove it")
     if event.assignors is not None and not event.assignors:
-        raise event.invalid("assignors is empty; name at least one, or leave it out")
+        raise event.invalid("assignors is empty. Name at least one, or use null")
 
 
 class EventQueue:

@@ -77,7 +77,7 @@ class EventHandlers:
             member = group.add_member(name, instance, subscribed, event.assignors or self.assignors)
             group.members[name] = member
         elif member.state != OFF:
-            raise event.invalid("the member is there already")
+            raise event.invalid("the member is already running")
         self._reconfigure(member, event)
         group.start(member, event.new_member_id)
 
@@ -191,9 +191,9 @@ class EventHandlers:
     def _running(self, event: Event) -> SimulatedMember:
         member: SimulatedMember | None = self.group.members.get(str(event.member_id))
         if member is None:
-            raise event.invalid("the group has no such member; name it by its first member id")
+            raise event.invalid("the group has no such member. Use the member's first ID")
         if not member.running:
-            raise event.invalid("the member is not running then")
+            raise event.invalid("the member isn't running")
         return member
 
     # --- topics -----------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class EventHandlers:
         """Creates a topic, which members find when they refresh their metadata."""
         topic = self.number[str(event.topic)]
         if topic in self.group.cluster.partitions:
-            raise event.invalid(f"topic {event.topic} is there already")
+            raise event.invalid(f"topic {event.topic} already exists")
         self.group.cluster.set_partitions(topic, int(event.partitions or 0))
         self.group.update_topic(topic)
 
@@ -210,7 +210,7 @@ class EventHandlers:
         """Deletes a topic with all its partitions."""
         topic = self.number[str(event.topic)]
         if topic not in self.group.cluster.partitions:
-            raise event.invalid(f"there is no topic {event.topic}")
+            raise event.invalid(f"topic {event.topic} doesn't exist")
         self.group.cluster.delete(topic)
         self.group.update_topic(topic)
 
@@ -219,9 +219,9 @@ class EventHandlers:
         topic, count = self.number[str(event.topic)], int(event.partitions or 0)
         before = self.group.cluster.partitions.get(topic)
         if before is None:
-            raise event.invalid(f"there is no topic {event.topic}")
+            raise event.invalid(f"topic {event.topic} doesn't exist")
         if count < before:
-            raise event.invalid(f"topic {event.topic} has {before} partitions; they cannot become {count}")
+            raise event.invalid(f"topic {event.topic} has {before} partitions. Kafka can't reduce them to {count}")
         self.group.cluster.set_partitions(topic, count)
         self.group.update_topic(topic)
 
@@ -277,7 +277,7 @@ class GroupSimulation:
         """Runs the simulation. Yields assignment requests, and receives the responses.
 
         Raises:
-            BadEvent: an event cannot happen.
+            InvalidEventError: an event cannot happen.
             AssignorError, DoesNotConvergeError: see `simulated_group`.
         """
         group = self.group

@@ -29,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PauseCounts:
     later: Any
 
 
-def eager_seconds(counts: PauseCounts, timing: Timing) -> Any:
+def eager_seconds(counts: PauseCounts, timing: TimingConfig) -> Any:
     """Returns the partition-seconds of the single round of the eager protocol."""
     n = counts.members
     revocation = timing.revoke_ms * counts.living / n
@@ -64,7 +64,7 @@ def eager_seconds(counts: PauseCounts, timing: Timing) -> Any:
     return (stopped + unowned + restored) / 1000
 
 
-def cooperative_seconds(counts: PauseCounts, timing: Timing) -> Any:
+def cooperative_seconds(counts: PauseCounts, timing: TimingConfig) -> Any:
     """Returns the partition-seconds of all rounds of the cooperative protocol."""
     n = counts.members
     last_poll = timing.poll_interval_ms * n / (n + 1)
@@ -76,7 +76,7 @@ def cooperative_seconds(counts: PauseCounts, timing: Timing) -> Any:
     return (stopped + unowned + restored) / 1000
 
 
-def server_seconds(counts: PauseCounts, timing: Timing) -> Any:
+def server_seconds(counts: PauseCounts, timing: TimingConfig) -> Any:
     """Returns the partition-seconds until every member has its target (KIP-848)."""
     n = counts.members
     notified = timing.heartbeat_interval_ms / 2 + timing.poll_interval_ms / 2

@@ -51,24 +51,26 @@ RELEASES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """Times of one group, in milliseconds.
+class TimingConfig:
+    """Times of one group, in milliseconds, with Kafka's names and defaults.
 
     Attributes:
         session_timeout_ms: time without a heartbeat after which a member is removed (`session.timeout.ms`).
-        heartbeat_interval_ms: `heartbeat.interval.ms`.
+        heartbeat_interval_ms: time between heartbeats (`heartbeat.interval.ms`). A member learns of a rebalance from
+            the response to its next heartbeat.
         max_poll_interval_ms: time without a poll after which a member leaves (`max.poll.interval.ms`).
         rebalance_timeout_ms: maximum time that a rebalance waits for members to join (consumers: max.poll.interval.ms).
         group_initial_rebalance_delay_ms: time that an empty group waits for more members.
         metadata_max_age_ms: interval at which a consumer refreshes its topics (`metadata.max.age.ms`).
         poll_interval_ms: time between polls. A member reacts to messages when it polls.
         revoke_ms: time to revoke a partition. A member revokes its partitions one after the other.
-        restore_ms: time before a new owner consumes a partition. A member restores its partitions in parallel.
-        broker_release: the release of Kafka. Only KIP-848 groups differ between releases.
-        group_consumer_session_timeout_ms, group_consumer_heartbeat_interval_ms: for KIP-848 groups, instead of
-            session_timeout_ms and heartbeat_interval_ms. The broker sets them (`group.consumer.session.timeout.ms`).
-        group_consumer_assignment_interval_ms: minimum time between targets of such a group. None uses the default of
-            the release.
+        restore_ms: time before a new owner consumes a partition. A member restores its partitions in parallel. The
+            last consumer of a partition needs no time; a static member stays the same after a restart.
+        broker_release: the release of the brokers, `4.1` to `4.4`. Only KIP-848 groups differ between releases.
+        group_consumer_heartbeat_interval_ms, group_consumer_session_timeout_ms: for KIP-848 groups, instead of
+            heartbeat_interval_ms and session_timeout_ms. They are configs of the broker.
+        group_consumer_assignment_interval_ms: minimum time between targets of a KIP-848 group, a config of the broker.
+            None uses the default of broker_release: 1,000 since 4.3, and 0 before.
     """
 
     session_timeout_ms: int = 45_000
@@ -81,8 +83,8 @@ class Timing:
     revoke_ms: int = 0
     restore_ms: int = 0
     broker_release: str = "4.4"
-    group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_session_timeout_ms: int = 45_000
     group_consumer_assignment_interval_ms: int | None = None
 
     def fault(self) -> str | None:
@@ -110,6 +112,9 @@ class Timing:
             assignment_interval_ms=config.assignment_interval_ms if interval is None else interval,
         )
 
+
+GROUP_TIMES = tuple(field.name for field in fields(TimingConfig) if field.name != "broker_release")
+"""Times that can differ from group to group (`tables.simulation.GROUP_SETTINGS`)."""
 
 _CAN_BE_ZERO = (
     "group_initial_rebalance_delay_ms",

@@ -111,10 +111,10 @@ class SimulatedClassicGroup(ClassicConsumers):
         member_id = str(member.member_id)
         self.queue.schedule(member.busy_until, self._polls_again, member, member.incarnations)
         if member.group_instance_id is not None:
-            self.trace_message(member_id, "poll-timeout", None, "it sends no heartbeats any more")
+            self.trace_message(member_id, "poll-timeout", None, "it sends no more heartbeats")
             self.stop_heartbeats(member, CLOSING)
             return
-        reason = f"member {member_id} did not poll for {self.timing.max_poll_interval_ms} ms"
+        reason = f"member {member_id} didn't poll for {self.timing.max_poll_interval_ms} ms"
         member.epoch += 1
         member.state = REVOKING
         self.trace_message(member_id, "LeaveGroup", COORDINATOR, reason)

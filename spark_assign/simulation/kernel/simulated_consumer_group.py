@@ -73,7 +73,7 @@ class SimulatedConsumerGroup(AsyncConsumers):
             self.trace_callback(member, "revoked", owned)
         self.ownership_log.pause(owned, member, DOWN, self.queue.now)
         self._schedule_expiry(member)
-        self._send_last_heartbeat(member, LEAVE_STATIC, "it is away")
+        self._send_last_heartbeat(member, LEAVE_STATIC, "it is down")
 
     def _send_last_heartbeat(self, member: AsyncMember, epoch: int, reason: str) -> None:
         """Sends the last heartbeat, whose response is ignored."""
@@ -108,7 +108,7 @@ class SimulatedConsumerGroup(AsyncConsumers):
         lost = self.ownership_log.pause(member.owned, member, DOWN if static else UNOWNED, self.queue.now)
         if static:
             self._schedule_expiry(member)
-        reason = f"member {member_id} did not poll for {self.timing.max_poll_interval_ms} ms"
+        reason = f"member {member_id} didn't poll for {self.timing.max_poll_interval_ms} ms"
         self._send_last_heartbeat(member, LEAVE_STATIC if static else LEAVE, reason)
         self.rebalance.lost += 0 if static else lost
 

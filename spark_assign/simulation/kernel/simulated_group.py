@@ -15,7 +15,7 @@ from spark_assign.simulation.kernel.assignment_request import Topics
 from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.member import SimulatedMember
 from spark_assign.simulation.kernel.ownership_log import BEING_REVOKED, UNOWNED, OwnershipLog, SimulatedTopics
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class InitialState:
     topics: Topics
     partitions: dict[int, int]
     generation_id: int
-    timing: Timing
+    timing: TimingConfig
     assignors: tuple[str, ...]
     new_members_static: bool = False
     revoke_ms: Mapping[int, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class TraceRow:
     generation_id: int
     actor: str
     message: str
-    to: str | None
+    receiver: str | None
     detail: str
 
 
@@ -70,7 +70,7 @@ class TraceRow:
 class RebalanceRow:
     """A row of `tables.simulation.ROUNDS` in progress."""
 
-    begin_ms: int = 0
+    start_ms: int = 0
     causes: list[str] = field(default_factory=list)
     generation_id: int = 0
     joined_ms: int = 0
@@ -82,6 +82,11 @@ class RebalanceRow:
     lost: int = 0
     assigned: int = 0
     moved: int = 0
+
+    @property
+    def duration_ms(self) -> int:
+        """Time from the first cause to the end."""
+        return self.end_ms - self.start_ms
 
     @property
     def cause(self) -> str:

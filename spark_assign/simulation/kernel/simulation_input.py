@@ -2,14 +2,14 @@
 
 A fact is a row. Its `kind` determines the columns that it uses:
 
-    group   names (strategies), group_type, numbers (`SETTINGS`; null: as everywhere)
-    member  member_id, group_instance_id, rack_id, numbers (position, generation_id), names (topics), more (strategies;
-            null: as its group's)
+    group   assignors, group_type, numbers (`settings.GROUP_TIMES`; null: the defaults)
+    member  member_id, group_instance_id, rack_id, numbers (position, generation_id), topics, assignors (null: those of
+            the group)
     owned   member_id, topic, numbers (first, step, count)
-    topic   topic, topic_id, numbers (partitions), at (partitions whose replicas are known), racks (of each of those)
+    topic   topic, topic_id, numbers (partitions), at (partitions with known replicas), racks (of each of them)
     times   topic, numbers (partition, revoke_ms, restore_ms)
-    event   event, member_id, topic, group_instance_id, new_member_id, numbers (at_ms, partitions, down_ms, delay_ms,
-            parallelism, pause_ms), names (topics), more (assignors)
+    event   event, member_id, topic, group_instance_id, new_member_id, topics, assignors, numbers (at_ms, partitions,
+            down_ms, delay_ms, parallelism, pause_ms)
 """
 
 from __future__ import annotations
@@ -25,35 +25,22 @@ import pyarrow.compute as pc
 from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import Topics, code
-from spark_assign.simulation.kernel.events import MOST_PARTITIONS, BadEvent, Event, in_order
+from spark_assign.simulation.kernel.events import MAX_PARTITIONS, Event, InvalidEventError, in_order
 from spark_assign.simulation.kernel.leader import ASSIGNORS
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember, SimulatedMember
-from spark_assign.simulation.kernel.settings import KAFKA_DEFAULT, Timing, is_cooperative
+from spark_assign.simulation.kernel.settings import GROUP_TIMES, KAFKA_DEFAULT, TimingConfig, is_cooperative
 from spark_assign.simulation.kernel.simulated_group import InitialState
 
 GROUP, MEMBER, OWNED, TOPIC, TIMES, EVENT = range(6)
 
-SETTINGS = (
-    "session_timeout_ms",
-    "heartbeat_interval_ms",
-    "max_poll_interval_ms",
-    "rebalance_timeout_ms",
-    "group_initial_rebalance_delay_ms",
-    "metadata_max_age_ms",
-    "poll_interval_ms",
-    "revoke_ms",
-    "restore_ms",
-    "group_consumer_heartbeat_interval_ms",
-    "group_consumer_session_timeout_ms",
-    "group_consumer_assignment_interval_ms",
-)
 EVENT_NUMBERS = ("at_ms", "partitions", "down_ms", "delay_ms", "parallelism", "pause_ms")
 
 CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER = "configured", "eager", "cooperative", "static", "consumer"
-PROTOCOLS = (CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER)
-"""Protocols of a simulation: as configured, or the named protocol for all members. `consumer` is that of KIP-848."""
+VARIANTS = (CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER)
+"""How a group runs: as configured, or all members as named. `static`: cooperative with static members. `consumer`:
+KIP-848."""
 
-REMOTE = {"uniform": "uniform", "range": "range", "server-range": "range"}
+SERVER_ASSIGNORS = {"uniform": "uniform", "range": "range", "server-range": "range"}
 """The broker's assignors (`group.remote.assignor`) by their names in fleets."""
 
 Key = tuple[str, str]
@@ -74,59 +61,58 @@ class SimulationInput:
 
     rows: Mapping[int, Sequence[Row]]
 
-    def initial_state(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
-        """Returns the initial state of the group with a protocol, and its events in order.
+    def initial_state(self, variant: str, defaults: TimingConfig) -> tuple[InitialState, list[Event]]:
+        """Returns the initial state of the group with a variant, and its events in order.
 
         Raises:
-            InvalidGroupError, BadEvent: the group can't be simulated.
+            InvalidGroupError, InvalidEventError: the group can't be simulated.
         """
         events = in_order(map(_event, self.rows[EVENT]))
-        assignors = self._assignors(protocol)
-        if protocol != CONFIGURED:
+        assignors = self._assignors(variant)
+        is_consumer_protocol = self._is_consumer_protocol(variant)
+        if variant != CONFIGURED:
             events = [replace(each, assignors=None) for each in events]
-        elif self._is_consumer_protocol(protocol):
-            events = [replace(each, assignors=_remote(each.assignors)) if each.assignors else each for each in events]
+        elif is_consumer_protocol:
+            events = [
+                replace(each, assignors=_server_assignor(each.assignors)) if each.assignors else each for each in events
+            ]
         topics = self._topics(events)
-        number = {name: at for at, name in enumerate(topics.names)}
+        topic_index = {name: index for index, name in enumerate(topics.names)}
         counts = {row["topic"]: row["numbers"][0] for row in self.rows[TOPIC] if row["numbers"][0]}
-        if large := sorted(topic for topic, count in counts.items() if count > MOST_PARTITIONS):
-            many = f"{large[0]} has {counts[large[0]]:,} partitions"
-            raise InvalidGroupError("too-many-partitions", f"topics: {many}, expected at most {MOST_PARTITIONS:,}")
-        partitions = {number[topic]: count for topic, count in counts.items()}
-        is_consumer_protocol = self._is_consumer_protocol(protocol)
-        members = self._members(protocol, assignors, number)
-        generation = max((row["numbers"][1] or 0 for row in self.rows[MEMBER]), default=0)
-        initial_state = InitialState(members, topics, partitions, max(generation, 1), self._timing(defaults), assignors)
-        initial_state.new_members_static = protocol == STATIC
-        initial_state.is_consumer_protocol = is_consumer_protocol
-        if is_consumer_protocol:
-            initial_state.topic_ids = self._topic_ids(topics.names)
-        revoke_ms: dict[int, int] = {}
-        restore_ms: dict[int, int] = {}
-        for row in self.rows[TIMES]:
-            partition, revoke, restore = row["numbers"]
-            for configured, value in ((revoke_ms, revoke), (restore_ms, restore)):
-                if value is not None:
-                    configured[code(number[row["topic"]], partition)] = value
-        initial_state.revoke_ms, initial_state.restore_ms = revoke_ms, restore_ms
-        return initial_state, events
+        if large := sorted(topic for topic, count in counts.items() if count > MAX_PARTITIONS):
+            count = f"{large[0]} has {counts[large[0]]:,} partitions"
+            raise InvalidGroupError("too-many-partitions", f"topics: {count}, expected at most {MAX_PARTITIONS:,}")
+        times = {code(topic_index[row["topic"]], row["numbers"][0]): row["numbers"][1:] for row in self.rows[TIMES]}
+        return InitialState(
+            members=self._members(variant, assignors, topic_index),
+            topics=topics,
+            partitions={topic_index[topic]: count for topic, count in counts.items()},
+            generation_id=max([1, *(row["numbers"][1] or 1 for row in self.rows[MEMBER])]),
+            timing=self._timing(defaults),
+            assignors=assignors,
+            new_members_static=variant == STATIC,
+            revoke_ms={partition: revoke for partition, (revoke, _) in times.items() if revoke is not None},
+            restore_ms={partition: restore for partition, (_, restore) in times.items() if restore is not None},
+            is_consumer_protocol=is_consumer_protocol,
+            topic_ids=self._topic_ids(topics.names) if is_consumer_protocol else (),
+        ), events
 
-    def _assignors(self, protocol: str) -> tuple[str, ...]:
+    def _assignors(self, variant: str) -> tuple[str, ...]:
         """Returns the assignors of members without their own."""
-        configured = next((tuple(row["names"]) for row in self.rows[GROUP] if row["names"]), ())
-        if self._is_consumer_protocol(protocol):
-            return _remote(configured if self._is_consumer_protocol(CONFIGURED) else ())
+        configured = next((tuple(row["assignors"]) for row in self.rows[GROUP] if row["assignors"]), ())
+        if self._is_consumer_protocol(variant):
+            return _server_assignor(configured if self._is_consumer_protocol(CONFIGURED) else ())
         own = configured or KAFKA_DEFAULT
-        if protocol == CONFIGURED:
+        if variant == CONFIGURED:
             return own
-        if protocol == EAGER:
+        if variant == EAGER:
             return own if ASSIGNORS.keys() >= set(own) and not is_cooperative(own) else KAFKA_DEFAULT
         return ("cooperative-sticky",)
 
-    def _is_consumer_protocol(self, protocol: str) -> bool:
-        """Checks whether the group uses the protocol of KIP-848."""
-        kinds = [row.get("group_type") for row in self.rows[GROUP]]
-        return protocol == CONSUMER or (protocol == CONFIGURED and "consumer" in kinds)
+    def _is_consumer_protocol(self, variant: str) -> bool:
+        """Checks whether the group uses KIP-848."""
+        group_types = [row.get("group_type") for row in self.rows[GROUP]]
+        return variant == CONSUMER or (variant == CONFIGURED and "consumer" in group_types)
 
     def _topic_ids(self, names: Sequence[str]) -> list[tuple[int, int]]:
         """Returns `Uuid.hashCode` and the rank by ID of each topic. If one ID is unknown, ranks are by name.
@@ -136,25 +122,22 @@ class SimulationInput:
         Raises:
             InvalidGroupError: an ID is invalid.
         """
-        of_name = {row["topic"]: row.get("topic_id") for row in self.rows[TOPIC]}
-        ids = read_topic_ids([of_name.get(name) for name in names])
+        id_by_name = {row["topic"]: row.get("topic_id") for row in self.rows[TOPIC]}
+        ids = read_topic_ids([id_by_name.get(name) for name in names])
         for name, is_valid in zip(names, ids.is_valid.tolist(), strict=True):
-            if not is_valid and of_name.get(name) is not None:
-                detail = f"topics: topic_id {of_name[name]!r} of {name} is no id. Kafka prints one as 22 characters"
+            if not is_valid and id_by_name.get(name) is not None:
+                detail = f"topics: topic_id {id_by_name[name]!r} of {name} isn't a topic ID. Kafka's have 22 characters"
                 raise InvalidGroupError("bad-topic-id", detail)
-        if not all(of_name.values()):
-            return [(number, number) for number in range(len(names))]
+        if not all(id_by_name.values()):
+            return [(index, index) for index in range(len(names))]
         known = zip(ids.is_valid.tolist(), ids.hash.tolist(), ids.rank.tolist(), strict=True)
         return [(hash_, rank) if valid else (at, len(names) + at) for at, (valid, hash_, rank) in enumerate(known)]
 
-    def _timing(self, defaults: Timing) -> Timing:
-        configured: dict[str, Any] = {}
-        for row in self.rows[GROUP]:
-            configured |= {
-                name: value for name, value in zip(SETTINGS, row["numbers"], strict=True) if value is not None
-            }
-        if "max_poll_interval_ms" in configured and "rebalance_timeout_ms" not in configured:
-            configured["rebalance_timeout_ms"] = configured["max_poll_interval_ms"]
+    def _timing(self, defaults: TimingConfig) -> TimingConfig:
+        numbers = [pair for row in self.rows[GROUP] for pair in zip(GROUP_TIMES, row["numbers"], strict=True)]
+        configured: dict[str, Any] = {name: value for name, value in numbers if value is not None}
+        if "max_poll_interval_ms" in configured:
+            configured.setdefault("rebalance_timeout_ms", configured["max_poll_interval_ms"])
         timing = replace(defaults, **configured)
         if fault := timing.fault():
             raise InvalidGroupError("bad-settings", f"settings: {fault}")
@@ -162,50 +145,56 @@ class SimulationInput:
 
     def _topics(self, events: Sequence[Event]) -> Topics:
         names = {row["topic"] for kind in (OWNED, TOPIC, TIMES) for row in self.rows[kind]}
-        names.update(name for row in self.rows[MEMBER] for name in row["names"] or ())
+        names.update(name for row in self.rows[MEMBER] for name in row["topics"] or ())
         for event in events:
-            names.update(event.topics or ())
-            names.update([event.topic] if event.topic is not None else [])
+            names.update(event.topics or (), () if event.topic is None else (event.topic,))
         racks = {row["topic"]: _layout(row) for row in self.rows[TOPIC] if row["at"]}
         return Topics.of(names, racks)
 
-    def _members(self, protocol: str, assignors: tuple[str, ...], number: Mapping[str, int]) -> list[SimulatedMember]:
-        owned = self._owned(number)
-        is_consumer_protocol = self._is_consumer_protocol(protocol)
-        of_kind = AsyncMember if is_consumer_protocol else ClassicMember
+    def _members(
+        self, variant: str, assignors: tuple[str, ...], topic_index: Mapping[str, int]
+    ) -> list[SimulatedMember]:
+        owned = self._owned(topic_index)
+        is_consumer_protocol = self._is_consumer_protocol(variant)
+        member_class = AsyncMember if is_consumer_protocol else ClassicMember
         shared: dict[frozenset[int], frozenset[int]] = {}
         members: list[SimulatedMember] = []
         for row in sorted(self.rows[MEMBER], key=_list_order):
             name, instance = row["member_id"], row["group_instance_id"]
-            topics = frozenset(number[topic] for topic in row["names"] or ())
-            likes = tuple(row["more"]) if row["more"] and protocol == CONFIGURED else assignors
-            likes = _remote(likes) if is_consumer_protocol else likes
-            if protocol == STATIC and instance is None:
+            topics = frozenset(topic_index[topic] for topic in row["topics"] or ())
+            own = tuple(row["assignors"]) if row["assignors"] and variant == CONFIGURED else assignors
+            own = _server_assignor(own) if is_consumer_protocol else own
+            if variant == STATIC and instance is None:
                 instance = name
             rack = row["rack_id"] or None
-            member = of_kind(name, instance, rack, shared.setdefault(topics, topics), likes, name)
+            member = member_class(name, instance, rack, shared.setdefault(topics, topics), own, name)
             member.owned = sorted(owned.pop(name, ()))
             members.append(member)
         return members
 
-    def _owned(self, number: Mapping[str, int]) -> dict[str, list[int]]:
+    def _owned(self, topic_index: Mapping[str, int]) -> dict[str, list[int]]:
+        """Returns the partition keys that each member owns.
+
+        Raises:
+            InvalidGroupError: two members own the same partition.
+        """
         owned: dict[str, list[int]] = defaultdict(list)
-        owner: dict[int, str] = {}
+        owners: dict[int, str] = {}
         for row in self.rows[OWNED]:
             first, step, count = row["numbers"]
-            topic, name = number[row["topic"]], row["member_id"]
+            topic, member_id = topic_index[row["topic"]], row["member_id"]
             for partition in range(first, first + step * count, step):
-                other = owner.setdefault(code(topic, partition), name)
-                if other != name:
-                    detail = f"owned: {row['topic']}-{partition} belongs to {other} and to {name}"
-                    raise InvalidGroupError("owned-twice", f"{detail}; a group at rest has one owner")
-                owned[name].append(code(topic, partition))
+                owner = owners.setdefault(code(topic, partition), member_id)
+                if owner != member_id:
+                    detail = f"owned: {owner} and {member_id} own {row['topic']}-{partition}"
+                    raise InvalidGroupError("owned-twice", f"{detail}. In a stable group, a partition has one owner")
+                owned[member_id].append(code(topic, partition))
         return owned
 
 
-def scenes(facts: pa.Table) -> Iterator[tuple[Key, SimulationInput]]:
+def read_simulation_inputs(facts: pa.Table) -> Iterator[tuple[Key, SimulationInput]]:
     """Yields the groups of a table of facts, sorted by key."""
-    of_group: dict[Key, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    rows_by_group: dict[Key, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     columns = [name for name in facts.column_names if name not in ("cluster", "group_id", "kind")]
     for kind in range(6):
         rows = facts.filter(pc.equal(facts["kind"], kind))
@@ -213,21 +202,21 @@ def scenes(facts: pa.Table) -> Iterator[tuple[Key, SimulationInput]]:
         unused = dict.fromkeys(name for name in columns if name not in used)
         keys = zip(rows["cluster"].to_pylist(), rows["group_id"].to_pylist(), strict=True)
         for key, *values in zip(keys, *(rows[name].to_pylist() for name in used), strict=True):
-            of_group[key][kind].append(unused | dict(zip(used, values, strict=True)))
-    for key in sorted(of_group):
-        yield key, SimulationInput(of_group[key])
+            rows_by_group[key][kind].append(unused | dict(zip(used, values, strict=True)))
+    for key in sorted(rows_by_group):
+        yield key, SimulationInput(rows_by_group[key])
 
 
-def _remote(names: Sequence[str]) -> tuple[str, ...]:
+def _server_assignor(names: Sequence[str]) -> tuple[str, ...]:
     """Returns the broker's name of the assignor that members request, or () if they leave it to the broker.
 
     Raises:
         InvalidGroupError: the broker has no such assignor.
     """
-    if unknown := [name for name in names if name not in REMOTE]:
-        known = ", ".join(REMOTE)
-        raise InvalidGroupError("unknown-assignor", f"no assignor of the broker is called {unknown[0]!r}: {known}")
-    return tuple(REMOTE[name] for name in names[:1])
+    if unknown := [name for name in names if name not in SERVER_ASSIGNORS]:
+        detail = f"the broker has no assignor {unknown[0]!r}. Assignors: {', '.join(SERVER_ASSIGNORS)}"
+        raise InvalidGroupError("unknown-assignor", detail)
+    return tuple(SERVER_ASSIGNORS[name] for name in names[:1])
 
 
 def _list_order(row: Row) -> tuple[bool, int, bytes]:
@@ -247,14 +236,14 @@ def _event(row: Row) -> Event:
     numbers = dict(zip(EVENT_NUMBERS, row["numbers"], strict=True))
     at_ms = numbers.pop("at_ms")
     if at_ms is None or row["event"] is None:
-        raise BadEvent(f"events: at_ms={at_ms}, event={row['event']}: both must be given")
+        raise InvalidEventError(f"events: at_ms={at_ms}, event={row['event']}: expected both to be set")
     return Event(
         at_ms=at_ms,
         event=row["event"],
         member_id=row["member_id"],
         topic=row["topic"],
-        topics=None if row["names"] is None else tuple(row["names"]),
-        assignors=None if row["more"] is None else tuple(row["more"]),
+        topics=None if row["topics"] is None else tuple(row["topics"]),
+        assignors=None if row["assignors"] is None else tuple(row["assignors"]),
         group_instance_id=row["group_instance_id"],
         new_member_id=row["new_member_id"],
         **numbers,

@@ -16,7 +16,7 @@ import pytest
 from spark_assign.advice.kernel.membership import ABOUT, OPTION_ROW, membership
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.simulation.facts import facts_of_rows
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
@@ -98,7 +98,7 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
     facts = pa.concat_tables(
         [facts_of_rows(rows, []), pa.Table.from_pylist(about, schema)], promote_options="permissive"
     )
-    timing = Timing(heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, poll_interval_ms=100)
+    timing = TimingConfig(heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, poll_interval_ms=100)
     params = MembershipParams(timing, restarts_ms=AWAY_MS, restart_ms=AWAY_MS[0], sessions_ms=(SESSION_MS,))
     advice = pa.concat_tables(list(membership(facts, params))).to_pylist()
     options = [row for row in advice if row["kind"] == OPTION_ROW and row["protocol"] == "eager"]

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign.simulation import Settings
-from spark_assign.tables.simulation import SETTINGS_OF_GROUPS
+from spark_assign.tables.simulation import GROUP_SETTINGS
 from tests.frames import frame_of
 from tests.kafka import heartbeat_story, protocol_forecast
 from tests.kafka.heartbeat_story import (
@@ -63,7 +63,7 @@ def forecasts(spark: SparkSession, story: Story) -> dict[str, Forecast]:
         for case in CASES
     ]
     settings = Settings(
-        group_consumer_heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS, groups=frame_of(spark, SETTINGS_OF_GROUPS, groups)
+        group_consumer_heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS, groups=frame_of(spark, GROUP_SETTINGS, groups)
     )
     before = story.before.tables | {"members": members}
     tables = protocol_forecast.simulated(spark, before, events, settings, UNTIL_MS)
@@ -100,12 +100,12 @@ def _forecast(story: Story, case: Case, rows: Tables) -> Forecast:
             calls.setdefault(clients[row["actor"]], []).append((row["message"], _named(row["detail"])))
         learned = re.match(r"epoch (\d+)", row["detail"])
         if row["message"] == "ConsumerGroupHeartbeat response" and learned:
-            known = epochs[clients[row["to"]]]
+            known = epochs[clients[row["receiver"]]]
             known += [int(learned[1])] if int(learned[1]) not in known[-1:] else []
     there = {client for group, client in story.after.members if group == case.group}
     owners = owners_at_end(rows["ownership"], clients, there)
     learned_later = {client: known[1:] for client, known in epochs.items() if known[1:]}
-    return Forecast(joined_calls(calls), learned_later, owners, len(rows["rounds"]))
+    return Forecast(joined_calls(calls), learned_later, owners, len(rows["rebalances"]))
 
 
 def _named(detail: str) -> set[Partition]:

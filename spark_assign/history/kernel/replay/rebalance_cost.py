@@ -35,7 +35,7 @@ from spark_assign.simulation.kernel.pause_estimates import (
     eager_seconds,
     server_seconds,
 )
-from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.settings import TimingConfig
 
 _ESTIMATES = {EAGER: eager_seconds, COOPERATIVE: cooperative_seconds, CONSUMER: server_seconds}
 
@@ -146,7 +146,7 @@ class RoundDurations:
     """
 
     round_ms: list[float | None]
-    timing: Timing
+    timing: TimingConfig
 
     def rebalance_pause_ms(self, generation_index: int, protocol: str, counts: PauseCounts) -> float:
         """Returns the partition-milliseconds that a rebalance at the time of a generation pauses."""
@@ -166,7 +166,7 @@ class RoundDurations:
         return self.timing.heartbeat_interval_ms if round_ms is None else round_ms
 
 
-def measure_rounds(history: RecordedHistory, timing: Timing) -> RoundDurations:
+def measure_rounds(history: RecordedHistory, timing: TimingConfig) -> RoundDurations:
     """Returns the durations of a group's rounds as its record shows them."""
     round_ms: list[float | None] = [None] * len(history.generations)
     for rebalance in find_rebalances(history, timing.session_timeout_ms):
@@ -187,7 +187,7 @@ def measure_rounds(history: RecordedHistory, timing: Timing) -> RoundDurations:
 # --- baseline -----------------------------------------------------------------------------------------------------
 
 
-def baseline_costs(history: RecordedHistory, durations: RoundDurations, timing: Timing) -> list[GenerationCost]:
+def baseline_costs(history: RecordedHistory, durations: RoundDurations, timing: TimingConfig) -> list[GenerationCost]:
     """Returns the baseline of a replay: the cost of each recorded generation with the configuration that was in use.
 
     Pauses are as measured, and estimated for rebalances without a measurement.

@@ -28,8 +28,8 @@ from spark_assign.history.kernel.replay.replay_group import ReplayError, replay_
 from spark_assign.history.kernel.replay.replay_steps import replay_steps
 from spark_assign.history.kernel.replay.reproduce_recorded import ReproductionResult, check_reproduced
 from spark_assign.history.kernel.timeline import HistoryThresholds
-from spark_assign.simulation.kernel.settings import Timing
-from spark_assign.simulation.kernel.simulate_groups import answers
+from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.simulation.kernel.simulate_groups import solve_requests
 
 SUMMARY, REBALANCES, REJECTED = ("replay_summary", "replay_rebalances", "replay_rejected")
 
@@ -50,7 +50,7 @@ class ReplayParams:
 
     assignors: tuple[str, ...] = ASSIGNORS
     static: tuple[bool, ...] = (False, True)
-    timing: Timing = field(default_factory=Timing)
+    timing: TimingConfig = field(default_factory=TimingConfig)
     thresholds: HistoryThresholds = field(default_factory=HistoryThresholds)
 
     @property
@@ -137,7 +137,7 @@ def _run_in_lockstep(runs: Sequence[_ReplayRun]) -> None:
     for run in runs:
         run.resume(None)
     while running := [run for run in runs if run.request is not None]:
-        for run, response in zip(running, answers([run.request for run in running]), strict=True):
+        for run, response in zip(running, solve_requests([run.request for run in running]), strict=True):
             run.resume(response)
 
 
