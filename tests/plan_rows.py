@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.changed_topics import find_deltas
-from spark_assign.groups.kernel.facts import FACT_TYPES, index_facts
-from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.facts import FACT_TYPES
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import REASONS
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
+from spark_assign.groups.kernel.read_specs import open_pass
 
 Row = dict[str, Any]
 
@@ -28,8 +28,7 @@ def facts_table(rows: Iterable[Row]) -> pa.Table:
 
 def read_specs(facts: pa.Table) -> GroupSpecs:
     """Returns the groups of the facts, of which some may have faults."""
-    indexed = index_facts(facts)
-    return read_group_specs(indexed, set(find_faults(indexed)))
+    return open_pass(facts).specs
 
 
 def plan_rows(facts: pa.Table, params: PlanParams) -> list[Row]:

@@ -28,8 +28,7 @@ from pyspark.sql import DataFrame
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.kernel import convergence as cooperative_rounds
-from spark_assign.groups.kernel.convergence import MAX_ROUNDS
-from spark_assign.groups.kernel.heartbeats import list_heartbeats
+from spark_assign.groups.kernel.convergence import MAX_ROUNDS, list_heartbeats
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.planning import build_params, gather_plan_facts
 from spark_assign.spark.arrow_batches import map_arrow_batches

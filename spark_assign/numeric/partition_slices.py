@@ -4,12 +4,13 @@ Counts the terms that two arithmetic progressions have in common."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import expand_slices
+from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
 
 PARTITION_BITS = 32
 """The number of bits of a partition. `topic << PARTITION_BITS | partition` sorts by topic, then by partition."""
@@ -45,10 +46,23 @@ class PartitionSlices:
             self.member[chosen], self.topic[chosen], self.first[chosen], self.step[chosen], self.count[chosen]
         )
 
-    def concat(self, other: PartitionSlices) -> PartitionSlices:
+    def concat(self, *others: PartitionSlices) -> PartitionSlices:
         """Returns these slices followed by the others."""
-        pairs = zip(self.columns, other.columns, strict=True)
-        return PartitionSlices(*(np.concatenate(pair) for pair in pairs))
+        columns = zip(self.columns, *(other.columns for other in others), strict=True)
+        return PartitionSlices(*(np.concatenate(parts) for parts in columns))
+
+    def renumber(self, members: IntArray, topics: IntArray) -> PartitionSlices:
+        """Returns the same slices with the members and topics that the arrays have at their indexes."""
+        return PartitionSlices(members[self.member], topics[self.topic], *self.columns[2:])
+
+    def shift(self, member: int, topic: int) -> PartitionSlices:
+        """Returns the same slices with these numbers added to the indexes of members and topics."""
+        return PartitionSlices(self.member + member, self.topic + topic, *self.columns[2:])
+
+    def below(self, partitions: IntArray) -> PartitionSlices:
+        """Returns the partitions that exist, given the number of partitions of each topic."""
+        limit = -(-(partitions[self.topic] - self.first) // self.step)
+        return PartitionSlices(*self.columns[:4], np.minimum(self.count, limit)).take(limit > 0)
 
     @property
     def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
@@ -73,11 +87,27 @@ EMPTY_SLICES = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
 """Zero slices."""
 
 
-def mask_from_indexes(indexes: IntArray, size: int) -> BoolArray:
+def mask_from_indexes(indexes: IntArray | Sequence[int], size: int) -> BoolArray:
     """Returns a boolean mask of length `size` that is True at `indexes`."""
     mask = np.zeros(size, bool)
     mask[indexes] = True
     return mask
+
+
+def invert(indexes: IntArray | Sequence[int], size: int) -> IntArray:
+    """Returns the position of each index in `indexes`; -1 for an index that isn't in it. Shape: (size,)."""
+    positions = np.full(size, -1, np.int64)
+    positions[indexes] = np.arange(len(indexes))
+    return positions
+
+
+def positions_in(keys: IntArray, wanted: IntArray) -> IntArray:
+    """Returns the position of each wanted key among the keys, the first one if a key repeats; `len(keys)` if it is
+    missing."""
+    sorter = np.argsort(keys, kind="stable")
+    at = np.searchsorted(keys[sorter], wanted)
+    is_missing = np.append(keys[sorter], -1)[at] != wanted
+    return np.where(is_missing, len(keys), np.append(sorter, len(keys))[at])
 
 
 def match_equal_slices(left: PartitionSlices, right: PartitionSlices) -> tuple[IntArray, IntArray]:
@@ -114,6 +144,33 @@ def owners_to_slices(owner: IntArray) -> tuple[IntArray, IntArray, IntArray, Int
     order = np.argsort(owner, kind="stable")
     order = order[owner[order] >= 0]
     return compress_sorted(owner[order], order)
+
+
+def compress(member: IntArray, topic: IntArray, partition: IntArray) -> PartitionSlices:
+    """Compresses partitions, in any order, into slices. A partition that a member has twice counts once."""
+    return compress_tagged(member, topic, partition, np.zeros(len(member), np.int64))[0]
+
+
+def compress_tagged(
+    member: IntArray, topic: IntArray, partition: IntArray, tag: IntArray
+) -> tuple[PartitionSlices, IntArray]:
+    """Compresses partitions, in any order, into slices whose partitions have one tag; returns the tag of each slice.
+
+    A partition that a member has twice with one tag counts once.
+    """
+    order = np.lexsort((partition, tag, topic, member))
+    columns = [column[order] for column in (member, topic, tag)]
+    is_start = starts_new_key(columns[0])
+    for column in columns[1:]:
+        is_start |= starts_new_key(column)
+    key = np.cumsum(is_start, dtype=np.int64)
+    partition = partition[order]
+    if len(key) > 1:
+        is_first = np.append(True, (key[1:] != key[:-1]) | (partition[1:] != partition[:-1]))
+        key, partition = key[is_first], partition[is_first]
+    slice_key, first, step, count = compress_sorted(key, partition)
+    member, topic, tag = (column[np.flatnonzero(is_start)[slice_key - 1]] for column in columns)
+    return PartitionSlices(member, topic, first, step, count), tag
 
 
 def compress_sorted(key: IntArray, partition: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:

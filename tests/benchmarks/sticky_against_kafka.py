@@ -10,22 +10,22 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_assign import plan
 from spark_assign.groups import facts as gathering
-from spark_assign.groups.assignors.sticky.plan_batch import plan_batch
+from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import index_facts
-from spark_assign.groups.kernel.group_specs import read_group_specs
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, plan_groups
-from spark_assign.groups.kernel.sticky_input import sticky_batch
+from spark_assign.groups.kernel.read_specs import read_group_specs
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape
 from tests.benchmarks.kafka_process import KafkaProcess, write_group
 from tests.benchmarks.plans import plan_and_write
-from tests.benchmarks.sticky import COOPERATIVE, assignors
+from tests.benchmarks.sticky import assignors
 
 HEAP = "9g"
 WARM_UP = 15.0  # seconds
@@ -69,11 +69,11 @@ def _compare(
     """Measure one group and one assignor, in turns; and make sure that both assign the same."""
     group = write_group(fleets.read(bench.spark, path), path / "json")
     facts = _facts(bench, path)
-    batch = sticky_batch(read_group_specs(index_facts(facts), set()), cooperative=name == COOPERATIVE)
+    specs = read_group_specs(index_facts(facts), set())
     if not (bench.quick or bench.cold):
         kafka.warm_up(name, group, WARM_UP)
     seconds = bench.in_turns(
-        kernel=partial(plan_batch, batch),
+        kernel=partial(assign, specs, name, np.ones(1, bool), {}),
         names=partial(_from_names_to_names, facts, name),
         job=partial(plan_and_write, bench, path, name, to_noop),
         kafka=partial(kafka.seconds, name, group, path / f"{name}.tsv"),

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from spark_assign.groups.assignors.range import assign_ranges
 from spark_assign.groups.assignors.server.heterogeneous import assign_heterogeneous
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
-from spark_assign.groups.assignors.server.range import assign_server_ranges
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
 from spark_assign.java.hash_map import java_key, texts_in_table_order
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -99,7 +99,8 @@ def _ranges(row: Row) -> PartitionSlices:
     order = sorted(range(len(members)), key=lambda at: served_key(members[at]))
     served = np.argsort(np.array(order, np.int64))
     partitions = np.array([each["partitions"] for each in row["topics"].values()], np.int64)
-    return assign_server_ranges(member, topic, served, partitions)
+    rows = np.lexsort((served[member], topic))
+    return assign_ranges(member[rows], topic[rows], partitions)
 
 
 def served_key(member: Row) -> tuple[bool, bytes]:

@@ -22,8 +22,8 @@ from spark_assign.groups.kernel.facts import (
     index_facts,
 )
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_specs import read_group_specs
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, plan_groups
+from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.golden.vectors import Row, Sets
 from tests.slices import topic_partitions
@@ -144,6 +144,6 @@ def counted_rounds(rows: Iterable[Row], limit: int) -> dict[str, int]:
     group_facts = index_facts(facts(rows))
     specs = read_group_specs(group_facts, set(find_faults(group_facts)))
     counted: dict[str, int] = {}
-    for each in simulate_rounds(specs, np.ones(specs.num_groups, bool), limit):
+    for each in simulate_rounds("cooperative-sticky", specs, np.ones(specs.num_groups, bool), limit):
         counted |= dict.fromkeys(specs.cluster.take(pa.array(each.group)).to_pylist(), each.number)
     return counted

@@ -20,8 +20,8 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     StickyGroups,
     hash_order_after_balancing,
     hash_order_while_balancing,
-    member_hash_orders,
 )
+from spark_assign.groups.kernel.group_specs import hash_orders
 from spark_assign.java.hash_map import (
     HashTable,
     partition_hash,
@@ -71,10 +71,10 @@ def _owned(row: Row) -> list[str]:
     number = {each: at for at, each in enumerate(ids)}
     alone = np.zeros(len(ids), np.int64)
     none = np.empty(0, np.int64)
-    hash_set_order, treeified = member_hash_orders(
-        string_hashes(ids), np.arange(len(ids)), alone, np.array([number[each] for each in listed])
-    )
-    groups = StickyGroups(alone, hash_set_order, none, none, cooperative=True, treeified=treeified)
+    place = np.empty(len(ids), np.int64)
+    place[[number[each] for each in listed]] = np.arange(len(ids))
+    orders = hash_orders(string_hashes(ids), alone, place)
+    groups = StickyGroups(alone, none, none, cooperative=True, read_hash_orders=lambda: orders)
     takes_part = np.ones(len(ids), bool)
     takes_part[[number[op[1:]] for op in row["ops"] if op[0] == "-"]] = False
     if row["table"] == "balanced":

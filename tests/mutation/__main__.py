@@ -2,7 +2,7 @@
 
     tests/mutants --sample 300 --seed 1                     a random sample of all kernels
     tests/mutants --sample 100 --seed 1 simulation/kernel    of one folder or file
-    tests/mutants --all numeric/round_robin_offset.py                     every mutant
+    tests/mutants --all numeric/segmented_arrays.py                       every mutant
     tests/mutants --page                                    write docs/mutants.md anew from what is known
 
 Survivors are shown as they come. What is known of a survivor stands in tests/mutation/known.toml: equivalent ones are

@@ -11,7 +11,7 @@ from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, Fra
 from spark_assign.groups.assignors.franz_go.heterogeneous import plan_heterogeneous
 from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
 from spark_assign.groups.assignors.release_rules import client_assignor
-from spark_assign.groups.kernel.convergence import simulate_assignor_rounds
+from spark_assign.groups.kernel.convergence import simulate_rounds
 from spark_assign.groups.registry import find_assignor
 from tests.golden import sticky_kernel
 from tests.plan_rows import read_specs
@@ -83,7 +83,7 @@ def test_its_cooperative_groups_come_to_rest() -> None:
         for name, own in (("C0", owned), ("C1", []))
     ]
     specs = read_specs(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
-    rounds = simulate_assignor_rounds("cooperative-sticky@franz-go", specs, np.ones(1, bool), 5)
+    rounds = simulate_rounds("cooperative-sticky@franz-go", specs, np.ones(1, bool), 5)
     assert rounds is not None
     assert [(each.assigned[0], each.revoked[0], each.stable[0]) for each in rounds] == [(2, 2, False), (4, 0, True)]
 

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.convergence import converge
-from spark_assign.groups.kernel.heartbeats import list_heartbeats
+from spark_assign.groups.kernel.convergence import converge, list_heartbeats
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.consumer_group import ConsumerGroup, GroupState

@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.rack_aware_range import assign_with_racks
+from spark_assign.groups.assignors.range import assign_with_racks
+from spark_assign.groups.assignors.roundrobin import round_robin_start
 from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP, find_duplicates, slices_from_bitmaps
 from spark_assign.numeric.partition_slices import count_common_terms, owners_to_slices
-from spark_assign.numeric.round_robin_offset import round_robin_start
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Assignment, Group, Member

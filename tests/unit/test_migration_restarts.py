@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.migration.kernel import rolling_restart
-from spark_assign.migration.kernel.group_subset import assign_without_spark
 from spark_assign.migration.kernel.rolling_restart import RollingRestart, new_id, simulate_restarts
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
@@ -233,7 +233,7 @@ def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None
     """As Kafka's loops have it: racks, differing subscriptions, static members."""
     rows = list(random_groups.groups(assignor, seed, small=drawn(40, 60), mid_size=0))
     specs = specs_of(rows)
-    slices = assign_without_spark(specs, assignor, np.ones(specs.num_groups, bool)).slices
+    slices = assign(specs, assignor, np.ones(specs.num_groups, bool), {}).slices
     for row in rows:
         group = Group.from_row(row)
         given = ORACLE[assignor].assign(group)

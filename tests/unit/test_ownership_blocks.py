@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.groups.assignors.roundrobin import round_robin_start
 from spark_assign.groups.kernel.facts import MEMBER, OWNED_BITMAP, IndexedFacts, find_owned, index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.java.key_index import index_rows
 from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP
 from spark_assign.numeric.partition_slices import compress_sorted, owners_to_slices
-from spark_assign.numeric.round_robin_offset import round_robin_start
 from spark_assign.numeric.segmented_arrays import (
     expand_slices,
     key_ranges,

@@ -12,11 +12,11 @@ import pytest
 
 from spark_assign.groups.assignors.sticky import general_balance as sticky_balance
 from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
-from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, OVER_QUOTA, RACK_MISMATCH
 from spark_assign.groups.assignors.sticky.water_filling import balance_score, find_level
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE
+from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, OVER_QUOTA, RACK_MISMATCH
 from spark_assign.groups.kernel.plan_groups import PlanParams
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

@@ -9,19 +9,20 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from spark_assign.groups.assignors.franz_go import assign_franz_go as franz_go_assignors
+from spark_assign.groups.assignors.librdkafka import assign_librdkafka as librdkafka_assignors
 from spark_assign.groups.assignors.librdkafka.balancer_input import assignment_order
 from spark_assign.groups.assignors.release_rules import parse_library_assignor
 from spark_assign.groups.assignors.sticky import general_2_8
-from spark_assign.groups.kernel import franz_go as franz_go_assignors
-from spark_assign.groups.kernel import librdkafka as librdkafka_assignors
+from spark_assign.groups.assignors.undisputed_groups import find_undisputed
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.sticky_input import find_undisputed
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
+from tests.oracle import librdkafka_range
 from tests.plan_rows import read_specs
 from tests.seeds import seed_for
 from tests.sizes import drawn
@@ -83,12 +84,25 @@ def _same(specs: GroupSpecs, one: GroupAssignments, other: GroupAssignments) -> 
     assert _expanded(specs, one.order_dependent) == _expanded(specs, other.order_dependent)
 
 
-@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-def test_librdkafka(specs: GroupSpecs, assignor: str) -> None:
-    """Its kernel of single partitions plans all groups, and the one by runs what it can."""
+def test_librdkafka(specs: GroupSpecs) -> None:
+    """Its kernel of single partitions plans all groups, and the one by slices what it can."""
     every: BoolArray = np.ones(specs.num_groups, bool)
-    planned = librdkafka_assignors.assign_by_librdkafka(specs, assignor, every)
-    _same(specs, planned, librdkafka_assignors._one_by_one(specs, assignor, every))
+    planned = librdkafka_assignors.assign_by_librdkafka(specs, "cooperative-sticky", every)
+    _same(specs, planned, librdkafka_assignors._one_by_one(specs, every))
+
+
+def test_range_of_librdkafka(specs: GroupSpecs) -> None:
+    """Against a loop over topics, members and partitions."""
+    every: BoolArray = np.ones(specs.num_groups, bool)
+    reader = librdkafka_assignors._Reader(specs, every)
+    expected = {
+        (cluster, member_id, topic, partition)
+        for at, cluster in enumerate(specs.cluster.to_pylist())
+        for member_id, partitions in librdkafka_range.assign_ranges(reader.group(at)).items()
+        for topic, partition in partitions
+    }
+    planned = librdkafka_assignors.assign_by_librdkafka(specs, "range", every)
+    assert _expanded(specs, planned.slices).keys() == expected
 
 
 def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:

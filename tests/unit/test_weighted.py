@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, OVER_QUOTA
 from spark_assign.groups.assignors.weighted.branch_and_bound import min_bound
 from spark_assign.groups.assignors.weighted.pack import min_cover
 from spark_assign.groups.assignors.weighted.plan import pack_within_bounds, plan_weighted
@@ -23,6 +22,7 @@ from spark_assign.groups.assignors.weighted.weighted_groups import (
     compute_bounds,
     fill_loads,
 )
+from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA
 from tests.seeds import seed_for
 from tests.sizes import drawn
 

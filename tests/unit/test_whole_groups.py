@@ -108,7 +108,7 @@ def near(row: Row, sets: Mapping[str, set[tuple[str, int]]]) -> int | None:
 def test_windows_that_have_left_something_out() -> None:
     """Then nothing of the plan is to be believed."""
     table = [each | {"range_count": each["range_first"]} for each in facts([plain("a", "b")], ["range"]).to_pylist()]
-    with pytest.raises(AssertionError, match="have not laid out all partitions of the groups that range plans"):
+    with pytest.raises(AssertionError, match="have not assigned all partitions of the groups that range plans"):
         plan_rows(facts_table(table), PlanParams((("*", "range"),), NAMES))
 
 

@@ -45,7 +45,7 @@ from spark_assign.advice.kernel.membership_text import (
     warnings,
 )
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_library
-from spark_assign.groups.kernel.group_properties import UNSUPPORTED_TYPES
+from spark_assign.groups.kernel.faults import UNSUPPORTED_TYPES
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.simulation.kernel.simulate_groups import SimulationRun, run_in_lockstep
 from spark_assign.simulation.kernel.simulated_group import InitialState

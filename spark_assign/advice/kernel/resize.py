@@ -6,7 +6,6 @@ and subscribe to all topics of their group. All of it is done with row and name 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -26,10 +25,11 @@ from spark_assign.groups.kernel.facts import (
     IndexedFacts,
     find_owned,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices, ranges_by_length, starts_new_key
+from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length
 
 JOINER = "joiner-"
 
@@ -48,20 +48,18 @@ _DROPPED = (
     "like",
     *LOAD_COLUMNS.values(),
 )
-_NONE = np.iinfo(np.int64).max
 
 
-def resize(specs: GroupSpecs, group: IntArray, members: IntArray, window_assignors: Collection[str] = ()) -> GroupSpecs:
+def resize(specs: GroupSpecs, group: IntArray, members: IntArray) -> GroupSpecs:
     """Returns specs with one group for each element of `group`, in this order.
 
     Args:
         specs: the current groups.
         group: index of the group that each new group is derived from.
         members: number of members of each new group, at least 1.
-        window_assignors: assignors (`range`, `roundrobin`) whose window columns are computed here instead of in Spark.
     """
     rows = _Rows(specs, group, members)
-    facts = rows.build_facts(window_assignors)
+    facts = rows.build_facts()
     new = read_group_specs(facts, set())
     size = max(len(facts.topic_names), 1)
     source_topic = KeyIndex(specs.topics.group * size + specs.topics.name).lookup(
@@ -70,7 +68,7 @@ def resize(specs: GroupSpecs, group: IntArray, members: IntArray, window_assigno
     loads = replace(
         specs.loads, start=specs.loads.start[source_topic], faults={}, has_loads=specs.loads.has_loads[group]
     )
-    return replace(new, partition_loads=loads)
+    return replace(new, subscription_rows=None, partition_loads=loads)
 
 
 class _Rows:
@@ -146,7 +144,7 @@ class _Rows:
         index, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
         self._add(SUBSCRIPTION, row[index], new[index], self.joiners[nth], facts.topic_index[row[index]])
 
-    def build_facts(self, window_assignors: Collection[str]) -> IndexedFacts:
+    def build_facts(self) -> IndexedFacts:
         """Returns the facts of the new groups."""
         base = self.specs.facts
         lengths = [len(row) for _, row, *_ in self.blocks]
@@ -166,7 +164,7 @@ class _Rows:
             for block, slices in self.slices_by_block.items():
                 values[starts[block] : starts[block + 1]] = slices[index]
             columns[name] = pa.array(values, pa.int32(), mask=values < 0)
-        facts = IndexedFacts(
+        return IndexedFacts(
             table=pa.table(columns),
             rows_by_kind={kind: np.concatenate([np.empty(0, np.int64), *arrays]) for kind, arrays in rows.items()},
             group_index=group,
@@ -178,7 +176,6 @@ class _Rows:
             member_id=self.names,
             topic_names=base.topic_names,
         )
-        return _add_window_columns(facts, window_assignors) if window_assignors else facts
 
 
 def _with_joiners(names: pa.Array, num_joiners: int) -> tuple[pa.Array, IntArray, IntArray]:
@@ -189,46 +186,3 @@ def _with_joiners(names: pa.Array, num_joiners: int) -> tuple[pa.Array, IntArray
     new = pa.array([f"{prefix}{nth:02d}" for nth in range(1, num_joiners + 1)], pa.string())
     numbered = NameIndex(names, new)
     return numbered.names, numbered.columns[0], numbered.columns[1]
-
-
-def _add_window_columns(facts: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
-    """Adds the subscription columns that Spark's windows compute for range and round robin (`groups.windows.range`,
-    `groups.windows.roundrobin`)."""
-    rows, size = facts.rows_by_kind[SUBSCRIPTION], max(len(facts.topic_names), 1)
-    group, topic, member = facts.group_index[rows], facts.topic_index[rows], facts.member_index[rows]
-    order = np.lexsort((member, _instance_index(facts, group, member), topic, group))
-    partitions = np.maximum(facts.int_column("partitions", 0)[rows][order], 0)
-    key = (group * size + topic)[order]
-    starts = starts_new_key(key)
-    repeated = ~starts & ~starts_new_key(member[order])
-    topic_rank = np.cumsum(starts) - 1
-    rank = np.cumsum(~repeated) - 1
-    rank -= rank[np.flatnonzero(starts)][topic_rank]
-    members = (np.bincount(topic_rank, ~repeated).astype(np.int64))[topic_rank]
-    columns = {name: facts.table[name] for name in facts.table.column_names}
-    for name in assignors:
-        if name == "range":
-            quota, longer = np.divmod(partitions, members)
-            slices = (rank * quota + np.minimum(rank, longer), np.ones_like(rank), quota + (rank < longer))
-        else:
-            topic_group, topic_partitions = group[order][starts], partitions[starts]
-            preceding = exclusive_sum(topic_partitions, np.searchsorted(topic_group, topic_group))
-            first = (rank - preceding[topic_rank]) % members
-            slices = (first, members, np.maximum(-(-(partitions - first) // members), 0))
-        for column, values in zip(("first", "step", "count"), slices, strict=True):
-            values_by_row = np.zeros(len(facts.table), np.int64)
-            values_by_row[rows[order]] = values
-            columns[f"{name}_{column}"] = pa.array(values_by_row, pa.int32())
-    return replace(facts, table=pa.table(columns))
-
-
-def _instance_index(facts: IndexedFacts, group: IntArray, member: IntArray) -> IntArray:
-    """Returns the index of the instance id of each pair of group and member; `_NONE` if it has none."""
-    rows, size = facts.rows_by_kind[MEMBER], max(len(facts.member_id), 1)
-    instance = NameIndex(facts.column("group_instance_id", rows)).columns[0]
-    keys = KeyIndex(facts.group_index[rows] * size + facts.member_index[rows])
-    instance_of_key = np.full(len(keys), _NONE)
-    instance_of_key[keys.lookup(facts.group_index[rows] * size + facts.member_index[rows])] = np.where(
-        instance < 0, _NONE, instance
-    )
-    return instance_of_key[keys.lookup(group * size + member)]

@@ -40,12 +40,10 @@ from spark_assign.advice.kernel.size_sweep import (
     sweep,
 )
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.kernel.facts import IndexedFacts, index_facts
-from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.kernel.group_metrics import configured_value, member_capacity
-from spark_assign.groups.kernel.group_properties import find_unsupported_groups
-from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, select_assignors
+from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
@@ -201,13 +199,10 @@ class SizeParams:
 
 def size(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
     """Yields the sizes of all groups in the facts, as tables with the columns of `SIZED`."""
-    indexed = index_facts(facts)
-    faults = find_faults(indexed, also=("share", "streams"))
-    unsupported = find_unsupported_groups(indexed, "size")
-    refused = rejected_table(indexed, unsupported | faults)
-    yield tagged_table(REJECTED, refused, SIZED)
-    yield tagged_rows(REJECTED, _reject_empty_groups(indexed, {*faults, *unsupported}), SIZED)
-    specs = read_group_specs(indexed, {*faults, *unsupported})
+    groups = open_pass(facts, action="size")
+    specs = groups.specs
+    yield tagged_table(REJECTED, groups.rejected_groups, SIZED)
+    yield tagged_rows(REJECTED, _reject_empty_groups(groups), SIZED)
     by_assignor, unknown = _by_assignor(specs, params)
     rejections = unknown | _find_rejections(specs)
     yield tagged_rows(
@@ -224,14 +219,19 @@ def size(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
             yield from _size_with_assignor(specs, assignor, np.flatnonzero(chosen & is_valid), params)
 
 
-def _reject_empty_groups(indexed: IndexedFacts, all_assignors: set[int]) -> list[dict[str, Any]]:
+def _reject_empty_groups(groups: PassInput) -> list[dict[str, Any]]:
     """Returns a rejection for each group without members."""
     detail = "It has no members now: nothing tells what new ones would read"
-    groups = indexed.group_index[find_empty_groups(indexed, all_assignors)].tolist()
-    names = [
-        {"cluster": indexed.cluster[group].as_py(), "group_id": indexed.group_id[group].as_py()} for group in groups
+    facts = groups.facts
+    return [
+        {
+            "cluster": facts.cluster[group].as_py(),
+            "group_id": facts.group_id[group].as_py(),
+            "code": "no-members",
+            "detail": detail,
+        }
+        for group in facts.group_index[groups.empty_groups].tolist()
     ]
-    return [name | {"code": "no-members", "detail": detail} for name in names]
 
 
 def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:

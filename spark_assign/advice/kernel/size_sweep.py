@@ -14,9 +14,7 @@ import numpy as np
 from spark_assign.advice.kernel.resize import resize
 from spark_assign.comparison.kernel.compare import later_rounds, seconds_paused
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
 from spark_assign.groups.kernel.group_metrics import (
     MemberLoads,
     configured_value,
@@ -189,18 +187,13 @@ def _portions(specs: GroupSpecs, group: IntArray, members: IntArray) -> Iterator
 def _sweep(
     specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, criteria: SizingCriteria
 ) -> LoadByMemberCount:
-    window_assignors = [
-        name for name in WINDOW_ASSIGNORS if name == client_assignor(assignor) and assignor not in criteria.custom
-    ]
-    new = resize(specs, group, members, window_assignors)
+    new = resize(specs, group, members)
     all_groups = np.ones(new.num_groups, bool)
     planned = assign(new, assignor, all_groups, criteria.custom)
     is_planned = all_groups.copy()
     is_planned[list(planned.rejected)] = False
     later = later_rounds(new, assignor, is_planned, criteria.custom)
-    changes = count_changes(
-        read_ownership(new, planned.assigned_now, planned.slices.take(planned.withheld), is_planned)
-    )
+    changes = count_changes(read_ownership(new, planned, is_planned))
     member_loads, loads = MemberLoads(new, planned.slices), new.loads
     load = member_loads.sums(loads.in_messages_per_second)
     idle = np.bincount(new.members.group[member_loads.num_partitions() == 0], minlength=new.num_groups)
@@ -216,7 +209,7 @@ def _sweep(
         unassigned=count_subscribed_partitions(specs)[group]
         - sum_by_group(new, member_loads.num_partitions()).astype(np.int64),
         drain_seconds=np.where(behind, max_per_group(new, drain), np.nan),
-        moved=changes.owned_and_assigned - changes.kept - changes.returned + later["moved"],
+        moved=changes.moved + later["moved"],
         paused=seconds_paused(new, changes, planned.slices, later, assignor, criteria),
         refused=~is_planned,
     )

@@ -32,10 +32,10 @@ from spark_assign.advice.kernel.cross_zone_traffic import (
 )
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import IndexedFacts, column, index_facts
-from spark_assign.groups.kernel.faults import find_faults, rejected_table
-from spark_assign.groups.kernel.group_properties import find_unsupported_groups, read_assignors, read_group_types
-from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.facts import column
+from spark_assign.groups.kernel.group_properties import read_assignors, read_group_types
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows, tagged_table
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -90,11 +90,9 @@ class ZoneParams:
 
 def zones(facts: pa.Table, params: ZoneParams) -> Iterator[pa.Table]:
     """Yields the read options and the reads of all groups in the facts, as tables with the columns of `ZONED`."""
-    indexed = index_facts(facts)
-    faults = find_faults(indexed, also=("share", "streams"))
-    unsupported = find_unsupported_groups(indexed, "compare")
-    yield tagged_table(REJECTED, rejected_table(indexed, unsupported | faults), ZONED)
-    specs = read_group_specs(indexed, {*faults, *unsupported})
+    groups = open_pass(facts, action="compare")
+    specs = groups.specs
+    yield tagged_table(REJECTED, groups.rejected_groups, ZONED)
     racks = read_partition_racks(specs)
     excessive = np.flatnonzero(_exceeds_maximum(specs, racks)).tolist()
     invalid = dict.fromkeys(excessive, TOO_MANY_BYTES) | dict(specs.loads.faults)
@@ -106,7 +104,7 @@ def zones(facts: pa.Table, params: ZoneParams) -> Iterator[pa.Table]:
     yield tagged_rows(REJECTED, rejections, ZONED)
     valid = ~mask_from_indexes(np.array(list(invalid), np.int64), specs.num_groups)
     rows = [row for group in _option_rows(specs, racks, params, valid) for row in group]
-    yield tagged_rows(OPTION_ROW, [*rows, *_empty_group_rows(indexed, {*faults, *unsupported}, params)], ZONED)
+    yield tagged_rows(OPTION_ROW, [*rows, *_empty_group_rows(groups, params)], ZONED)
     yield _reads(specs, racks, valid)
 
 
@@ -218,10 +216,10 @@ def _add_recommendation(rows: list[dict[str, Any]], params: ZoneParams, runs_wit
         row |= {"recommended": index == best, "reason": reason}
 
 
-def _empty_group_rows(indexed: IndexedFacts, excluded: set[int], params: ZoneParams) -> Iterator[dict[str, Any]]:
+def _empty_group_rows(groups: PassInput, params: ZoneParams) -> Iterator[dict[str, Any]]:
     """Yields a row for each group without members, which reads nothing."""
-    for row in find_empty_groups(indexed, excluded).tolist():
-        option = {name: column(indexed.table, name)[row].as_py() for name in ("cluster", "group_id")}
+    for row in groups.empty_groups.tolist():
+        option = {name: column(groups.facts.table, name)[row].as_py() for name in ("cluster", "group_id")}
         option |= {"assignor": CURRENT, "follower_fetching": params.follower_fetching, "currency": params.currency}
         rows = [option | {"members": 0, "members_without_rack": 0, "partitions": 0}]
         _add_recommendation(rows, params, None)

@@ -21,7 +21,7 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel import ownership_changes
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_library, plan_switch
-from spark_assign.groups.kernel.convergence import MAX_ROUNDS, is_cooperative, simulate_assignor_rounds
+from spark_assign.groups.kernel.convergence import MAX_ROUNDS, count_heartbeats, is_cooperative, simulate_rounds
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, IndexedFacts, column, index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_metrics import (
@@ -31,10 +31,10 @@ from spark_assign.groups.kernel.group_metrics import (
     load_metrics,
     read_ownership,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
-from spark_assign.groups.kernel.heartbeats import count_heartbeats
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import read_configured_assignors
+from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.simulation.kernel.pause_estimates import (
@@ -65,8 +65,8 @@ def later_rounds(
     round."""
     later: dict[str, Any] = {name: np.zeros(specs.num_groups, np.int64) for name in ("moved", "revoked")}
     later |= {"rounds": np.ones(specs.num_groups, np.int64), "stable": np.ones(specs.num_groups, bool)}
-    rounds = None if assignor in custom else simulate_assignor_rounds(assignor, specs, is_planned, MAX_ROUNDS)
-    for step in rounds or ():
+    is_one_round = assignor in custom or not is_cooperative(assignor)
+    for step in () if is_one_round else simulate_rounds(assignor, specs, is_planned, MAX_ROUNDS):
         later["rounds"][step.group], later["stable"][step.group] = step.number, step.stable
         if step.number > 1:
             later["moved"][step.group] += step.moved
@@ -231,7 +231,7 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, params: Compar
     is_planned = chosen.copy()
     is_planned[list(assignment.rejected)] = False
     target = assignment.slices
-    counts = count_changes(read_ownership(specs, assignment.assigned_now, target.take(assignment.withheld), is_planned))
+    counts = count_changes(read_ownership(specs, assignment, is_planned))
     later = later_rounds(specs, assignor, is_planned, params.custom)
     if assignor in SERVER_ASSIGNORS and assignor not in params.custom:
         later["rounds"] = count_heartbeats(specs, assignment).of_groups(specs)
@@ -240,7 +240,7 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, params: Compar
         name: balance[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
     }
     columns |= {
-        "moved": (counts.owned_and_assigned - counts.kept - counts.returned + later["moved"]).tolist(),
+        "moved": (counts.moved + later["moved"]).tolist(),
         "revoked": (counts.owned - counts.kept + later["revoked"]).tolist(),
         "unassigned": (count_subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)).tolist(),
         "rounds": later["rounds"].tolist(),

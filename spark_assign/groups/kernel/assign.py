@@ -1,35 +1,34 @@
-"""Runs an assignor: assigns the groups that it plans."""
+"""The one door to every assignor: `GroupSpecs` in, `GroupAssignments` out, many groups side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from spark_assign.groups.assignors.custom import GroupAssignor, run_custom_assignor
+from spark_assign.groups.assignors.franz_go.assign_franz_go import assign_by_franz_go
+from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_by_librdkafka
+from spark_assign.groups.assignors.range import assign_range
 from spark_assign.groups.assignors.release_rules import (
     KAFKA_EQUIVALENTS,
-    ReleaseRules,
     parse_library_assignor,
     parse_release_assignor,
 )
+from spark_assign.groups.assignors.roundrobin import assign_round_robin
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.groups.assignors.sticky.plan_batch import plan_batch, take_groups
-from spark_assign.groups.assignors.sticky.sticky_groups import KEPT
+from spark_assign.groups.assignors.server.assign_server import assign_by_server
+from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, assign_sticky
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
-from spark_assign.groups.kernel.franz_go import assign_by_franz_go
+from spark_assign.groups.assignors.weighted.assign_weighted import assign_weighted
+from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, column
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.librdkafka import assign_by_librdkafka
-from spark_assign.groups.kernel.range_roundrobin_fallback import assign_heterogeneous_round_robin, assign_ranges_by_rack
-from spark_assign.groups.kernel.server_assignors import assign_by_server
-from spark_assign.groups.kernel.sticky_input import sticky_batch
-from spark_assign.groups.kernel.weighted_assignor import assign_weighted
-from spark_assign.numeric.array_types import BoolArray
+from spark_assign.java.key_index import KeyIndex
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
-STICKY = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
-"""Assignors of the sticky kernels, and their classes in Kafka."""
-
+NO_CUSTOM: Mapping[str, GroupAssignor] = MappingProxyType({})
 
 LIBRARY_ASSIGNORS = {
     ("sticky", "franz-go"): assign_by_franz_go,
@@ -42,18 +41,13 @@ LIBRARY_ASSIGNORS = {
 behaves identically (`groups.assignors.release_rules`)."""
 
 
-def no_assignments() -> GroupAssignments:
-    """Returns the assignments of no group."""
-    return _without_reasons(EMPTY_SLICES)
-
-
 def assign(
-    specs: GroupSpecs, assignor: str, selected: BoolArray, custom: Mapping[str, GroupAssignor]
+    specs: GroupSpecs, assignor: str, selected: BoolArray, custom: Mapping[str, GroupAssignor] = NO_CUSTOM
 ) -> GroupAssignments:
     """Assigns the selected groups by one assignor, optionally of a client release
     (`groups.assignors.release_rules`)."""
     if assignor in custom:
-        return _custom(specs, selected, custom[assignor])
+        return _assign_custom(specs, selected, custom[assignor])
     if assignor == WEIGHTED_STICKY:
         return assign_weighted(specs, selected)
     if assignor in SERVER_ASSIGNORS:
@@ -65,63 +59,66 @@ def assign(
     assert profile is not None, assignor
     assignor, rules = profile
     if assignor in STICKY:
-        return _sticky(specs, assignor, rules, selected)
-    slices = specs.precomputed_slices(assignor)
-    slices = slices.take(selected[specs.members.group[slices.member]])
-    _check_complete(specs, assignor, selected, slices)
+        return assign_sticky(specs, assignor, rules, selected)
+    by_windows = window_slices(specs, assignor, selected)
     if assignor == "roundrobin":
-        return _without_reasons(assign_heterogeneous_round_robin(specs, selected, slices))
-    return _without_reasons(assign_ranges_by_rack(specs, selected, slices) if rules.uses_racks else slices)
+        return GroupAssignments.of(assign_round_robin(specs, selected, by_windows))
+    return GroupAssignments.of(assign_range(specs, selected, by_windows, uses_racks=rules.uses_racks))
 
 
-def _check_complete(specs: GroupSpecs, assignor: str, selected: BoolArray, slices: PartitionSlices) -> None:
-    """Checks that windows have assigned all partitions of the selected groups; otherwise the plan would be
-    incomplete."""
-    with_metadata = specs.topics.with_metadata
-    num_assigned = np.bincount(slices.topic, slices.count, len(specs.topics))[with_metadata]
-    if (
-        num_assigned != np.where(selected[specs.topics.group[with_metadata]], specs.topics.partitions[with_metadata], 0)
-    ).any():
-        raise AssertionError(f"windows have not laid out all partitions of the groups that {assignor} plans")
+def assign_groups(
+    specs: GroupSpecs, assignors: Sequence[str | None], custom: Mapping[str, GroupAssignor] = NO_CUSTOM
+) -> GroupAssignments:
+    """Assigns every group that has an assignor; `assignors` has one name per group, or None."""
+    names = np.array([name or "" for name in assignors], object)
+    used = sorted(set(names.tolist()) - {""})
+    return GroupAssignments.of(EMPTY_SLICES).concat(*(assign(specs, name, names == name, custom) for name in used))
 
 
-def _without_reasons(slices: PartitionSlices, rejected: dict[int, tuple[str, str]] | None = None) -> GroupAssignments:
-    return GroupAssignments(slices, np.full(len(slices), KEPT), np.zeros(len(slices), bool), rejected or {})
-
-
-def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, selected: BoolArray) -> GroupAssignments:
-    batch = sticky_batch(specs, cooperative=assignor == "cooperative-sticky", rules=rules)
-    members, topics = np.arange(len(specs.members)), specs.topics.with_metadata
-    if not selected.all():
-        members = members[selected[specs.members.group]]
-        topics = topics[selected[specs.topics.group[topics]]]
-        batch = take_groups(batch, selected)
-    result = plan_batch(batch)
-    group_indexes = np.flatnonzero(selected).tolist()
-    details = {
-        group: why.format(specs.member_id[int(members[result.error_member[group]])])
-        if group in result.error_member
-        else why
-        for group, why in result.rejected.items()
-    }
-    return GroupAssignments(
-        PartitionSlices(members[result.slices.member], topics[result.slices.topic], *result.slices.columns[2:]),
-        result.reason,
-        result.withheld,
-        {group_indexes[group]: ("kafka-fails", kafka_failure(assignor, why)) for group, why in details.items()},
-    )
-
-
-def kafka_failure(assignor: str, reason: str) -> str:
-    """Returns the rejection text for a group for which Kafka's class throws."""
-    return f"Kafka's {STICKY[assignor]} throws here: {reason}"
-
-
-def _custom(specs: GroupSpecs, selected: BoolArray, assignor: GroupAssignor) -> GroupAssignments:
+def _assign_custom(specs: GroupSpecs, selected: BoolArray, assignor: GroupAssignor) -> GroupAssignments:
     results = [run_custom_assignor(specs, group, assignor) for group in np.flatnonzero(selected).tolist()]
-    rejected = {answer.group: ("assignor-failed", answer.error) for answer in results if answer.error is not None}
-    slices = [answer.slices for answer in results if answer.error is None] or [EMPTY_SLICES]
-    return _without_reasons(
-        PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in slices), strict=True))),
-        rejected,
+    rejected = {result.group: ("assignor-failed", result.error) for result in results if result.error is not None}
+    return GroupAssignments.of(EMPTY_SLICES.concat(*(each.slices for each in results if each.error is None)), rejected)
+
+
+# --- slices that Spark windows have computed ----------------------------------------------------------------------
+
+
+def window_slices(specs: GroupSpecs, assignor: str, selected: BoolArray) -> PartitionSlices | None:
+    """Returns the slices of the selected groups that Spark windows have computed for range or roundrobin; None if the
+    facts have none, as those of a simulated restart.
+
+    Range assigns duplicate topics identically; round robin's slices of duplicates are shifted.
+
+    Raises:
+        AssertionError: partitions of the selected groups are missing, so that the plan would be incomplete.
+    """
+    rows, table = specs.subscription_rows, specs.facts.table
+    if rows is None or column(table, f"{assignor}_count").null_count == len(table):
+        return None
+    member, topic = specs.subscription_pairs
+    first, step, count = (
+        specs.facts.int_column(f"{assignor}_{field}", 0)[rows] for field in ("first", "step", "count")
     )
+    if assignor == "roundrobin" and len(specs.facts.rows_by_kind[DUPLICATE_TOPIC]):
+        first, count = _shifted_round_robin(specs, topic, specs.facts.topic_index[rows], first, step)
+    slices = PartitionSlices(member, topic, first, step, count)
+    partitions = specs.topics.partitions_to_assign(selected)
+    slices = slices.take((count > 0) & selected[specs.topics.group[topic]])
+    if (np.bincount(slices.topic, slices.count, len(partitions)) != partitions).any():
+        raise AssertionError(f"windows have not assigned all partitions of the groups that {assignor} plans")
+    return slices
+
+
+def _shifted_round_robin(
+    specs: GroupSpecs, topic: IntArray, representative: IntArray, first: IntArray, members: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Returns first and count of round robin's slices, from `first` and stride of the representative topic."""
+    topics, facts = specs.topics, specs.facts
+    size, partitions = max(len(facts.topic_names), 1), topics.partitions_to_assign(np.ones(specs.num_groups, bool))
+    like = KeyIndex(topics.group * size + topics.name).lookup(topics.group[topic] * size + representative)
+    counted = np.zeros_like(partitions)
+    counted[like] = partitions[like]
+    members = np.maximum(members, 1)
+    first = (first + topics.sum_of_preceding(counted)[like] - topics.sum_of_preceding(partitions)[topic]) % members
+    return first, np.maximum(-(-(partitions[topic] - first) // members), 0)

@@ -6,7 +6,7 @@ A row has what the reasons of moves need, as lists of integers, which are cheap 
     member_flags  for each member LIVE, if it is still in the group, and SUBSCRIBED, if it subscribes to the topic
     owned         four integers for each slice: member, first, step, count
     planned       six integers for each slice: member, first, step, count, 1 if the slice is withheld until the next
-                  round, and the cause for which an assignor took it from its owner (`sticky.sticky_types`)
+                  round, and the cause for which an assignor took it from its owner (`group_specs`)
     partitions    the number of partitions of the topic; -1 if the topic does not exist
 
 Slices that keep their owner are left out, so that a row is as long as what changes.

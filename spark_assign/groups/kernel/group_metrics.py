@@ -13,16 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.facts import GROUP
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import Ownership, count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 
-def read_ownership(
-    specs: GroupSpecs, assigned: PartitionSlices, withheld: PartitionSlices, is_planned: BoolArray
-) -> Ownership:
+def read_ownership(specs: GroupSpecs, assignments: GroupAssignments, is_planned: BoolArray) -> Ownership:
     """Returns what the planned groups own and what they are assigned."""
     members = is_planned[specs.members.group]
     return Ownership(
@@ -31,8 +29,8 @@ def read_ownership(
         partitions=specs.topics.partitions,
         owned=specs.owned.take(members[specs.owned.member]),
         departed=specs.departed_owned.take(is_planned[specs.topics.group[specs.departed_owned.topic]]),
-        assigned=assigned,
-        withheld=withheld,
+        assigned=assignments.assigned_now,
+        withheld=assignments.withheld_slices,
     )
 
 
@@ -77,7 +75,7 @@ def group_metrics(
     unknown = topics.is_subscribed & (topics.partitions <= 0)
     return {
         **balance_metrics(specs.members.group, specs.num_groups, assigned),
-        "moved": pa.array(counts.owned_and_assigned - counts.kept - counts.returned),
+        "moved": pa.array(counts.moved),
         "revoked": pa.array(counts.owned - counts.kept),
         "unassigned": pa.array(count_subscribed_partitions(specs) - total),
         "withheld": pa.array(compared.sum_by_group(withheld.topic, withheld.count)),
@@ -109,8 +107,7 @@ def count_rack_matched(specs: GroupSpecs, assigned: PartitionSlices, *, racks_kn
         [[rack in rack_set for rack in range(len(specs.racks))] for rack_set in specs.rack_sets], bool
     )
     matched = np.zeros(specs.num_groups, np.int64)
-    has_rack_set = np.zeros(len(specs.topics), bool)
-    has_rack_set[list(specs.rack_set)] = True
+    has_rack_set = mask_from_indexes(list(specs.rack_set), len(specs.topics))
     runs = assigned.take(has_rack_set[assigned.topic] & (specs.members.rack[assigned.member] >= 0))
     order = np.argsort(runs.topic, kind="stable")
     runs = runs.take(order)

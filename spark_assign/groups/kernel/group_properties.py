@@ -1,34 +1,13 @@
-"""Reads properties of complete groups from facts: type, configured assignor, and client libraries."""
+"""Reads properties of groups: type, configured assignor, and client libraries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_library
-from spark_assign.groups.kernel.facts import GROUP, IndexedFacts
+from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import read_configured_assignors
-
-UNSUPPORTED_TYPES = {
-    "connect": "A Connect cluster: its workers have a protocol of their own, which KIP-848 does not touch",
-    "share": "A share group (KIP-932): it has the broker's protocol from the start",
-    "streams": "A streams group (KIP-1071): it has the broker's protocol from the start",
-}
-"""Group types that have another protocol, with an explanation."""
-
-
-def find_unsupported_groups(facts: IndexedFacts, action: str) -> dict[int, tuple[str, str]]:
-    """Returns code and detail of groups that are not consumer groups; `action` is what they are excluded from."""
-    rows = facts.rows_by_kind[GROUP]
-    kinds = facts.column("group_type", rows).to_pylist()
-    return {
-        group: (
-            "out-of-scope",
-            f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {kind}')}. Nothing to {action}",
-        )
-        for group, kind in zip(facts.group_index[rows].tolist(), kinds, strict=True)
-        if kind not in (None, "classic", "consumer")
-    }
 
 
 def read_group_types(specs: GroupSpecs) -> list[str | None]:

@@ -29,14 +29,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
-from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, OVER_QUOTA, RACK_MISMATCH
 from spark_assign.groups.assignors.weighted.weighted_groups import MAKES_ROOM, OVER_LOAD
+from spark_assign.groups.kernel.group_specs import BALANCING, OVER_QUOTA, RACK_MISMATCH
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
     PARTITION_BITS,
     PartitionSlices,
     compress_sorted,
     count_common_terms,
+    mask_from_indexes,
     match_equal_slices,
 )
 from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
@@ -115,6 +116,11 @@ class OwnershipCounts:
     out_of_range: IntArray
     conflicts: IntArray
 
+    @property
+    def moved(self) -> IntArray:
+        """Returns the number of partitions that have, or get in the next round, another owner than before."""
+        return self.owned_and_assigned - self.kept - self.returned
+
 
 def count_changes(ownership: Ownership) -> OwnershipCounts:
     """Counts kept, returned, and irregular partitions per group."""
@@ -180,8 +186,7 @@ def _count_owned_and_assigned(ownership: Ownership) -> tuple[IntArray, IntArray]
 
 def _conflicts(ownership: Ownership) -> IntArray:
     """Returns the number of partitions, per group, that two or more live members claim."""
-    meeting = np.zeros(len(ownership.partitions), bool)
-    meeting[find_overlapping_topics(ownership.owned)] = True
+    meeting = mask_from_indexes(find_overlapping_topics(ownership.owned), len(ownership.partitions))
     keys = np.sort(ownership.owned.take(meeting[ownership.owned.topic]).expand().partition_keys)
     again = np.unique(keys[1:][keys[1:] == keys[:-1]])
     return ownership.sum_by_group(again >> PARTITION_BITS, np.ones(len(again), np.int64))
@@ -265,8 +270,7 @@ def list_changes(
     owned = ownership.owned.concat(
         PartitionSlices(ownership.departed.member + subscribed.members, *ownership.departed.columns[1:])
     )
-    has_owner = np.zeros(len(ownership.partitions), bool)
-    has_owner[owned.topic] = True
+    has_owner = mask_from_indexes(owned.topic, len(ownership.partitions))
     is_new = ~has_owner[target.topic]
     new_reason = np.full(int(is_new.sum()), REASONS.index("new"))
     yield (
@@ -274,11 +278,9 @@ def list_changes(
         Moves(*(np.empty(0, np.int64) for _ in range(7))),
     )
     owned_stays, target_stays = find_kept(owned, target, is_withheld)
-    target, is_withheld, reasons = (
-        target.take(~is_new & ~target_stays),
-        is_withheld[~is_new & ~target_stays],
-        reasons[~is_new & ~target_stays],
-    )
+    target = target.take(~is_new & ~target_stays)
+    is_withheld = is_withheld[~is_new & ~target_stays]
+    reasons = reasons[~is_new & ~target_stays]
     owned = owned.take(~owned_stays)
     for owned_mask, target_mask in _topic_batches(owned, target):
         yield _compare_partitions(

@@ -32,14 +32,14 @@ import pyarrow as pa
 
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_release_assignor
-from spark_assign.groups.kernel import assign as by
+from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.changed_topics import changed_topics
-from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, MEMBER, IndexedFacts, column, index_facts
-from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, MEMBER, IndexedFacts, column
 from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, group_metrics, load_metrics, read_ownership
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.leader_rules import format_leader
 from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex
+from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.groups.kernel.topic_columns import slice_rates
 from spark_assign.java.key_index import take_names
@@ -135,48 +135,35 @@ def plan_groups(table: pa.Table, params: PlanParams) -> Iterator[pa.Table]:
 
 
 def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Table]]:
-    facts = index_facts(table)
-    faults = find_faults(facts)
-    specs = read_group_specs(facts, set(faults))
+    groups = open_pass(table)
+    specs = groups.specs
     assignor, rejected = select_assignors(specs, params)
-    assignments = assign_groups(specs, assignor, params)
+    assignments = assign_groups(specs, assignor, params.custom)
     rejected |= assignments.rejected
     if REJECTED in params.required_kinds:
-        yield REJECTED, rejected_table(facts, faults)
+        yield REJECTED, groups.rejected_groups
         yield REJECTED, _rejected_rows(specs, rejected)
-    is_planned = np.array([name is not None for name in assignor], bool)
-    is_planned[list(assignments.rejected)] = False
+    is_planned = assignments.is_planned(assignor)
     if ASSIGNED in params.required_kinds:
         yield ASSIGNED, _slice_rows(specs, assignments.assigned_now)
     if WITHHELD in params.required_kinds:
-        yield WITHHELD, _slice_rows(specs, assignments.slices.take(assignments.withheld))
+        yield WITHHELD, _slice_rows(specs, assignments.withheld_slices)
     if ORDER_DEPENDENT in params.required_kinds:
         yield ORDER_DEPENDENT, _slice_rows(specs, assignments.order_dependent)
-    compared = read_ownership(
-        specs, assignments.assigned_now, assignments.slices.take(assignments.withheld), is_planned
-    )
+    if not params.required_kinds & {METRICS, CHANGED_TOPIC}:
+        return
+    compared = read_ownership(specs, assignments, is_planned)
     if METRICS in params.required_kinds:
-        names = np.array([name or "" for name in assignor], object)
         metrics = group_metrics(specs, compared, assignments.order_dependent, racks_known=params.racks_known)
-        metrics |= {"assignor": pa.array(names, _TEXT), "leader_client": pa.array(_leader_texts(specs), _TEXT)}
-        metrics["load_bound_status"] = pa.array(
-            [assignments.load_bound_status.get(group) for group in range(specs.num_groups)], _TEXT
-        )
+        statuses = [assignments.load_bound_status.get(group) for group in range(specs.num_groups)]
+        texts = {"assignor": assignor, "leader_client": _leader_texts(specs), "load_bound_status": statuses}
+        metrics |= {name: pa.array(values, _TEXT) for name, values in texts.items()}
         if params.loads_known:
             metrics |= load_metrics(specs, assignments.assigned_now)
         yield METRICS, _group_rows(specs, metrics, is_planned)
-        yield METRICS, _empty_group_rows(find_empty_groups(facts, set(faults)), table)
+        yield METRICS, _empty_group_rows(groups.empty_groups, table)
     if CHANGED_TOPIC in params.required_kinds:
         yield CHANGED_TOPIC, _changed_rows(specs, compared, assignments, loads=params.loads_known)
-
-
-def assign_groups(specs: GroupSpecs, assignor: list[str | None], params: PlanParams) -> GroupAssignments:
-    """Assigns every group that has an assignor; `assignor` has one name per group, or None."""
-    names = np.array([name or "" for name in assignor], object)
-    assignments = by.no_assignments()
-    for name in sorted(set(assignor) - {None}, key=str):
-        assignments = assignments.concat(by.assign(specs, str(name), names == name, params.custom))
-    return assignments
 
 
 # --- assignors -----------------------------------------------------------------------------------------------

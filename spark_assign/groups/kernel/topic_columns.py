@@ -16,6 +16,7 @@ from spark_assign.groups.kernel.facts import GROUP_LOAD, LOAD, LOAD_COLUMNS, Ind
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.java.key_index import to_int_array as numbers_of
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.partition_slices import invert
 from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices
 
 
@@ -48,6 +49,10 @@ class TopicColumns:
     def with_metadata(self) -> IntArray:
         """Indexes of the topics that are subscribed to and exist."""
         return np.flatnonzero(self.is_subscribed & (self.partitions > 0))
+
+    def partitions_to_assign(self, selected: BoolArray) -> IntArray:
+        """Returns the number of partitions of each topic that are assigned, given a mask of groups."""
+        return np.where(self.is_subscribed & (self.partitions > 0) & selected[self.group], self.partitions, 0)
 
 
 REMEDIES = {
@@ -116,8 +121,7 @@ def _rows(
     facts: IndexedFacts, kind: int, fact_group_index: IntArray, topics: TopicColumns
 ) -> tuple[IntArray, IntArray]:
     """Returns the rows of that kind whose topic is in the specs, and the topic of each."""
-    spec_index = np.full(facts.num_groups, -1, np.int64)
-    spec_index[fact_group_index] = np.arange(len(fact_group_index))
+    spec_index = invert(fact_group_index, facts.num_groups)
     size = max(len(facts.topic_names), 1)
     rows = facts.rows_by_kind[kind]
     rows = rows[(spec_index[facts.group_index[rows]] >= 0) & (facts.topic_index[rows] >= 0)]

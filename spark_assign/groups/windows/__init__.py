@@ -11,8 +11,8 @@ from spark_assign.groups.windows.range import range_slices, rank_subscribers
 from spark_assign.groups.windows.roundrobin import number_partitions, round_robin_slices
 
 WINDOW_SLICES: dict[str, Callable[[], dict[str, Column]]] = {"range": range_slices, "roundrobin": round_robin_slices}
-"""The last step of each assignor that windows compute. `groups.kernel.range_roundrobin_fallback` recomputes the groups
-in which racks or different subscriptions matter."""
+"""The last step of each assignor that windows compute. `groups.assignors` recomputes the groups in which racks or
+different subscriptions matter."""
 
 
 def assign_by_windows(

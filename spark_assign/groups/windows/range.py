@@ -15,8 +15,8 @@ Steps
     1. Rank the topic's subscribers: static members first, by instance id, then dynamic members by member id.
     2. The member of rank k starts at k * (p / n) + min(k, p % n) and gets p / n partitions, the first p % n one more.
 
-`groups.assignors.rack_aware_range` recomputes the topics in which racks matter, over the whole group. The result
-never depends on Java's hash order.
+`groups.assignors.range` recomputes the topics in which racks matter, over the whole group. The result never
+depends on Java's hash order.
 
 Clients before 3.5.0 ignore racks (`range@3.4`, `groups.assignors.release_rules`).
 """

@@ -16,7 +16,7 @@ Steps
        n-th partition of a topic, starting at (k - row number of partition 0) modulo n.
 
 If subscriptions differ, the position in the ring of all members carries over from topic to topic;
-`numeric.round_robin_offset` recomputes such groups. The result never depends on Java's hash order.
+`groups.assignors.roundrobin` recomputes such groups. The result never depends on Java's hash order.
 """
 
 from __future__ import annotations

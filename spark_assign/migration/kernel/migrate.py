@@ -18,16 +18,15 @@ import pyarrow as pa
 
 from spark_assign.groups.assignors.server import UNIFORM
 from spark_assign.groups.kernel.client_libraries import STREAMS
-from spark_assign.groups.kernel.facts import IndexedFacts, column, index_facts
-from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_properties import (
-    find_unsupported_groups,
     read_assignors,
     read_client_libraries,
     read_group_types,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import group_key_columns
+from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.migration_metrics import MigrationMetrics, measure_migration
 from spark_assign.migration.kernel.migration_steps import describe_way_back, plan_steps
@@ -87,14 +86,9 @@ class MigrationParams:
 
 def migrate(facts: pa.Table, params: MigrationParams) -> Iterator[pa.Table]:
     """Analyzes all groups of these facts; yields tables with the columns of `MIGRATED`."""
-    indexed = index_facts(facts)
-    faults = find_faults(indexed, also=("share", "streams"))
-    out_of_scope = find_unsupported_groups(indexed, "migrate")
-    refused = rejected_table(
-        indexed, faults | {group: detail for group, detail in out_of_scope.items() if group not in faults}
-    )
-    yield tagged_table(REJECTED, refused, MIGRATED)
-    specs = read_group_specs(indexed, {*faults, *out_of_scope})
+    groups = open_pass(facts, action="migrate")
+    specs = groups.specs
+    yield tagged_table(REJECTED, groups.rejected_groups, MIGRATED)
     is_done = np.array([kind == "consumer" for kind in read_group_types(specs)], bool)
     current_assignors = read_assignors(specs)
     num_members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
@@ -117,7 +111,7 @@ def migrate(facts: pa.Table, params: MigrationParams) -> Iterator[pa.Table]:
             _group_row(specs, metrics, group, candidates[group])
             for group in np.flatnonzero(is_planned & ~is_done).tolist()
         ),
-        *_empty_group_rows(indexed, {*faults, *out_of_scope}, params),
+        *_empty_group_rows(groups, params),
     ]
     yield tagged_rows(OF_GROUP, rows, MIGRATED)
     names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
@@ -237,10 +231,10 @@ def _done_row(specs: GroupSpecs, metrics: MigrationMetrics, group: int) -> dict[
     )
 
 
-def _empty_group_rows(indexed: IndexedFacts, excluded: set[int], params: MigrationParams) -> Iterator[dict[str, Any]]:
+def _empty_group_rows(groups: PassInput, params: MigrationParams) -> Iterator[dict[str, Any]]:
     """Yields the rows of groups without members, which have nothing to convert."""
-    for row in find_empty_groups(indexed, excluded).tolist():
-        kind = column(indexed.table, "group_type")[row].as_py()
+    for row in groups.empty_groups.tolist():
+        kind = column(groups.facts.table, "group_type")[row].as_py()
         is_done = kind == "consumer"
         reasons = (
             "It has no members now, and is a group of the broker's protocol already."
@@ -249,11 +243,11 @@ def _empty_group_rows(indexed: IndexedFacts, excluded: set[int], params: Migrati
             "ever joins it (a simple group, offsets alone), nothing changes."
         )
         yield {
-            "cluster": column(indexed.table, "cluster")[row].as_py(),
-            "group_id": column(indexed.table, "group_id")[row].as_py(),
+            "cluster": column(groups.facts.table, "cluster")[row].as_py(),
+            "group_id": column(groups.facts.table, "group_id")[row].as_py(),
             "verdict": DONE if is_done else GO,
             "online": None if is_done else True,
-            "assignor": column(indexed.table, "assignor")[row].as_py(),
+            "assignor": column(groups.facts.table, "assignor")[row].as_py(),
             "server_assignor": params.to,
             "codes": "",
             "reasons": reasons,

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.groups.kernel.assign import no_assignments
+from spark_assign.groups.kernel.assign import assign, assign_groups
 from spark_assign.groups.kernel.group_metrics import balance_metrics, count_rack_matched, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import OwnershipCounts as OwnershipCounts
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.migration.kernel.group_subset import assign_without_spark
 from spark_assign.migration.kernel.migration_verdict import CLIENTS_OWN
 from spark_assign.migration.kernel.rolling_restart import RollingRestart, simulate_restarts
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -71,9 +70,7 @@ def measure_migration(
         server_plan.is_planned,
     )
     assigned_before = _assigned_before(specs, current_assignors, is_planned)
-    counts = count_changes(
-        read_ownership(specs, assignments.assigned_now, assignments.slices.take(assignments.withheld), is_planned)
-    )
+    counts = count_changes(read_ownership(specs, assignments, is_planned))
     metrics_before, metrics_after = (
         balance_metrics(specs.members.group, specs.num_groups, runs) for runs in (assigned_before, assigned_after)
     )
@@ -103,7 +100,7 @@ def measure_migration(
         columns,
         _restart_costs_by_group(server_plan.rolling, specs.num_groups),
         server_plan.rolling.is_complete,
-        assignments.rejected,
+        dict(assignments.rejected),
     )
 
 
@@ -125,14 +122,14 @@ def _plan_server_assignor(
     selected: BoolArray,
 ) -> _ServerPlan:
     """Migrates the selected groups to an assignor of the broker."""
-    assignments = assign_without_spark(specs, server_assignor, selected)
+    assignments = assign(specs, server_assignor, selected)
     is_planned = selected.copy()
     is_planned[list(assignments.rejected)] = False
     names = np.array([name or "" for name in current_assignors], object)
     is_static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
     is_restarting = is_planned & can_convert & np.isin(names, CLIENTS_OWN)
     rolling = simulate_restarts(specs, names, server_assignor, is_restarting, is_static, names != "cooperative-sticky")
-    full_plan = assign_without_spark(replace(specs, owned=EMPTY_SLICES), server_assignor, is_planned & ~can_convert)
+    full_plan = assign(replace(specs, owned=EMPTY_SLICES), server_assignor, is_planned & ~can_convert)
     return _ServerPlan(
         assignments,
         rolling,
@@ -174,13 +171,8 @@ def _assign_by_current(
     specs: GroupSpecs, current_assignors: Sequence[str | None], selected: BoolArray
 ) -> GroupAssignments:
     """Assigns the selected groups with their own assignors, if these are Kafka's client-side assignors."""
-    names = np.array([name or "" for name in current_assignors], object)
-    assignments = no_assignments()
-    for name in CLIENTS_OWN:
-        has_assignor = selected & (names == name)
-        if has_assignor.any():
-            assignments = assignments.concat(assign_without_spark(specs, name, has_assignor))
-    return assignments
+    pairs = zip(current_assignors, selected.tolist(), strict=True)
+    return assign_groups(specs, [name if chosen and name in CLIENTS_OWN else None for name, chosen in pairs])
 
 
 def _assigned_before(
@@ -196,12 +188,12 @@ def _assigned_before(
 
 def _num_moved(counts: OwnershipCounts) -> IntArray:
     """Returns the number of partitions that change owners per group."""
-    return counts.owned_and_assigned - counts.kept - counts.returned
+    return counts.moved
 
 
 def _count_moved(specs: GroupSpecs, runs: PartitionSlices, is_planned: BoolArray) -> IntArray:
     """Returns the number of partitions per group that change owners in the end if `runs` is the assignment."""
-    return _num_moved(count_changes(read_ownership(specs, runs, EMPTY_SLICES, is_planned)))
+    return _num_moved(count_changes(read_ownership(specs, GroupAssignments.of(runs), is_planned)))
 
 
 def _count_moved_back(

@@ -40,10 +40,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.group_subset import GroupSubset, select_members
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.migration.kernel.group_subset import GroupSubset, assign_without_spark, select_members
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, mask_from_indexes
 
@@ -256,14 +257,13 @@ class _MigratingGroups(RestartingGroups):
             names = self.classic_assignors[subset.groups]
         slices = EMPTY_SLICES
         for name in sorted(set(names.tolist())):
-            assignments = assign_without_spark(subset.specs, name, names == name)
-            withheld = assignments.slices.take(assignments.withheld)
-            ownership = read_ownership(subset.specs, assignments.assigned_now, withheld, names == name)
+            assignments = assign(subset.specs, name, names == name)
+            ownership = read_ownership(subset.specs, assignments, names == name)
             counts = count_changes(ownership)
             revokes_all = self.revokes_all[subset.members][ownership.owned.member]
             num_kept = count_changes(replace(ownership, owned=ownership.owned.take(revokes_all))).kept
             revoked = counts.owned - counts.kept
-            moved = counts.owned_and_assigned - counts.kept - counts.returned
+            moved = counts.moved
             self.costs[:, subset.groups] += np.stack([moved, revoked, revoked + num_kept])
             slices = slices.concat(assignments.slices)
             self.failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}

@@ -26,11 +26,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.group_metrics import read_ownership
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.group_subset import GroupSubset, select_members
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.groups.kernel.sticky_input import read_owned_order
-from spark_assign.java.hash_map import string_hashes
 from spark_assign.migration.kernel.group_membership import (
     RESTART,
     SETTLE,
@@ -47,10 +47,15 @@ from spark_assign.migration.kernel.group_membership import (
     reports_owned,
     rules_of_release,
 )
-from spark_assign.migration.kernel.group_subset import GroupSubset, assign_without_spark, select_members
 from spark_assign.migration.kernel.rolling_restart import MOVED, PAUSED, REVOKED, RestartingGroups, count_restarts
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, intersect_partitions, mask_from_indexes
+from spark_assign.numeric.partition_slices import (
+    EMPTY_SLICES,
+    PartitionSlices,
+    intersect_partitions,
+    invert,
+    mask_from_indexes,
+)
 
 MAX_ROUNDS = 16
 """Maximum number of simulated rounds per cooperative rebalance."""
@@ -122,9 +127,7 @@ class _UpgradingGroups(RestartingGroups):
             if path is not None
         }
         self.leaders = {group: self._find_leader(group) for group in self.memberships}
-        self.topic_hash = EMPTY_SLICES.topic
-        if len(specs.topics):
-            self.topic_hash = string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name]
+        self.topic_hash = specs.topic_hash
         self.steps: list[list[UpgradeStep]] = [[] for _ in paths]
 
     def settle(self, groups: IntArray) -> None:
@@ -224,26 +227,26 @@ class _UpgradingGroups(RestartingGroups):
         active = np.ones(subset.specs.num_groups, bool)
         for round_index in range(MAX_ROUNDS):
             reported = self._report(subset, state, assignors)
-            assigned, withheld = self._assign(reported, subset, assignors, active)
-            ownership = read_ownership(state, assigned, withheld, active)
+            assignments = self._assign(reported, subset, assignors, active)
+            ownership = read_ownership(state, assignments, active)
             counts = count_changes(ownership)
             revoked = counts.owned - counts.kept
             eager_owned = ownership.owned.take(member_is_eager[ownership.owned.member])
             self.costs[REVOKED, subset.groups] += revoked
             self.costs[PAUSED, subset.groups] += revoked + count_changes(replace(ownership, owned=eager_owned)).kept
             inactive_owned = state.owned.take(~active[state.members.group[state.owned.member]])
-            state = replace(state, owned=inactive_owned.concat(assigned))
+            state = replace(state, owned=inactive_owned.concat(ownership.assigned))
             if round_index == 0:
                 kept_by_previous = self._keep_by_previous_rules(reported, assignors, previous_assignors, before)
             for member in subset.members.tolist():
                 self._remember(member, str(self.memberships[self._group(member)].group.protocol_name))
-            active = mask_from_indexes(state.members.group[withheld.member], subset.specs.num_groups)
+            active = mask_from_indexes(state.members.group[ownership.withheld.member], subset.specs.num_groups)
             if not active.any():
                 break
-        all_groups = np.ones(subset.specs.num_groups, bool)
-        total = count_changes(read_ownership(replace(state, owned=before), state.owned, EMPTY_SLICES, all_groups))
+        all_groups, final = np.ones(subset.specs.num_groups, bool), GroupAssignments.of(state.owned)
+        total = count_changes(read_ownership(replace(state, owned=before), final, all_groups))
         baseline = replace(state, owned=kept_by_previous, departed_owned=EMPTY_SLICES)
-        by_rule_change = count_changes(read_ownership(baseline, state.owned, EMPTY_SLICES, all_groups))
+        by_rule_change = count_changes(read_ownership(baseline, final, all_groups))
         self.costs[MOVED, subset.groups] += total.owned_and_assigned - total.kept
         self.costs[MOVED_BY_RULE_CHANGE, subset.groups] += by_rule_change.owned - by_rule_change.kept
         self._update_owned_order(subset, self._set_owned(subset, state.owned))
@@ -278,33 +281,25 @@ class _UpgradingGroups(RestartingGroups):
             rack=np.where(reports_rack, members.rack, -1),
         )
         owned_order = self.owned_order
-        member_index = np.full(len(self.specs.members), -1, np.int64)
-        member_index[subset.members] = np.arange(len(subset.members))
-        topic_index = np.full(len(self.specs.topics), -1, np.int64)
-        topic_index[subset.topics] = np.arange(len(subset.topics))
+        member_index = invert(subset.members, len(self.specs.members))
+        topic_index = invert(subset.topics, len(self.specs.topics))
         is_selected = (member_index[owned_order.member] >= 0) & (topic_index[owned_order.topic] >= 0)
-        owned_order = owned_order.take(is_selected)
-        owned_order = PartitionSlices(
-            member_index[owned_order.member], topic_index[owned_order.topic], *owned_order.columns[2:]
-        )
+        owned_order = owned_order.take(is_selected).renumber(member_index, topic_index)
         return replace(
             state,
             members=reported_members,
             owned=state.owned.take(is_reported[state.owned.member]),
-            owned_order=owned_order.take(is_reported[owned_order.member]),
+            reported_order=owned_order.take(is_reported[owned_order.member]),
         )
 
     def _assign(
         self, reported: GroupSpecs, subset: GroupSubset, assignors: Sequence[str], active: BoolArray
-    ) -> tuple[PartitionSlices, PartitionSlices]:
+    ) -> GroupAssignments:
         """Returns what the active groups assign in this round, and what they withhold until the next round."""
-        assigned, withheld, names = EMPTY_SLICES, EMPTY_SLICES, np.array(assignors, object)
-        for name in sorted(set(names[active].tolist())):
-            assignments = assign_without_spark(reported, name, active & (names == name))
-            assigned = assigned.concat(assignments.assigned_now)
-            withheld = withheld.concat(assignments.slices.take(assignments.withheld))
-            self.failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
-        return assigned, withheld
+        names = zip(assignors, active.tolist(), strict=True)
+        assignments = assign_groups(reported, [name if is_active else None for name, is_active in names])
+        self.failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
+        return assignments
 
     def _keep_by_previous_rules(
         self,
@@ -314,17 +309,11 @@ class _UpgradingGroups(RestartingGroups):
         before: PartitionSlices,
     ) -> PartitionSlices:
         """Returns the partitions that the previous release would keep in place, in groups whose rules have changed."""
-        kept, names = EMPTY_SLICES, np.array(previous_assignors, object)
-        has_changed = np.array(
-            [
-                deciding_rules(name) != deciding_rules(previous)
-                for name, previous in zip(assignors, previous_assignors, strict=True)
-            ],
-            bool,
-        )
-        for name in sorted(set(names[has_changed].tolist())):
-            kept = kept.concat(assign_without_spark(reported, name, has_changed & (names == name)).slices)
-        return intersect_partitions(before, kept)
+        names = [
+            None if deciding_rules(name) == deciding_rules(previous) else previous
+            for name, previous in zip(assignors, previous_assignors, strict=True)
+        ]
+        return intersect_partitions(before, assign_groups(reported, names).slices)
 
     def _update_owned_order(self, subset: GroupSubset, assigned: PartitionSlices) -> None:
         """Updates the order in which the members of the subset report their partitions."""
@@ -351,7 +340,7 @@ def _read_owned_order(specs: GroupSpecs, paths: Sequence[UpgradePath | None]) ->
     """Returns the partitions in the order in which members report them; by topic and partition if the order is
     unknown.
     """
-    reported = read_owned_order(specs)
+    reported = specs.owned_order
     is_used = np.array([_uses_owned_order(path) for path in paths], bool)[specs.members.group]
     order_unknown = is_used & ~mask_from_indexes(reported.member, len(specs.members))
     rows = specs.owned.take(order_unknown[specs.owned.member]).expand()

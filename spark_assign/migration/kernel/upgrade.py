@@ -17,19 +17,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import STOP_ALL
-from spark_assign.groups.kernel.facts import IndexedFacts, column, index_facts
-from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
 from spark_assign.groups.kernel.group_properties import (
-    find_unsupported_groups,
     read_assignors,
     read_client_libraries,
     read_group_types,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.group_subset import select_members
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import read_leaders
+from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.group_membership import (
     ClientConfig,
@@ -39,7 +40,6 @@ from spark_assign.migration.kernel.group_membership import (
     next_member_id,
     rules_of_release,
 )
-from spark_assign.migration.kernel.group_subset import assign_without_spark, select_members
 from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
 from spark_assign.migration.kernel.upgrade_verdict import (
     DONE,
@@ -93,14 +93,9 @@ class UpgradeParams:
 
 def upgrade(facts: pa.Table, params: UpgradeParams) -> Iterator[pa.Table]:
     """Simulates the upgrade of all groups of these facts; yields tables with the columns of `UPGRADED`."""
-    indexed = index_facts(facts)
-    faults = find_faults(indexed, also=("share", "streams"))
-    out_of_scope = find_unsupported_groups(indexed, "upgrade")
-    excluded = {*faults, *out_of_scope}
-    yield tagged_table(
-        REJECTED, rejected_table(indexed, faults | {k: v for k, v in out_of_scope.items() if k not in faults}), UPGRADED
-    )
-    specs = read_group_specs(indexed, excluded)
+    groups = open_pass(facts, action="upgrade")
+    specs = groups.specs
+    yield tagged_table(REJECTED, groups.rejected_groups, UPGRADED)
     candidates = _read_candidates(specs, params)
     is_server_side = [kind == "consumer" for kind in read_group_types(specs)]
     unknown_reasons = [
@@ -124,7 +119,7 @@ def upgrade(facts: pa.Table, params: UpgradeParams) -> Iterator[pa.Table]:
         for group, (candidate, reason) in enumerate(zip(candidates, unknown_reasons, strict=True))
         if group not in result.failed
     ]
-    yield tagged_rows(OF_GROUP, [*rows, *_empty_group_rows(indexed, excluded)], UPGRADED)
+    yield tagged_rows(OF_GROUP, [*rows, *_empty_group_rows(groups)], UPGRADED)
     steps = [step for group in range(specs.num_groups) for step in result.step_rows(group)]
     yield tagged_rows(OF_STEP, steps, UPGRADED)
 
@@ -174,8 +169,8 @@ def simulate_full_restart(
     names = np.array([f"{each.assignors[0]}@{each.release}" if each else "" for each in subset_configs], object)
     for name in sorted(set(names.tolist())):
         restarted_specs = replace(subset.specs, members=restarted, owned=EMPTY_SLICES)
-        assignments = assign_without_spark(restarted_specs, name, names == name)
-        counts = count_changes(read_ownership(subset.specs, assignments.slices, EMPTY_SLICES, names == name))
+        assignments = assign(restarted_specs, name, names == name)
+        counts = count_changes(read_ownership(subset.specs, GroupAssignments.of(assignments.slices), names == name))
         paused[subset.groups] += counts.owned
         moved[subset.groups] += counts.owned_and_assigned - counts.kept
         failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
@@ -334,11 +329,11 @@ def _sum_restarts(steps: Sequence[UpgradeStep]) -> dict[str, int]:
     return {name: sum(costs[name] for costs in restart_costs) for name in COSTS}
 
 
-def _empty_group_rows(indexed: IndexedFacts, excluded: set[int]) -> Iterator[dict[str, Any]]:
+def _empty_group_rows(groups: PassInput) -> Iterator[dict[str, Any]]:
     """Yields the rows of groups without members, which have nothing to restart."""
-    for row in find_empty_groups(indexed, excluded).tolist():
+    for row in groups.empty_groups.tolist():
         yield {
-            **{name: column(indexed.table, name)[row].as_py() for name in ("cluster", "group_id", "assignor")},
+            **{name: column(groups.facts.table, name)[row].as_py() for name in ("cluster", "group_id", "assignor")},
             "verdict": GO,
             "members": 0,
             "note": "It has no members: the first one founds it anew, by its own release.",

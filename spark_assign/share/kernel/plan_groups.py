@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds
-from spark_assign.groups.kernel.coordinator_order import read_topic_ids_of_specs
-from spark_assign.groups.kernel.facts import column, index_facts
-from spark_assign.groups.kernel.faults import find_faults, rejected_table
-from spark_assign.groups.kernel.group_specs import GroupSpecs, find_empty_groups, read_group_specs
+from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids_of_specs
+from spark_assign.groups.kernel.facts import column
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import group_key_columns
+from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.java.key_index import take_names
 from spark_assign.java.tree_bin import IdentityDecides
@@ -77,9 +77,8 @@ def plan_share_groups(fact_table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    facts = index_facts(fact_table)
-    faults = find_faults(facts, also=("share",))
-    specs = read_group_specs(facts, set(faults))
+    groups = open_pass(fact_table, also=("share",))
+    specs = groups.specs
     ids = read_topic_ids_of_specs(specs)
     rejected = dict(ids.rejected)
     is_valid = np.ones(specs.num_groups, bool)
@@ -90,14 +89,14 @@ def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         yield from ((CHANGE, rows) for rows in _change_rows(changes))
         metrics = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | compute_metrics(changes))
         yield METRICS, metrics.filter(pa.array(changes.is_planned))
-    yield REJECTED, rejected_table(facts, faults)
-    groups = sorted(rejected)
+    yield REJECTED, groups.rejected_groups
+    failed = sorted(rejected)
     reasons = {
-        name: pa.array([rejected[group][index] for group in groups], _STRING)
+        name: pa.array([rejected[group][index] for group in failed], _STRING)
         for index, name in enumerate(("code", "detail"))
     }
-    yield REJECTED, pa.table(group_key_columns(specs, np.array(groups, np.int64)) | reasons)
-    yield METRICS, _empty_group_metrics(fact_table, find_empty_groups(facts, set(faults)))
+    yield REJECTED, pa.table(group_key_columns(specs, np.array(failed, np.int64)) | reasons)
+    yield METRICS, _empty_group_metrics(fact_table, groups.empty_groups)
 
 
 def _assign(

@@ -1,7 +1,7 @@
 """Share groups as `SimpleAssignor` sees them, read from the specs of groups (`groups.kernel.group_specs`).
 
 The partitions that members own are their current assignment. Topics without an id are ordered by name, as for the
-broker's other assignors (`groups.kernel.server_assignors`); members are in the order in which the broker lists them.
+broker's other assignors (`groups.assignors.server`); members are in the order in which the broker lists them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds, set_order
-from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
-from spark_assign.groups.kernel.coordinator_order import coordinator_member_order, coordinator_previous_order
+from spark_assign.groups.assignors.server.coordinator_order import (
+    coordinator_member_order,
+    coordinator_previous_order,
+    in_owned_order,
+)
 from spark_assign.groups.kernel.facts import INITIALIZED, find_owned
-from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.sticky_input import in_owned_order, read_owned_order
-from spark_assign.java.hash_map import string_hashes
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
@@ -110,7 +111,7 @@ def read_share_group_input(specs: GroupSpecs, ids: TopicIds, selected: BoolArray
 def _name_set_order(specs: GroupSpecs) -> IntArray:
     """Returns the position of each topic in the hash set of all names that its group subscribes to."""
     subscribed = np.flatnonzero(specs.topics.is_subscribed)
-    hashes = string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name[subscribed]]
+    hashes = specs.topic_hash[subscribed]
     position = np.zeros(len(specs.topics), np.int64)
     position[subscribed[set_order(hashes, specs.topics.group[subscribed])]] = np.arange(len(subscribed))
     return position
@@ -155,7 +156,7 @@ def _read_previous(specs: GroupSpecs, share_index: IntArray, ids: TopicIds) -> t
     previous = PartitionSlices(share_index[previous.member], *previous.columns[1:])
     previous = previous.take(np.lexsort((previous.first, previous.topic, previous.member)))
     previous, _, _ = coordinator_previous_order(previous, ids.hash, ids.rank)
-    ordered = read_owned_order(specs)
+    ordered = specs.owned_order
     ordered = ordered.take(share_index[ordered.member] >= 0)
     ordered = PartitionSlices(share_index[ordered.member], *ordered.columns[1:])
     previous = previous.take(in_owned_order(previous, ordered)[0])

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spark_assign.groups.assignors.range import assign_ranges
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
 from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
 from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, rebalance
 from spark_assign.groups.assignors.server.homogeneous import compute_quotas
-from spark_assign.groups.assignors.server.range import assign_server_ranges
 from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -239,7 +239,9 @@ def _ranges(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
         partitions += [topic.partitions for topic in request.topics]
         numbers += [topic.number for topic in request.topics]
     columns = [np.array(each, np.int64) for each in (of_member, of_topic, ranks, partitions)]
-    assigned = _codes(assign_server_ranges(*columns).expand(), np.array(numbers, np.int64), len(ranks))
+    order = np.lexsort((columns[2][columns[0]], columns[1]))
+    ranges = assign_ranges(columns[0][order], columns[1][order], columns[3])
+    assigned = _codes(ranges.expand(), np.array(numbers, np.int64), len(ranks))
     responses, begin = [], 0
     for request in requests:
         responses.append(_in_request_order(request, assigned[begin : begin + len(request.members)]))

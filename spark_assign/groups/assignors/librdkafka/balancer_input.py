@@ -94,20 +94,6 @@ def _sorts_after(left: LibrdkafkaMember, right: LibrdkafkaMember) -> bool:
     return left.member_id > right.member_id
 
 
-def needs_racks(group: LibrdkafkaGroup, topics: list[str], members: list[LibrdkafkaMember]) -> bool:
-    """Checks whether racks affect the assignment of these topics (KIP-881).
-
-    This is the case if some member's rack has a replica, and some partition has no replica in one of the racks in use.
-    """
-    per_partition = [
-        group.racks_of((topic, partition)) for topic in topics for partition in range(group.partitions[topic])
-    ]
-    all_racks = frozenset().union(*per_partition)
-    if not any(member.rack and member.rack in all_racks for member in members):
-        return False
-    return any(len(racks) != len(all_racks) for racks in per_partition)
-
-
 _MAX_SMALL_SET = 4
 _DIGIT_BITS, _HASH_BITS = 5, 32
 _MASK = 0xFFFFFFFF

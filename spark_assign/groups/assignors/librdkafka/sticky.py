@@ -38,8 +38,8 @@ from spark_assign.groups.assignors.librdkafka.balancer_input import (
     LibrdkafkaGroup,
     LibrdkafkaMember,
     TopicPartition,
-    needs_racks,
 )
+from spark_assign.groups.assignors.range import racks_matter
 
 
 @dataclass
@@ -121,10 +121,9 @@ def assign_sticky(group: LibrdkafkaGroup) -> Assignment:
 
 def find_member_racks(group: LibrdkafkaGroup) -> dict[str, str] | None:
     """Returns the rack of each member; None if racks aren't used."""
-    members = list(group.members)
-    if not needs_racks(group, list(group.partitions), members):
-        return None
-    return {member.member_id: member.rack for member in members}
+    racks = {member.member_id: member.rack for member in group.members}
+    partitions = [group.racks_of((topic, index)) for topic, count in group.partitions.items() for index in range(count)]
+    return racks if racks_matter(partitions, set(racks.values()) - {""}) else None
 
 
 def is_rack_matched(

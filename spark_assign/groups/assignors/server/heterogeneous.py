@@ -31,7 +31,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT
+from spark_assign.groups.kernel.group_specs import BALANCING, KEPT
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
 

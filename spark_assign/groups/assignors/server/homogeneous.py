@@ -29,10 +29,9 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments, find_unassigned, split_slices
-from spark_assign.groups.assignors.sticky.constrained import to_slices
-from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, OVER_QUOTA
+from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.partition_slices import PartitionSlices, compress_tagged
 from spark_assign.numeric.segmented_arrays import exclusive_sum
 
 
@@ -60,9 +59,7 @@ def assign_homogeneous(
     reason = np.where(order[slice_index] < len(unowned), KEPT, OVER_QUOTA)
     is_single = assigned.count == 1
     single = assigned.take(is_single)
-    singles, single_reason, _ = to_slices(
-        single.member, single.topic, single.first, reason[is_single], np.zeros(len(single), bool)
-    )
+    singles, single_reason = compress_tagged(single.member, single.topic, single.first, reason[is_single])
     slices = kept.concat(assigned.take(~is_single)).concat(singles)
     return TargetAssignments(
         slices, np.concatenate([np.full(len(kept), KEPT), reason[~is_single], single_reason]), len(kept), unowned
@@ -92,10 +89,8 @@ def _assign_unassigned(unassigned: PartitionSlices, num_missing: IntArray) -> tu
     ends, filled_at = np.cumsum(unassigned.count), np.cumsum(num_missing[to_members])
     end = np.union1d(ends, filled_at)
     start = np.append(0, end)[:-1]
-    slice_index, to_member = (
-        np.searchsorted(ends, start, "right"),
-        to_members[np.searchsorted(filled_at, start, "right")],
-    )
+    slice_index = np.searchsorted(ends, start, "right")
+    to_member = to_members[np.searchsorted(filled_at, start, "right")]
     first = (
         unassigned.first[slice_index] + (start - (ends - unassigned.count)[slice_index]) * unassigned.step[slice_index]
     )

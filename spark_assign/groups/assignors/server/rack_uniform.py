@@ -28,8 +28,11 @@ from collections import deque
 
 import numpy as np
 
+from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
+from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, OVER_QUOTA, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import row_numbers
+from spark_assign.numeric.partition_slices import PartitionSlices, compress_tagged, invert, mask_from_indexes
+from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, row_numbers
 
 _NO_MEMBER = -1
 
@@ -94,11 +97,9 @@ def _max_rack_matches(
 ) -> _FlowResult:
     """Computes the maximum flow (step 2)."""
     rack_sets, demand_racks = np.unique(rack_set[is_open | is_released]), np.flatnonzero(rack_demand)
-    set_index = np.full(len(in_set), -1, np.int64)
-    set_index[rack_sets] = np.arange(len(rack_sets))
+    set_index = invert(rack_sets, len(in_set))
     from_members = np.flatnonzero(num_required)
-    member_index = np.full(len(num_required), -1, np.int64)
-    member_index[from_members] = np.arange(len(from_members))
+    member_index = invert(from_members, len(num_required))
     source, sink = 0, 1
     member_node, set_node, rack_node = 2, 2 + len(from_members), 2 + len(from_members) + len(rack_sets)
     network = FlowNetwork(rack_node + len(demand_racks))
@@ -241,3 +242,117 @@ class FlowNetwork:
                     return sent
             self._next[node] += 1
         return sent
+
+
+# --- many groups ----------------------------------------------------------------------------------------------
+
+
+def improve_uniform_racks(
+    specs: GroupSpecs,
+    topics: IntArray,
+    members: IntArray,
+    is_heterogeneous: BoolArray,
+    previous: PartitionSlices,
+    targets: TargetAssignments,
+) -> TargetAssignments:
+    """Returns uniform's targets with more partitions in the racks of their members if possible.
+
+    Args:
+        specs: the groups.
+        topics: indexes of the planned topics, ascending.
+        members: members of all groups, in the order in which the assignor sees them.
+        is_heterogeneous: mask of heterogeneous groups, in which each topic is optimized separately.
+        previous: what members had.
+        targets: uniform's targets.
+    """
+    topics = topics[groups_with_racks(specs)[specs.topics.group[topics]]]
+    if not len(topics):
+        return targets
+    partitions = specs.topics.partitions[topics]
+    topic, partition = np.repeat(topics, partitions), ranges_by_length(partitions)
+    starts = np.zeros(len(specs.topics), np.int64)
+    starts[topics] = np.cumsum(partitions) - partitions
+    is_planned = mask_from_indexes(topics, len(specs.topics))
+    position = invert(members, len(specs.members))
+    previous_owner, target_owner = (
+        _owners(slices.take(is_planned[slices.topic]), starts, position, len(topic))
+        for slices in (previous, targets.slices)
+    )
+    racks = RackIndex(specs)
+    rack_set, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
+    group = specs.topics.group[topic]
+    problem = group * len(specs.topics) + np.where(is_heterogeneous[group], topic, 0)
+    new_member = target_owner.copy()
+    for first, last in key_ranges(problem):
+        span = slice(first, last)
+        member_start, member_end = np.searchsorted(
+            specs.members.group[members], [group[first], group[first] + 1]
+        ).tolist()
+        target, member_racks = target_owner[span] - member_start, rack[member_start:member_end]
+        current = np.where(previous_owner[span] < 0, -1, previous_owner[span] - member_start)
+        if (current == target).all():
+            continue
+        improved = assign_by_rack(
+            current, rack_set[span], np.bincount(target, minlength=len(member_racks)), member_racks, near
+        )
+        if (
+            is_rack_matched(member_racks[improved], rack_set[span], near).sum()
+            > is_rack_matched(member_racks[target], rack_set[span], near).sum()
+        ):
+            new_member[span] = improved + member_start
+    # A problem is replaced completely or not at all.
+    changed = mask_from_indexes(topic[np.isin(problem, problem[new_member != target_owner])], len(specs.topics))
+    is_new = changed[topic]
+    moved = np.where(is_heterogeneous[group], BALANCING, OVER_QUOTA)
+    reason = np.where((previous_owner >= 0) & (previous_owner != new_member), moved, KEPT)[is_new]
+    slices, reason = compress_tagged(members[new_member[is_new]], topic[is_new], partition[is_new], reason)
+    is_unchanged = ~changed[targets.slices.topic]
+    return TargetAssignments(
+        targets.slices.take(is_unchanged).concat(slices), np.append(targets.reason[is_unchanged], reason)
+    )
+
+
+def groups_with_racks(specs: GroupSpecs) -> BoolArray:
+    """Returns the mask of groups in which a member has a rack and the rack of a replica is known."""
+    has_racks, has_rack_set = np.zeros(specs.num_groups, bool), np.zeros(specs.num_groups, bool)
+    has_racks[specs.members.group[specs.members.rack >= 0]] = True
+    has_rack_set[specs.topics.group[list(specs.rack_set)]] = True
+    result: BoolArray = has_racks & has_rack_set
+    return result
+
+
+class RackIndex:
+    """Racks and rack sets, indexed by sorted names, so that the order of rows has no effect.
+
+    Attributes:
+        of_member: rack of each member; -1 for none.
+        near: `near[set, rack]`: whether the set contains the rack.
+    """
+
+    def __init__(self, specs: GroupSpecs) -> None:
+        self._specs = specs
+        names = sorted(specs.racks)
+        rank = np.array([names.index(name) for name in specs.racks] + [-1], np.int64)
+        self.of_member = rank[specs.members.rack]
+        sets = [tuple(sorted(rank[rack] for rack in rack_set)) for rack_set in specs.rack_sets]
+        sorted_sets = sorted(sets)
+        self._number = np.array([sorted_sets.index(rack_set) for rack_set in sets], np.int64)
+        self.near: BoolArray = np.array(
+            [[rack in rack_set for rack in range(len(names))] for rack_set in sorted_sets], bool
+        )
+
+    def sets_of(self, topics: IntArray) -> IntArray:
+        """Returns the rack set of each partition of the topics; set 0 is empty."""
+        empty = np.empty(0, np.int64)
+        counts = zip(topics.tolist(), self._specs.topics.partitions[topics].tolist(), strict=True)
+        sets = [self._specs.rack_set.get(topic, np.zeros(partitions, np.int64)) for topic, partitions in counts]
+        result: IntArray = self._number[np.concatenate([empty, *sets])]
+        return result
+
+
+def _owners(slices: PartitionSlices, starts: IntArray, position: IntArray, size: int) -> IntArray:
+    """Returns the position of each partition's member; -1 for none."""
+    rows = slices.expand()
+    owner = np.full(size, -1, np.int64)
+    owner[starts[rows.topic] + rows.first] = position[rows.member]
+    return owner

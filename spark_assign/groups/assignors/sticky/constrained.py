@@ -33,21 +33,20 @@ from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRul
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, keep_owned
 from spark_assign.groups.assignors.sticky.sticky_groups import (
-    KEPT,
+    KAFKA_FAILS,
     NO_UNFILLED_MEMBERS,
-    OVER_QUOTA,
     TOO_FEW_PARTITIONS,
-    StickyAssignment,
     StickyGroups,
 )
+from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, row_numbers, starts_new_key
 
 
 def plan_constrained(
     groups: StickyGroups, resolved: ResolvedOwnership, owned_order: OwnedOrder, rules: ReleaseRules = LATEST_RULES
-) -> StickyAssignment:
+) -> GroupAssignments:
     """Returns the assignment of groups whose members all subscribe to the same topics.
 
     Args:
@@ -67,7 +66,13 @@ def plan_constrained(
         find_reassigned(groups, kept, resolved.shared_partitions),
         resolved.shared_partitions,
     )
-    to_member, rejected = _assign_unassigned(groups, quota, unassigned)
+    to_member, rejected = assign_round_robin(
+        groups.member_group,
+        groups.topic_group[unassigned.topic],
+        np.maximum(quota.min_quota - quota.num_kept, 0),
+        quota.can_exceed_min_quota,
+        groups.num_groups,
+    )
     return combine_assignment(groups, resolved, kept, unassigned, to_member, rejected, rules)
 
 
@@ -109,10 +114,10 @@ def compute_quotas(groups: StickyGroups, num_owned: IntArray) -> MemberQuota:
     min_quota, num_above = (total // members)[group], total % members
     is_above = (num_owned > min_quota) & (num_above[group] > 0)
     keeps_above = np.zeros(len(num_owned), bool)
-    candidates = np.flatnonzero(is_above)
-    candidates = candidates[np.argsort(groups.owned_hash_order[candidates])]
-    candidates = candidates[np.argsort(group[candidates], kind="stable")]
-    keeps_above[candidates[row_numbers(group[candidates]) < num_above[group[candidates]]]] = True
+    if is_above.any():
+        candidates = np.flatnonzero(is_above)
+        candidates = candidates[np.lexsort((groups.owned_hash_order[candidates], group[candidates]))]
+        keeps_above[candidates[row_numbers(group[candidates]) < num_above[group[candidates]]]] = True
     has_room = np.bincount(group[keeps_above], minlength=groups.num_groups) < num_above
     return MemberQuota(
         num_owned=num_owned,
@@ -139,6 +144,11 @@ class UnassignedPartitions:
     partition: IntArray
     previous_owner: IntArray
     current_owner: IntArray
+
+    @property
+    def keys(self) -> IntArray:
+        """Returns the key of each partition, as `PartitionSlices.partition_keys`."""
+        return (self.topic << PARTITION_BITS) | self.partition
 
     def take(self, rows: BoolArray | IntArray) -> UnassignedPartitions:
         """Returns the selected partitions."""
@@ -172,19 +182,16 @@ def find_unassigned(
             ~np.isin(released.partition_keys, kept.partition_keys[np.isin(kept.partition_keys, shared)])
         )
         owned, released = drop_second_owners(owned, shared), drop_second_owners(released, shared)
-    exists = released.first < groups.partitions[released.topic]
-    released = released.take(exists)
-    num_existing = -(-(groups.partitions[released.topic] - released.first) // released.step)
-    row, partition = expand_slices(released.first, released.step, np.minimum(released.count, num_existing))
+    released = released.below(groups.partitions).expand()
     topics, partitions_unowned = find_unowned(owned, groups.partitions)
-    no_member = np.full(len(row) + len(topics), -1, np.int64)
+    no_member = np.full(len(released) + len(topics), -1, np.int64)
     unassigned = UnassignedPartitions(
-        topic=np.concatenate([released.topic[row], topics, reassigned.topic]),
-        partition=np.concatenate([partition, partitions_unowned, reassigned.first]),
-        previous_owner=np.concatenate([released.member[row], no_member[len(row) :], previous_owner]),
+        topic=np.concatenate([released.topic, topics, reassigned.topic]),
+        partition=np.concatenate([released.first, partitions_unowned, reassigned.first]),
+        previous_owner=np.concatenate([released.member, no_member[len(released) :], previous_owner]),
         current_owner=np.append(no_member, reassigned.member),
     )
-    return unassigned.take(np.argsort((unassigned.topic << PARTITION_BITS) | unassigned.partition, kind="stable"))
+    return unassigned.take(np.argsort(unassigned.keys, kind="stable"))
 
 
 def find_unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray, IntArray]:
@@ -193,9 +200,7 @@ def find_unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray
     If all longer slices of a topic have one step, its partitions are split by residue modulo the step. In each residue
     class, slices are intervals, and the unowned partitions are the gaps between them.
     """
-    owned = owned.take(owned.first < partitions[owned.topic])
-    num_existing = -(-(partitions[owned.topic] - owned.first) // owned.step)
-    owned = PartitionSlices(owned.member, owned.topic, owned.first, owned.step, np.minimum(owned.count, num_existing))
+    owned = owned.below(partitions)
     num_owned = np.bincount(owned.topic, owned.count, len(partitions)).astype(np.int64)
     has_unowned = num_owned < partitions
     if not has_unowned.any():
@@ -204,8 +209,7 @@ def find_unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray
     steps = np.where(owned.count > 1, owned.step, 0)
     max_step = np.zeros(len(partitions), np.int64)
     np.maximum.at(max_step, owned.topic, steps)
-    is_scattered = np.zeros(len(partitions), bool)
-    is_scattered[owned.topic[(steps > 0) & (steps != max_step[owned.topic])]] = True
+    is_scattered = mask_from_indexes(owned.topic[(steps > 0) & (steps != max_step[owned.topic])], len(partitions))
     owned = owned.take(~is_scattered[owned.topic]).concat(owned.take(is_scattered[owned.topic]).expand())
     step = np.where(is_scattered | (max_step == 0), 1, max_step)
 
@@ -253,23 +257,9 @@ def find_reassigned(groups: StickyGroups, kept: PartitionSlices, shared: IntArra
     return rows.take(~stops & (rows.partition_keys > stuck_at[groups.topic_group[rows.topic]]))
 
 
-def _assign_unassigned(
-    groups: StickyGroups, quota: MemberQuota, unassigned: UnassignedPartitions
-) -> tuple[IntArray, dict[int, str]]:
-    """Returns the member of each unassigned partition, and the rejected groups."""
-    num_missing = np.maximum(quota.min_quota - quota.num_kept, 0)
-    return assign_round_robin(
-        groups.member_group,
-        groups.topic_group[unassigned.topic],
-        num_missing,
-        quota.can_exceed_min_quota,
-        groups.num_groups,
-    )
-
-
 def assign_round_robin(
     member_group: IntArray, partition_group: IntArray, num_missing: IntArray, can_exceed: BoolArray, num_groups: int
-) -> tuple[IntArray, dict[int, str]]:
+) -> tuple[IntArray, dict[int, tuple[str, str]]]:
     """Assigns partitions to members (`assignRoundRobin`).
 
     Args:
@@ -280,7 +270,7 @@ def assign_round_robin(
         num_groups: number of groups.
 
     Returns:
-        the member of each partition (-1 in rejected groups), and group to exception for the rejected groups.
+        the member of each partition (-1 in rejected groups), and the code and exception by rejected group.
     """
     num_unassigned = np.bincount(partition_group, minlength=num_groups)
     num_needed = np.bincount(member_group, num_missing, num_groups).astype(np.int64)
@@ -293,8 +283,8 @@ def assign_round_robin(
     is_used = row_numbers(member_group[above_quota]) < (num_unassigned - num_needed)[member_group[above_quota]]
     above_quota = above_quota[is_used]
     capacity = num_needed + np.bincount(member_group[above_quota], minlength=num_groups)
-    rejected = {int(group): TOO_FEW_PARTITIONS for group in np.flatnonzero(num_unassigned < num_needed)}
-    rejected |= {int(group): NO_UNFILLED_MEMBERS for group in np.flatnonzero(num_unassigned > capacity)}
+    rejected = {int(group): (KAFKA_FAILS, TOO_FEW_PARTITIONS) for group in np.flatnonzero(num_unassigned < num_needed)}
+    rejected |= {int(group): (KAFKA_FAILS, NO_UNFILLED_MEMBERS) for group in np.flatnonzero(num_unassigned > capacity)}
     to_members = np.concatenate([member, above_quota])
     turns = np.concatenate([turn, np.full(len(above_quota), np.iinfo(np.int64).max)])
     # Both inputs are sorted already, and the sort is stable.
@@ -318,9 +308,9 @@ def combine_assignment(
     kept: PartitionSlices,
     unassigned: UnassignedPartitions,
     to_member: IntArray,
-    rejected: dict[int, str],
+    rejected: dict[int, tuple[str, str]],
     rules: ReleaseRules,
-) -> StickyAssignment:
+) -> GroupAssignments:
     """Combines the kept and the newly assigned partitions."""
     if rejected:
         is_planned = np.ones(groups.num_groups, bool)
@@ -335,9 +325,7 @@ def combine_assignment(
     if len(resolved.shared_partitions):
         shared = kept.take(np.isin(kept.partition_keys, resolved.shared_partitions))
         kept_pairs = set(zip(shared.member.tolist(), shared.partition_keys.tolist(), strict=True))
-        assigned_pairs = zip(
-            to_member.tolist(), ((unassigned.topic << PARTITION_BITS) | unassigned.partition).tolist(), strict=True
-        )
+        assigned_pairs = zip(to_member.tolist(), unassigned.keys.tolist(), strict=True)
         is_new = np.array([pair not in kept_pairs for pair in assigned_pairs], bool)
         unassigned, to_member = unassigned.take(is_new), to_member[is_new]
     is_moved = (unassigned.previous_owner >= 0) & (unassigned.previous_owner != to_member)
@@ -345,35 +333,7 @@ def combine_assignment(
     withheld = np.zeros(len(to_member), bool)
     if groups.cooperative:
         is_released = unassigned.previous_owner >= 0 if rules.withholds_over_quota else is_moved
-        withheld = is_released | np.isin(
-            (unassigned.topic << PARTITION_BITS) | unassigned.partition, resolved.multiple_owners
-        )
-    slices, reason, withheld = to_slices(to_member, unassigned.topic, unassigned.partition, reason, withheld)
-    no_reason = np.zeros(len(kept), np.int64)
-    return StickyAssignment(
-        kept.concat(slices),
-        np.concatenate([no_reason, reason]),
-        np.concatenate([no_reason.astype(bool), withheld]),
-        rejected,
+        withheld = is_released | np.isin(unassigned.keys, resolved.multiple_owners)
+    return GroupAssignments.of(kept, rejected).concat(
+        GroupAssignments.of_partitions(to_member, unassigned.topic, unassigned.partition, reason, withheld)
     )
-
-
-def to_slices(
-    member: IntArray, topic: IntArray, partition: IntArray, reason: IntArray, withheld: BoolArray
-) -> tuple[PartitionSlices, IntArray, BoolArray]:
-    """Compresses partitions, in any order, to slices of one member, topic, reason, and withheld state."""
-    kind = reason * 2 + withheld
-    order = np.lexsort((partition, kind, topic, member))
-    columns = [column[order] for column in (member, topic, kind)]
-    is_start = starts_new_key(columns[0])
-    for column in columns[1:]:
-        is_start |= starts_new_key(column)
-    key = np.cumsum(is_start, dtype=np.int64)
-    sorted_partition = partition[order]
-    if len(key) > 1:  # a partition that is assigned twice to one member counts once
-        is_first = np.append(True, (key[1:] != key[:-1]) | (sorted_partition[1:] != sorted_partition[:-1]))
-        key, sorted_partition = key[is_first], sorted_partition[is_first]
-    run_key, first, step, count = compress_sorted(key, sorted_partition)
-    first_rows = np.flatnonzero(is_start)[run_key - 1]
-    member, topic, kind = (column[first_rows] for column in columns)
-    return PartitionSlices(member, topic, first, step, count), kind // 2, (kind % 2).astype(bool)

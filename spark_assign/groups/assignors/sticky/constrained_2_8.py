@@ -25,26 +25,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import ReleaseRules
-from spark_assign.groups.assignors.sticky.constrained import (
-    UnassignedPartitions,
-    drop_contested,
-    find_unassigned,
-    to_slices,
-)
+from spark_assign.groups.assignors.sticky.constrained import UnassignedPartitions, drop_contested, find_unassigned
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.retained_partitions import (
     OwnedOrder,
     first_in_owned_order,
     keep_in_owned_order,
 )
-from spark_assign.groups.assignors.sticky.sticky_groups import (
-    AT_CAPACITY,
-    KEPT,
-    OVER_QUOTA,
-    UNDER_CAPACITY,
-    StickyAssignment,
-    StickyGroups,
-)
+from spark_assign.groups.assignors.sticky.sticky_groups import AT_CAPACITY, KAFKA_FAILS, UNDER_CAPACITY, StickyGroups
+from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, GroupAssignments
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
@@ -63,7 +52,7 @@ class _Quota:
 
 def plan_constrained_2_8(
     groups: StickyGroups, resolved: ResolvedOwnership, owned_order: OwnedOrder, rules: ReleaseRules
-) -> StickyAssignment:
+) -> GroupAssignments:
     """Returns the assignment of groups whose members all subscribe to the same topics (see `plan_constrained`)."""
     owned = drop_contested(resolved)
     quota = _compute_quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
@@ -75,7 +64,9 @@ def plan_constrained_2_8(
     filled = _fill_to_min_quota(groups, quota, np.bincount(group, minlength=groups.num_groups))
     stolen, thief, too_few = _steal(groups, quota, filled, kept, owned_order)
     above_quota, too_many = _assign_remaining(groups, quota, np.bincount(group, minlength=groups.num_groups))
-    rejected = dict.fromkeys(too_few, UNDER_CAPACITY) | dict.fromkeys(too_many, AT_CAPACITY)
+    rejected = dict.fromkeys(too_few, (KAFKA_FAILS, UNDER_CAPACITY)) | dict.fromkeys(
+        too_many, (KAFKA_FAILS, AT_CAPACITY)
+    )
 
     is_planned = np.ones(groups.num_groups, bool)
     is_planned[list(rejected)] = False
@@ -155,8 +146,8 @@ def _combine_assignment(
     to_members: IntArray,
     stolen: PartitionSlices,
     thief: IntArray,
-    rejected: dict[int, str],
-) -> StickyAssignment:
+    rejected: dict[int, tuple[str, str]],
+) -> GroupAssignments:
     """Combines the kept, the newly assigned, and the stolen partitions."""
     if len(stolen):
         is_near = np.isin(_member_topic_keys(kept), _member_topic_keys(stolen))
@@ -164,7 +155,7 @@ def _combine_assignment(
         _, partition = np.unique(np.append(candidates.partition_keys, stolen.partition_keys), return_inverse=True)
         pair = partition * len(groups.member_group) + np.append(candidates.member, stolen.member)
         kept = kept.concat(candidates.take(~np.isin(pair[: len(candidates)], pair[len(candidates) :])))
-    keys = np.append((unassigned.topic << PARTITION_BITS) | unassigned.partition, stolen.partition_keys)
+    keys = np.append(unassigned.keys, stolen.partition_keys)
     owner, to_member = np.append(unassigned.previous_owner, stolen.member), np.append(to_members, thief)
     withheld = np.zeros(len(to_member), bool)
     if groups.cooperative:
@@ -173,12 +164,10 @@ def _combine_assignment(
         last = np.unique(keys[::-1], return_index=True)[1]
         withheld[np.delete(np.arange(len(keys)), len(keys) - 1 - last)] = False
     reason = np.where((owner >= 0) & (owner != to_member), OVER_QUOTA, KEPT)
-    slices, reason, withheld = to_slices(
-        to_member, keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1), reason, withheld
-    )
-    no_reason = np.zeros(len(kept), np.int64)
-    return StickyAssignment(
-        kept.concat(slices), np.append(no_reason, reason), np.append(no_reason.astype(bool), withheld), rejected
+    return GroupAssignments.of(kept, rejected).concat(
+        GroupAssignments.of_partitions(
+            to_member, keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1), reason, withheld
+        )
     )
 
 

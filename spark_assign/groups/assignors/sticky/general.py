@@ -9,31 +9,23 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
-from spark_assign.groups.assignors.sticky.constrained import to_slices
 from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.rack_aware import Racks
-from spark_assign.groups.assignors.sticky.sticky_groups import (
-    BALANCING,
-    KEPT,
-    RACK_MISMATCH,
-    AssignorError,
-    StickyAssignment,
-    StickyGroups,
-    Subscribers,
-)
+from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups, Subscribers
+from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, RACK_MISMATCH, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, positions_in
 
 
-def find_previous_owners(owned: PartitionSlices, hash_order: IntArray, owned_generation: IntArray) -> dict[int, int]:
+def find_previous_owners(owned: PartitionSlices, groups: StickyGroups, owned_generation: IntArray) -> dict[int, int]:
     """Returns partition key to the owner in an older generation than the group's newest
     (`prepopulateCurrentAssignments`).
 
     Of several owners, that of the newest generation counts; of equal generations, the first in hash order.
     """
     older = owned.take((owned_generation < owned_generation.max(initial=-1))[owned.member]).expand()
-    order = np.lexsort((hash_order[older.member], -owned_generation[older.member], older.partition_keys))
+    order = np.lexsort((groups.hash_order[older.member], -owned_generation[older.member], older.partition_keys))
     keys = older.partition_keys[order]
     return dict(zip(keys[::-1].tolist(), older.member[order][::-1].tolist(), strict=True))
 
@@ -45,7 +37,7 @@ def plan_general(
     subscribers: Subscribers,
     racks: Racks | None,
     rules: ReleaseRules = LATEST_RULES,
-) -> StickyAssignment:
+) -> GroupAssignments:
     """Returns the assignment of one group with any subscriptions.
 
     Args:
@@ -63,45 +55,22 @@ def plan_general(
 
 def run_balancer(
     groups: StickyGroups, owned: PartitionSlices, resolved: ResolvedOwnership, balancer: GeneralBalancer
-) -> StickyAssignment:
+) -> GroupAssignments:
     """Fills and balances a group, and returns its assignment (arguments as in `plan_general`)."""
-    try:
-        balancer.assign_unassigned()
-        balancer.balance()
-    except AssignorError as failure:
-        return reject_group(resolved.slices, str(failure))
-    return _read_assignment(groups, owned, resolved, balancer)
-
-
-def reject_group(owned: PartitionSlices, error: str) -> StickyAssignment:
-    """Returns the result of a rejected group."""
-    no_slices = owned.take(np.empty(0, np.int64))
-    return StickyAssignment(no_slices, no_slices.member, no_slices.member.astype(bool), {0: error})
-
-
-def _read_assignment(
-    groups: StickyGroups, owned: PartitionSlices, resolved: ResolvedOwnership, balancer: GeneralBalancer
-) -> StickyAssignment:
-    """Returns the assignment of a balanced group."""
+    balancer.assign_unassigned()
+    balancer.balance()
     member, key = balancer.assignment()
     rows = resolved.slices.expand()
-    order = np.argsort(rows.partition_keys)
-    sorted_keys = rows.partition_keys[order]
-    at = np.minimum(np.searchsorted(sorted_keys, key), max(len(order) - 1, 0))
-    owner = np.full(len(key), -1, np.int64)
-    if len(order):
-        is_owned = sorted_keys[at] == key
-        owner[is_owned] = rows.member[order][at[is_owned]]
+    owner = np.append(rows.member, -1)[positions_in(rows.partition_keys, key)]
     is_kept = np.isin(key, balancer.kept_keys)
     reason = np.where(is_kept, BALANCING, np.where(np.isin(key, balancer.far_keys), RACK_MISMATCH, KEPT))
     reason = np.where(owner != member, reason, KEPT)  # a partition without an owner didn't move
     withheld = np.zeros(len(key), bool)
     if groups.cooperative:
         withheld = _is_transferring(owned, member, key, balancer.final_hash_order)
-    slices, reason, withheld = to_slices(
+    return GroupAssignments.of_partitions(
         member, key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1), reason, withheld
     )
-    return StickyAssignment(slices, reason, withheld, {})
 
 
 def _is_transferring(owned: PartitionSlices, member: IntArray, key: IntArray, hash_order: IntArray) -> BoolArray:

@@ -20,21 +20,23 @@ relative order of the unowned partitions matters (`plan_without_rebalance_2_4`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import ReleaseRules
-from spark_assign.groups.assignors.sticky.constrained import find_unowned, to_slices
-from spark_assign.groups.assignors.sticky.general import reject_group, run_balancer
+from spark_assign.groups.assignors.sticky.constrained import find_unowned
+from spark_assign.groups.assignors.sticky.general import run_balancer
 from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership, find_overlapping_topics
 from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, sort_by_owned_order
-from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, StickyAssignment, StickyGroups, Subscribers
+from spark_assign.groups.assignors.sticky.sticky_groups import AssignorError, StickyGroups, Subscribers
 from spark_assign.groups.assignors.sticky.water_filling import fill_up
+from spark_assign.groups.kernel.group_specs import GroupAssignments
 from spark_assign.java.hash_map import capacities, spread_hashes, table_order, treeified_groups
 from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress, invert, positions_in
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers, starts_new_key
 
 ORDER_UNKNOWN = (
@@ -54,7 +56,6 @@ class GenerationInput:
         groups: the one group.
         is_subscribed: shape (num_topics, num_members).
         topic_hash: `String.hashCode` of each topic's name.
-        num_topics_without_metadata: number of subscribed topics without metadata.
         first_heterogeneous: position in hash order of the first member with a different subscription; None if there is
         none.
         owned_generation: generation in which each member owned its partitions; -1 if unknown.
@@ -63,9 +64,29 @@ class GenerationInput:
     groups: StickyGroups
     is_subscribed: BoolArray
     topic_hash: IntArray
-    num_topics_without_metadata: int
     first_heterogeneous: int | None
     owned_generation: IntArray
+
+    @cached_property
+    def with_metadata(self) -> IntArray:
+        """Returns the topics with metadata."""
+        return np.flatnonzero(self.groups.partitions)
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Returns whether all members subscribe to all topics with metadata."""
+        return bool(self.is_subscribed[self.with_metadata].all())
+
+    def hashes(self, num_removed: int, num_removed_repeated: int) -> PartitionHashes:
+        """Returns the hashes of the topics with metadata."""
+        num_subscribed = int(self.is_subscribed.any(axis=1).sum())
+        return PartitionHashes(
+            self.topic_hash,
+            self.with_metadata,
+            num_subscribed - len(self.with_metadata),
+            num_removed,
+            num_removed_repeated,
+        )
 
 
 def plan_from_generations(
@@ -74,7 +95,7 @@ def plan_from_generations(
     owned_without_metadata: PartitionSlices,
     owned_order: OwnedOrder,
     rules: ReleaseRules,
-) -> StickyAssignment:
+) -> GroupAssignments:
     """Returns the assignment of one group.
 
     Args:
@@ -85,10 +106,8 @@ def plan_from_generations(
         rules: rules of a release.
     """
     groups, hash_order = specs.groups, specs.groups.hash_order
-    if rules.only_general and specs.is_subscribed.all():
-        topics = None
-        if len(owned) + len(owned_without_metadata):
-            topics = _topic_order(PartitionHashes(specs.topic_hash, specs.num_topics_without_metadata, 0, 0))
+    if rules.only_general and specs.is_homogeneous:
+        topics = _topic_order(specs.hashes(0, 0)) if len(owned) + len(owned_without_metadata) else None
         assignment = plan_without_rebalance_2_4(groups, owned, specs.topic_hash, topics)
         if assignment is not None:
             return assignment
@@ -99,22 +118,17 @@ def plan_from_generations(
     readable = owned if groups.cooperative else owned.take(~is_unreadable[owned.member])
     owners = owners_by_generation(readable.expand(), hash_order, specs.owned_generation, unreadable)
     order = None
-    if rules.only_general and specs.is_subscribed.all() and len(owned) + len(owned_without_metadata):
+    if rules.only_general and specs.is_homogeneous and len(owned) + len(owned_without_metadata):
         owners_without_metadata = owners_by_generation(
             owned_without_metadata.expand(), hash_order, specs.owned_generation, unreadable
         )
-        hashes = PartitionHashes(
-            specs.topic_hash,
-            specs.num_topics_without_metadata,
-            len(owners_without_metadata.newest),
-            len(owners_without_metadata.second),
-        )
+        hashes = specs.hashes(len(owners_without_metadata.newest), len(owners_without_metadata.second))
         try:
             order = partition_order_2_4(
                 insertion_order(owned, owned_order, hash_order), owners, groups.partitions, hashes
             )
         except IdentityDecides:
-            return reject_group(owned, ORDER_UNKNOWN)
+            raise AssignorError(ORDER_UNKNOWN) from None
     newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in (owners.newest, owners.second))
     previous_owner = dict(zip(second.partition_keys.tolist(), second.member.tolist(), strict=True))
     subscribers = Subscribers(specs.is_subscribed, specs.topic_hash, previous_owner)
@@ -175,13 +189,15 @@ class PartitionHashes:
     """What determines the iteration order of partitions in one group.
 
     Attributes:
-        topic_hash: `String.hashCode` of each topic's name, for topics with metadata.
+        topic_hash: `String.hashCode` of each topic's name.
+        with_metadata: the topics with metadata.
         num_topics_without_metadata: number of subscribed topics without metadata.
         num_removed: number of owned partitions of other topics.
         num_removed_repeated: number of those that are owned in several generations.
     """
 
     topic_hash: IntArray
+    with_metadata: IntArray
     num_topics_without_metadata: int
     num_removed: int
     num_removed_repeated: int
@@ -212,11 +228,9 @@ def partition_order_2_4(
     with_previous = ordered.take(np.isin(ordered.partition_keys, owners.second.partition_keys))
     with_previous = with_previous.take(_map_order(hashes.partition_hashes(with_previous), hashes.num_removed_repeated))
     owned = _sort_by_keys(owners.newest, ordered.partition_keys)
-    previous_position = _positions_in(with_previous.partition_keys, owned.partition_keys)
-    owned, previous_position = (
-        owned.take(owned.first < partitions[owned.topic]),
-        previous_position[owned.first < partitions[owned.topic]],
-    )
+    previous_position = positions_in(with_previous.partition_keys, owned.partition_keys)
+    previous_position = previous_position[owned.first < partitions[owned.topic]]
+    owned = owned.take(owned.first < partitions[owned.topic])
     # Partitions of a member with a previous owner come first. Both sets are in the order of their maps.
     order = np.lexsort((previous_position, owned.member))
     owned = owned.take(order)
@@ -241,9 +255,9 @@ def partition_order_2_4(
 def _topic_order(hashes: PartitionHashes) -> IntArray:
     """Returns the topics in the order of the map of partition counts, which is filled from the set of subscribed
     topics."""
-    rank = np.arange(len(hashes.topic_hash))
-    in_set_order = _map_order(hashes.topic_hash, hashes.num_topics_without_metadata, rank)
-    return in_set_order[_map_order(hashes.topic_hash[in_set_order], 0, rank[in_set_order])]
+    topics, topic_hash = hashes.with_metadata, hashes.topic_hash
+    in_set_order = topics[_map_order(topic_hash[topics], hashes.num_topics_without_metadata, topics)]
+    return in_set_order[_map_order(topic_hash[in_set_order], 0, in_set_order)]
 
 
 def _map_order(hashes: IntArray, num_removed: int, order: IntArray | None = None) -> IntArray:
@@ -259,16 +273,7 @@ def _map_order(hashes: IntArray, num_removed: int, order: IntArray | None = None
 
 def _sort_by_keys(rows: PartitionSlices, keys: IntArray) -> PartitionSlices:
     """Sorts rows by the position of their keys."""
-    return rows.take(np.argsort(_positions_in(keys, rows.partition_keys), kind="stable"))
-
-
-def _positions_in(keys: IntArray, wanted: IntArray) -> IntArray:
-    """Returns the position of each wanted key among the keys; len(keys) if it is missing."""
-    sorter = np.argsort(keys, kind="stable")
-    sorted_position = np.searchsorted(keys[sorter], wanted)
-    position = np.append(sorter, len(keys))[sorted_position]
-    position[np.append(keys[sorter], -1)[sorted_position] != wanted] = len(keys)
-    return position
+    return rows.take(np.argsort(positions_in(keys, rows.partition_keys), kind="stable"))
 
 
 _TWO_TO_32 = 1 << 32
@@ -277,7 +282,7 @@ _INVERSE_OF_31 = pow(31, -1, _TWO_TO_32)
 
 def plan_without_rebalance_2_4(
     groups: StickyGroups, owned: PartitionSlices, topic_hash: IntArray, topics: IntArray | None
-) -> StickyAssignment | None:
+) -> GroupAssignments | None:
     """Returns the assignment of one homogeneous group, or None if 2.4 would also move partitions.
 
     Args:
@@ -298,14 +303,11 @@ def plan_without_rebalance_2_4(
         return None
     order: IntArray | None = np.lexsort((partition, topic))
     if topics is not None:
-        differ = _hashes_differ(topic_hash, partitions)
+        differ = _hashes_differ(topic_hash[topics], partitions[topics])
         order = _partition_order(topic, partition, topic_hash, topics, partitions) if differ else None
     if order is None:
         return None
-    no_reason = np.zeros(len(to_member), np.int64)
-    assigned, *_ = to_slices(to_member, topic[order], partition[order], no_reason, no_reason.astype(bool))
-    slices = owned.concat(assigned)
-    return StickyAssignment(slices, np.full(len(slices), KEPT), np.zeros(len(slices), bool), {})
+    return GroupAssignments.of(owned.concat(compress(to_member, topic[order], partition[order])))
 
 
 def _hashes_differ(topic_hash: IntArray, partitions: IntArray) -> bool:
@@ -328,8 +330,7 @@ def _partition_order(
     hashes = _partition_hashes(row, ranges_by_length(partitions[topics]), topic_hash)
     if len(treeified_groups(hashes, np.zeros(len(hashes), np.int64))):
         return None
-    position = np.empty(len(topics), np.int64)
-    position[topics] = np.arange(len(topics))
+    position = invert(topics, len(partitions))
     bucket = spread_hashes(_partition_hashes(topic, partition, topic_hash)) & (capacities(np.array([len(hashes)])) - 1)
     return np.lexsort((partition, position[topic], bucket))
 

@@ -359,11 +359,11 @@ class GeneralBalancer:
         if self.num_copies is not None:
             return self._is_balanced_by_copies(np.flatnonzero(can_take))
         for topic, candidates in enumerate(self.subscribers):
-            to_members = candidates[can_take[candidates]]
-            if not len(to_members):
+            to_members, partitions = candidates[can_take[candidates]], self.groups.partitions[topic]
+            if not len(to_members) or not partitions:
                 continue
             start = self.start[self.position[topic]]
-            owners = np.unique(owner[start : start + self.groups.partitions[topic]])
+            owners = np.unique(owner[start : start + partitions])
             if self.size[owners].max() > self.size[to_members].min() + self.min_difference:
                 return False
         return True

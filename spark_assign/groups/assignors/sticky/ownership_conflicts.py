@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
+from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import starts_new_key
@@ -42,8 +43,7 @@ class ResolvedOwnership:
 
 def resolve_conflicts(
     owned: PartitionSlices,
-    hash_order: IntArray,
-    group: IntArray,
+    groups: StickyGroups,
     owned_generation: IntArray,
     generation: IntArray,
     rules: ReleaseRules = LATEST_RULES,
@@ -52,20 +52,19 @@ def resolve_conflicts(
 
     Args:
         owned: owned partitions of topics with metadata.
-        hash_order: position of each member in hash order.
-        group: group of each member.
+        groups: the groups.
         owned_generation: generation in which each member owned its partitions; -1 if unknown.
         generation: generation of each member's subscription; -1 if unknown.
         rules: rules of a release.
     """
     no_keys = np.empty(0, np.int64)
     if rules.only_newest_generation:
-        owned = owned.take(in_newest_generation(group, owned_generation)[owned.member])
+        owned = owned.take(in_newest_generation(groups.member_group, owned_generation)[owned.member])
     is_overlapping = np.isin(owned.topic, find_overlapping_topics(owned))
     if not is_overlapping.any():
         return ResolvedOwnership(owned, no_keys)
     rows = owned.take(is_overlapping).expand()
-    rows = rows.take(np.lexsort((hash_order[rows.member], rows.partition_keys)))
+    rows = rows.take(np.lexsort((groups.hash_order[rows.member], rows.partition_keys)))
     keys = rows.partition_keys
     starts = starts_new_key(keys)
     is_undisputed = starts & np.append(starts[1:], True)

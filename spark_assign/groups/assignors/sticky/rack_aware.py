@@ -32,25 +32,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spark_assign.groups.assignors.range import racks_matter
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.groups.assignors.sticky.constrained import (
     MemberQuota,
     assign_round_robin,
     compute_quotas,
     drop_contested,
-    to_slices,
 )
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, keep_owned
 from spark_assign.groups.assignors.sticky.sticky_groups import (
     BELOW_MIN_QUOTA,
-    KEPT,
-    OVER_QUOTA,
-    RACK_MISMATCH,
     TOO_FEW_PARTITIONS,
-    StickyAssignment,
+    AssignorError,
     StickyGroups,
 )
+from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, RACK_MISMATCH, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, starts_new_key
@@ -73,9 +71,9 @@ class Racks:
     @property
     def matter(self) -> bool:
         """Returns whether racks affect the assignment (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
-        used = {self.rack_sets[index] for indexes in self.partition_rack_set.values() for index in np.unique(indexes)}
-        everywhere = frozenset[int]().union(*used)
-        return not everywhere.isdisjoint(self.member_rack[self.member_rack >= 0].tolist()) and used != {everywhere}
+        used = {index for indexes in self.partition_rack_set.values() for index in np.unique(indexes).tolist()}
+        member_racks = set(self.member_rack[self.member_rack >= 0].tolist())
+        return racks_matter([self.rack_sets[index] for index in used], member_racks)
 
     def rack_set_of(self, topic: IntArray, partition: IntArray) -> IntArray:
         """Returns the rack set of each partition; -1 for partitions that don't exist."""
@@ -104,7 +102,7 @@ def plan_with_racks(
     racks: Racks,
     owned_order: OwnedOrder,
     rules: ReleaseRules = LATEST_RULES,
-) -> StickyAssignment:
+) -> GroupAssignments:
     """Returns the assignment of one homogeneous group in which racks matter.
 
     Args:
@@ -133,13 +131,7 @@ def plan_with_racks(
     matcher = _RackMatcher(racks, quota, groups, counts=not rules.racks_exceed_quota)
     next_member = np.array([matcher.next_member(index) for index in rack_set.tolist()], np.int64)
     unmatched = np.flatnonzero(next_member < 0)
-    to_members, rejected = assign_unmatched(matcher, len(unmatched))
-    if rejected:
-        no_rows = rows.take(np.empty(0, np.int64))
-        return StickyAssignment(
-            no_rows, no_rows.member, no_rows.member.astype(bool), *_rejection(rejected, matcher, len(unmatched))
-        )
-    next_member[unmatched] = to_members
+    next_member[unmatched] = _assign_unmatched(matcher, len(unmatched))
 
     owner = np.array([owner_of.get(key, -1) for key in unassigned.tolist()], np.int64)
     is_moved = (owner >= 0) & (owner != next_member)
@@ -148,29 +140,14 @@ def plan_with_racks(
     if groups.cooperative:
         is_released = np.isin(unassigned, over_quota.partition_keys) if rules.withholds_over_quota else is_moved
         withheld = is_released | np.isin(unassigned, resolved.multiple_owners)
-    no_reason = np.zeros(len(kept), np.int64)
-    slices, reason, withheld = to_slices(
+    no_reason = np.full(len(kept), KEPT)
+    return GroupAssignments.of_partitions(
         np.append(kept.member, next_member),
         np.append(kept.topic, unassigned >> PARTITION_BITS),
         np.append(kept.first, unassigned & ((1 << PARTITION_BITS) - 1)),
         np.append(no_reason, reason),
-        np.append(no_reason.astype(bool), withheld),
+        np.append(no_reason > KEPT, withheld),
     )
-    return StickyAssignment(slices, reason, withheld, {})
-
-
-def _rejection(
-    rejected: dict[int, str], matcher: _RackMatcher, num_unmatched: int
-) -> tuple[dict[int, str], dict[int, int]]:
-    """Returns group to the exception, and group to the member that is named in it."""
-    if matcher.counts or matcher.room or rejected[0] != TOO_FEW_PARTITIONS:
-        return rejected, {}
-    num_missing = np.maximum(matcher.least - matcher.has, 0)
-    turns = np.lexsort((np.repeat(np.arange(len(num_missing)), num_missing), ranges_by_length(num_missing)))[
-        :num_unmatched
-    ]
-    num_missing -= np.bincount(np.repeat(np.arange(len(num_missing)), num_missing)[turns], minlength=len(num_missing))
-    return {0: BELOW_MIN_QUOTA}, {0: int(np.argmax(num_missing > 0))}
 
 
 def _find_unassigned(groups: StickyGroups, kept: PartitionSlices) -> IntArray:
@@ -260,9 +237,12 @@ class _RackMatcher:
         self.order.append(member)
 
 
-def assign_unmatched(matcher: _RackMatcher, num_partitions: int) -> tuple[IntArray, dict[int, str]]:
-    """Returns the members that get the next `num_partitions` partitions (step 3), and group to exception if it is
-    rejected."""
+def _assign_unmatched(matcher: _RackMatcher, num_partitions: int) -> IntArray:
+    """Returns the members that get the next `num_partitions` partitions (step 3).
+
+    Raises:
+        AssignorError: Kafka's class throws an exception.
+    """
     num_missing = np.maximum(matcher.least - matcher.has, 0)
     queue = [member for member in matcher.order if member not in matcher.full] if matcher.can_exceed else []
     # Members come in the order of the queue, then the others, so `assign_round_robin` processes them in this order.
@@ -273,4 +253,11 @@ def assign_unmatched(matcher: _RackMatcher, num_partitions: int) -> tuple[IntArr
     to_members, rejected = assign_round_robin(
         zero, np.zeros(num_partitions, np.int64), num_missing[ordered], can_exceed, 1
     )
-    return (to_members if rejected else ordered[to_members]), rejected
+    if not rejected:
+        return ordered[to_members]
+    if matcher.counts or matcher.room or rejected[0][1] != TOO_FEW_PARTITIONS:
+        raise AssignorError(rejected[0][1])
+    member = np.repeat(np.arange(len(num_missing)), num_missing)
+    turns = np.lexsort((member, ranges_by_length(num_missing)))[:num_partitions]
+    num_missing -= np.bincount(member[turns], minlength=len(num_missing))
+    raise AssignorError(BELOW_MIN_QUOTA, int(np.argmax(num_missing > 0)))

@@ -14,7 +14,7 @@ import numpy as np
 from spark_assign.groups.assignors.release_rules import ReleaseRules
 from spark_assign.java.hash_map import spread_hashes
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, positions_in
 from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, starts_new_key
 
 
@@ -32,17 +32,16 @@ class TopicOrder:
         """Returns the selected pairs."""
         return TopicOrder(self.member[rows], self.topic[rows])
 
+    def shift(self, member: int, topic: int) -> TopicOrder:
+        """Returns the same pairs with these numbers added to the indexes."""
+        return TopicOrder(self.member + member, self.topic + topic)
+
     def sort_keys(self, member: IntArray, topic: IntArray) -> IntArray:
         """Returns an integer for each (member, topic) pair that ascends in the order in which the member reports its
         topics."""
-        if not len(self.member):
-            return topic
         keys = (self.member << PARTITION_BITS) | self.topic
-        order = np.argsort(keys)
-        wanted = (member << PARTITION_BITS) | topic
-        position = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-        sort_keys: IntArray = np.where(keys[order][position] == wanted, order[position], topic)
-        return sort_keys
+        position = positions_in(keys, (member << PARTITION_BITS) | topic)
+        return np.where(position < len(keys), position, topic)
 
 
 OwnedOrder = PartitionSlices | TopicOrder
@@ -181,11 +180,8 @@ def sort_by_owned_order(rows: PartitionSlices, owned_order: OwnedOrder) -> Parti
         return rows.take(np.lexsort((rows.first, owned_order.sort_keys(rows.member, rows.topic), rows.member)))
     both = owned_order.concat(rows)
     _, key = np.unique(both.partition_keys, return_inverse=True)
-    code = both.member * (len(both) + 1) + key
-    sorter = np.argsort(code[: len(owned_order)], kind="stable")
-    at = np.searchsorted(code[: len(owned_order)][sorter], code[len(owned_order) :])
-    position = np.append(sorter, len(owned_order))[at]
-    position[np.append(code[: len(owned_order)][sorter], -1)[at] != code[len(owned_order) :]] = len(owned_order)
+    pair = both.member * (len(both) + 1) + key
+    position = positions_in(pair[: len(owned_order)], pair[len(owned_order) :])
     return rows.take(np.lexsort((rows.partition_keys, position, rows.member)))
 
 
@@ -201,7 +197,7 @@ def first_in_owned_order(kept: PartitionSlices, owned_order: OwnedOrder) -> Part
 
 
 def hash_owned_order(
-    owned: PartitionSlices, owned_without_metadata: PartitionSlices, topic_hash: IntArray, num_members: int
+    owned: PartitionSlices, others: PartitionSlices, topic_hash: IntArray, num_members: int
 ) -> TopicOrder:
     """Returns the topic order of members that own several topics and report them in hash order
     (`groupPartitionsByTopic`).
@@ -211,17 +207,11 @@ def hash_owned_order(
 
     Args:
         owned: owned partitions of topics with metadata.
-        owned_without_metadata: owned partitions of other topics. Only their number matters.
+        others: owned partitions of other topics. Only their number matters.
         topic_hash: `String.hashCode` of each topic's name.
         num_members: number of members.
     """
-    slices = owned.concat(
-        PartitionSlices(
-            owned_without_metadata.member,
-            owned_without_metadata.topic + len(topic_hash),
-            *owned_without_metadata.columns[2:],
-        )
-    )
+    slices = owned.concat(others)
     pairs, pair = np.unique((slices.member << PARTITION_BITS) | slices.topic, return_inverse=True)
     member, topic = pairs >> PARTITION_BITS, pairs & ((1 << PARTITION_BITS) - 1)
     num_partitions = np.bincount(pair, slices.count, len(pairs)).astype(np.int64)
@@ -232,7 +222,7 @@ def hash_owned_order(
     capacity = np.full(num_members, 16, np.int64)
     while (is_full := size * 4 > capacity * 3).any():
         capacity[is_full] *= 2
-    hashes = spread_hashes(np.append(topic_hash, 0)[np.minimum(topic, len(topic_hash))])
-    order = np.lexsort((-row_numbers(member), hashes & (capacity[member] - 1), member))
-    order = order[(num_topics[order] > 1) & (topic[order] < len(topic_hash))]
+    bucket = spread_hashes(topic_hash[topic]) & (capacity[member] - 1)
+    order = np.lexsort((-row_numbers(member), bucket, member))
+    order = order[(num_topics > 1)[order] & np.isin(topic, owned.topic)[order]]
     return TopicOrder(member[order], topic[order])

@@ -1,4 +1,4 @@
-"""The input and output of the sticky kernels, and the hash orders of a group's members.
+"""The input of the sticky kernels, and the hash orders of a group's members.
 
 The sticky assignors fill these hash maps with the members of a group:
 
@@ -15,65 +15,56 @@ All have the same iteration order unless a bucket is treeified, that is, holds m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from spark_assign.java.hash_map import HashTable, partition_hash, table_orders
+from spark_assign.groups.kernel.group_specs import HashOrders
+from spark_assign.java.hash_map import HashTable, partition_hash
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
-
-KEPT, OVER_QUOTA, RACK_MISMATCH, BALANCING = range(4)
-"""Reasons why a partition moves from a member that could have kept it."""
-
-
-@dataclass(frozen=True)
-class TreeifiedMembers:
-    """Members of groups in which a bucket is treeified, so that each hash map has its own iteration order.
-
-    Attributes:
-        owned_hash_order: position of each member in the map of current assignments, which is filled in the order of the
-            map of subscriptions.
-        hash: `String.hashCode` of each member id.
-    """
-
-    owned_hash_order: IntArray
-    hash: IntArray
-
-    def select(self, members: IntArray) -> TreeifiedMembers:
-        """Returns the selected members."""
-        return TreeifiedMembers(self.owned_hash_order[members], self.hash[members])
+from spark_assign.numeric.partition_slices import invert
 
 
 @dataclass(frozen=True)
 class StickyGroups:
-    """Groups 0, 1, … with their members and topics.
+    """Groups as the sticky kernels see them. Groups, members, and topics are indexes of `GroupSpecs`; if there is one
+    group, they start at its first member and topic.
 
     Attributes:
         member_group: group of each member. Members are sorted by group and by `String.compareTo` of their ids.
-        hash_order: position of each member in the hash map of subscriptions; distinct over all groups.
-        topic_group: group of each topic with metadata. Topics are sorted by group and name.
-        partitions: number of partitions of each topic.
+        topic_group: group of each topic. Topics are sorted by group and name.
+        partitions: number of partitions of each topic; 0 if it isn't planned here.
         cooperative: whether a partition that moves is withheld until its owner has revoked it.
-        treeified: None if all hash maps of a group's members have the same iteration order.
+        read_hash_orders: returns the hash orders of the members. Kernels call it only if a result depends on them.
     """
 
     member_group: IntArray
-    hash_order: IntArray
     topic_group: IntArray
     partitions: IntArray
     cooperative: bool
-    treeified: TreeifiedMembers | None = None
+    read_hash_orders: Callable[[], HashOrders]
 
     @property
     def num_groups(self) -> int:
         """Returns the number of groups."""
         return int(self.member_group[-1]) + 1 if len(self.member_group) else 0
 
+    @cached_property
+    def hash_orders(self) -> HashOrders:
+        """Returns the hash orders of the members."""
+        return self.read_hash_orders()
+
+    @property
+    def hash_order(self) -> IntArray:
+        """Returns the position of each member in the hash map of subscriptions."""
+        return self.hash_orders.subscriptions
+
     @property
     def owned_hash_order(self) -> IntArray:
         """Returns the position of each member in the hash map of current assignments."""
-        return self.hash_order if self.treeified is None else self.treeified.owned_hash_order
+        return self.hash_orders.owned
 
 
 @dataclass(frozen=True)
@@ -91,24 +82,8 @@ class Subscribers:
     previous_owner: dict[int, int]
 
 
-@dataclass(frozen=True)
-class StickyAssignment:
-    """Which member gets which partitions.
-
-    Attributes:
-        slices: the assignment, including withheld partitions.
-        reason: why the partitions of each slice moved from a member that could have kept them; `KEPT` if they didn't.
-        withheld: whether another member must revoke the partitions of each slice first.
-        rejected: group to the exception that Kafka's class throws; such a group has no slices.
-        error_member: rejected group to the member whose id replaces `{}` in the exception.
-    """
-
-    slices: PartitionSlices
-    reason: IntArray
-    withheld: BoolArray
-    rejected: dict[int, str]
-    error_member: dict[int, int] = field(default_factory=dict)
-
+KAFKA_FAILS = "kafka-fails"
+"""Code of the rejection of a group for which Kafka's class throws an exception."""
 
 NO_UNFILLED_MEMBERS = "IllegalStateException: No more unfilled consumers to be assigned."
 TOO_FEW_PARTITIONS = (
@@ -125,32 +100,24 @@ AT_CAPACITY = "IllegalStateException: Some partitions are unassigned but all con
 
 
 class AssignorError(Exception):
-    """Kafka's class throws an exception for this input."""
+    """Kafka's class throws an exception for this input, a single group.
 
-
-def member_hash_orders(
-    hashes: IntArray, ids: IntArray, group: IntArray, listed: IntArray
-) -> tuple[IntArray, TreeifiedMembers | None]:
-    """Returns `StickyGroups.hash_order` and `StickyGroups.treeified`.
-
-    Args:
-        hashes: `String.hashCode` of each member id.
-        ids: integer for each member that sorts like its id.
-        group: group of each member, ascending.
-        listed: members in the order of the leader's member list, group after group.
+    Attributes:
+        member: the member whose id replaces `{}` in the message; None if there is none.
     """
-    sorted_group = group[listed]
-    order, owned_order = table_orders(hashes[listed], ids[listed], sorted_group)
-    hash_order = _positions(listed[order])
-    return hash_order, None if owned_order is order else TreeifiedMembers(_positions(listed[owned_order]), hashes)
+
+    def __init__(self, message: str, member: int | None = None) -> None:
+        super().__init__(message)
+        self.member = member
 
 
 def hash_order_while_balancing(groups: StickyGroups, participates: BoolArray) -> IntArray:
     """Returns the position of each member of one group in the map of current assignments while the group is
     balanced."""
-    if groups.treeified is None:
+    if not groups.hash_orders.treeified:
         return groups.hash_order
-    return _positions(_set_aside(groups, participates)[0].iteration_order() + np.flatnonzero(~participates).tolist())
+    order = _set_aside(groups, participates)[0].iteration_order() + np.flatnonzero(~participates).tolist()
+    return invert(order, len(order))
 
 
 def hash_order_after_balancing(groups: StickyGroups, participates: BoolArray, *, reverted: bool) -> IntArray:
@@ -161,49 +128,43 @@ def hash_order_after_balancing(groups: StickyGroups, participates: BoolArray, *,
         participates: mask of the members that aren't fixed.
         reverted: whether balancing was undone.
     """
-    if groups.treeified is None:
+    if not groups.hash_orders.treeified:
         return groups.hash_order
     owned, fixed = _set_aside(groups, participates)
+    hashes = groups.hash_orders.hash
     if reverted:
         copy: HashTable[int] = HashTable(rank=_identity)
-        _fill(copy, owned.iteration_order(), groups.treeified)
+        _fill(copy, owned.iteration_order(), hashes)
         owned.clear()
-        _fill(owned, copy.iteration_order(), groups.treeified)
-    _fill(owned, fixed.iteration_order(), groups.treeified)
-    return _positions(owned.iteration_order())
+        _fill(owned, copy.iteration_order(), hashes)
+    _fill(owned, fixed.iteration_order(), hashes)
+    return invert(owned.iteration_order(), len(participates))
 
 
 def _set_aside(groups: StickyGroups, participates: BoolArray) -> tuple[HashTable[int], HashTable[int]]:
     """Returns the map of current assignments and the map of fixed members (`GeneralAssignmentBuilder.balance`)."""
-    assert groups.treeified is not None
-    listed = np.argsort(groups.hash_order).tolist()
+    listed, hashes = np.argsort(groups.hash_order).tolist(), groups.hash_orders.hash
     size = len(listed)
     owned: HashTable[int] = HashTable(rank=_identity)
     potential: HashTable[int] = HashTable(1 << (size - 1).bit_length(), _identity)
     fixed: HashTable[int] = HashTable(rank=_identity)
-    _fill(owned, listed, groups.treeified)
-    _fill(potential, listed, groups.treeified)
+    _fill(owned, listed, hashes)
+    _fill(potential, listed, hashes)
     for member in potential.iteration_order():
         if not participates[member]:
             owned.remove(member)
-            _fill(fixed, [member], groups.treeified)
+            _fill(fixed, [member], hashes)
     return owned, fixed
 
 
-def _fill(table: HashTable[int], members: list[int], treeified: TreeifiedMembers) -> None:
+def _fill(table: HashTable[int], members: list[int], hashes: IntArray) -> None:
     for member in members:
-        table.add(member, int(treeified.hash[member]))
+        table.add(member, int(hashes[member]))
 
 
 def _identity(member: int) -> int:
     """Returns the rank of a member: its index, because members are sorted by id."""
     return member
-
-
-def _positions(order: IntArray | list[int]) -> IntArray:
-    position = np.empty(len(order), np.int64)
-    position[order] = np.arange(len(order))
-    return position
 
 
 class PartitionMovements:

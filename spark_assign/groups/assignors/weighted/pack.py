@@ -323,12 +323,6 @@ class Bins:
         self.num_assigned[member] += 1
 
 
-def find_hot_partitions(packing: Packing) -> BoolArray:
-    """Returns a mask of the partitions above the bound of every eligible member."""
-    most = np.array([packing.limit[eligible].max() for eligible in packing.eligible_sets])
-    return np.asarray(packing.load > most[packing.eligible_set])
-
-
 _MAX_EXHAUSTIVE = 12
 """Maximum number of partitions for which all 2 ** n sums are computed."""
 

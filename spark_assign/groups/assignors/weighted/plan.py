@@ -25,7 +25,6 @@ from heapq import heapify, heapreplace
 
 import numpy as np
 
-from spark_assign.groups.assignors.sticky.sticky_groups import KEPT, OVER_QUOTA
 from spark_assign.groups.assignors.weighted.branch_and_bound import MAX_EXACT, MAX_SEARCHED, min_bound, min_moved
 from spark_assign.groups.assignors.weighted.pack import Bins, min_cover, pack, return_home
 from spark_assign.groups.assignors.weighted.weighted_groups import (
@@ -40,7 +39,9 @@ from spark_assign.groups.assignors.weighted.weighted_groups import (
     WeightedAssignment,
     WeightedGroups,
 )
+from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.partition_slices import invert
 from spark_assign.numeric.segmented_arrays import key_ranges, row_numbers
 
 _ROUNDING = 1e-9
@@ -102,8 +103,7 @@ def _plan_group(groups: WeightedGroups, rows: IntArray, owner: IntArray, first: 
         members = np.unique(np.concatenate([eligible[member_index] for member_index in sets]))
         member_index = np.full(int(members.max()) - first + 1, NO_MEMBER)
         member_index[members - first] = np.arange(len(members))
-        set_index = np.full(len(eligible), -1)
-        set_index[sets] = np.arange(len(sets))
+        set_index = invert(sets, len(eligible))
         home = groups.owner[rows[part_rows]]
         packing = Packing(
             groups.load[rows[part_rows]],

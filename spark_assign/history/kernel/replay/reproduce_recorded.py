@@ -21,6 +21,7 @@ from spark_assign.groups.assignors.release_rules import (
     parse_release_assignor,
 )
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
+from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
@@ -29,14 +30,12 @@ from spark_assign.groups.kernel.facts import (
     OWNED_ORDER,
     OWNED_SLICE,
     SUBSCRIPTION,
-    index_facts,
 )
-from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.leader_rules import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
+from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
 from spark_assign.history.kernel.timeline import RecordedMember
-from spark_assign.migration.kernel.group_subset import assign_without_spark
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
@@ -248,15 +247,13 @@ def _solve_requests(requests: Sequence[_RecordedRequest]) -> list[str | None]:
         for request_index, request in enumerate(requests)
         for fact in request.facts()
     ]
-    facts = index_facts(pa.Table.from_pylist(rows, _FACTS))
-    faults = find_faults(facts)
-    specs = read_group_specs(facts, set(faults))
+    specs = open_pass(pa.Table.from_pylist(rows, _FACTS)).specs
     group_request = [int(key) for key in specs.group_id.to_pylist()]
     reasons: list[str | None] = ["the subscriptions of its members contradict each other"] * len(requests)
     group_rules = np.array([requests[index].rules for index in group_request], object)
     for rules in sorted(set(group_rules.tolist())):
         selected = group_rules == rules
-        assignments = assign_without_spark(specs, rules, selected)
+        assignments = assign(specs, rules, selected)
         slices = assignments.slices if rules in KAFKA_SERVER_ASSIGNORS else assignments.assigned_now
         assigned = _owners_by_group(specs, slices)
         order_dependent = _owners_by_group(specs, assignments.order_dependent)

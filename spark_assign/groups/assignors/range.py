@@ -1,9 +1,11 @@
-"""Range with racks (Kafka's `RangeAssignor.assignWithRackMatching`, KIP-881).
+"""Range: assigns each topic in consecutive ranges (Kafka's `RangeAssignor`), by rack if racks are known (KIP-881).
 
 Principles, in order of priority
     1. Balance within a topic: with p partitions and n subscribers, each gets p // n, and p % n get one more.
     2. Co-partitioning: topics with the same subscribers and the same number of partitions are assigned the same way.
     3. Racks: as many partitions as possible go to a member in whose rack they have a replica.
+
+Without racks, Spark windows compute the same (`groups.windows.range`).
 
 Topics
     - A topic needs racks if some subscriber's rack has a replica of it, and not all partitions have replicas in the
@@ -25,19 +27,95 @@ Example: t has four partitions with replicas in racks y, x, y, x. C0 is in rack 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes, owners_to_slices
+from spark_assign.numeric.segmented_arrays import row_numbers
+
+
+def assign_range(
+    specs: GroupSpecs, selected: BoolArray, by_windows: PartitionSlices | None = None, *, uses_racks: bool = True
+) -> PartitionSlices:
+    """Assigns the selected groups by range.
+
+    Args:
+        specs: the groups.
+        selected: mask of groups.
+        by_windows: slices of the selected groups that Spark windows have computed, if they have.
+        uses_racks: whether the client release uses racks.
+    """
+    slices = by_windows
+    if slices is None:
+        slices = assign_ranges(*specs.sorted_subscriptions(selected), specs.topics.partitions)
+    return replace_by_racks(specs, selected, slices, specs.subscribers) if uses_racks else slices
+
+
+def assign_ranges(member: IntArray, topic: IntArray, partitions: IntArray) -> PartitionSlices:
+    """Assigns topics in consecutive ranges, without racks.
+
+    Args:
+        member, topic: the subscriptions to the assigned topics, sorted by topic; within a topic, in the order in which
+            members are assigned to.
+        partitions: number of partitions of each topic.
+    """
+    position, num_subscribers = row_numbers(topic), np.bincount(topic, minlength=len(partitions))[topic]
+    quota, extra = np.divmod(partitions[topic], num_subscribers)
+    first, count = position * quota + np.minimum(position, extra), quota + (position < extra)
+    return PartitionSlices(member, topic, first, np.ones_like(first), count).take(count > 0)
+
+
+def replace_by_racks(
+    specs: GroupSpecs,
+    selected: BoolArray,
+    slices: PartitionSlices,
+    subscribers_of: Callable[[int, int], IntArray],
+    *,
+    like_librdkafka: bool = False,
+) -> PartitionSlices:
+    """Returns the slices, with those of topics in which racks matter computed by rack.
+
+    Args:
+        specs: the groups.
+        selected: mask of groups.
+        slices: their assignment without racks.
+        subscribers_of: returns the members of a subscriber set of a group, in the order in which they are assigned to.
+        like_librdkafka: see `assign_rack_aware_topics`.
+    """
+    if not specs.rack_set:
+        return slices
+    members, topics = specs.members, specs.topics
+    has_racks = mask_from_indexes(members.group[members.rack >= 0], specs.num_groups)
+    known, bounds = topics.with_metadata, np.arange(specs.num_groups + 1)
+    bounds = np.searchsorted(topics.group[known], bounds)
+    replacements: list[PartitionSlices] = []
+    replaced = np.zeros(len(topics), bool)
+    for group in np.flatnonzero(has_racks & selected).tolist():
+        rack_topics = [
+            RackTopic(topic, int(topics.subscriber_set[topic]), int(topics.partitions[topic]), specs.racks_of(topic))
+            for topic in known[bounds[group] : bounds[group + 1]].tolist()
+        ]
+        subscribers = {each: subscribers_of(group, each) for each in {topic.subscriber_set for topic in rack_topics}}
+        racks = {each: specs.members.rack[members].tolist() for each, members in subscribers.items()}
+        for topic, owner in assign_rack_aware_topics(rack_topics, racks, like_librdkafka=like_librdkafka).items():
+            position, *ranges = owners_to_slices(owner)
+            member = subscribers[int(topics.subscriber_set[topic])][position]
+            replacements.append(PartitionSlices(member, np.full(len(position), topic), *ranges))
+            replaced[topic] = True
+    return slices.take(~replaced[slices.topic]).concat(*replacements)
+
 
 class RackTopic(NamedTuple):
-    """A topic with metadata: its index, subscriber list, number of partitions, and the racks of each partition's
+    """A topic with metadata: its index, subscriber set, number of partitions, and the racks of each partition's
     replicas."""
 
     topic: int
-    subscriber_list: int
+    subscriber_set: int
     partitions: int
     partition_racks: Sequence[frozenset[Hashable]]
 
@@ -50,41 +128,47 @@ def racks_matter(partitions: Iterable[frozenset[Hashable]], member_racks: Set[Ha
 
 
 def assign_rack_aware_topics(
-    topics: Sequence[RackTopic], racks: Mapping[int, Sequence[Hashable | None]]
+    topics: Sequence[RackTopic], racks: Mapping[int, Sequence[int]], *, like_librdkafka: bool = False
 ) -> dict[int, NDArray[np.int64]]:
     """Assigns the topics of one group for which racks are used.
 
     Args:
         topics: all topics of the group.
-        racks: racks of the members of each subscriber list, in assignment order; None if unknown.
+        racks: racks of the members of each subscriber set, in assignment order; -1 if unknown.
+        like_librdkafka: a set of two or more topics uses racks even if no topic of the group needs them, and then the
+            members without a rack match no partition.
 
     Returns:
-        for each topic without plain ranges, the owner of each partition, as a position in its subscriber list.
+        for each topic without plain ranges, the owner of each partition, as a position in its subscriber set.
     """
     sets: dict[tuple[int, int], list[RackTopic]] = {}
     topics_with_racks = set()
     for topic in topics:
-        sets.setdefault((topic.subscriber_list, topic.partitions), []).append(topic)
-        if racks_matter(topic.partition_racks, set(racks[topic.subscriber_list]) - {None}):
+        sets.setdefault((topic.subscriber_set, topic.partitions), []).append(topic)
+        if racks_matter(topic.partition_racks, set(racks[topic.subscriber_set]) - {-1}):
             topics_with_racks.add(topic.topic)
     assigned: dict[int, NDArray[np.int64]] = {}
-    for (subscriber_list, _), topic_set in sets.items():
-        has_racks = any(rack is not None for rack in racks[subscriber_list])
-        if topics_with_racks and has_racks and (len(topic_set) > 1 or topic_set[0].topic in topics_with_racks):
+    for (subscriber_set, _), topic_set in sets.items():
+        has_racks = max(racks[subscriber_set]) >= 0
+        uses_racks = has_racks and (like_librdkafka or topics_with_racks)
+        if uses_racks and (len(topic_set) > 1 or topic_set[0].topic in topics_with_racks):
             assigned |= dict.fromkeys(
-                [topic.topic for topic in topic_set], _assign_topic_set(racks[subscriber_list], topic_set)
+                [topic.topic for topic in topic_set],
+                _assign_topic_set(racks[subscriber_set], topic_set, like_librdkafka),
             )
     return assigned
 
 
-def _assign_topic_set(racks: Sequence[Hashable | None], topics: Sequence[RackTopic]) -> NDArray[np.int64]:
+def _assign_topic_set(racks: Sequence[int], topics: Sequence[RackTopic], like_librdkafka: bool) -> NDArray[np.int64]:
     """Assigns topics with the same subscribers and number of partitions."""
-    names = list(dict.fromkeys(rack for rack in racks if rack is not None))
-    rack_index: dict[Hashable | None, int] = {None: -1} | {name: index for index, name in enumerate(names)}
-    in_rack = np.ones((len(names), topics[0].partitions), bool)
+    used = sorted({*racks} - {-1})
+    in_rack = np.ones((len(used), topics[0].partitions), bool)
     for topic in topics:
-        in_rack &= np.array([[name in replicas for replicas in topic.partition_racks] for name in names], bool)
-    return assign_with_racks([rack_index[rack] for rack in racks], in_rack, is_co_partitioned=len(topics) > 1)
+        in_rack &= np.array([[rack in replicas for replicas in topic.partition_racks] for rack in used], bool)
+    position = {-1: -1} | {rack: position for position, rack in enumerate(used)}
+    if like_librdkafka and len(topics) > 1:
+        position[-1], in_rack = len(used), np.append(in_rack, np.zeros((1, in_rack.shape[1]), bool), axis=0)
+    return assign_with_racks([position[rack] for rack in racks], in_rack, is_co_partitioned=len(topics) > 1)
 
 
 def assign_with_racks(

@@ -23,11 +23,17 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import (
     table_slots,
 )
 from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, GROUP, SUBSCRIPTION
-from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.java.hash_map import LONGEST_CHAIN, string_hashes, table_order
+from spark_assign.groups.kernel.group_specs import UNKNOWN_POSITION, GroupSpecs
+from spark_assign.java.hash_map import LONGEST_CHAIN, table_order
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.partition_slices import (
+    PARTITION_BITS,
+    PartitionSlices,
+    invert,
+    mask_from_indexes,
+    positions_in,
+)
 from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 
@@ -50,15 +56,13 @@ class TieOrder:
 
 def coordinator_member_order(specs: GroupSpecs) -> TieOrder:
     """Returns all members, by group, in the order in which the assignor sees them."""
-    facts, members = specs.facts, specs.members
+    members = specs.members
     if not len(members):
         return TieOrder(np.empty(0, np.int64), np.empty(0, np.int64))
-    no_position = np.iinfo(np.int32).max
-    hashes = string_hashes(specs.member_id.to_pylist())
-    position = facts.int_column("position", no_position)[members.row]
+    hashes, position = specs.member_hash, specs.list_position
     slots = table_slots(hashes, members.group)
     by_slot = np.ones(specs.num_groups, bool)
-    by_slot[members.group[position < no_position]] = False
+    by_slot[members.group[position < UNKNOWN_POSITION]] = False
     by_slot |= find_classic_groups(specs)
     slot = np.where(by_slot[members.group], slots, position)
     order = np.lexsort((slot, members.group))
@@ -75,7 +79,7 @@ def coordinator_member_order(specs: GroupSpecs) -> TieOrder:
     is_duplicate[sorted_places[1:]] = ~starts_new_key(bucket_index[sorted_places])[1:] & (
         np.diff(slot[sorted_places]) == 0
     )
-    is_unknown = np.bincount(bucket_index, is_duplicate | (slot == no_position) | by_slot[group]) > 0
+    is_unknown = np.bincount(bucket_index, is_duplicate | (slot == UNKNOWN_POSITION) | by_slot[group]) > 0
     return TieOrder(order, np.cumsum(starts_bucket | ~is_unknown[bucket_index]) - 1)
 
 
@@ -119,15 +123,15 @@ def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
                 id_texts[topic_position] = text
     ids = read_topic_ids(id_texts)
     rejected: dict[int, tuple[str, str]] = {}
-    for topic in topics.with_metadata[~ids.is_valid[topics.with_metadata]].tolist():
+    nameless_topics = topics.with_metadata[~ids.is_valid[topics.with_metadata]]
+    for topic in nameless_topics.tolist():
         if id_texts[topic] is not None:
             detail = (
                 f"topics: topic_id {id_texts[topic]!r} of {specs.topic[topic]} is no id. "
                 "Kafka prints one as 22 characters"
             )
             rejected.setdefault(int(topics.group[topic]), ("bad-topic-id", detail))
-    by_name = np.zeros(specs.num_groups, bool)
-    by_name[topics.group[topics.with_metadata[~ids.is_valid[topics.with_metadata]]]] = True
+    by_name = mask_from_indexes(topics.group[nameless_topics], specs.num_groups)
     topic_position, nameless = row_numbers(topics.group), by_name[topics.group]
     topic_ids = TopicIds(
         np.where(nameless, topic_position, ids.hash), np.where(nameless, topic_position, ids.rank), ids.is_valid
@@ -145,17 +149,13 @@ def coordinator_topic_order(specs: GroupSpecs, topics: IntArray, ids: TopicIdInd
         ids: ids of all topics.
     """
     subscribed = np.flatnonzero(specs.topics.is_subscribed)
-    name_hash, group_of_name = (
-        string_hashes(specs.facts.topic_names.to_pylist())[specs.topics.name[subscribed]],
-        specs.topics.group[subscribed],
-    )
+    name_hash, group_of_name = specs.topic_hash[subscribed], specs.topics.group[subscribed]
     by_name_set = subscribed[set_order(name_hash, group_of_name)]
     bucket_of_name = np.zeros(len(specs.topics), np.int64)
     bucket_of_name[subscribed] = set_buckets(name_hash, group_of_name)
     # Names without metadata have no id, but increase the size of the set.
     sizes = np.bincount(group_of_name, minlength=specs.num_groups)
-    is_selected = np.zeros(len(specs.topics), bool)
-    is_selected[topics] = True
+    is_selected = mask_from_indexes(topics, len(specs.topics))
     inserted = by_name_set[is_selected[by_name_set]]
     group = specs.topics.group[inserted]
     order = set_order(ids.topic_ids.hash[inserted], group, sizes)
@@ -197,7 +197,29 @@ def coordinator_previous_order(
     insertion = np.lexsort((-topic, member))
     map_order = insertion[table_order(hashes[insertion], id_rank[topic][insertion], member_number[insertion])]
     topic_tie = map_buckets(hashes, member_number)[set_index]
-    position = np.empty(len(map_order), np.int64)
-    position[map_order] = np.arange(len(map_order))
+    position = invert(map_order, len(map_order))
     order = np.argsort(position[set_index], kind="stable")
     return rows.take(order), topic_tie[order], tie[order]
+
+
+def in_owned_order(owned: PartitionSlices, ordered: PartitionSlices) -> tuple[IntArray, BoolArray]:
+    """Sorts single partitions by the order in which their members report them.
+
+    Args:
+        owned: single partitions in any order.
+        ordered: the reported order, with the same member and topic indexes.
+
+    Returns:
+        the sort order of `owned`; and for each row of `owned`, whether its member reports all of its rows.
+    """
+    indexes = np.arange(len(owned))
+    if not len(ordered) or not len(owned):
+        return indexes, np.zeros(len(owned), bool)
+    size = int(max(owned.member.max(), ordered.member.max())) + 1
+    keys = KeyIndex(ordered.partition_keys)
+    ordered_keys = keys.lookup(ordered.partition_keys) * size + ordered.member
+    owned_keys = keys.lookup(owned.partition_keys) * size + owned.member
+    position = positions_in(ordered_keys, owned_keys)
+    is_incomplete = mask_from_indexes(owned.member[position == len(ordered)], size)
+    is_ordered = ~is_incomplete[owned.member]
+    return np.lexsort((np.where(is_ordered, position, indexes), owned.member)), is_ordered

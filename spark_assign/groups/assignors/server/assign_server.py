@@ -15,7 +15,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from spark_assign.groups.assignors.range import assign_ranges
 from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
+from spark_assign.groups.assignors.server.coordinator_order import (
+    TieOrder,
+    TopicIdIndex,
+    coordinator_member_order,
+    coordinator_previous_order,
+    coordinator_topic_order,
+    find_classic_groups,
+    in_owned_order,
+    read_topic_ids_of_specs,
+)
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, compute_quotas
 from spark_assign.groups.assignors.server.order_dependence import (
     HeterogeneousTies,
@@ -23,30 +34,19 @@ from spark_assign.groups.assignors.server.order_dependence import (
     UnknownOrder,
     order_dependent_partitions,
 )
-from spark_assign.groups.assignors.server.range import assign_server_ranges
+from spark_assign.groups.assignors.server.rack_range import improve_range_racks
+from spark_assign.groups.assignors.server.rack_uniform import improve_uniform_racks
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.constrained import to_slices
 from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
-from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
-from spark_assign.groups.assignors.sticky.sticky_groups import KEPT
-from spark_assign.groups.kernel.coordinator_order import (
-    TieOrder,
-    TopicIdIndex,
-    coordinator_member_order,
-    coordinator_previous_order,
-    coordinator_topic_order,
-    find_classic_groups,
-    read_topic_ids_of_specs,
-)
 from spark_assign.groups.kernel.facts import GROUP
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.rack_aware_server_assignors import improve_range_racks, improve_uniform_racks
-from spark_assign.groups.kernel.sticky_input import in_owned_order, read_owned_order
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, KEPT, GroupAssignments, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
     EMPTY_SLICES,
     PARTITION_BITS,
     PartitionSlices,
+    compress,
+    invert,
     mask_from_indexes,
     match_equal_slices,
 )
@@ -57,7 +57,7 @@ def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> G
     """Assigns the selected groups by an assignor of the broker, or by one of this project's variants."""
     topics = specs.topics.with_metadata
     if assignor not in TOPIC_ID_ASSIGNORS:
-        slices = _ranges(specs, topics[selected[specs.topics.group[topics]]])
+        slices = assign_ranges(*specs.sorted_subscriptions(selected), specs.topics.partitions)
         slices = improve_range_racks(specs, slices) if assignor in RACK_SERVER_ASSIGNORS else slices
         return withhold_owned(specs, TargetAssignments(slices, np.full(len(slices), KEPT)))
     ids = read_topic_ids_of_specs(specs)
@@ -69,24 +69,9 @@ def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> G
     previous = first_owners(specs, topics, members.index)
     targets, order_dependent = _uniform(specs, topics, selected, ids, members, is_heterogeneous, previous)
     if assignor in RACK_SERVER_ASSIGNORS:
-        targets, order_dependent = (
-            improve_uniform_racks(specs, topics, members.index, is_heterogeneous, previous, targets),
-            EMPTY_SLICES,
-        )
+        targets = improve_uniform_racks(specs, topics, members.index, is_heterogeneous, previous, targets)
+        order_dependent = EMPTY_SLICES
     return replace(_withhold(specs, targets, previous), rejected=rejected, order_dependent=order_dependent)
-
-
-def _ranges(specs: GroupSpecs, topics: IntArray) -> PartitionSlices:
-    member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
-    topic_position = _positions(topics, len(specs.topics))
-    is_selected = topic_position[topic] >= 0
-    ranges = assign_server_ranges(
-        member[is_selected],
-        topic_position[topic[is_selected]],
-        specs.members.assignment_order,
-        specs.topics.partitions[topics],
-    )
-    return PartitionSlices(ranges.member, topics[ranges.topic], *ranges.columns[2:])
 
 
 # --- uniform ------------------------------------------------------------------------------------------------------
@@ -114,27 +99,15 @@ def _uniform(
     previous: PartitionSlices,
 ) -> tuple[TargetAssignments, PartitionSlices]:
     """Returns uniform's targets, and their order-dependent slices."""
-    results = [
-        _assign_homogeneous(
-            specs,
-            topics[~is_heterogeneous[specs.topics.group[topics]]],
-            selected & ~is_heterogeneous,
-            members,
-            ids,
-            previous,
-        )
-    ]
-    for group in np.flatnonzero(selected & is_heterogeneous).tolist():
-        group_topics = topics[specs.topics.group[topics] == group]
-        results.append(
-            _assign_heterogeneous(
-                specs, group_topics, members.take(specs.members.group[members.index] == group), ids, previous
-            )
-        )
-    runs, order_dependent = results[0][0].slices, results[0][1]
-    for targets, group_order_dependent in results[1:]:
-        runs, order_dependent = runs.concat(targets.slices), order_dependent.concat(group_order_dependent)
-    return TargetAssignments(runs, np.concatenate([targets.reason for targets, _ in results])), order_dependent
+    group, homogeneous = specs.topics.group[topics], selected & ~is_heterogeneous
+    results = [_assign_homogeneous(specs, topics[homogeneous[group]], homogeneous, members, ids, previous)]
+    for index in np.flatnonzero(selected & is_heterogeneous).tolist():
+        group_members = members.take(specs.members.group[members.index] == index)
+        results.append(_assign_heterogeneous(specs, index, topics[group == index], group_members, ids, previous))
+    targets, order_dependent = zip(*results, strict=True)
+    slices = EMPTY_SLICES.concat(*(each.slices for each in targets))
+    reason = np.concatenate([each.reason for each in targets])
+    return TargetAssignments(slices, reason), EMPTY_SLICES.concat(*order_dependent)
 
 
 def _assign_homogeneous(
@@ -146,27 +119,18 @@ def _assign_homogeneous(
     previous: PartitionSlices,
 ) -> tuple[TargetAssignments, PartitionSlices]:
     """Assigns homogeneous groups, side by side."""
-    topic_order, members = (
-        coordinator_topic_order(specs, topics, ids),
-        members.take(selected[specs.members.group[members.index]]),
-    )
-    member, topic = _positions(members.index, len(specs.members)), _positions(topic_order.index, len(specs.topics))
-    is_selected = topic[previous.topic] >= 0
-    current = PartitionSlices(
-        member[previous.member[is_selected]],
-        topic[previous.topic[is_selected]],
-        *previous.take(is_selected).columns[2:],
-    )
+    topic_order = coordinator_topic_order(specs, topics, ids)
+    members = members.take(selected[specs.members.group[members.index]])
+    member, topic = invert(members.index, len(specs.members)), invert(topic_order.index, len(specs.topics))
+    current = previous.take(topic[previous.topic] >= 0).renumber(member, topic)
     current = current.take(np.lexsort((current.first, current.topic, current.member)))
     # Groups that are not selected have no members, so groups are renumbered.
     group_position = np.cumsum(selected) - 1
-    group, of_topic = (
-        group_position[specs.members.group[members.index]],
-        group_position[specs.topics.group[topic_order.index]],
-    )
+    group = group_position[specs.members.group[members.index]]
+    topic_group = group_position[specs.topics.group[topic_order.index]]
     partitions = specs.topics.partitions[topic_order.index]
     num_owned = np.bincount(current.member, current.count, len(members.index)).astype(np.int64)
-    shares = MemberQuotas(group, num_owned, compute_quotas(group, of_topic, partitions, num_owned), members.tie)
+    shares = MemberQuotas(group, num_owned, compute_quotas(group, topic_group, partitions, num_owned), members.tie)
     loses = (num_owned > shares.min_quota)[current.member]
     kept_slices, losing = current.take(~loses), current.take(loses)
     losing, by_topic, by_partition = coordinator_previous_order(
@@ -174,95 +138,66 @@ def _assign_homogeneous(
     )
     by_topic = np.where(ids.by_name[specs.topics.group[topic_order.index][losing.topic]], 0, by_topic)
     # Members of a classic group report their order to the leader; the broker reads what it has stored.
-    reported = read_owned_order(specs)
+    reported = specs.owned_order
     reported = reported.take(~find_classic_groups(specs)[specs.members.group[reported.member]])
-    order, is_reported = in_owned_order(
-        losing, PartitionSlices(member[reported.member], topic[reported.topic], *reported.columns[2:])
-    )
+    order, is_reported = in_owned_order(losing, reported.renumber(member, topic))
     losing = losing.take(order)
     by_topic, by_partition = (
         np.where(is_reported, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition)
     )
     combined = kept_slices.concat(losing)
     current = combined.take(np.argsort(combined.member, kind="stable"))
-    targets = assign_homogeneous(group, of_topic, partitions, current)
-    runs = _to_spec_indexes(targets.slices, members.index, topic_order.index)
+    targets = assign_homogeneous(group, topic_group, partitions, current)
+    slices = targets.slices.renumber(members.index, topic_order.index)
     open_partitions = order_dependent_partitions(
-        shares, of_topic, targets.unassigned, losing, UnknownOrder(topic_order.tie, (by_topic, by_partition))
+        shares, topic_group, targets.unassigned, losing, UnknownOrder(topic_order.tie, (by_topic, by_partition))
     )
     # Partitions of a member that loses nothing do not depend on an order.
-    unstable_slices = runs.take(
-        np.append(num_owned > shares.min_quota, True)[np.where(targets.is_new, -1, targets.slices.member)]
+    is_unstable = targets.is_new | (num_owned > shares.min_quota)[targets.slices.member]
+    order_dependent = _intersect(
+        slices.take(is_unstable), topic_order.index[open_partitions.topic], open_partitions.first
     )
-    return TargetAssignments(runs, targets.reason), _intersect(
-        unstable_slices, topic_order.index[open_partitions.topic], open_partitions.first
-    )
+    return TargetAssignments(slices, targets.reason), order_dependent
 
 
 def _intersect(slices: PartitionSlices, topic: IntArray, partition: IntArray) -> PartitionSlices:
     """Returns the part of the slices that consists of the given partitions."""
     if not len(topic):
         return EMPTY_SLICES
-    keys = np.sort(topic << PARTITION_BITS | partition)
     rows = slices.expand()
-    match = np.minimum(np.searchsorted(keys, rows.partition_keys), len(keys) - 1)
-    rows = rows.take(keys[match] == rows.partition_keys)
-    zeros = np.zeros(len(rows), np.int64)
-    return to_slices(rows.member, rows.topic, rows.first, zeros, zeros.astype(bool))[0]
+    rows = rows.take(np.isin(rows.partition_keys, topic << PARTITION_BITS | partition))
+    return compress(rows.member, rows.topic, rows.first)
 
 
 def _assign_heterogeneous(
-    specs: GroupSpecs, topics: IntArray, members: TieOrder, ids: TopicIdIndex, previous: PartitionSlices
+    specs: GroupSpecs, group: int, topics: IntArray, members: TieOrder, ids: TopicIdIndex, previous: PartitionSlices
 ) -> tuple[TargetAssignments, PartitionSlices]:
     """Assigns one heterogeneous group."""
-    member, topic = _positions(members.index, len(specs.members)), _positions(topics, len(specs.topics))
-    subscriber, subscribed = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
-    is_selected = topic[subscribed] >= 0
-    subscriber, subscribed = member[subscriber[is_selected]], topic[subscribed[is_selected]]
-    order = np.lexsort((subscriber, subscribed))
-    ends = np.searchsorted(subscribed[order], np.arange(1, len(topics))) if len(topics) else np.empty(0, np.int64)
-    subscribers = [each.tolist() for each in np.split(subscriber[order], ends)] if len(topics) else []
-    is_selected = topic[previous.topic] >= 0
-    current = PartitionSlices(
-        member[previous.member[is_selected]],
-        topic[previous.topic[is_selected]],
-        *previous.take(is_selected).columns[2:],
-    )
+    member, topic = invert(members.index, len(specs.members)), invert(topics, len(specs.topics))
+    sets = specs.topics.subscriber_set[topics].tolist()
+    members_of = {each: np.sort(member[specs.set_members(group, each)]).tolist() for each in set(sets)}
+    subscribers = [members_of[each] for each in sets]
+    current = previous.take(topic[previous.topic] >= 0).renumber(member, topic)
     partitions, ranks = specs.topics.partitions[topics].tolist(), ids.topic_ids.rank[topics].tolist()
     ties = HeterogeneousTies(len(members.index), subscribers, partitions, ranks, current)
     targets = ties.assign()
-    runs = _to_spec_indexes(targets.slices, members.index, topics)
-    by_name = len(topics) > 0 and bool(ids.by_name[specs.topics.group[topics[0]]])
-    topic_position, partition = ties.order_dependent_partitions(members.tie.tolist(), ranks_known=not by_name)
-    return TargetAssignments(runs, targets.reason), _intersect(runs, topics[topic_position], partition)
-
-
-def _to_spec_indexes(runs: PartitionSlices, members: IntArray, topics: IntArray) -> PartitionSlices:
-    return PartitionSlices(members[runs.member], topics[runs.topic], *runs.columns[2:])
-
-
-def _positions(indexes: IntArray, size: int) -> IntArray:
-    """Returns, for each index below `size`, its position in `indexes`; -1 if absent."""
-    positions = np.full(size, -1, np.int64)
-    positions[indexes] = np.arange(len(indexes))
-    return positions
+    slices = targets.slices.renumber(members.index, topics)
+    ranks_known = not ids.by_name[group]
+    topic_position, partition = ties.order_dependent_partitions(members.tie.tolist(), ranks_known=ranks_known)
+    return TargetAssignments(slices, targets.reason), _intersect(slices, topics[topic_position], partition)
 
 
 def first_owners(specs: GroupSpecs, topics: IntArray, members: IntArray) -> PartitionSlices:
     """Returns the owned partitions of subscribed topics: each partition at most once, none out of range."""
-    owned, size = specs.owned, max(len(specs.topics), 1)
-    is_selected = _positions(topics, len(specs.topics))[owned.topic] >= 0
-    owned = owned.take(is_selected)
+    size = max(len(specs.topics), 1)
+    owned = specs.owned.take(mask_from_indexes(topics, len(specs.topics))[specs.owned.topic])
     keys = owned.member * size + owned.topic
     match = np.searchsorted(specs.subscriptions, keys)
-    owned = owned.take(np.append(specs.subscriptions, -1)[match] == keys)
-    fitting = -(-(specs.topics.partitions[owned.topic] - owned.first) // owned.step)
-    owned = PartitionSlices(*owned.columns[:4], np.clip(fitting, 0, owned.count))
-    owned = owned.take(owned.count > 0)
+    owned = owned.take(np.append(specs.subscriptions, -1)[match] == keys).below(specs.topics.partitions)
     is_overlapping = np.isin(owned.topic, find_overlapping_topics(owned))
     if not is_overlapping.any():
         return owned
-    position = _positions(members, len(specs.members))
+    position = invert(members, len(specs.members))
     rows = owned.take(is_overlapping).expand()
     rows = rows.take(np.lexsort((position[rows.member], rows.partition_keys)))
     return owned.take(~is_overlapping).concat(rows.take(starts_new_key(rows.partition_keys)))
@@ -283,12 +218,9 @@ def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: Partition
     slices, reason = targets.slices.take(is_complete), targets.reason[is_complete]
     is_single = slices.count == 1
     single, single_reason = slices.take(is_single), reason[is_single]
-    merged, single_reason, is_withheld = to_slices(
-        single.member, single.topic, single.first, single_reason, single_reason != KEPT
-    )
-    slices, reason = slices.take(~is_single).concat(merged), np.append(reason[~is_single], single_reason)
-    assignments = GroupAssignments(
-        slices, reason, np.append(reason[: len(reason) - len(single_reason)] != KEPT, is_withheld), {}
+    others = GroupAssignments(slices.take(~is_single), reason[~is_single], reason[~is_single] != KEPT)
+    assignments = others.concat(
+        GroupAssignments.of_partitions(single.member, single.topic, single.first, single_reason, single_reason != KEPT)
     )
     return assignments.concat(withhold_owned(specs, incomplete)) if len(incomplete.slices) else assignments
 
@@ -302,8 +234,7 @@ def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssign
     moving, moving_reason = slices.take(~is_kept), reason[~is_kept]
     row = np.repeat(np.arange(len(moving)), moving.count)
     rows = moving.expand()
-    has_moves = np.zeros(len(specs.topics), bool)
-    has_moves[rows.topic] = True
+    has_moves = mask_from_indexes(rows.topic, len(specs.topics))
     owned = owned_slices.take(has_moves[owned_slices.topic]).expand()
     owned = owned.take(np.argsort(owned.partition_keys, kind="stable"))
     keys = owned.partition_keys
@@ -314,11 +245,7 @@ def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssign
     claim = starts[row_index] + row_numbers(row_index)
     is_own = owned.member[claim] == rows.member[row_index]
     withheld[row_index[is_own]] = False
-    moved, moving_reason, is_withheld = to_slices(rows.member, rows.topic, rows.first, moving_reason[row], withheld)
     kept = slices.take(is_kept)
-    return GroupAssignments(
-        kept.concat(moved),
-        np.append(reason[is_kept], moving_reason),
-        np.append(np.zeros(len(kept), bool), is_withheld),
-        {},
+    return GroupAssignments(kept, reason[is_kept], np.zeros(len(kept), bool)).concat(
+        GroupAssignments.of_partitions(rows.member, rows.topic, rows.first, moving_reason[row], withheld)
     )

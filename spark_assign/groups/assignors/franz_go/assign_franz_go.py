@@ -11,21 +11,26 @@ once; other groups partition by partition.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, MemberHeap, resolve_owners
 from spark_assign.groups.assignors.franz_go.homogeneous import plan_steals
 from spark_assign.groups.assignors.franz_go.order_dependence import order_dependent_positions, plan_group
-from spark_assign.groups.assignors.sticky.constrained import to_slices
 from spark_assign.groups.assignors.sticky.retained_partitions import keep_by_partition
-from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, OVER_QUOTA
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.sticky_input import UndisputedGroups, find_undisputed
+from spark_assign.groups.assignors.undisputed_groups import UndisputedGroups, find_undisputed
+from spark_assign.groups.kernel.group_specs import (
+    BALANCING,
+    KEPT,
+    OVER_QUOTA,
+    GroupAssignments,
+    GroupSpecs,
+    assignment_order,
+)
 from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import expand_slices, row_numbers
 
 
@@ -55,8 +60,8 @@ def assign_by_franz_go(specs: GroupSpecs, assignor: str, selected: BoolArray) ->
     undisputed = find_undisputed(specs, selected, np.ones(len(specs.members), bool))
     if cooperative:
         _, readable = _read_generations(specs, cooperative)
-        has_unreadable = np.zeros(specs.num_groups, bool)
-        has_unreadable[specs.members.group[undisputed.owned.member[~readable[undisputed.owned.member]]]] = True
+        owner = undisputed.owned.member
+        has_unreadable = mask_from_indexes(specs.members.group[owner[~readable[owner]]], specs.num_groups)
         undisputed = undisputed.without(has_unreadable, specs)
     assignments = plan_undisputed(specs, undisputed, byte_assignment_order(specs), cooperative=cooperative)
     return assignments.concat(_one_by_one(specs, assignor, selected & ~undisputed.groups))
@@ -73,13 +78,9 @@ def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupA
     none = np.empty(0, np.int64)
     columns = [np.concatenate(each) for each in zip(*results, strict=True)] or [none] * 6
     member, topic, partition, reason, withheld, order_dependent = columns
-    runs, reason, is_withheld = to_slices(member, topic, partition, reason, withheld.astype(bool))
-    is_order_dependent = order_dependent.astype(bool)
-    zero = np.zeros(int(is_order_dependent.sum()), np.int64)
-    order_dependent_slices = to_slices(
-        member[is_order_dependent], topic[is_order_dependent], partition[is_order_dependent], zero, zero.astype(bool)
-    )[0]
-    return GroupAssignments(runs, reason, is_withheld, {}, order_dependent_slices)
+    assignments = GroupAssignments.of_partitions(member, topic, partition, reason, withheld.astype(bool))
+    rows = np.flatnonzero(order_dependent)
+    return replace(assignments, order_dependent=compress(member[rows], topic[rows], partition[rows]))
 
 
 def _read_generations(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]:
@@ -101,37 +102,27 @@ def _groups(
     """Yields the balancer input of each selected group."""
     if not selected.any():
         return
-    members, topics = specs.members, specs.topics
-    assignment_order = byte_assignment_order(specs)
-    subscriber, subscribed = np.divmod(specs.subscriptions, max(len(topics), 1))
-    claims = _claims(specs, selected)
-    groups = np.arange(specs.num_groups + 1)
-    offsets = [np.searchsorted(members.group[of], groups) for of in (assignment_order, subscriber, claims.member)]
-    topic_offsets = np.searchsorted(topics.group, groups)
-    member_index = np.empty(len(members), np.int64)
+    members, topics, ordered = specs.members, specs.topics, byte_assignment_order(specs)
+    claims, groups = _claims(specs, selected), np.arange(specs.num_groups + 1)
+    columns = (members.group[ordered], topics.group, members.group[claims.member])
+    member_ends, topic_ends, claim_ends = (np.searchsorted(column, groups).tolist() for column in columns)
+    member_index = invert(ordered, len(members))
     for group in np.flatnonzero(selected).tolist():
-        member_range, subscription_range, claim_range = (slice(each[group], each[group + 1]) for each in offsets)
-        group_topics = np.arange(topic_offsets[group], topic_offsets[group + 1])
+        start = member_ends[group]
+        group_topics = np.arange(topic_ends[group], topic_ends[group + 1])
         group_topics = group_topics[topics.is_subscribed[group_topics]]
-        member_index[assignment_order[member_range]] = np.arange(member_range.stop - member_range.start)
-        subscriptions = (
-            member_index[subscriber[subscription_range]],
-            np.searchsorted(group_topics, subscribed[subscription_range]),
-        )
-        owned = claims.take(np.arange(claim_range.start, claim_range.stop))
-        owned = PartitionSlices(
-            member_index[owned.member], np.searchsorted(group_topics, owned.topic), *owned.columns[2:]
-        )
-        partitions = np.maximum(topics.partitions[group_topics], 0)
-        ordered_members = assignment_order[member_range]
+        sets = topics.subscriber_set[group_topics].tolist()
+        subscribers = {each: np.sort(member_index[specs.set_members(group, each)]) - start for each in set(sets)}
+        owned = claims.take(np.arange(claim_ends[group], claim_ends[group + 1]))
+        topic = np.searchsorted(group_topics, owned.topic)
         yield _build_input(
-            ordered_members,
+            ordered[start : member_ends[group + 1]],
             group_topics,
-            partitions,
-            subscriptions,
-            owned,
-            generation[ordered_members],
-            readable[ordered_members],
+            np.maximum(topics.partitions[group_topics], 0),
+            [subscribers[each] for each in sets],
+            PartitionSlices(member_index[owned.member] - start, topic, *owned.columns[2:]),
+            generation,
+            readable,
         )
 
 
@@ -148,25 +139,25 @@ def _build_input(
     members: IntArray,
     topics: IntArray,
     partitions: IntArray,
-    subscriptions: tuple[IntArray, IntArray],
+    subscribers: list[IntArray],
     claims: PartitionSlices,
     generation: IntArray,
     readable: BoolArray,
 ) -> _BalancerInput:
-    """Returns the balancer input of one group; subscriptions and claims are in indexes of the group."""
-    subscriber, subscribed = subscriptions
-    order = np.lexsort((subscriber, subscribed))
-    ends = np.searchsorted(subscribed[order], np.arange(1, len(topics)))
-    subscribers = [each.tolist() for each in np.split(subscriber[order], ends)] if len(topics) else []
+    """Returns the balancer input of one group; subscribers and claims are in indexes of the group."""
     starts = np.cumsum(partitions) - partitions
     claims = claims.take(np.argsort(claims.member, kind="stable"))
     claimer, claimed = claims.member, starts[claims.topic] + claims.first
-    is_readable = readable[claimer]
-    owner, stale = resolve_owners(claimer[is_readable], claimed[is_readable], generation, int(partitions.sum()))
+    is_readable = readable[members[claimer]]
+    owner, stale = resolve_owners(
+        claimer[is_readable], claimed[is_readable], generation[members], int(partitions.sum())
+    )
     # A claim of an unsubscribed topic only conflicts with the claims of other members.
-    partition_topic = np.repeat(np.arange(len(topics)), partitions)
-    owner[~np.isin(owner * len(topics) + partition_topic, subscriber * len(topics) + subscribed)] = NO_MEMBER
-    group = FranzGoGroup(len(members), partitions.tolist(), subscribers, owner.tolist(), stale)
+    for start, count, topic_subscribers in zip(starts.tolist(), partitions.tolist(), subscribers, strict=True):
+        owners = owner[start : start + count]
+        owners[~np.isin(owners, topic_subscribers)] = NO_MEMBER
+    lists = [each.tolist() for each in subscribers]
+    group = FranzGoGroup(len(members), partitions.tolist(), lists, owner.tolist(), stale)
     in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
     return _BalancerInput(members, topics, group, claimer, claimed, any(in_vain))
 
@@ -216,15 +207,12 @@ def byte_assignment_order(specs: GroupSpecs) -> IntArray:
     """Returns the members by group, static members first: by instance id, then dynamic members by member id, in byte
     order (as Go compares strings).
     """
-    instance = specs.facts.column("group_instance_id", specs.members.row)
-    dynamic = ~instance.is_valid().to_numpy(zero_copy_only=False)
-    name = np.where(dynamic, byte_ranks(specs.member_id), byte_ranks(instance))
-    order: IntArray = np.lexsort((name, dynamic, specs.members.group))
-    return order
+    instance = np.where(specs.instance_id.is_valid(), byte_ranks(specs.instance_id), -1)
+    return assignment_order(specs.members.group, byte_ranks(specs.member_id), instance)
 
 
 def plan_undisputed(
-    specs: GroupSpecs, undisputed: UndisputedGroups, assignment_order: IntArray, *, cooperative: bool
+    specs: GroupSpecs, undisputed: UndisputedGroups, ordered: IntArray, *, cooperative: bool
 ) -> GroupAssignments:
     """Assigns undisputed groups on slices (`groups.assignors.franz_go.homogeneous`).
 
@@ -235,44 +223,31 @@ def plan_undisputed(
     Args:
         specs: all groups.
         undisputed: the undisputed groups.
-        assignment_order: all members in the order of `byte_assignment_order`.
+        ordered: all members in the order of `byte_assignment_order`.
         cooperative: whether moved partitions are withheld.
     """
     if not undisputed.groups.any():
-        return GroupAssignments(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
-    to_member, is_order_dependent, from_member, moved_to = _assign_unassigned(specs, undisputed, assignment_order)
-    zero = np.zeros(len(to_member), np.int64)
-    new_slices, new_reason, new_withheld = to_slices(
-        to_member, undisputed.topic, undisputed.partition, zero, zero.astype(bool)
-    )
-    zeros = zero[is_order_dependent]
-    order_dependent = to_slices(
-        to_member[is_order_dependent],
-        undisputed.topic[is_order_dependent],
-        undisputed.partition[is_order_dependent],
-        zeros,
-        zeros.astype(bool),
-    )[0]
+        return GroupAssignments.of(EMPTY_SLICES)
+    to_member, is_order_dependent, from_member, moved_to = _assign_unassigned(specs, undisputed, ordered)
+    new = compress(to_member, undisputed.topic, undisputed.partition)
     kept, moved = _split_kept(undisputed, from_member)
-    reason, is_withheld = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
-    moved_slices, reason, is_withheld = to_slices(moved_to, moved.topic, moved.first, reason, is_withheld)
-    return GroupAssignments(
-        kept.concat(new_slices).concat(moved_slices),
-        np.concatenate([np.full(len(kept), KEPT), new_reason, reason]),
-        np.concatenate([np.zeros(len(kept), bool), new_withheld, is_withheld]),
-        {},
-        order_dependent,
+    moved = compress(moved_to, moved.topic, moved.first)
+    assignments = GroupAssignments.of(kept.concat(new)).concat(
+        GroupAssignments(moved, np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative))
     )
+    rows = np.flatnonzero(is_order_dependent)
+    order_dependent = compress(to_member[rows], undisputed.topic[rows], undisputed.partition[rows])
+    return replace(assignments, order_dependent=order_dependent)
 
 
 def _assign_unassigned(
-    specs: GroupSpecs, undisputed: UndisputedGroups, assignment_order: IntArray
+    specs: GroupSpecs, undisputed: UndisputedGroups, ordered: IntArray
 ) -> tuple[IntArray, BoolArray, IntArray, IntArray]:
     """Returns the new owner of each partition without an owner, whether that is order-dependent, and the moves:
     from_member and to_member.
     """
     to_members, from_members, moved_to, is_order_dependent = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
-    for members, load, topic in _undisputed_groups(specs, undisputed, assignment_order):
+    for members, load, topic in _undisputed_groups(specs, undisputed, ordered):
         least = MemberHeap(range(len(members)), load)
         positions = np.array(least.take_many(len(topic)), np.int64)
         to_members.append(members[positions])
@@ -290,16 +265,16 @@ def _assign_unassigned(
 
 
 def _undisputed_groups(
-    specs: GroupSpecs, undisputed: UndisputedGroups, assignment_order: IntArray
+    specs: GroupSpecs, undisputed: UndisputedGroups, ordered: IntArray
 ) -> Iterator[tuple[IntArray, list[int], IntArray]]:
     """Yields, per group, its members, the number of partitions that each owns, and the topic of each partition without
     an owner.
     """
     groups = np.arange(specs.num_groups + 1)
-    ends = np.searchsorted(specs.members.group[assignment_order], groups).tolist()
+    ends = np.searchsorted(specs.members.group[ordered], groups).tolist()
     unassigned = np.searchsorted(specs.topics.group[undisputed.topic], groups).tolist()
     for group in np.flatnonzero(undisputed.groups).tolist():
-        members = assignment_order[ends[group] : ends[group + 1]]
+        members = ordered[ends[group] : ends[group + 1]]
         yield members, undisputed.load[members].tolist(), undisputed.topic[unassigned[group] : unassigned[group + 1]]
 
 

@@ -11,12 +11,12 @@ first by member id is its owner.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from spark_assign.groups.assignors.server.assign_server import first_owners, withhold_owned
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.groups.assignors.sticky.constrained import to_slices
-from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.assignors.weighted.plan import plan_weighted
 from spark_assign.groups.assignors.weighted.weighted_groups import (
@@ -26,9 +26,9 @@ from spark_assign.groups.assignors.weighted.weighted_groups import (
     fill_loads,
 )
 from spark_assign.groups.kernel.group_metrics import configured_value
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.server_assignors import first_owners, withhold_owned
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import compress_tagged, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 
@@ -44,22 +44,16 @@ def assign_weighted(specs: GroupSpecs, selected: BoolArray) -> GroupAssignments:
     groups = _groups(specs, topics, topic, partition)
     result = plan_weighted(groups)
     has_owner = result.owner >= 0
-    not_withheld = np.zeros(int(has_owner.sum()), bool)
-    runs, reason, _ = to_slices(
-        result.owner[has_owner], topic[has_owner], partition[has_owner], result.reason[has_owner], not_withheld
-    )
-    assignments = withhold_owned(specs, TargetAssignments(runs, reason))
+    columns = (each[has_owner] for each in (result.owner, topic, partition, result.reason))
+    assignments = withhold_owned(specs, TargetAssignments(*compress_tagged(*columns)))
     statuses = {group: BOUND_STATUSES[result.status[group]] for group in np.unique(groups.partition_group).tolist()}
-    return GroupAssignments(
-        assignments.slices, assignments.reason, assignments.withheld, rejected, load_bound_status=statuses
-    )
+    return replace(assignments, rejected=rejected, load_bound_status=statuses)
 
 
 def _find_rejected(specs: GroupSpecs) -> Iterator[tuple[int, tuple[str, str]]]:
     """Yields groups that cannot be weighted: group index, code, and detail with the remedy."""
     yield from specs.loads.faults.items()
-    has_topics = np.zeros(specs.num_groups, bool)
-    has_topics[specs.topics.group[specs.topics.with_metadata]] = True
+    has_topics = mask_from_indexes(specs.topics.group[specs.topics.with_metadata], specs.num_groups)
     capacity, load_bound = configured_value(specs, "capacity"), configured_value(specs, "load_bound")
     for group in np.flatnonzero(has_topics & ((capacity <= 0) | np.isinf(capacity))).tolist():
         yield group, ("bad-capacity", f"groups.capacity is {capacity[group]:g}. {_CAPACITY}")

@@ -1,7 +1,10 @@
 """Assigns groups as librdkafka's assignors do (`groups.assignors.librdkafka`).
 
-Most groups are planned on slices, many at once (`librdkafka_slices`, `plan_undisputed`); other groups partition by
-partition. Partitions that cooperative-sticky returns of vanished or unsubscribed topics are in no plan.
+Range and roundrobin differ from Java's in the order of members: ids are compared as bytes, and if a group has static
+and dynamic members, the order is the result of C's merge sort (`balancer_input.assignment_order`).
+
+Cooperative-sticky plans most groups on slices, many at once (`plan_undisputed`), and all others partition by partition.
+Partitions that it returns of vanished or unsubscribed topics are in no plan.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from spark_assign.groups.assignors.librdkafka.balancer_input import (
     LibrdkafkaGroup,
     LibrdkafkaMember,
     TopicPartition,
+    assignment_order,
     metadata_positions,
     metadata_response_order,
 )
-from spark_assign.groups.assignors.librdkafka.range import assign_ranges
 from spark_assign.groups.assignors.librdkafka.sticky import (
     assign_sticky,
     find_member_racks,
@@ -27,63 +30,140 @@ from spark_assign.groups.assignors.librdkafka.sticky import (
     resolve_owned,
     withhold,
 )
-from spark_assign.groups.assignors.sticky.constrained import to_slices
+from spark_assign.groups.assignors.range import assign_ranges, replace_by_racks
+from spark_assign.groups.assignors.roundrobin import assign_in_turn
 from spark_assign.groups.assignors.sticky.retained_partitions import keep_in_owned_order
-from spark_assign.groups.assignors.sticky.sticky_groups import BALANCING, KEPT, RACK_MISMATCH
 from spark_assign.groups.assignors.sticky.water_filling import fill_up
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.librdkafka_slices import NO_POSITION, range_slices, round_robin_slices
-from spark_assign.groups.kernel.sticky_input import UndisputedGroups, find_undisputed
-from spark_assign.java.hash_map import string_hashes
+from spark_assign.groups.assignors.undisputed_groups import UndisputedGroups, find_undisputed
+from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, RACK_MISMATCH, GroupAssignments, GroupSpecs
 from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
-from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert, mask_from_indexes
+from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, row_numbers
 
 
 def assign_by_librdkafka(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
     """Assigns the selected groups by librdkafka's `range`, `roundrobin`, or `cooperative-sticky`."""
     if assignor == "roundrobin":
-        return _without_reasons(round_robin_slices(specs, selected))
-    on_slices = selected & ~_with_racks(specs)
+        return GroupAssignments.of(_assign_round_robin(specs, selected))
     if assignor == "range":
-        assignments = _without_reasons(range_slices(specs, on_slices))
-    else:
-        undisputed = find_undisputed(specs, on_slices, specs.members.has_subscription)
-        on_slices, assignments = undisputed.groups, plan_undisputed(specs, undisputed)
-    return assignments.concat(_one_by_one(specs, assignor, selected & ~on_slices))
+        return GroupAssignments.of(_assign_range(specs, selected))
+    undisputed = find_undisputed(specs, selected & ~_with_racks(specs), specs.members.has_subscription)
+    return plan_undisputed(specs, undisputed).concat(_one_by_one(specs, selected & ~undisputed.groups))
 
 
-def _without_reasons(slices: PartitionSlices) -> GroupAssignments:
-    return GroupAssignments(slices, np.full(len(slices), KEPT), np.zeros(len(slices), bool), {})
+# --- range and round robin ---------------------------------------------------------------------------------------
+
+
+def _assign_range(specs: GroupSpecs, selected: BoolArray) -> PartitionSlices:
+    """Assigns by range: each topic in consecutive ranges, by rack if racks matter."""
+    member, topic = _subscriptions(specs, selected)
+    order = _AssignmentOrder(specs)
+    by_place = np.lexsort((order.place[member], topic))
+    topic = topic[by_place]
+    slices = assign_ranges(order.apply(member[by_place], topic), topic, specs.topics.partitions)
+    return replace_by_racks(specs, selected, slices, order.subscribers, like_librdkafka=True)
+
+
+def _assign_round_robin(specs: GroupSpecs, selected: BoolArray) -> PartitionSlices:
+    """Assigns all topics, by name, in turn on the ring of members with a subscription."""
+    group, order = specs.members.group, _AssignmentOrder(specs)
+    ring = np.flatnonzero(specs.members.has_subscription)
+    ring = ring[np.lexsort((order.place[ring], group[ring]))]
+    ring = order.apply(ring, group[ring])
+    position = np.zeros(len(group), np.int64)
+    position[ring] = row_numbers(group[ring])
+    member, topic = _subscriptions(specs, selected)
+    by_position = np.lexsort((position[member], topic))
+    member, topic = member[by_position], topic[by_position]
+    return assign_in_turn(specs, member, topic, position[member], byte_ranks(specs.topic))
+
+
+def _subscriptions(specs: GroupSpecs, selected: BoolArray) -> tuple[IntArray, IntArray]:
+    """Returns member and topic of each subscription of the selected groups to a topic with partitions."""
+    member, topic = specs.subscription_pairs
+    is_selected = specs.topics.partitions_to_assign(selected)[topic] > 0
+    return member[is_selected], topic[is_selected]
+
+
+class _AssignmentOrder:
+    """The assignment order of members.
+
+    Attributes:
+        place: ascending in assignment order, in groups whose members are all static or all dynamic.
+    """
+
+    def __init__(self, specs: GroupSpecs) -> None:
+        members = specs.members
+        static = specs.instance_id.is_valid().to_numpy(zero_copy_only=False)
+        name = byte_ranks(specs.member_id)
+        self.place: IntArray = np.where(static, byte_ranks(specs.instance_id), name)
+        self._specs, self._static, self._group = specs, static, members.group
+        has_subscription = members.has_subscription
+        counts = [
+            np.bincount(members.group[has_subscription & kind], minlength=specs.num_groups)
+            for kind in (static, ~static)
+        ]
+        self._mixed = (counts[0] > 0) & (counts[1] > 0)
+        self._listed = (name, specs.list_position)
+
+    def apply(self, member: IntArray, topic: IntArray) -> IntArray:
+        """Returns members by topic, in the order of C's merge sort for groups with static and dynamic members."""
+        is_mixed = self._mixed[self._group[member]]
+        if not is_mixed.any():
+            return member
+        member = member.copy()
+        order_by_members: dict[bytes, IntArray] = {}
+        for start, end in key_ranges(topic):
+            if is_mixed[start]:
+                topic_members = np.sort(member[start:end])
+                key = topic_members.tobytes()
+                if key not in order_by_members:
+                    order_by_members[key] = self._merged(topic_members)
+                member[start:end] = order_by_members[key]
+        return member
+
+    def subscribers(self, group: int, subscriber_set: int) -> IntArray:
+        """Returns the members of a subscriber set of a group, in the order in which range assigns to them."""
+        members = self._specs.subscribers(group, subscriber_set)
+        members = members[np.argsort(self.place[members])]
+        return self.apply(members, np.zeros(len(members), np.int64))
+
+    def _merged(self, members: IntArray) -> IntArray:
+        name, position = self._listed
+        members = members[np.lexsort((name[members], position[members]))]
+        ids = self._specs.member_id.take(members).to_pylist()
+        instances = self._specs.instance_id.take(members).to_pylist()
+        group_members = [
+            LibrdkafkaMember(name, instance, "", ordinal, frozenset(), ())
+            for ordinal, (name, instance) in enumerate(zip(ids, instances, strict=True))
+        ]
+        return members[[member.generation for member in assignment_order(group_members)]]
+
+
+# --- cooperative-sticky -------------------------------------------------------------------------------------------
 
 
 def _with_racks(specs: GroupSpecs) -> BoolArray:
     """Returns the mask of groups in which racks might matter: a member has one, and so do replicas of a topic."""
-    has_racks = np.zeros(specs.num_groups, bool)
-    has_racks[specs.members.group[specs.members.rack >= 0]] = True
-    has_rack_sets = np.zeros(specs.num_groups, bool)
-    has_rack_sets[specs.topics.group[list(specs.rack_set)]] = True
+    has_racks = mask_from_indexes(specs.members.group[specs.members.rack >= 0], specs.num_groups)
+    has_rack_sets = mask_from_indexes(specs.topics.group[list(specs.rack_set)], specs.num_groups)
     return has_racks & has_rack_sets
 
 
-def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
-    """Assigns the selected groups partition by partition, by `range` or `cooperative-sticky`."""
+def _one_by_one(specs: GroupSpecs, selected: BoolArray) -> GroupAssignments:
+    """Assigns the selected groups partition by partition, by `cooperative-sticky`."""
     if not selected.any():
-        return _without_reasons(EMPTY_SLICES)
+        return GroupAssignments.of(EMPTY_SLICES)
     reader = _Reader(specs, selected)
     rows: list[tuple[int, int, int, int, bool]] = []
     rejected: dict[int, tuple[str, str]] = {}
     for group_index in np.flatnonzero(selected).tolist():
         group = reader.group(group_index)
-        next_round: Assignment = {}
         try:
-            if assignor == "cooperative-sticky":
-                assigned, next_round = withhold(group, assign_sticky(group))
-            else:
-                assigned = assign_ranges(group)
+            assigned, next_round = withhold(group, assign_sticky(group))
         except UndefinedBehaviorError as error:
-            rejected[group_index] = "kafka-fails", f"librdkafka's {assignor} fails here: {error}"
+            rejected[group_index] = "kafka-fails", f"librdkafka's cooperative-sticky fails here: {error}"
             continue
         reasons = _reasons(group, assigned, next_round) if next_round else {}
         members, topics = reader.numbers(group_index)
@@ -95,8 +175,8 @@ def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupA
                     reason = reasons.get((topic, partition), KEPT)
                     rows.append((members[member], topics[topic], partition, reason, is_withheld))
     member_column, topic_column, partition_column, reason_column, withheld = np.array(rows, np.int64).reshape(-1, 5).T
-    return GroupAssignments(
-        *to_slices(member_column, topic_column, partition_column, reason_column, withheld.astype(bool)), rejected
+    return GroupAssignments.of(EMPTY_SLICES, rejected).concat(
+        GroupAssignments.of_partitions(member_column, topic_column, partition_column, reason_column, withheld > 0)
     )
 
 
@@ -121,11 +201,10 @@ class _Reader:
 
     def __init__(self, specs: GroupSpecs, selected: BoolArray) -> None:
         members, topics = specs.members, specs.topics
-        facts = specs.facts
         self._specs = specs
         self._ids, self._names = specs.member_id.to_pylist(), specs.topic.to_pylist()
-        self._instances = facts.column("group_instance_id", members.row).to_pylist()
-        self._position = facts.int_column("position", NO_POSITION)[members.row]
+        self._instances = specs.instance_id.to_pylist()
+        self._position = specs.list_position
         groups = np.arange(specs.num_groups + 1)
         self._members, self._topics = np.searchsorted(members.group, groups), np.searchsorted(topics.group, groups)
         self._asks: dict[int, list[str]] = defaultdict(list)
@@ -196,25 +275,16 @@ def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAss
     order = _unassigned_order(specs, undisputed, topic_name)
     num_unassigned = np.bincount(topics.group[undisputed.topic], minlength=specs.num_groups)
     to_member = subscribers[fill_up(group, undisputed.load[subscribers], name[subscribers], num_unassigned)]
-    zeros = np.zeros(len(to_member), np.int64)
-    new_slices, reason, withheld = to_slices(
-        to_member, undisputed.topic[order], undisputed.partition[order], zeros, zeros.astype(bool)
-    )
-
+    new = compress(to_member, undisputed.topic[order], undisputed.partition[order])
     load = undisputed.load + np.bincount(to_member, minlength=len(members))
     from_member, ordinal, moved_to = _find_moves(group, subscribers, load, name, specs.num_groups)
     kept, moved = _split_kept(undisputed.owned, load, from_member, topic_name)
     # `moved` is sorted by member; the ordinals of each member start at 0.
     starts = np.searchsorted(moved.member, from_member)
     moved = moved.take(starts + ordinal)
-    move_reason, move_withheld = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
-    moved_slices, move_reason, move_withheld = to_slices(moved_to, moved.topic, moved.first, move_reason, move_withheld)
-    kept_reason = np.full(len(kept), KEPT)
-    return GroupAssignments(
-        kept.concat(new_slices).concat(moved_slices),
-        np.concatenate([kept_reason, reason, move_reason]),
-        np.concatenate([np.zeros(len(kept), bool), withheld, move_withheld]),
-        {},
+    moved = compress(moved_to, moved.topic, moved.first)
+    return GroupAssignments.of(kept.concat(new)).concat(
+        GroupAssignments(moved, np.full(len(moved), BALANCING), np.ones(len(moved), bool))
     )
 
 
@@ -228,9 +298,8 @@ def _unassigned_order(specs: GroupSpecs, undisputed: UndisputedGroups, topic_nam
     group = topics.group[undisputed.topic]
     subscribed = np.flatnonzero(topics.is_subscribed & undisputed.groups[topics.group])
     topic_position = topic_name.copy()
-    hashes = string_hashes(specs.facts.topic_names.to_pylist())[topics.name[subscribed]]
-    is_reversed = np.zeros(specs.num_groups, bool)
-    is_reversed[specs.members.group[undisputed.owned.member]] = True
+    hashes = specs.topic_hash[subscribed]
+    is_reversed = mask_from_indexes(specs.members.group[undisputed.owned.member], specs.num_groups)
     response_order = metadata_positions(topics.group[subscribed], topic_name[subscribed], hashes)
     topic_position[subscribed] = np.where(
         is_reversed[topics.group[subscribed]], -response_order, topic_name[subscribed]
@@ -283,8 +352,7 @@ def _split_kept(
     num_lost = np.bincount(from_member, minlength=len(load))
     is_losing = (num_lost > 0)[owned.member]
     by_name = np.argsort(topic_name, kind="stable")
-    rank = np.empty(len(by_name), np.int64)
-    rank[by_name] = np.arange(len(by_name))
+    rank = invert(by_name, len(by_name))
     losing = owned.take(is_losing)
     lost, kept_ranks = keep_in_owned_order(
         PartitionSlices(losing.member, rank[losing.topic], *losing.columns[2:]), load, num_lost, EMPTY_SLICES

@@ -37,28 +37,54 @@ from __future__ import annotations
 
 import numpy as np
 
+from spark_assign.groups.assignors.server.rack_uniform import RackIndex, groups_with_racks
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
-from spark_assign.numeric.segmented_arrays import row_numbers
+from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
+from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
 
-def assign_server_ranges(
-    member: IntArray, topic: IntArray, assignment_order: IntArray, partitions: IntArray
-) -> PartitionSlices:
-    """Returns the assignment of server-range (step 2).
+def improve_range_racks(specs: GroupSpecs, server_slices: PartitionSlices) -> PartitionSlices:
+    """Returns server-range's slices with more partitions in the racks of their members if possible."""
+    topic_indexes = np.unique(server_slices.topic)
+    topic_indexes = topic_indexes[groups_with_racks(specs)[specs.topics.group[topic_indexes]]]
+    if not len(topic_indexes):
+        return server_slices
+    topics, racks = specs.topics, RackIndex(specs)
+    order = np.lexsort((server_slices.first, server_slices.topic))
+    ordered = server_slices.take(order)
+    columns = topics.partitions[topic_indexes], topics.subscriber_set[topic_indexes], topics.group[topic_indexes]
+    sorted_topics = topic_indexes[np.lexsort((topic_indexes, *columns))]
+    starts_class = np.zeros(len(sorted_topics), bool)
+    for column in (topics.partitions, topics.subscriber_set, topics.group):
+        starts_class |= starts_new_key(column[sorted_topics])
+    improved: list[PartitionSlices] = []
+    replaced = np.zeros(len(topics), bool)
+    for first, last in key_ranges(np.cumsum(starts_class)):
+        class_topics = sorted_topics[first:last]
+        class_slices = ordered.take(np.arange(*np.searchsorted(ordered.topic, [class_topics[0], class_topics[0] + 1])))
+        rack = racks.of_member[class_slices.member]
+        used_racks = np.unique(rack[rack >= 0])
+        rack = np.where(rack < 0, -1, np.searchsorted(used_racks, rack))
+        value = racks.near[racks.sets_of(class_topics).reshape(len(class_topics), -1)].sum(axis=0)[:, used_racks]
+        owner = assign_ranges_by_rack(class_slices.count, rack, value)
+        if _count_matched(owner, rack, value) <= _count_matched(
+            np.repeat(np.arange(len(class_slices)), class_slices.count), rack, value
+        ):
+            continue
+        replaced[class_topics] = True
+        position, *run = owners_to_slices(owner)
+        improved += [
+            PartitionSlices(class_slices.member[position], np.full(len(position), topic), *run)
+            for topic in class_topics.tolist()
+        ]
+    return server_slices.take(~replaced[server_slices.topic]).concat(*improved)
 
-    Args:
-        member, topic: the subscriptions, each once.
-        assignment_order: position of each member in the order of step 1, distinct within its group.
-        partitions: number of partitions of each topic.
-    """
-    order = np.lexsort((assignment_order[member], topic))
-    member, topic = member[order], topic[order]
-    rank, num_subscribers = row_numbers(topic), np.bincount(topic, minlength=len(partitions))[topic]
-    quota, remainder = np.divmod(partitions[topic], np.maximum(num_subscribers, 1))
-    first, count = rank * quota + np.minimum(rank, remainder), quota + (rank < remainder)
-    slices = PartitionSlices(member, topic, first, np.ones(len(member), np.int64), count)
-    return slices.take(count > 0)
+
+def _count_matched(owner: IntArray, rack: IntArray, value: IntArray) -> int:
+    """Returns the number of partitions with a replica in the rack of their owner."""
+    owner_rack = rack[owner]
+    return int(value[np.flatnonzero(owner_rack >= 0), owner_rack[owner_rack >= 0]].sum())
 
 
 def assign_ranges_by_rack(num_assigned: IntArray, rack: IntArray, value: IntArray) -> IntArray:

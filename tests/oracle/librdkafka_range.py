@@ -1,4 +1,4 @@
-"""Range: assigns each topic in consecutive ranges, by rack if racks are known (KIP-881).
+"""librdkafka's range as loops: each topic in consecutive ranges, by rack if racks are known (KIP-881).
 
 Example: C0 and C1 subscribe to t0 and t1, three partitions each.
 
@@ -25,8 +25,21 @@ from spark_assign.groups.assignors.librdkafka.balancer_input import (
     LibrdkafkaGroup,
     LibrdkafkaMember,
     assignment_order,
-    needs_racks,
 )
+
+
+def needs_racks(group: LibrdkafkaGroup, topics: list[str], members: list[LibrdkafkaMember]) -> bool:
+    """Checks whether racks affect the assignment of these topics (KIP-881).
+
+    This is the case if some member's rack has a replica, and some partition has no replica in one of the racks in use.
+    """
+    per_partition = [
+        group.racks_of((topic, partition)) for topic in topics for partition in range(group.partitions[topic])
+    ]
+    all_racks = frozenset().union(*per_partition)
+    if not any(member.rack and member.rack in all_racks for member in members):
+        return False
+    return any(len(racks) != len(all_racks) for racks in per_partition)
 
 
 @dataclass

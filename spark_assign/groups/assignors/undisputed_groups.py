@@ -1,0 +1,66 @@
+"""Groups that the sticky assignors of other libraries can plan on slices, many at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.groups.assignors.sticky.constrained import find_unowned
+from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+
+
+@dataclass(frozen=True)
+class UndisputedGroups:
+    """Homogeneous groups without conflicting owners.
+
+    The sticky assignors of other libraries work partition by partition. In undisputed groups the result follows from
+    counts, so that many groups are planned at once on slices, and only partitions that change their owner are expanded.
+
+    Attributes:
+        groups: mask over all groups.
+        owned: partitions that members own and that exist.
+        load: number of partitions that each member owns. Shape: (num_members,).
+        topic, partition: partitions without an owner, sorted by topic and partition.
+    """
+
+    groups: BoolArray
+    owned: PartitionSlices
+    load: IntArray
+    topic: IntArray
+    partition: IntArray
+
+    def without(self, mask: BoolArray, specs: GroupSpecs) -> UndisputedGroups:
+        """Returns the groups except those that the mask selects."""
+        if not (mask & self.groups).any():
+            return self
+        owned = self.owned.take(~mask[specs.members.group[self.owned.member]])
+        remaining = ~mask[specs.topics.group[self.topic]]
+        load = np.where(mask[specs.members.group], 0, self.load)
+        return UndisputedGroups(self.groups & ~mask, owned, load, self.topic[remaining], self.partition[remaining])
+
+
+def find_undisputed(specs: GroupSpecs, selected: BoolArray, counted_in: BoolArray) -> UndisputedGroups:
+    """Finds the undisputed groups among the selected groups.
+
+    Args:
+        specs: all groups.
+        selected: mask of the selected groups.
+        counted_in: mask of the members that take part; other members are ignored.
+    """
+    members, topics = specs.members, specs.topics
+    known = topics.partitions_to_assign(selected) > 0
+    owned = specs.owned.take(counted_in[specs.owned.member] & known[specs.owned.topic]).below(topics.partitions)
+    num_subscribers = np.bincount(specs.subscription_pairs[1], minlength=len(topics))
+    num_members = np.bincount(members.group[counted_in], minlength=specs.num_groups)
+    groups = selected.copy()
+    groups[topics.group[topics.is_subscribed & (num_subscribers != num_members[topics.group])]] = False
+    groups[topics.group[find_overlapping_topics(owned)]] = False
+    owned = owned.take(groups[members.group[owned.member]])
+    load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)
+    topic, partition = find_unowned(owned, topics.partitions_to_assign(groups))
+    order = np.lexsort((partition, topic))
+    return UndisputedGroups(groups, owned, load, topic[order], partition[order])

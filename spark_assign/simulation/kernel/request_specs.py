@@ -1,0 +1,220 @@
+"""Builds the specs of the requests of simulated leaders (`groups.kernel.group_specs`), many requests at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.groups.assignors.range import racks_matter
+from spark_assign.groups.kernel.facts import FACT_TYPES, index_facts
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns
+from spark_assign.groups.kernel.topic_columns import TopicColumns
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress_sorted, invert
+from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS, AssignmentRequest, JoinedMember, java_order
+
+_MASK = (1 << CODE_BITS) - 1
+_NO_FACTS = index_facts(pa.schema(FACT_TYPES).empty_table())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestSpecs(GroupSpecs):
+    """The specs of requests, each with at least one member. A group is a request.
+
+    Attributes:
+        requests: the requests.
+        listed: the members of all requests, request by request, in the coordinator's order.
+        list_index: index into `listed` of each member.
+    """
+
+    requests: Sequence[AssignmentRequest]
+    listed: list[JoinedMember]
+    list_index: IntArray
+
+    @cached_property
+    def member_id(self) -> pa.Array:
+        """Member id of each member."""
+        return pa.array([self.listed[index].member_id for index in self.list_index.tolist()], pa.string())
+
+    @cached_property
+    def instance_id(self) -> pa.Array:
+        """Instance id of each member; null for dynamic members."""
+        return pa.array([self.listed[index].group_instance_id for index in self.list_index.tolist()], pa.string())
+
+    @cached_property
+    def list_position(self) -> IntArray:
+        """Position of each member in the coordinator's member list."""
+        return self.list_index
+
+    @cached_property
+    def member_hash(self) -> IntArray:
+        """`String.hashCode` of each member id."""
+        return np.fromiter((member.hash for member in self.listed), np.int64, len(self.listed))[self.list_index]
+
+    @cached_property
+    def topic_hash(self) -> IntArray:
+        """`String.hashCode` of each topic's name."""
+        starts = np.cumsum([0, *(len(request.topics.names) for request in self.requests)])
+        hashes = np.concatenate([request.topics.hashes for request in self.requests])
+        return np.asarray(hashes[starts[self.topics.group] + self.topics.name], np.int64)
+
+    @cached_property
+    def subscription_pairs(self) -> tuple[IntArray, IntArray]:
+        """Member and topic of each subscription."""
+        topics, num_members = self.topics, len(self.members)
+        lists = [np.arange(num_members), *self.subscriber_sets]
+        sizes = np.array([len(each) for each in self.subscriber_sets], np.int64)
+        starts = num_members + np.cumsum(sizes) - sizes
+        bounds = np.searchsorted(self.members.group, np.arange(self.num_groups + 1))
+        is_set = topics.subscriber_set != ALL_MEMBERS
+        start, size = bounds[topics.group], np.diff(bounds)[topics.group]
+        start[is_set], size[is_set] = (each[topics.subscriber_set[is_set]] for each in (starts, sizes))
+        topic, index = expand_slices(start, np.ones_like(start), size)
+        return np.concatenate(lists)[index], topic
+
+
+def read_requests(requests: Sequence[AssignmentRequest]) -> RequestSpecs:
+    """Builds the specs of requests that have members."""
+    listed: list[JoinedMember] = []
+    list_index: list[int] = []
+    topics: list[tuple[int, int, int, int]] = []
+    sets: list[list[int]] = []
+    for index, request in enumerate(requests):
+        list_index += [len(listed) + place for place in java_order([each.member_id for each in request.members])]
+        set_of = _find_sets(request.members, len(listed), sets)
+        for topic in sorted(set_of):
+            topics.append((index, topic, request.partitions.get(topic, 0), set_of[topic]))
+        listed += request.members
+    order = np.array(list_index, np.int64)
+    member_index = invert(order, len(order))
+    group = np.repeat(np.arange(len(requests)), [len(request.members) for request in requests])
+    topic_group, name, partitions, subscriber_set = np.array(topics, np.int64).reshape(-1, 4).T.copy()
+    topic_columns = TopicColumns(topic_group, name, partitions, np.ones(len(name), bool), subscriber_set)
+    rack, rack_sets, rack_set = _read_racks(requests, listed, topic_columns)
+    none = np.empty(0, np.int64)
+    return RequestSpecs(
+        facts=_NO_FACTS,
+        fact_group_index=np.zeros(len(requests), np.int64),
+        members=_read_members(listed, group, rack).take(order),
+        topics=topic_columns,
+        subscriber_sets=[np.sort(member_index[members]) for members in sets],
+        owned=_read_owned(listed, group, member_index, topic_columns),
+        departed_owned=EMPTY_SLICES,
+        subscriptions=none,
+        subscription_rows=None,
+        racks=[],
+        rack_sets=rack_sets,
+        rack_set=rack_set,
+        reported_order=EMPTY_SLICES,
+        requests=requests,
+        listed=listed,
+        list_index=order,
+    )
+
+
+def _find_sets(members: Sequence[JoinedMember], start: int, sets: list[list[int]]) -> dict[int, int]:
+    """Returns the subscriber set of each topic that these members subscribe to, and appends new sets to `sets`.
+
+    Args:
+        members: the members of one request.
+        start: index of the first one among the members of all requests.
+        sets: ascending member indexes of each set that isn't all members of its request.
+    """
+    subscriptions = {topics: index for index, topics in enumerate(dict.fromkeys(each.topics for each in members))}
+    if len(subscriptions) == 1:
+        return dict.fromkeys(members[0].topics, ALL_MEMBERS)
+    subscriptions_by_topic: dict[int, list[int]] = {}
+    for topics, index in subscriptions.items():
+        for topic in topics:
+            subscriptions_by_topic.setdefault(topic, []).append(index)
+    member_subscription = [subscriptions[each.topics] for each in members]
+    known = {tuple(range(len(subscriptions))): ALL_MEMBERS}
+    set_of = {}
+    for topic, indexes in subscriptions_by_topic.items():
+        key = tuple(indexes)
+        if key not in known:
+            known[key], used = len(sets), set(key)
+            sets.append([start + index for index, each in enumerate(member_subscription) if each in used])
+        set_of[topic] = known[key]
+    return set_of
+
+
+def _read_members(listed: Sequence[JoinedMember], group: IntArray, rack: IntArray) -> MemberColumns:
+    size = len(listed)
+    generation = np.fromiter((each.generation_id for each in listed), np.int64, size)
+    reported = [each.user_data_generation_id for each in listed]
+    user_data_generation = np.fromiter((-1 if each is None else each for each in reported), np.int64, size)
+    return MemberColumns(
+        group=group,
+        row=np.zeros(size, np.int64),
+        generation=np.maximum(generation, -1),
+        user_data_generation=np.maximum(user_data_generation, -1),
+        has_user_data=np.fromiter((each is not None for each in reported), bool, size),
+        rack=rack,
+        has_subscription=np.fromiter((len(each.topics) > 0 for each in listed), bool, size),
+    )
+
+
+def _read_owned(
+    listed: Sequence[JoinedMember], group: IntArray, member_index: IntArray, topics: TopicColumns
+) -> PartitionSlices:
+    """Returns the owned partitions of topics that have a subscriber in the same request.
+
+    As in Kafka, the member's own subscription and the partition count aren't checked.
+    """
+    lengths = np.fromiter((len(each.owned) for each in listed), np.int64, len(listed))
+    codes = np.fromiter(chain.from_iterable(each.owned for each in listed), np.int64, int(lengths.sum()))
+    owner, topic = np.repeat(np.arange(len(lengths)), lengths), codes >> CODE_BITS
+    is_start = starts_new_key(owner) | starts_new_key(topic)
+    key, first, step, count = compress_sorted(np.cumsum(is_start, dtype=np.int64), codes & _MASK)
+    row = np.flatnonzero(is_start)[key - 1]
+    wanted = group[owner[row]] << CODE_BITS | topic[row]
+    known = np.append(topics.group << CODE_BITS | topics.name, np.iinfo(np.int64).max)
+    topic_index = np.searchsorted(known, wanted)
+    slices = PartitionSlices(member_index[owner[row]], topic_index, first, step, count)
+    is_known = known[topic_index] == wanted
+    return slices if is_known.all() else slices.take(is_known)
+
+
+def _read_racks(
+    requests: Sequence[AssignmentRequest], listed: Sequence[JoinedMember], topics: TopicColumns
+) -> tuple[IntArray, list[frozenset[int]], dict[int, IntArray]]:
+    """Returns the rack of each listed member, the rack sets, and the rack set of each partition by topic, if racks
+    matter.
+
+    Racks are numbered per request, so that requests with the same number of racks share their sets.
+    """
+    rack = np.full(len(listed), -1, np.int64)
+    sets: dict[frozenset[int], int] = {frozenset(): 0}
+    topic_rack_set: dict[int, IntArray] = {}
+    bounds = np.searchsorted(topics.group, np.arange(len(requests) + 1)).tolist()
+    start = 0
+    for request, first, last in zip(requests, bounds, bounds[1:], strict=False):
+        start, end = start + len(request.members), start
+        if not request.topics.racks:
+            continue
+        member_racks = [member.rack_id or "" for member in request.members]
+        layouts = {topic: _layout(request, int(topics.name[topic])) for topic in range(first, last)}
+        used = set(chain.from_iterable(layouts.values()))
+        if not racks_matter(used, set(member_racks) - {""}):
+            continue
+        names = sorted(frozenset(member_racks).union(*used) - {""})
+        index = {"": -1} | {name: position for position, name in enumerate(names)}
+        rack[end:start] = [index[name] for name in member_racks]
+        set_of = {racks: sets.setdefault(frozenset(index[name] for name in racks), len(sets)) for racks in used}
+        for topic, layout in layouts.items():
+            topic_rack_set[topic] = np.array([set_of[racks] for racks in layout], np.int64)
+    return rack, list(sets), topic_rack_set
+
+
+def _layout(request: AssignmentRequest, topic: int) -> list[frozenset[str]]:
+    """Returns the racks of the replicas of each partition of a topic; empty without metadata."""
+    count = max(request.partitions.get(topic, 0), 0)
+    known = list(request.topics.racks.get(topic, ())[:count])
+    return known + [frozenset()] * (count - len(known))
