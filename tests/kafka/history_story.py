@@ -76,14 +76,14 @@ class Stay:
 
 @dataclass
 class Story:
-    """What was done and told.
+    """What was done and what came of it.
 
     Attributes:
         stays: of every member, in the order of their starts.
         placements: of Connect: from when to when who had what.
-        told: what listeners were told.
-        tasks: what Streams says, as it says it.
-        log: what coordinators say of these groups.
+        listener_rows: calls of the listeners of rebalances.
+        tasks: active tasks, as Streams reports them.
+        log: lines of the coordinators' logs about these groups.
         settled: (from, until) of every step, when nothing happens.
     """
 

@@ -67,7 +67,7 @@ def judge(
         reach: which tests execute which line.
         budget: seconds of tests per mutant.
         before: verdicts of an earlier run; one that left tests out goes on with those.
-        told: called with each verdict.
+        on_verdict: called with each verdict.
     """
     calm()
     warm: list[tuple[Mutant, list[str], int]] = []

@@ -128,28 +128,16 @@ def cluster(name: str | None, **more: Any) -> Tables:
     }
 
 
-CODES = {
-    None: "null-key",
-    "bad-clock": "bad-clock",
-    "bad-item": "bad-item",
-    "bad-state": "bad-state",
-    "bad-task": "bad-task",
-    "duplicate-cluster": "duplicate-cluster",
-    "duplicate-connector": "duplicate-connector",
-    "duplicate-reported": "duplicate-reported",
-    "duplicate-state": "duplicate-state",
-    "duplicate-task": "duplicate-task",
-    "duplicate-worker": "duplicate-worker",
-    "no-workers": "no-workers",
-    "null-protocol": "null-key",
-    "null-task": "null-key",
-    "several": "duplicate-worker",
-    "unknown-cluster": "unknown-cluster",
-    "unknown-connector": "unknown-connector",
-    "unknown-leader": "unknown-leader",
-    "unknown-protocol": "unknown-protocol",
-    "unknown-worker": "unknown-worker",
-}
+SEVERE = (
+    *("bad-clock", "bad-item", "bad-state", "bad-task", "duplicate-cluster", "duplicate-connector"),
+    *("duplicate-reported", "duplicate-state", "duplicate-task", "duplicate-worker", "no-workers"),
+    *("unknown-cluster", "unknown-connector", "unknown-leader", "unknown-protocol", "unknown-worker"),
+)
+CODES: dict[str | None, str] = (
+    dict(zip(SEVERE, SEVERE, strict=True))
+    | dict.fromkeys((None, "null-protocol", "null-task"), "null-key")
+    | {"several": "duplicate-worker"}
+)
 """The most severe code of each faulty cluster."""
 
 
