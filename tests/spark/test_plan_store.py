@@ -240,7 +240,7 @@ def test_catalog_tables(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_missing_schema_is_reported(spark: SparkSession) -> None:
     """A folder's name without a slash is a catalog's: the message says so."""
-    with pytest.raises(SourceError, match=r"no catalog schema nowhere.*for a folder write \./nowhere"):
+    with pytest.raises(SourceError, match=r"the catalog schema nowhere doesn't exist.*for a folder write \./nowhere"):
         write_run(small_plan(spark), "nowhere", run_id="r")
 
 
