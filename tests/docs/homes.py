@@ -38,7 +38,7 @@ IN_KAFKA = {
     "*snapshot --bootstrap-server * --interval *": "test_readings",
     "*snapshot --bootstrap-server * --rates-since *": "test_readings",
     "*snapshot --bootstrap-server * --table-prefix *": "test_predicted_is_actual",
-    "*snapshot --bootstrap-server * --output *": "test_snapshot_of_cluster",
+    "*snapshot --bootstrap-server * --fleet-dir *": "test_snapshot_of_cluster",
     "kafka-topics.sh *": "test_snapshot_of_cluster",
     "kafka-consumer-groups.sh *": "test_snapshot_of_cluster",
     "./spark-submit.sh ingest *": "test_snapshot_of_cluster",

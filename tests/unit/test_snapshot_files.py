@@ -160,7 +160,7 @@ def test_no_cluster_is_overwritten_by_another(tmp_path: Path) -> None:
         snapshot_files.write_folder(of("Prod", "B"), tmp_path, "json")
     (tmp_path / "cluster=eu").mkdir()
     (tmp_path / "cluster=eu" / "notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match=r"holds no snapshot\.json"):
+    with pytest.raises(ConfigError, match=r"has no snapshot\.json"):
         snapshot_files.write_folder(of("eu", "E"), tmp_path, "json")
 
 
