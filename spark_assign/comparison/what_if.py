@@ -121,8 +121,8 @@ def with_leader_client(fleet: Fleet, *, cluster: str, group_id: str, library: st
         known = ", ".join(LIBRARIES)
         raise FleetError([Fault("groups", "leader_library", f"{library!r} is not known", f"Give one of {known}")])
     if library == "Java" and release is not None and parse_release_assignor(f"sticky@{release}") is None:
-        problem = f"no release of Kafka's clients is known as {release!r}"
-        raise FleetError([Fault("groups", "leader_version", problem, f"These answer alike: {format_release_lines()}")])
+        problem = f"{release!r} isn't a known release of Kafka's clients"
+        raise FleetError([Fault("groups", "leader_version", problem, f"Release lines: {format_release_lines()}")])
     groups = _groups_of(fleet)
     matching = matches(cluster=cluster, group_id=group_id)
     values = {"leader_library": library, "leader_version": release, "leader_confidence": "given"}

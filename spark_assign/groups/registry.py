@@ -80,14 +80,16 @@ def find_assignor(name: str) -> GroupAssignor | str:
     assignor, separator, release = name.partition("@")
     if separator and assignor in CLIENT_ASSIGNORS:
         raise UnknownAssignorError(
-            f"{name!r}: no release of Kafka's clients is known as {release!r}. "
-            f"These answer alike: {format_release_lines()}"
+            f"{name!r}: {release!r} isn't a known release of Kafka's clients. "
+            f"The release lines are: {format_release_lines()}"
         )
     if separator and assignor in names():
-        raise UnknownAssignorError(f"{name!r}: only {', '.join(CLIENT_ASSIGNORS)} are known as of a release")
+        raise UnknownAssignorError(
+            f"{name!r}: a release (@VERSION) can be given only for {', '.join(CLIENT_ASSIGNORS)}"
+        )
     close = get_close_matches(name, names(), n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise UnknownAssignorError(f"no assignor is called {name!r}{hint} There are: {', '.join(names())}")
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    raise UnknownAssignorError(f"no assignor is called {name!r}{hint} The assignors are: {', '.join(names())}")
 
 
 @cache
