@@ -57,7 +57,7 @@ def test_releases_that_are_not_known(release: str) -> None:
 
 def test_only_the_assignors_of_clients_have_releases() -> None:
     """The broker's do not, nor do those of a user."""
-    with pytest.raises(UnknownAssignorError, match=r"'uniform@4\.1': a release \(@VERSION\) can be given only for range, roundrobin, sticky, coop"):
+    with pytest.raises(UnknownAssignorError, match=r"'uniform@4\.1': a release \(@VERSION\) can be given only for"):
         find_assignor("uniform@4.1")
     with pytest.raises(UnknownAssignorError, match=r"no assignor is called 'mine@3\.4'"):
         find_assignor("mine@3.4")
