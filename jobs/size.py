@@ -1,4 +1,4 @@
-"""Say how many consumers each group needs, by what is written to its partitions and what one consumer can handle."""
+"""Compute how many consumers each group needs, from its message rates and the capacity of one consumer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Mapping
 import click
 from pyspark.sql import DataFrame
 
-from spark_assign import Fleet, SparkAssignError, size
-from spark_assign.advice.size import HEADROOM, OWN, QUANTILE
+from spark_assign import Fleet, SparkAssignError, size_groups
+from spark_assign.advice.size import DEFAULTS, OWN
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_cache, with_capacities
 from spark_assign.cli.options import (
     compose_options,
     details,
+    exit_codes,
     fail_on,
     input_options,
     named_values,
@@ -27,38 +28,41 @@ from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 
-EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
-3 failure."""
 
-
-@job(__doc__, EXIT_CODES, name="size", input_errors=(SparkAssignError, ValueError))
+@job(__doc__, exit_codes(), name="size", input_errors=(SparkAssignError, ValueError))
 @input_options()
 @compose_options(
-    click.option("--assignors", metavar="A,B,…", help="by which assignors (default: each group's own)"),
-    click.option("--members", metavar="N,N,…", help="numbers of members to look at (default: those that tell most)"),
+    click.option("--assignors", metavar="A,B,…", help="Assignors to size with (default: each group's own)."),
+    click.option(
+        "--member-counts", metavar="N,N,…", help="Numbers of members to evaluate (default: the most informative ones)."
+    ),
     click.option(
         "--headroom",
         type=float,
-        default=HEADROOM,
+        default=DEFAULTS.headroom,
         show_default=True,
-        help="share of its load that a member must be able to read beside it",
+        help="Reserve of a member, as a share of its load, with which it catches up after a pause.",
     ),
     click.option(
         "--quantile",
         type=float,
-        default=QUANTILE,
+        default=DEFAULTS.quantile,
         show_default=True,
-        help="of rates, by which members are measured",
+        help="Quantile of the message rate that members must be able to handle, from 0 to 1.",
     ),
 )
-@named_values("--capacity", "GLOB=RATE", "messages a second that one member handles, by pattern; first match wins")
+@named_values(
+    "--capacity",
+    "GLOB=RATE",
+    "Messages per second that one member handles, by pattern of group ids. The first match wins.",
+)
 @details("the curves")
 @click.option("--keda", is_flag=True, help="With --details: print a KEDA ScaledObject as YAML.")
 @output_options()
 @fail_on("rejected", "groups are rejected")
 @top("groups of each verdict in the summary")
 def main(options: Options) -> int:
-    """Load, call, write, print."""
+    """Sizes the groups, writes or keeps the tables, and prints them."""
     if options.keda and not options.details:
         raise ConfigError("--keda needs --details.")
     return on_fleet("size", options, __file__, _run, loads=True)
@@ -66,32 +70,34 @@ def main(options: Options) -> int:
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     fleet = with_capacities(fleet, options.capacity)
-    found = size(
+    result = size_groups(
         fleet,
         options.assignors.split(",") if options.assignors else OWN,
-        members=_numbers(options.members) if options.members else (),
+        member_counts=_read_counts(options.member_counts) if options.member_counts else (),
         headroom=options.headroom,
         quantile=options.quantile,
     )
-    arguments = {name: getattr(options, name) for name in ("assignors", "members", "headroom", "quantile", "capacity")}
-    tables = store_or_cache(options, found, schemas=SIZE_TABLES, inputs={"fleet": place, **arguments})
-    print(_chosen(options, tables) if options.details else _summary(options, tables), flush=True)
+    arguments = {
+        name: getattr(options, name) for name in ("assignors", "member_counts", "headroom", "quantile", "capacity")
+    }
+    tables = store_or_cache(options, result, schemas=SIZE_TABLES, inputs={"fleet": place, **arguments})
+    print(_details(options, tables) if options.details else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
-def _numbers(text: str) -> list[int]:
+def _read_counts(text: str) -> list[int]:
     try:
-        return [int(each) for each in text.split(",")]
+        return [int(count) for count in text.split(",")]
     except ValueError as error:
-        raise ConfigError(f"--members {text}: expected whole numbers with commas between them") from error
+        raise ConfigError(f"--member-counts {text}: expected whole numbers, separated by commas") from error
 
 
 def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
     return summarize_sizes(tables["sizes"], tables["rejected"], options.top)
 
 
-def _chosen(options: Options, tables: Mapping[str, DataFrame]) -> str:
-    """The curves of the groups that match, as many groups as --top says; or their numbers for KEDA."""
+def _details(options: Options, tables: Mapping[str, DataFrame]) -> str:
+    """Returns the curves of the first `--top` groups that match `--details`, or their KEDA objects."""
     by = ("assignor", "members")
     sizes, curves = first_groups_with_steps(
         tables["sizes"], tables["curves"], options.details, GROUP_KEY, options.top, by

@@ -7,10 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_assign.advice.advise import Advised, advise
-    from spark_assign.advice.membership import Membership, membership
-    from spark_assign.advice.size import Size, size
-    from spark_assign.advice.zones import Zones, zones
+    from spark_assign.advice.advise import Advice, advise
+    from spark_assign.advice.kernel.advice_items import AdviceParams
+    from spark_assign.advice.kernel.membership_modes import MembershipParams
+    from spark_assign.advice.membership import MembershipAdvice, advise_membership
+    from spark_assign.advice.size import Sizing, size_groups
+    from spark_assign.advice.zones import ZoneTraffic, measure_zone_traffic
     from spark_assign.comparison.compare import compare
     from spark_assign.comparison.drift import Drift, drift
     from spark_assign.comparison.what_if import Change
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Advised",
+    "Advice",
+    "AdviceParams",
     "Change",
     "Drift",
     "Fleet",
@@ -39,39 +42,42 @@ __all__ = [
     "GroupSpec",
     "History",
     "MemberSubscription",
-    "Membership",
+    "MembershipAdvice",
+    "MembershipParams",
     "Migration",
     "Offsets",
     "Plan",
     "Replay",
-    "Size",
+    "Sizing",
     "SparkAssignError",
     "UnknownAssignorError",
     "Upgrade",
-    "Zones",
+    "ZoneTraffic",
     "__version__",
     "advise",
+    "advise_membership",
     "compare",
     "converge",
     "drift",
     "explain",
     "heartbeats_to_target",
     "loads_between",
-    "membership",
+    "measure_zone_traffic",
     "migrate",
     "plan",
     "register",
     "replay",
-    "size",
+    "size_groups",
     "upgrade",
-    "zones",
 ]
 
 _HOMES = {
-    "advice.advise": ("Advised", "advise"),
-    "advice.membership": ("Membership", "membership"),
-    "advice.size": ("Size", "size"),
-    "advice.zones": ("Zones", "zones"),
+    "advice.advise": ("Advice", "advise"),
+    "advice.kernel.advice_items": ("AdviceParams",),
+    "advice.kernel.membership_modes": ("MembershipParams",),
+    "advice.membership": ("MembershipAdvice", "advise_membership"),
+    "advice.size": ("Sizing", "size_groups"),
+    "advice.zones": ("ZoneTraffic", "measure_zone_traffic"),
     "groups.assignors.custom": ("GroupSpec", "GroupAssignor", "MemberSubscription"),
     "groups.registry": ("register",),
     "comparison.compare": ("compare",),

@@ -7,7 +7,7 @@ All work is done on complete groups (`advice.kernel.size`): members leave or joi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
@@ -26,13 +26,13 @@ from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.errors import Fault, FleetError
 
-HEADROOM, QUANTILE = 0.2, 0.95
+DEFAULTS = SizingCriteria()
 OWN = (CONFIGURED,)
-"""Size each group with its own assignor."""
+"""Sizes each group with its own assignor."""
 
 
 @dataclass(frozen=True)
-class Size(LazyResult):
+class Sizing(LazyResult):
     """Sizes of groups, as lazy DataFrames (columns: `tables.advice.SIZE_TABLES`).
 
     Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
@@ -41,15 +41,15 @@ class Size(LazyResult):
         rows: the tagged rows of that pass, computed or read back.
 
     Examples:
-        >>> curve = size(fleet.with_capacity(400)).curves.where("group_id = 'payments-eu'").orderBy("members")
-        >>> curve.select("members", "now", "max_load", "idle", "moved", "keeps_up").show()
-        +-------+-----+--------+----+-----+--------+
-        |members|  now|max_load|idle|moved|keeps_up|
-        +-------+-----+--------+----+-----+--------+
-        |      1|false|   600.0|   0|    3|   false|
-        |      2| true|   500.0|   0|    1|   false|
-        |      3|false|   300.0|   0|    2|    true|
-        +-------+-----+--------+----+-----+--------+
+        >>> curves = size_groups(fleet.with_capacity(400)).curves.where("group_id = 'payments-eu'").orderBy("members")
+        >>> curves.select("members", "is_current", "max_load", "idle", "moved", "keeps_up").show()
+        +-------+----------+--------+----+-----+--------+
+        |members|is_current|max_load|idle|moved|keeps_up|
+        +-------+----------+--------+----+-----+--------+
+        |      1|     false|   600.0|   0|    3|   false|
+        |      2|      true|   500.0|   0|    1|   false|
+        |      3|     false|   300.0|   0|    2|    true|
+        +-------+----------+--------+----+-----+--------+
     """
 
     @cached_property
@@ -68,15 +68,15 @@ class Size(LazyResult):
         return self._rows(kernel.REJECTED, SIZE_TABLES["rejected"])
 
 
-def size(
+def size_groups(
     fleet: Fleet,
     assignors: Sequence[str] = OWN,
     *,
-    members: Sequence[int] = (),
-    headroom: float = HEADROOM,
-    quantile: float = QUANTILE,
+    member_counts: Sequence[int] = (),
+    headroom: float = DEFAULTS.headroom,
+    quantile: float = DEFAULTS.quantile,
     settings: Settings | None = None,
-) -> Size:
+) -> Sizing:
     """Computes how many consumers each group needs, from the load of its partitions and the capacity of one member.
 
     A number of members is enough if the most loaded member can read what is written to its partitions at the `quantile`
@@ -87,7 +87,7 @@ def size(
     Args:
         fleet: clusters, topics, groups and members, and `loads`.
         assignors: names of assignors; `configured`: each group's own, or `range` if the fleet doesn't specify it.
-        members: member counts to evaluate; by default, the most informative ones for each group.
+        member_counts: member counts to evaluate; by default, the most informative ones for each group.
         headroom: share of its load that a member must have in reserve to catch up after a pause.
         quantile: quantile of the rates that the most loaded member must be able to read.
         settings: times for the estimate of pauses, as for `compare`.
@@ -102,44 +102,45 @@ def size(
         ValueError: no assignor, or a number out of range.
 
     Examples:
-        >>> sized = size(fleet.with_capacity(400)).sizes.orderBy("group_id")
-        >>> sized.select("group_id", "assignor", "verdict", "members", "needed", "max_load").show()
-        +-----------+--------+-------+-------+------+--------+
-        |   group_id|assignor|verdict|members|needed|max_load|
-        +-----------+--------+-------+-------+------+--------+
-        |  encoder-a|   range|too-few|      2|     3|   500.0|
-        |payments-eu|   range|too-few|      2|     3|   500.0|
-        +-----------+--------+-------+-------+------+--------+
+        >>> sizes = size_groups(fleet.with_capacity(400)).sizes.orderBy("group_id")
+        >>> sizes.select("group_id", "assignor", "verdict", "members", "needed", "max_load").show()
+        +-----------+--------+-----------------+-------+------+--------+
+        |   group_id|assignor|          verdict|members|needed|max_load|
+        +-----------+--------+-----------------+-------+------+--------+
+        |  encoder-a|   range|under-provisioned|      2|     3|   500.0|
+        |payments-eu|   range|under-provisioned|      2|     3|   500.0|
+        +-----------+--------+-----------------+-------+------+--------+
     """
-    selected = list(dict.fromkeys([assignors] if isinstance(assignors, str) else assignors))
+    params = size_params([assignors] if isinstance(assignors, str) else assignors, headroom, quantile, settings)
+    if any(not 1 <= count <= MAX_MEMBERS for count in member_counts):
+        raise ValueError(f"member_counts is {sorted(member_counts)}; expected numbers from 1 to {MAX_MEMBERS:,}")
+    params = replace(params, member_counts=tuple(sorted(set(member_counts))))
+    if fleet.loads is None:
+        remedy = "Take a snapshot with readings (--interval 60s --times 5), or add the table loads with your own rates"
+        raise FleetError([Fault("loads", "*", "the table is missing", remedy)])
+    _ = fleet.sizes
+    has_topic_ids = CONFIGURED in params.assignors or not set(TOPIC_ID_ASSIGNORS).isdisjoint(params.assignors)
+    group_facts = facts.facts_by_group(
+        fleet, user_data=bool(params.custom), topic_ids=has_topic_ids, owned_order=True, loads=True
+    )
+    work = map_arrow_batches(partial(kernel.size_groups, params=params))
+    return Sizing(group_facts.mapInArrow(work, from_arrow_schema(kernel.SIZE_ROWS)))
+
+
+def size_params(
+    assignors: Sequence[str], headroom: float, quantile: float, settings: Settings | None
+) -> kernel.SizeParams:
+    """Returns the parameters of a size analysis. Errors: those of `size_groups`."""
+    selected = tuple(dict.fromkeys(assignors))
     if not selected:
-        raise ValueError("there is nothing to size by: name at least one assignor")
+        raise ValueError("No assignor given. Name at least one")
     for name in selected:
         if name != CONFIGURED:
             find_assignor(name)
     if headroom < 0:
-        raise ValueError(f"headroom {headroom}: expected a share from 0, such as 0.2")
+        raise ValueError(f"headroom is {headroom}; expected a share of at least 0, for example 0.2")
     if not 0 < quantile < 1:
-        raise ValueError(f"quantile {quantile}: expected a share between 0 and 1, such as 0.95")
-    if any(not 1 <= count <= MAX_MEMBERS for count in members):
-        raise ValueError(f"members {sorted(members)}: expected numbers from 1 to {MAX_MEMBERS:,}")
-    if fleet.loads is None:
-        remedy = (
-            "Take a snapshot with readings (--interval 60s --times 5), or give rates of your own as the table loads"
-        )
-        raise FleetError([Fault("loads", "*", "the table is missing", remedy)])
-    _ = fleet.sizes
-    own = custom_assignors()
-    params = kernel.SizeParams(
-        assignors=tuple(selected),
-        criteria=SizingCriteria(headroom, quantile, (settings or Settings()).timing, own),
-        all_assignors=tuple(names()),
-        member_counts=tuple(sorted(set(members))),
-        custom=own,
-    )
-    has_topic_ids = CONFIGURED in selected or not set(TOPIC_ID_ASSIGNORS).isdisjoint(selected)
-    facts_by_group = facts.facts_by_group(
-        fleet, user_data=bool(own), topic_ids=has_topic_ids, owned_order=True, loads=True
-    )
-    work = map_arrow_batches(partial(kernel.size, params=params))
-    return Size(facts_by_group.mapInArrow(work, from_arrow_schema(kernel.SIZED)))
+        raise ValueError(f"quantile is {quantile}; expected a share between 0 and 1, for example 0.95")
+    custom = custom_assignors()
+    criteria = SizingCriteria(headroom, quantile, (settings or Settings()).timing, custom)
+    return kernel.SizeParams(selected, criteria, tuple(names()), custom=custom)

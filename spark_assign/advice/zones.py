@@ -1,7 +1,7 @@
 """Computes the cost of cross-zone traffic and what would reduce it.
 
-What each group reads from which rack, as owned today and with rack-aware assignors, is one pass over complete groups
-(`advice.kernel.zones`). Replica moves are computed over all groups that read a partition
+What each group reads from which rack, with its current owners and with rack-aware assignors, is one pass over complete
+groups (`advice.kernel.zones`). Replica moves are computed over all groups that read a partition
 (`advice.kernel.replica_moves`).
 """
 
@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
 
 from spark_assign.advice.kernel import zones as kernel
+from spark_assign.advice.kernel.cross_zone_traffic import GB, ZoneParams
 from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER, replica_moves
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
@@ -28,14 +29,7 @@ from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.schema_fields import nullable, required
 
-PRICE, CURRENCY = 0.02, "USD"
-"""Cost per gigabyte of cross-zone traffic: AWS charges the sender and the receiver 0.01 USD each
-("Data Transfer within the same AWS Region" of Amazon EC2 On-Demand Pricing).
-"""
-
-WORTH = 0.01
-"""Default minimum savings of a change per day: smaller savings aren't worth the effort."""
-
+DEFAULTS = ZoneParams()
 CHANGES = (REORDER, MOVE)
 """Kinds of replica moves: without copying data, and with copying."""
 
@@ -44,7 +38,7 @@ _READ = StructType(
     [
         *required(cluster=StringType(), topic=StringType(), partition=IntegerType()),
         *nullable(
-            previous=ArrayType(IntegerType()),
+            previous_replicas=ArrayType(IntegerType()),
             replica_racks=ArrayType(StringType()),
             broker_racks=ArrayType(StringType()),
             read_from=ArrayType(StringType()),
@@ -54,11 +48,11 @@ _READ = StructType(
         ),
     ]
 )
-_FOUND = StructType([*_READ, *from_arrow_schema(pa.schema(MOVE_COLUMNS))])
+_FOUND = StructType([*_READ, *from_arrow_schema(MOVE_COLUMNS)])
 
 
 @dataclass(frozen=True)
-class Zones(LazyResult):
+class ZoneTraffic(LazyResult):
     """Cross-zone traffic, as lazy DataFrames (columns: `tables.advice.ZONES_TABLES`).
 
     Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
@@ -73,19 +67,20 @@ class Zones(LazyResult):
         >>> columns = ["cluster", "broker_id", "rack_id"]
         >>> brokers = spark.createDataFrame([("c", 1, "a"), ("c", 2, "b")], columns)
         >>> members = fleet.members.selectExpr("* except (rack_id)", "'b' AS rack_id")
-        >>> moves = zones(replace(fleet, brokers=brokers, members=members)).replica_moves
-        >>> moves.where("not follower_fetching").select("topic", "partition", "kind", "previous", "replicas").show()
-        +-----+---------+----+--------+--------+
-        |topic|partition|kind|previous|replicas|
-        +-----+---------+----+--------+--------+
-        |    t|        0|move|     [1]|     [2]|
-        |    t|        1|move|     [1]|     [2]|
-        |    t|        2|move|     [1]|     [2]|
-        +-----+---------+----+--------+--------+
+        >>> moves = measure_zone_traffic(replace(fleet, brokers=brokers, members=members)).replica_moves
+        >>> columns = ["topic", "partition", "kind", "previous_replicas", "replicas"]
+        >>> moves.where("not follower_fetching").select(columns).show()
+        +-----+---------+----+-----------------+--------+
+        |topic|partition|kind|previous_replicas|replicas|
+        +-----+---------+----+-----------------+--------+
+        |    t|        0|move|              [1]|     [2]|
+        |    t|        1|move|              [1]|     [2]|
+        |    t|        2|move|              [1]|     [2]|
+        +-----+---------+----+-----------------+--------+
     """
 
     fleet: Fleet
-    params: kernel.ZoneParams
+    params: ZoneParams
 
     @cached_property
     def zones(self) -> DataFrame:
@@ -95,29 +90,28 @@ class Zones(LazyResult):
     @cached_property
     def replica_moves(self) -> DataFrame:
         """One row per partition and replica change that reduces cross-zone traffic, the largest savings first."""
-        assert self.fleet.replicas is not None
-        assert self.fleet.brokers is not None
-        racks_of = facts.racks_of_brokers(self.fleet.brokers)
-        placed = self.fleet.replicas.select(*_PARTITION, F.col("replicas").alias("previous")).join(racks_of, "cluster")
-        placed = placed.withColumns(
-            {
-                "replica_racks": F.expr("transform(previous, each -> try_element_at(rack_of, each))"),
-                "broker_racks": F.array_distinct(F.map_values("rack_of")),
-            }
-        )
-        found = self._reads().join(placed, _PARTITION).select(*_READ.names).mapInArrow(_find_moves, _FOUND)
-        named = [F.col(name).alias(f"of_{name}") for name in ("cluster", "rack_id", "brokers")]
-        brokers = _brokers_by_rack(self.fleet.brokers).select(*named)
-        matched = found.join(brokers, F.expr("cluster = of_cluster AND to_rack = of_rack_id"))
-        rows = matched.withColumns(
-            {
-                "replicas": _new_replicas(),
-                "saved_per_day": F.col("saved_bytes_per_day") / kernel.GB * self.params.price,
-                "currency": F.lit(self.params.currency),
-            }
-        )
         order = [F.desc("saved_bytes_per_day"), *map(F.col, (*_PARTITION, "follower_fetching", "kind"))]
-        return rows.orderBy(*order).select(*ZONES_TABLES["replica_moves"].names)
+        return self.unsorted_replica_moves().orderBy(*order)
+
+    def unsorted_replica_moves(self) -> DataFrame:
+        """Returns the rows of `replica_moves` in any order."""
+        replicas, brokers = self.fleet.replicas, self.fleet.brokers
+        assert replicas is not None
+        assert brokers is not None
+        previous = replicas.select(*_PARTITION, F.col("replicas").alias("previous_replicas"))
+        racks = {
+            "replica_racks": F.expr("transform(previous_replicas, each -> try_element_at(rack_of, each))"),
+            "broker_racks": F.array_distinct(F.map_values("rack_of")),
+        }
+        placed = previous.join(facts.racks_of_brokers(brokers), "cluster").withColumns(racks)
+        moves = self._reads().join(placed, _PARTITION).select(*_READ.names).mapInArrow(_find_moves, _FOUND)
+        rows = moves.join(_brokers_by_rack(brokers), F.expr("cluster = of_cluster AND to_rack = of_rack_id"))
+        columns = {
+            "replicas": _new_replicas(),
+            "saved_per_day": F.col("saved_bytes_per_day") / GB * self.params.price_per_gb,
+            "currency": F.lit(self.params.currency),
+        }
+        return rows.withColumns(columns).select(*ZONES_TABLES["replica_moves"].names)
 
     @cached_property
     def rejected(self) -> DataFrame:
@@ -138,14 +132,14 @@ class Zones(LazyResult):
         return listed.withColumns({"read_from": F.col("each.rack_id"), "read_bytes": F.col("each.bytes_per_day")})
 
 
-def zones(
+def measure_zone_traffic(
     fleet: Fleet,
     *,
-    price: float = PRICE,
-    currency: str = CURRENCY,
-    worth: float = WORTH,
-    follower_fetching: bool = False,
-) -> Zones:
+    price_per_gb: float = DEFAULTS.price_per_gb,
+    currency: str = DEFAULTS.currency,
+    min_daily_savings: float = DEFAULTS.min_daily_savings,
+    follower_fetching: bool = DEFAULTS.follower_fetching,
+) -> ZoneTraffic:
     """Computes what the groups of a fleet read across zones, its cost, and what would reduce it.
 
     A member reads what is written, once, from the preferred leader or, with follower fetching (KIP-392), from a replica
@@ -154,11 +148,10 @@ def zones(
 
     Args:
         fleet: clusters, topics, groups, and members with their racks, ownership, replicas, brokers with their racks,
-            and
-            `loads.in_bytes_per_second`.
-        price: cost per gigabyte (10^9 bytes) of cross-zone traffic.
+            and `loads.in_bytes_per_second`.
+        price_per_gb: cost per gigabyte (10^9 bytes) of cross-zone traffic.
         currency: currency of the price.
-        worth: minimum savings of a change per day, in that currency.
+        min_daily_savings: minimum savings of a change per day, in that currency.
         follower_fetching: whether brokers have `replica.selector.class` set to `RackAwareReplicaSelector` today.
 
     Returns:
@@ -174,32 +167,27 @@ def zones(
         >>> from pyspark.sql import functions as F
         >>> brokers = fleet.brokers.withColumn("rack_id", F.lit("a"))
         >>> members = fleet.members.withColumn("rack_id", F.lit("b"))
-        >>> found = zones(replace(fleet, brokers=brokers, members=members), price=0.5).zones
-        >>> today = found.where("group_id = 'payments-eu' and assignor = 'today' and not follower_fetching")
-        >>> today.select("bytes_per_day", "cross_zone_share", "cost_per_day").show()
+        >>> in_zones = replace(fleet, brokers=brokers, members=members)
+        >>> zones = measure_zone_traffic(in_zones, price_per_gb=0.5).zones
+        >>> current = zones.where("group_id = 'payments-eu' and assignor = 'current' and not follower_fetching")
+        >>> current.select("bytes_per_day", "cross_zone_share", "cost_per_day").show()
         +-------------+----------------+------------+
         |bytes_per_day|cross_zone_share|cost_per_day|
         +-------------+----------------+------------+
         |  51840000000|             1.0|       25.92|
         +-------------+----------------+------------+
     """
-    for name, value in (("price", price), ("worth", worth)):
+    for name, value in (("price_per_gb", price_per_gb), ("min_daily_savings", min_daily_savings)):
         if not isfinite(value) or value < 0:
-            raise ConfigError(f"{name} {value}: expected a number from 0")
+            raise ConfigError(f"{name} is {value}; expected 0 or more")
     if missing := faults(fleet):
         raise FleetError(missing)
-    params = kernel.ZoneParams(price, currency, worth, follower_fetching)
-    has_groups = fleet.groups is not None
+    params = ZoneParams(price_per_gb, currency, min_daily_savings, follower_fetching)
     group_facts = facts.facts_by_group(
-        fleet, ["range"], topic_ids=has_groups, owned_order=True, loads=True, leaders=True
+        fleet, ["range"], topic_ids=fleet.groups is not None, owned_order=True, loads=True, leaders=True
     )
-    return Zones(
-        group_facts.mapInArrow(
-            map_arrow_batches(partial(kernel.zones, params=params)), from_arrow_schema(kernel.ZONED)
-        ),
-        fleet,
-        params,
-    )
+    work = map_arrow_batches(partial(kernel.measure_traffic, params=params))
+    return ZoneTraffic(group_facts.mapInArrow(work, from_arrow_schema(kernel.ZONE_ROWS)), fleet, params)
 
 
 def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching: bool = False) -> DataFrame:
@@ -216,27 +204,27 @@ def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching:
     wanted = (F.col("kind") == kind) & (F.col("follower_fetching") == follower_fetching)
     return replica_moves.where(wanted).select(
         *_PARTITION,
-        "previous",
+        F.col("previous_replicas").alias("previous"),
         "replicas",
-        F.size(F.array_except("replicas", "previous")).alias("moved"),
-        (F.element_at("previous", 1) != F.element_at("replicas", 1)).alias("leader_changed"),
+        F.size(F.array_except("replicas", "previous_replicas")).alias("moved"),
+        (F.element_at("previous_replicas", 1) != F.element_at("replicas", 1)).alias("leader_changed"),
         F.lit(None).cast("long").alias("bytes"),
     )
 
 
 def faults(fleet: Fleet) -> list[Fault]:
     """Returns a fault for each table or column that the analysis needs and the fleet doesn't have."""
-    problem = "the table is missing"
     remedies = {
-        "replicas": "Give it: who leads a partition is read from it",
-        "brokers": "Give it, with the rack of each broker",
-        "loads": "Give it, with the bytes a second that are written to each partition",
+        "replicas": "Add it: the first replica of a partition is its preferred leader",
+        "brokers": "Add it, with the rack of each broker",
+        "loads": "Add it, with in_bytes_per_second of each partition",
     }
-    found = [Fault(name, "*", problem, remedy) for name, remedy in remedies.items() if getattr(fleet, name) is None]
+    missing = [name for name in remedies if getattr(fleet, name) is None]
+    found = [Fault(name, "*", "the table is missing", remedies[name]) for name in missing]
     if fleet.brokers is not None and fleet.brokers.where(F.col("rack_id") != "").isEmpty():
         found.append(Fault("brokers", "rack_id", "no broker has a rack", "Set broker.rack to the zone of each broker"))
     if not fleet.sizes.racked_members:
-        remedy = "Set client.rack to the zone of each consumer (Kafka's Java clients tell it from 3.5 on)"
+        remedy = "Set client.rack to the zone of each consumer (Kafka's Java clients report it since 3.5)"
         found.append(Fault("members", "rack_id", "no member has a rack", remedy))
     return found
 
@@ -248,17 +236,18 @@ def _find_moves(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _brokers_by_rack(brokers: DataFrame) -> DataFrame:
-    """Returns cluster, rack_id, and brokers (a sorted array of ids)."""
-    listed = F.sort_array(F.collect_list("broker_id")).alias("brokers")
-    return brokers.where(F.col("rack_id") != "").groupBy("cluster", "rack_id").agg(listed)
+    """Returns of_cluster, of_rack_id, and of_brokers (a sorted array of ids)."""
+    key = [F.col(name).alias(f"of_{name}") for name in ("cluster", "rack_id")]
+    ids = F.sort_array(F.collect_list("broker_id")).alias("of_brokers")
+    return brokers.where(F.col("rack_id") != "").groupBy(*key).agg(ids)
 
 
 def _new_replicas() -> Column:
     """Returns the new replica list; successive partitions use different brokers of the target rack."""
-    old = "previous[place]"
+    old = "previous_replicas[replica_index]"
     new = "of_brokers[partition % size(of_brokers)]"
-    front = f"concat(array({{}}), filter(previous, each -> each != {old}))"
+    first = f"concat(array({{}}), filter(previous_replicas, each -> each != {old}))"
     return F.expr(
-        f"CASE WHEN kind = '{REORDER}' THEN {front.format(old)} WHEN NOT follower_fetching THEN {front.format(new)} "
-        f"ELSE transform(previous, (each, at) -> if(at = place, {new}, each)) END"
+        f"CASE WHEN kind = '{REORDER}' THEN {first.format(old)} WHEN NOT follower_fetching THEN {first.format(new)} "
+        f"ELSE transform(previous_replicas, (each, index) -> if(index = replica_index, {new}, each)) END"
     )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import zones
-from spark_assign.advice.zones import CURRENCY, PRICE, WORTH
+from spark_assign import measure_zone_traffic
+from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from tests.docs import given
 from tests.docs.pages import ROOT, block, others
 
@@ -49,7 +49,7 @@ def test_the_worked_example(spark: SparkSession) -> None:
     """What each member reads across zones, by its row on the page, is what the table says of its group."""
     partitions, members = tables()
     gb = {name: float(size) for name, _, _, size in partitions}
-    rows = zones(given.zones_fleet(spark)).zones.where("assignor = 'today'").collect()
+    rows = measure_zone_traffic(given.zones_fleet(spark)).zones.where("assignor = 'current'").collect()
     traffic: dict[tuple[str, bool], Any] = {(row["group_id"], row["follower_fetching"]): row for row in rows}
     for group in {each[0] for each in members}:
         for fetching in (False, True):
@@ -64,14 +64,15 @@ def test_the_worked_example(spark: SparkSession) -> None:
             row = traffic[group, fetching]
             assert row["cross_zone_bytes_at_least"] == pytest.approx(sure * 1e9)
             assert row["cross_zone_bytes_at_most"] == pytest.approx(perhaps * 1e9)
-            assert row["cost_at_least"] == pytest.approx(sure * PRICE)
+            assert row["cost_at_least"] == pytest.approx(sure * ZoneParams.price_per_gb)
 
 
 def test_what_the_sentences_say() -> None:
     """Price, currency and threshold; every setting of the block is in the text around it or stands there alone."""
     text = (ROOT / PAGE).read_text()
-    assert f"864 × {PRICE} = {864 * PRICE:.2f} {CURRENCY}" in text
-    assert f"(default: {WORTH})" in text
+    price = ZoneParams.price_per_gb
+    assert f"864 × {price} = {864 * price:.2f} {ZoneParams.currency}" in text
+    assert f"(default: {ZoneParams.min_daily_savings})" in text
     settings = dict(line.split("=") for line in block(PAGE, "replica.selector.class="))
     assert list(settings) == ["replica.selector.class", "client.rack"]
     assert settings["replica.selector.class"] == "org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import advise as job
 from jobs import report
-from spark_assign import advise
+from spark_assign import AdviceParams, advise
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from tests.docs import given
@@ -25,10 +25,10 @@ def collected(table: DataFrame) -> list[str]:
 
 
 def test_no_group_is_left_out(spark: SparkSession) -> None:
-    """Each is in advice or not_advised, or with the reason in rejected; what cannot be asked says so."""
+    """Each is in advice or not_recommended, or with the reason in rejected; what cannot be asked says so."""
     found = kept(advise(mixed(spark)))
     assert_declared(found, ADVISE_TABLES)
-    groups = found.advice.select("group_id").union(found.not_advised.select("group_id")).distinct()
+    groups = found.advice.select("group_id").union(found.not_recommended.select("group_id")).distinct()
     assert tuples(groups.where("group_id is not null")) == [(name,) for name in ("alone", "far", "near", "served")]
     assert tuples(found.rejected, "group_id", "code") == [
         ("connected", "out-of-scope"),
@@ -37,11 +37,13 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
         ("streamed", "streams-group"),
         ("twice", "duplicate-member"),
     ]
-    assert [row["kind"] for row in found.advice.where("group_id is null").collect()] == ["readings"]
-    missing = found.not_advised.where("group_id is null").orderBy("of").collect()
-    assert [(row["of"], row["code"]) for row in missing] == [(of, "not-known") for of in ("replicas", "size", "zones")]
-    with pytest.raises(ConfigError, match="least_balance is 2"):
-        advise(mixed(spark), least_balance=2)
+    assert [row["action"] for row in found.advice.where("group_id is null").collect()] == ["readings"]
+    missing = found.not_recommended.where("group_id is null").orderBy("adviser").collect()
+    assert [(row["adviser"], row["code"]) for row in missing] == [
+        (of, "not-known") for of in ("replicas", "size", "zones")
+    ]
+    with pytest.raises(ConfigError, match="min_balance_gain is 2"):
+        advise(mixed(spark), AdviceParams(min_balance_gain=2))
 
 
 def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
@@ -53,7 +55,7 @@ def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     assert sorted(json.loads(row)["rank"] for row in rows) == list(range(1, len(rows) + 1))
     advice = [json.loads(row) for row in rows]
     by_hand = {("follower-fetching", None): (17.28 + 3.456) * 30, ("rebalance", "billing"): 51.84 * 30}
-    found = {(row["kind"], row["group_id"]): row["gain"] for row in advice if row["matter"] == "money"}
+    found = {(row["action"], row["group_id"]): row["gain"] for row in advice if row["category"] == "money"}
     assert found == pytest.approx(by_hand), "docs/zones.md has these by hand"
 
 
@@ -63,7 +65,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
-    assert "Advice: 2 pieces (1 pause, 1 unknown)" in printed
+    assert "Advice: 2 recommendations (1 pause, 1 unknown)" in printed
     assert "set  group.instance.id=g-0" in printed
     assert "Take readings" in printed
     assert "c/twice: duplicate-member: " in printed
@@ -71,4 +73,4 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     page = tmp_path / "page.html"
     assert report.main(["--advice", str(tmp_path / "out"), "--output-file", str(page)]) == 0
     assert "group.instance.id=g-0" in page.read_text()
-    assert job.main([*words, "--months", "-1"]) == 2
+    assert job.main([*words, "--max-payback-months", "-1"]) == 2

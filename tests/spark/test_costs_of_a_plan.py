@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -11,12 +12,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import compare, drift, plan
+from spark_assign import advise, advise_membership, compare, drift, measure_zone_traffic, plan
 from spark_assign.comparison.what_if import read_change
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.run_store import stored_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
+from tests.docs import given
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -137,3 +139,17 @@ def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], 
     print(done)
     assert done.jobs <= 15
     assert done.executions <= 8
+
+
+def test_the_advisers_share_one_shuffle(spark: SparkSession) -> None:
+    """Assignor, size and zones read the same facts: `advise` shuffles groups as often as zones and membership alone."""
+    fleet = given.zones_fleet(spark)
+
+    def shuffles(frame: DataFrame) -> int:
+        frame.collect()
+        final = physical_plan(frame).partition("== Initial Plan ==")[0]
+        by_group = re.compile(r"Exchange hashpartitioning\(cluster#\d+, group_id#\d+, \d+\), REPARTITION_BY_NUM")
+        return sum("Reused" not in line for line in final.splitlines() if by_group.search(line))
+
+    zones, membership = measure_zone_traffic(fleet).zones, advise_membership(fleet).membership_advice
+    assert shuffles(advise(fleet).advice) == shuffles(zones) + shuffles(membership)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import membership as job
-from spark_assign import membership
+from spark_assign import MembershipParams, advise_membership
 from spark_assign.simulation import Settings, simulate
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -19,14 +19,14 @@ from tests.spark.fleets import assert_declared, kept, mixed, shuffled, stored, t
 
 pytestmark = [pytest.mark.spark]
 
-ONE = {"sessions_ms": [45_000], "restarts_ms": [5_000]}
+ONE = MembershipParams(session_timeouts_ms=[45_000], restart_times_ms=[5_000])
 
 
 def test_no_group_is_left_out(spark: SparkSession) -> None:
-    """Each is in memberships or, with the reason, in rejected; options are of those; `simulate` says the same."""
+    """Each is in membership_advice or, with the reason, in rejected; options are of those; `simulate` says the same."""
     given = mixed(spark)
     settings = Settings(restore_ms=60_000)
-    found = kept(membership(given, settings, **ONE))
+    found = kept(advise_membership(given, ONE, settings))
     assert_declared(found, MEMBERSHIP_TABLES)
     assert tuples(found.rejected, "group_id", "code") == [
         ("alone", "unknown-assignor"),
@@ -36,62 +36,62 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
         ("streamed", "streams-group"),
         ("twice", "duplicate-member"),
     ]
-    rows = {row["group_id"]: row for row in found.memberships.collect()}
+    rows = {row["group_id"]: row for row in found.membership_advice.collect()}
     assert {name: row["recommendation"] for name, row in rows.items()} == {
         "far": "static",
         "near": "static",
         "served": "static",
     }
-    assert rows["near"]["clients"] == "Java 2"
+    assert rows["near"]["client_libraries"] == "Java 2"
     assert rows["near"]["settings"].splitlines()[1:] == ["group.instance.id=near-0"]
-    options = {(row["group_id"], row["restart_ms"]): row for row in found.options.where("now").collect()}
+    options = {(row["group_id"], row["restart_time_ms"]): row for row in found.options.where("is_current").collect()}
     assert sorted(options) == [(name, ms) for name in ("far", "near", "served") for ms in (5_000, 30_000)]
     events = dataframe(spark, EVENTS, [("c", None, 0, "rolling-restart", *[None] * 7, 30_000, *[None] * 3)])
     played = simulate(given, events, settings=settings).availability
     for row in played.where(F.col("group_id").isin("near", "far")).collect():
         mine = options[row["group_id"], 30_000]
-        assert mine["restart_pause_seconds"] * 1000 == row["paused_partition_ms"]
-        assert mine["restart_longest_seconds"] * 1000 == row["longest_pause_ms"]
+        assert mine["restart_paused_partition_seconds"] * 1000 == row["paused_partition_ms"]
+        assert mine["restart_longest_pause_seconds"] * 1000 == row["longest_pause_ms"]
         assert mine["restart_rebalances"] == row["rebalances"]
 
 
 def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     """However they are parted."""
     given = mixed(spark)
-    answers = [tuples(membership(each, **ONE).rows) for each in (given, shuffled(given, seed))]
+    answers = [tuples(advise_membership(each, ONE).rows) for each in (given, shuffled(given, seed))]
     assert answers[0] == answers[1]
 
 
 def test_parameters_that_are_rejected(spark: SparkSession) -> None:
     """A clear word each."""
-    with pytest.raises(ConfigError, match="membership: restart_ms is 0, expected 1 millisecond or more"):
-        membership(mixed(spark), restart_ms=0)
+    with pytest.raises(ConfigError, match="advise_membership: restart_time_ms is 0; expected at least 1 ms"):
+        advise_membership(mixed(spark), MembershipParams(restart_time_ms=0))
 
 
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables are written; exit codes; what is no time."""
     place = two_members(tmp_path / "fleet", "range", 8)
-    words = ["--fleet", str(place), "--restore-ms", "60000", "--sessions", "45s,90s", "--restart", "10s"]
+    words = ["--fleet", str(place), "--restore-ms", "60000", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
     assert "Groups: 1 to change, which saves " in printed
-    assert "Make static:" in printed
+    assert "Change to static:" in printed
     assert "c/twice: duplicate-member: " in printed
     assert len(stored(tmp_path / "out", "options")) == 4 * 2 * 4
-    assert job.main([*words, "--least-session", "soon"]) == 2
-    assert "'soon' is no time; write 500ms, 30s, 2m, 1h or 1d" in capsys.readouterr().err
+    assert job.main([*words, "--min-session-timeout", "soon"]) == 2
+    assert "'soon' isn't a valid duration." in capsys.readouterr().err
 
 
 @pytest.mark.once
 def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Those that `--details` names; none."""
     place = two_members(tmp_path / "fleet", "range", 8)
-    words = ["--fleet", str(place), "--restore-ms", "60000", "--sessions", "45s,90s", "--restart", "10s"]
+    words = ["--fleet", str(place), "--restore-ms", "60000", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
     assert job.main([*words, "--details", "g*"]) == 0
     printed = capsys.readouterr().out
-    assert "c/g: Make it static. A rolling restart of 2 members, each away for 10 s, then pauses 80" in printed
+    assert "c/g: Change to static. A rolling restart of 2 members, each away for 10 s, then pauses 80" in printed
     assert "    group.instance.id=g-0" in printed
     assert job.main([*words, "--details", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out

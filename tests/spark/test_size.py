@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import size as job
-from spark_assign import Fleet, FleetError, compare, size
+from spark_assign import Fleet, FleetError, compare, size_groups
 from spark_assign.comparison.what_if import members_joined, members_left
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.groups import INPUT_TABLES
@@ -45,7 +45,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     rows = given.topics.select(
         "cluster", "topic", F.lit(0).alias("partition"), F.lit(5.0).alias("in_messages_per_second")
     )
-    found = kept(size(replace(given, loads=rows)))
+    found = kept(size_groups(replace(given, loads=rows)))
     assert_declared(found, SIZE_TABLES)
     sized = {row["group_id"]: row["verdict"] for row in found.sizes.collect()}
     assert sized == {"served": "unknown", "near": "unknown", "far": "unknown"}
@@ -62,8 +62,8 @@ def test_the_curve_is_what_compare_says(spark: SparkSession) -> None:
     """With a member less, as it is, and with two more; in any order of rows."""
     given = three_members(spark)
     names = ("range", "cooperative-sticky")
-    found = size(
-        replace(given, owned=given.owned.orderBy(F.desc("partition")).repartition(3)), names, members=[2, 3, 5]
+    found = size_groups(
+        replace(given, owned=given.owned.orderBy(F.desc("partition")).repartition(3)), names, member_counts=[2, 3, 5]
     )
     curve = {(row["members"], row["assignor"]): row for row in found.curves.collect()}
     assert set(curve) == {(number, name) for number in (2, 3, 5) for name in names}
@@ -79,7 +79,7 @@ def test_the_curve_is_what_compare_says(spark: SparkSession) -> None:
 def test_without_loads_it_says_what_to_do(spark: SparkSession) -> None:
     """The table, and the remedy."""
     with pytest.raises(FleetError, match=r"loads\.\*: the table is missing.*--interval 60s"):
-        size(replace(three_members(spark), loads=None))
+        size_groups(replace(three_members(spark), loads=None))
 
 
 @pytest.mark.once
@@ -96,7 +96,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 0
     printed = capsys.readouterr().out
-    assert "Too few:" in printed
+    assert "Too few members:" in printed
     curves = stored(tmp_path / "out", "curves")
     assert [(row["members"], row["keeps_up"]) for row in sorted(curves, key=lambda row: row["members"])] == [
         *((number, False) for number in (1, 2, 3)),
@@ -106,4 +106,4 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "minReplicaCount: 4" in capsys.readouterr().out
     assert job.main([*words, "--keda"]) == 2
     for wrong in ("two", "2.5"):
-        assert job.main([*words, "--members", wrong]) == 2
+        assert job.main([*words, "--member-counts", wrong]) == 2

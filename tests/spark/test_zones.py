@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import zones as job
-from spark_assign import zones
+from spark_assign import measure_zone_traffic
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, FleetError
 from tests.docs import given
@@ -24,17 +24,19 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     """Each is in zones or, with the reason, in rejected; the ways are those of its protocol."""
     fleet = mixed(spark)
     loads = [("c", "t", partition, None, None, None, None, None, 1e6) for partition in range(4)]
-    found = kept(zones(replace(fleet, loads=table(spark, "loads", loads))))
+    found = kept(measure_zone_traffic(replace(fleet, loads=table(spark, "loads", loads))))
     assert_declared(found, ZONES_TABLES)
     rows = found.zones.collect()
     ways = {name: {row["assignor"] for row in rows if row["group_id"] == name} for name in ("near", "empty", "served")}
     assert ways == {
-        "near": {"today", "range", "sticky", "cooperative-sticky"},
-        "empty": {"today"},
-        "served": {"today", "uniform", "server-range", "rack-uniform", "rack-server-range"},
+        "near": {"current", "range", "sticky", "cooperative-sticky"},
+        "empty": {"current"},
+        "served": {"current", "uniform", "server-range", "rack-uniform", "rack-server-range"},
     }
     assert {row["group_id"] for row in rows} == {"alone", "empty", "served", "near", "far"}
-    assert [row["reason"] for row in rows if row["group_id"] == "empty"] == ["It has no members: it reads nothing"]
+    assert [row["reason"] for row in rows if row["group_id"] == "empty"] == [
+        "The group has no members, so it reads nothing"
+    ]
     assert tuples(found.rejected, "group_id", "code") == [
         *((name, "out-of-scope") for name in ("connected", "shared", "streamed")),
         ("twice", "duplicate-member"),
@@ -44,7 +46,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
 def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     """The same figures to the last digit, however rows come and wherever they are."""
     fleet = given.zones_fleet(spark)
-    one, other = kept(zones(fleet)), kept(zones(shuffled(fleet, seed)))
+    one, other = kept(measure_zone_traffic(fleet)), kept(measure_zone_traffic(shuffled(fleet, seed)))
     assert tuples(one.zones) == tuples(other.zones)
     assert tuples(one.replica_moves) == tuples(other.replica_moves)
 
@@ -52,11 +54,11 @@ def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
 def test_what_is_missing(spark: SparkSession) -> None:
     """Each with a remedy; and what is no price."""
     fleet = given.zones_fleet(spark)
-    with pytest.raises(ConfigError, match=r"price -0\.1: expected a number from 0"):
-        zones(fleet, price=-0.1)
+    with pytest.raises(ConfigError, match=r"price_per_gb is -0\.1; expected 0 or more"):
+        measure_zone_traffic(fleet, price_per_gb=-0.1)
     without = {name: fleet.__getattribute__(name).withColumn("rack_id", F.lit("")) for name in ("members", "brokers")}
     with pytest.raises(FleetError) as raised:
-        zones(replace(fleet, loads=None, replicas=None, **without))
+        measure_zone_traffic(replace(fleet, loads=None, replicas=None, **without))
     for words in ("replicas.*: the table is missing", "loads.*: the table is missing"):
         assert words in str(raised.value)
     assert "brokers.rack_id: no broker has a rack" in str(raised.value)
@@ -72,9 +74,9 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     place = written_as_json(tmp_path / "fleet", tables)
     out = tmp_path / "out"
     words = ["--fleet", str(place), "--output", str(out), "--run-id", "r", "--output-format", "json"]
-    assert job.main([*words, "--price", "0.01", "--currency", "EUR", "--fail-on", "rejected"]) == 1
+    assert job.main([*words, "--price-per-gb", "0.01", "--currency", "EUR", "--fail-on", "rejected"]) == 1
     output = capsys.readouterr().out
-    assert all(words in output for words in ("a day together:", "EUR", "duplicate-member"))
+    assert all(words in output for words in ("a day in total:", "EUR", "duplicate-member"))
     batch = json.loads((out / "json" / "reorder" / "shop-prod" / "reassign-001.json").read_text())
     assert [(each["topic"], each["partition"], each["replicas"]) for each in batch["partitions"]] == [
         ("clicks", 0, [3, 1, 2]),
@@ -86,7 +88,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert [row["saved_per_day"] for row in moves] == pytest.approx(
         [row["saved_bytes_per_day"] / 1e9 * 0.01 for row in moves]
     )
-    assert job.main(["--fleet", str(place), "--price", "nan"]) == 2
+    assert job.main(["--fleet", str(place), "--price-per-gb", "nan"]) == 2
 
 
 @pytest.mark.once

@@ -165,16 +165,16 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
 
 
 def advice(name: str) -> AdviceRows:
-    """A piece of each matter but one; of money there are more."""
-    row = {"cluster": name, "group_id": name, "kind": "scale-up", "what": name, "risk": name, "command": name}
-    row |= {"gain": 900.0, "gain_unit": "messages/s", "cost": 36.0, "cost_unit": "USD a month", "pays_after": None}
+    """A recommendation of each category but one; of money there are more."""
+    row = {"cluster": name, "group_id": name, "action": "scale-up", "description": name, "risk": name, "command": name}
+    row |= {"gain": 900.0, "gain_unit": "messages/s", "cost": 36.0, "cost_unit": "USD a month", "payback_months": None}
     rows = [
-        row | {"rank": 1, "matter": "behind", "settings": f"{name}\nminReplicaCount: 9"},
-        row | {"rank": 2, "matter": "money", "settings": None, "pays_after": 0.5, "group_id": None},
-        row | {"rank": 3, "matter": "unknown", "settings": None, "gain": None, "cost": None},
+        row | {"rank": 1, "category": "behind", "settings": f"{name}\nminReplicaCount: 9"},
+        row | {"rank": 2, "category": "money", "settings": None, "payback_months": 0.5, "group_id": None},
+        row | {"rank": 3, "category": "unknown", "settings": None, "gain": None, "cost": None},
     ]
     numbers = {"behind": 1, "money": 7, "unknown": 1}
-    return AdviceRows(rows, [{"matter": matter, "number": number} for matter, number in numbers.items()])
+    return AdviceRows(rows, [{"category": category, "number": number} for category, number in numbers.items()])
 
 
 def comparison(name: str, key: Row) -> CompareRows:

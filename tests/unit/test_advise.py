@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.advice.kernel.advice_items import AdviceParams
-from spark_assign.advice.kernel.advise import ABOUT, ADVISED, advise
+from spark_assign.advice.kernel.advise import ADVICE_ROWS, FACT_KINDS, advise
 
 PARAMS = AdviceParams()
 Rows = list[dict[str, Any]]
@@ -18,42 +18,63 @@ Rows = list[dict[str, Any]]
 
 def facts(*rows: dict[str, Any]) -> pa.Table:
     """Rows with all columns; `group_id` g and `cluster` c unless they say otherwise."""
-    assert {row["about"] for row in rows} <= set(ABOUT)
+    assert {row["kind"] for row in rows} <= set(FACT_KINDS)
     full = [{"cluster": "c", "group_id": "g", **row} for row in rows]
     names = sorted({name for row in full for name in row} | _ALL)
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in full])
 
 
-def run(*rows: dict[str, Any], params: AdviceParams = PARAMS) -> tuple[Rows, Rows, Rows]:
+def run(
+    *rows: dict[str, Any], params: AdviceParams = PARAMS, missing: dict[str, str] | None = None
+) -> tuple[Rows, Rows, Rows]:
     """Advice in order, what is not advised, and what is rejected."""
-    found = pa.concat_tables(advise(facts(*rows), params)).to_pylist()
-    by_kind = {kind: [row for row in found if row["kind"] == kind] for kind in ("advice", "not-advised", "rejected")}
-    ranked = sorted(by_kind["advice"], key=lambda row: (row["at"], -(row["gain"] or 0), row["group_id"] or ""))
-    return ranked, by_kind["not-advised"], by_kind["rejected"]
+    found = pa.concat_tables(advise(facts(*rows), params, missing or {})).to_pylist()
+    by_kind = {
+        kind: [row for row in found if row["kind"] == kind] for kind in ("advice", "not-recommended", "rejected")
+    }
+    ranked = sorted(
+        by_kind["advice"], key=lambda row: (row["category_index"], -(row["gain"] or 0), row["group_id"] or "")
+    )
+    return ranked, by_kind["not-recommended"], by_kind["rejected"]
 
 
 def kinds(rows: Rows) -> list[str]:
     """Of advice its kinds."""
-    return [row["advice"] for row in rows]
+    return [row["action"] for row in rows]
 
 
 def codes(rows: Rows, of: str) -> list[str]:
     """Why nothing is advised about it."""
-    return [row["code"] for row in rows if row["of"] == of]
+    return [row["code"] for row in rows if row["adviser"] == of]
 
 
 _ALL = {
     *("assignor", "verdict", "reason", "members", "needed", "max_load", "max_load_needed", "capacity", "moved"),
-    *("paused_partition_seconds", "keeps_up", "recommendation", "sentence", "settings", "warning", "to_membership"),
-    *("restart_pause_seconds", "saved_seconds", "follower_fetching", "partitions", "cost_per_day", "cost_at_least"),
+    *(
+        "paused_partition_seconds",
+        "keeps_up",
+        "recommendation",
+        "sentence",
+        "settings",
+        "warning_text",
+        "recommended_membership",
+    ),
+    *(
+        "restart_paused_partition_seconds",
+        "saved_seconds",
+        "follower_fetching",
+        "partitions",
+        "cost_per_day",
+        "cost_at_least",
+    ),
     *("cost_at_most", "max_over_mean", "load_max_over_mean", "rejected", "recommended", "runs_with", "clients"),
-    *("topic", "partition", "saved_per_day", "bytes_per_day", "groups", "change", "of", "code", "detail"),
+    *("topic", "partition", "saved_per_day", "bytes_per_day", "groups", "change", "adviser", "code", "detail"),
 }
 
 
 def size(verdict: str, members: int, needed: int | None, assignor: str = "range", **more: Any) -> dict[str, Any]:
     """What `size` says by one assignor."""
-    row = {"about": "size", "assignor": assignor, "verdict": verdict, "members": members, "needed": needed}
+    row = {"kind": "size", "assignor": assignor, "verdict": verdict, "members": members, "needed": needed}
     row |= {"reason": f"{verdict} by {assignor}.", "capacity": None if verdict == "unknown" else 100.0}
     row |= {"max_load": 300.0, "max_load_needed": None if needed is None else 80.0}
     return row | {"moved": 6, "paused_partition_seconds": 36.0} | more
@@ -61,7 +82,7 @@ def size(verdict: str, members: int, needed: int | None, assignor: str = "range"
 
 def compared(assignor: str, imbalance: float = 1.0, *, recommended: bool = False, **more: Any) -> dict[str, Any]:
     """What `compare` says of one assignor."""
-    row = {"about": "compared", "assignor": assignor, "members": 4, "max_over_mean": imbalance, "runs_with": "range"}
+    row = {"kind": "compared", "assignor": assignor, "members": 4, "max_over_mean": imbalance, "runs_with": "range"}
     row |= {"recommended": recommended, "reason": f"{assignor}: because", "clients": "Java 4"}
     return row | {"paused_partition_seconds": 36.0} | more
 
@@ -74,32 +95,36 @@ def all_compared(**more: Any) -> Rows:
 
 def membership(recommendation: str, saved: float, **more: Any) -> dict[str, Any]:
     """What `membership` says."""
-    row = {"about": "membership", "recommendation": recommendation, "saved_seconds": saved, "assignor": "range"}
-    row |= {"restart_pause_seconds": 400.0, "to_membership": recommendation.partition("-")[0], "settings": "set=it"}
-    return row | {"sentence": f"Make it {recommendation}."} | more
+    row = {"kind": "membership", "recommendation": recommendation, "saved_seconds": saved, "assignor": "range"}
+    row |= {
+        "restart_paused_partition_seconds": 400.0,
+        "recommended_membership": recommendation.partition("-")[0],
+        "settings": "set=it",
+    }
+    return row | {"summary": f"Make it {recommendation}."} | more
 
 
-def way(assignor: str, cost: float | None, *, fetching: bool = False, **more: Any) -> dict[str, Any]:
+def option(assignor: str, cost: float | None, *, fetching: bool = False, **more: Any) -> dict[str, Any]:
     """What `zones` says of one way."""
-    row = {"about": "way", "assignor": assignor, "follower_fetching": fetching, "cost_per_day": cost, "members": 4}
-    return row | {"partitions": 12, "moved": 0 if assignor == "today" else 6, "reason": "as racks say"} | more
+    row = {"kind": "option", "assignor": assignor, "follower_fetching": fetching, "cost_per_day": cost, "members": 4}
+    return row | {"partitions": 12, "moved": 0 if assignor == "current" else 6, "reason": "as racks say"} | more
 
 
-def ways(today: float, by_range: float, fetching: float | None = None) -> Rows:
+def options(today: float, by_range: float, fetching: float | None = None) -> Rows:
     """Today, range and cooperative-sticky; follower fetching saves nothing unless it is said."""
     with_it = today if fetching is None else fetching
-    rows = [way("today", today), way("today", with_it, fetching=True)]
-    rows += [way("roundrobin", by_range), way("roundrobin", min(by_range, with_it), fetching=True)]
-    return rows + [way(name, today, fetching=on) for name in ("cooperative-sticky",) for on in (False, True)]
+    rows = [option("current", today), option("current", with_it, fetching=True)]
+    rows += [option("roundrobin", by_range), option("roundrobin", min(by_range, with_it), fetching=True)]
+    return rows + [option(name, today, fetching=on) for name in ("cooperative-sticky",) for on in (False, True)]
 
 
 def move(kind: str, saved: float, partition: int = 0, *, fetching: bool = False, **more: Any) -> dict[str, Any]:
     """A change of replicas."""
-    row = {"about": "move", "group_id": None, "topic": "t", "partition": partition, "follower_fetching": fetching}
+    row = {"kind": "move", "group_id": None, "topic": "t", "partition": partition, "follower_fetching": fetching}
     return row | {"change": kind, "saved_per_day": saved, "bytes_per_day": 10**9, "groups": 1} | more
 
 
-READER = {"about": "reader", "topic": "t"}
+READER = {"kind": "reader", "topic": "t"}
 
 
 # --- 1. a change has to pay ----------------------------------------------------------------------------------
@@ -107,15 +132,15 @@ READER = {"about": "reader", "topic": "t"}
 
 def test_fewer_members_have_to_pay() -> None:
     """One consumer less is 36 a month, which pays a change of 60 within 12 months, and not within one."""
-    found = size("too-many", 5, 4)
+    found = size("over-provisioned", 5, 4)
     advice, declined, _ = run(found)
-    assert (kinds(advice), advice[0]["matter"], advice[0]["gain"]) == (["scale-down"], "money", 36.0)
-    assert (advice[0]["cost"], advice[0]["pays_after"]) == (60.0, pytest.approx(60 / 36))
+    assert (kinds(advice), advice[0]["category"], advice[0]["gain"]) == (["scale-down"], "money", 36.0)
+    assert (advice[0]["cost"], advice[0]["payback_months"]) == (60.0, pytest.approx(60 / 36))
     assert codes(declined, "size") == []
-    advice, declined, _ = run(found, params=replace(PARAMS, months=1))
+    advice, declined, _ = run(found, params=replace(PARAMS, max_payback_months=1))
     assert (advice, codes(declined, "size")) == ([], ["below-cost"])
-    assert [row["gain"] for row in declined if row["of"] == "size"] == [36.0]
-    advice, declined, _ = run(found, params=replace(PARAMS, consumer_price=0.0))
+    assert [row["gain"] for row in declined if row["adviser"] == "size"] == [36.0]
+    advice, declined, _ = run(found, params=replace(PARAMS, price_per_consumer_hour=0.0))
     assert codes(declined, "size") == ["below-cost"]
 
 
@@ -124,15 +149,15 @@ def test_pauses_have_to_pay() -> None:
     assert kinds(run(membership("static", 10.0))[0]) == ["static"]
     advice, declined, _ = run(membership("static", 1.0))
     assert (advice, codes(declined, "membership")) == ([], ["below-cost"])
-    assert kinds(run(membership("static", 1.0), params=replace(PARAMS, deploys=100))[0]) == ["static"]
+    assert kinds(run(membership("static", 1.0), params=replace(PARAMS, deploys_per_month=100))[0]) == ["static"]
 
 
 def test_pauses_as_money() -> None:
     """With a price of an hour they are money, and have to pay the change."""
-    advice, _, _ = run(membership("static", 900.0), params=replace(PARAMS, pause_price=10.0))
-    assert (advice[0]["matter"], advice[0]["gain"]) == ("money", 10.0)
+    advice, _, _ = run(membership("static", 900.0), params=replace(PARAMS, price_per_paused_hour=10.0))
+    assert (advice[0]["category"], advice[0]["gain"]) == ("money", 10.0)
     assert advice[0]["cost"] == pytest.approx(60 + 400 / 360)
-    _, declined, _ = run(membership("static", 900.0), params=replace(PARAMS, pause_price=1.0))
+    _, declined, _ = run(membership("static", 900.0), params=replace(PARAMS, price_per_paused_hour=1.0))
     assert codes(declined, "membership") == ["below-cost"]
 
 
@@ -140,9 +165,9 @@ def test_balance_has_to_be_worth_it() -> None:
     """A quarter of what the most loaded member has, unless you say otherwise; by load where that is known."""
     rows = [compared("range", 2.0), compared("cooperative-sticky", 1.5, recommended=True)]
     advice, _, _ = run(*rows)
-    assert [(row["advice"], row["matter"], row["gain"]) for row in advice] == [("assignor", "balance", 25.0)]
+    assert [(row["action"], row["category"], row["gain"]) for row in advice] == [("assignor", "balance", 25.0)]
     assert advice[0]["settings"].endswith("CooperativeStickyAssignor")
-    advice, declined, _ = run(*rows, params=replace(PARAMS, least_balance=0.3))
+    advice, declined, _ = run(*rows, params=replace(PARAMS, min_balance_gain=0.3))
     assert (advice, codes(declined, "assignor")) == ([], ["below-cost"])
     by_load = [{**row, "load_max_over_mean": load} for row, load in zip(rows, (2.0, 1.9), strict=True)]
     assert codes(run(*by_load)[1], "assignor") == ["below-cost"]
@@ -150,14 +175,14 @@ def test_balance_has_to_be_worth_it() -> None:
 
 def test_never_fewer_than_the_least() -> None:
     """One would do, two are advised, if it is known what two do; a group of two keeps them."""
-    two = {"about": "curve", "assignor": "range", "members": 2, "keeps_up": True, "moved": 3}
+    two = {"kind": "curve", "assignor": "range", "members": 2, "keeps_up": True, "moved": 3}
     two["paused_partition_seconds"] = 9.0
-    advice, _, _ = run(size("too-many", 8, 1), two)
+    advice, _, _ = run(size("over-provisioned", 8, 1), two)
     assert (advice[0]["gain"], advice[0]["settings"]) == (6 * 36.0, "minReplicaCount: 2")
-    assert codes(run(size("too-many", 8, 1), {**two, "keeps_up": False})[1], "size") == ["not-known"]
-    assert codes(run(size("too-many", 8, 1))[1], "size") == ["not-known"]
-    assert codes(run(size("too-many", 2, 1))[1], "size") == ["nothing-to-do"]
-    advice, _, _ = run(size("too-many", 8, 1), params=replace(PARAMS, least_members=1))
+    assert codes(run(size("over-provisioned", 8, 1), {**two, "keeps_up": False})[1], "size") == ["not-known"]
+    assert codes(run(size("over-provisioned", 8, 1))[1], "size") == ["not-known"]
+    assert codes(run(size("over-provisioned", 2, 1))[1], "size") == ["nothing-to-do"]
+    advice, _, _ = run(size("over-provisioned", 8, 1), params=replace(PARAMS, min_members=1))
     assert advice[0]["settings"] == "minReplicaCount: 1"
 
 
@@ -166,21 +191,21 @@ def test_never_fewer_than_the_least() -> None:
 
 def test_nobody_is_made_to_fall_behind() -> None:
     """Zones would save 10 a day with an assignor that needs more members than there are."""
-    sizes = [size("enough", 4, 4), size("too-few", 4, 9, "roundrobin")]
-    advice, declined, _ = run(*sizes, *all_compared(), *ways(12.0, 2.0))
+    sizes = [size("right-sized", 4, 4), size("under-provisioned", 4, 9, "roundrobin")]
+    advice, declined, _ = run(*sizes, *all_compared(), *options(12.0, 2.0))
     assert (advice, codes(declined, "zones")) == ([], ["falls-behind"])
 
 
 def test_members_that_it_needs_more_are_counted() -> None:
     """Two more members cost 72 a month: of the 300 that are saved 228 are left."""
-    sizes = [size("too-many", 20, 10), size("too-many", 20, 12, "roundrobin")]
-    advice, _, _ = run(*sizes, *all_compared(), *ways(12.0, 2.0))
-    assert [(row["advice"], row["gain"]) for row in advice] == [("scale-down", 8 * 36.0), ("assignor", 228.0)]
+    sizes = [size("over-provisioned", 20, 10), size("over-provisioned", 20, 12, "roundrobin")]
+    advice, _, _ = run(*sizes, *all_compared(), *options(12.0, 2.0))
+    assert [(row["action"], row["gain"]) for row in advice] == [("scale-down", 8 * 36.0), ("assignor", 228.0)]
 
 
 def test_nobody_pays_for_balance_or_less_pause() -> None:
     """Cooperative-sticky would cost 10 a day more across zones."""
-    rows = [way("today", 2.0), way("cooperative-sticky", 12.0)]
+    rows = [option("current", 2.0), option("cooperative-sticky", 12.0)]
     even = [compared("range", 2.0), compared("cooperative-sticky", 1.0, recommended=True)]
     advice, declined, _ = run(*rows, *even, membership("cooperative", 500.0))
     assert (advice, codes(declined, "membership"), codes(declined, "assignor")) == ([], ["costs-more"], ["costs-more"])
@@ -193,20 +218,22 @@ def test_one_assignor_money_first() -> None:
     """Zones has round robin, membership cooperative-sticky, compare sticky: the first; each loser says by what."""
     even = [compared("range", 2.0), compared("sticky", 1.0, recommended=True)]
     others = [compared(name, 1.5) for name in ("roundrobin", "cooperative-sticky")]
-    advice, declined, _ = run(*even, *others, *ways(12.0, 2.0), membership("cooperative", 500.0))
-    assert [(row["advice"], row["matter"]) for row in advice] == [("assignor", "money")]
+    advice, declined, _ = run(*even, *others, *options(12.0, 2.0), membership("cooperative", 500.0))
+    assert [(row["action"], row["category"]) for row in advice] == [("assignor", "money")]
     assert advice[0]["settings"].endswith("RoundRobinAssignor")
     assert (codes(declined, "membership"), codes(declined, "assignor")) == (["superseded"], ["superseded"])
     assert all(
-        "roundrobin is advised (300.00 USD a month)" in row["detail"] for row in declined if row["code"] == "superseded"
+        "roundrobin is recommended (300.00 USD a month)" in row["detail"]
+        for row in declined
+        if row["code"] == "superseded"
     )
 
 
 def test_figures_of_today_go_with_the_assignor() -> None:
     """Static is reckoned with range; with another assignor advised nobody knows what it saves."""
-    advice, declined, _ = run(*all_compared(), *ways(12.0, 2.0), membership("static", 500.0))
+    advice, declined, _ = run(*all_compared(), *options(12.0, 2.0), membership("static", 500.0))
     assert (kinds(advice), codes(declined, "membership")) == (["assignor"], ["superseded"])
-    advice, declined, _ = run(*all_compared(), *ways(2.0, 2.0), membership("static", 500.0))
+    advice, declined, _ = run(*all_compared(), *options(2.0, 2.0), membership("static", 500.0))
     assert kinds(advice) == ["static"]
     assert "autoscaler" in advice[0]["risk"]
 
@@ -232,8 +259,8 @@ def test_an_assignor_that_cannot_be() -> None:
 
 def test_the_size_is_that_of_the_assignor_advised() -> None:
     """Range is enough with 4 of 5, round robin needs all 5: nothing is given back."""
-    sizes = [size("too-many", 5, 4), size("enough", 5, 5, "roundrobin")]
-    advice, declined, _ = run(*sizes, *all_compared(), *ways(12.0, 2.0))
+    sizes = [size("over-provisioned", 5, 4), size("right-sized", 5, 5, "roundrobin")]
+    advice, declined, _ = run(*sizes, *all_compared(), *options(12.0, 2.0))
     assert (kinds(advice), advice[0]["gain"], codes(declined, "size")) == (
         ["assignor"],
         300.0 - 36.0,
@@ -243,36 +270,50 @@ def test_the_size_is_that_of_the_assignor_advised() -> None:
 
 def test_behind_with_a_better_assignor() -> None:
     """Range needs 12, round robin 8 of 5: one piece of advice with both. Where 5 are enough: the assignor alone."""
-    own = size("too-few", 5, 12)
-    advice, _, _ = run(own, size("too-few", 5, 8, "roundrobin", max_load=250.0), *all_compared())
+    own = size("under-provisioned", 5, 12)
+    advice, _, _ = run(own, size("under-provisioned", 5, 8, "roundrobin", max_load=250.0), *all_compared())
     assert (kinds(advice), advice[0]["gain"], advice[0]["cost"]) == (["assignor-scale-up"], 220.0, 108.0)
     assert advice[0]["settings"].splitlines()[1:] == ["minReplicaCount: 8"]
-    advice, declined, _ = run(own, size("too-many", 5, 4, "roundrobin", max_load=90.0), *all_compared())
-    assert (kinds(advice), advice[0]["matter"], codes(declined, "size")) == (["assignor"], "behind", ["superseded"])
-    advice, _, _ = run(own, size("too-few", 5, 11, "roundrobin"), *all_compared(), params=replace(PARAMS, months=1))
+    advice, declined, _ = run(own, size("over-provisioned", 5, 4, "roundrobin", max_load=90.0), *all_compared())
+    assert (kinds(advice), advice[0]["category"], codes(declined, "size")) == (["assignor"], "behind", ["superseded"])
+    advice, _, _ = run(
+        own,
+        size("under-provisioned", 5, 11, "roundrobin"),
+        *all_compared(),
+        params=replace(PARAMS, max_payback_months=1),
+    )
     assert kinds(advice) == ["scale-up"]
-    hopeless = size("cannot", 5, None)
-    advice, _, _ = run(hopeless, size("too-few", 5, 40, "sticky"), *all_compared(), params=replace(PARAMS, months=1))
+    hopeless = size("cannot-keep-up", 5, None)
+    advice, _, _ = run(
+        hopeless,
+        size("under-provisioned", 5, 40, "sticky"),
+        *all_compared(),
+        params=replace(PARAMS, max_payback_months=1),
+    )
     assert kinds(advice) == ["assignor-scale-up"]
 
 
 def test_of_two_that_keep_up_the_cheaper() -> None:
     """Both need 8; sticky reads for less across zones. Zones wants it as well: that is included."""
-    sizes = [size("too-few", 5, 12), size("too-few", 5, 8, "roundrobin"), size("too-few", 5, 8, "sticky")]
-    rows = [way("today", 12.0), way("roundrobin", 12.0), way("sticky", 2.0)]
+    sizes = [
+        size("under-provisioned", 5, 12),
+        size("under-provisioned", 5, 8, "roundrobin"),
+        size("under-provisioned", 5, 8, "sticky"),
+    ]
+    rows = [option("current", 12.0), option("roundrobin", 12.0), option("sticky", 2.0)]
     advice, declined, _ = run(*sizes, *rows, *all_compared())
     assert (kinds(advice), codes(declined, "zones")) == (["assignor-scale-up"], ["included"])
     assert "StickyAssignor" in advice[0]["settings"]
 
 
 def test_no_number_is_enough() -> None:
-    """More partitions, which nobody knows the cost of; unknown capacity is params for once per cluster."""
-    advice, _, _ = run(size("cannot", 5, None))
+    """More partitions, which nobody knows the cost of; unknown capacity is a recommendation for the cluster, once."""
+    advice, _, _ = run(size("cannot-keep-up", 5, None))
     assert (kinds(advice), advice[0]["cost"]) == (["more-partitions"], None)
     assert advice[0]["gain"] == pytest.approx(300 - 100 / 1.2)
     advice, declined, _ = run(size("unknown", 5, None), {**size("unknown", 5, None), "group_id": "h"})
     assert (kinds(advice), advice[0]["group_id"], codes(declined, "size")) == (["capacity"], None, ["not-known"] * 2)
-    assert "of 2 groups" in advice[0]["what"]
+    assert "for 2 groups" in advice[0]["description"]
 
 
 # --- of a cluster ----------------------------------------------------------------------------------------------
@@ -280,29 +321,29 @@ def test_no_number_is_enough() -> None:
 
 def test_follower_fetching_once() -> None:
     """Two groups save 4 a day with it: once per cluster, the sum; not where assignors save more without."""
-    two = [{**row, "group_id": name} for name in ("g", "h") for row in ways(4.0, 4.0, 2.0)]
+    two = [{**row, "group_id": name} for name in ("g", "h") for row in options(4.0, 4.0, 2.0)]
     advice, _, _ = run(*two)
-    assert [(row["advice"], row["group_id"], row["gain"]) for row in advice] == [("follower-fetching", None, 120.0)]
-    advice, declined, _ = run(*ways(4.0, 4.0, 3.9))
+    assert [(row["action"], row["group_id"], row["gain"]) for row in advice] == [("follower-fetching", None, 120.0)]
+    advice, declined, _ = run(*options(4.0, 4.0, 3.9))
     assert (advice, codes(declined, "zones")) == ([], ["below-cost", "nothing-to-do"])
     assert run(*two, params=replace(PARAMS, follower_fetching=True))[0] == []
 
 
 def test_fetching_and_an_assignor_share_what_is_saved() -> None:
     """Of 20 a day fetching saves 15, round robin 3 of the rest; nothing is counted twice."""
-    rows = [way("today", 20.0), way("today", 5.0, fetching=True)]
-    rows += [way("roundrobin", 12.0), way("roundrobin", 2.0, fetching=True)]
+    rows = [option("current", 20.0), option("current", 5.0, fetching=True)]
+    rows += [option("roundrobin", 12.0), option("roundrobin", 2.0, fetching=True)]
     advice, _, _ = run(*rows, *all_compared())
-    assert [(row["advice"], row["gain"]) for row in advice] == [("follower-fetching", 450.0), ("assignor", 90.0)]
+    assert [(row["action"], row["gain"]) for row in advice] == [("follower-fetching", 450.0), ("assignor", 90.0)]
 
 
 def test_replicas() -> None:
     """One change of a partition: a move where what it saves beyond the reorder pays the copy (7 GB at 0.02)."""
-    today = way("today", 10.0)
+    today = option("current", 10.0)
     advice, _, _ = run(today, READER, move("reorder", 2.0), move("move", 5.0))
-    assert [(row["advice"], row["gain"], row["cost"]) for row in advice] == [("replicas-move", 150.0, 60.14)]
+    assert [(row["action"], row["gain"], row["cost"]) for row in advice] == [("replicas-move", 150.0, 60.14)]
     advice, _, _ = run(today, READER, move("reorder", 2.0), move("move", 5.0, bytes_per_day=10**13))
-    assert [(row["advice"], row["gain"]) for row in advice] == [("replicas-reorder", 60.0)]
+    assert [(row["action"], row["gain"]) for row in advice] == [("replicas-reorder", 60.0)]
     few = replace(PARAMS, retention_days=0.01)
     advice, _, _ = run(today, READER, move("reorder", 2.0), move("move", 5.0, bytes_per_day=10**13), params=few)
     assert kinds(advice) == ["replicas-move"]
@@ -313,10 +354,10 @@ def test_replicas() -> None:
 
 def test_replicas_of_groups_that_change() -> None:
     """Who reads from where is not known after another assignor or number: these partitions are left alone."""
-    rows = [*ways(12.0, 2.0), *all_compared(), READER, move("reorder", 2.0)]
+    rows = [*options(12.0, 2.0), *all_compared(), READER, move("reorder", 2.0)]
     advice, declined, _ = run(*rows)
     assert (kinds(advice), codes(declined, "replicas")) == (["assignor"], ["superseded"])
-    advice, declined, _ = run(way("today", 9.0), size("too-few", 4, 6), READER, move("reorder", 2.0))
+    advice, declined, _ = run(option("current", 9.0), size("under-provisioned", 4, 6), READER, move("reorder", 2.0))
     assert (kinds(advice), codes(declined, "replicas")) == (["scale-up"], ["superseded"])
     other = {**READER, "topic": "other"}
     assert kinds(run(*rows[:-2], other, rows[-1])[0]) == ["assignor", "replicas-reorder"]
@@ -324,12 +365,12 @@ def test_replicas_of_groups_that_change() -> None:
 
 def test_what_has_to_be_known() -> None:
     """Without rates readings, once; racks where what nobody knows could pay."""
-    params = replace(PARAMS, missing=(("size", "no rates"), ("zones", "no racks")))
-    advice, declined, _ = run(*all_compared(), params=params)
-    assert (kinds(advice), advice[0]["matter"]) == (["readings"], "unknown")
+    missing = {"size": "no rates", "zones": "no racks"}
+    advice, declined, _ = run(*all_compared(), missing=missing)
+    assert (kinds(advice), advice[0]["category"]) == (["readings"], "unknown")
     assert (codes(declined, "size"), codes(declined, "zones")) == (["not-known"], ["not-known"])
     assert all("cost" not in row or row["cost"] is None for row in declined)
-    unknown = way("today", None, cost_at_least=1.0, cost_at_most=3.0)
+    unknown = option("current", None, cost_at_least=1.0, cost_at_most=3.0)
     assert kinds(run(unknown)[0]) == ["racks"]
     assert kinds(run({**unknown, "cost_at_most": 1.1})[0]) == []
 
@@ -340,9 +381,9 @@ def test_what_has_to_be_known() -> None:
 def test_the_order() -> None:
     """Groups that fall behind, money, pauses, balance, what has to be known; in each the largest gain first."""
     rows = [
-        {**size("too-few", 4, 6), "group_id": "behind"},
-        {**size("too-many", 9, 4), "group_id": "many"},
-        {**size("too-many", 5, 4), "group_id": "some"},
+        {**size("under-provisioned", 4, 6), "group_id": "behind"},
+        {**size("over-provisioned", 9, 4), "group_id": "many"},
+        {**size("over-provisioned", 5, 4), "group_id": "some"},
         {**size("unknown", 5, None), "group_id": "unknown"},
         {**membership("static", 500.0), "group_id": "paused"},
         {**membership("static", 900.0), "group_id": "paused more"},
@@ -355,10 +396,10 @@ def test_the_order() -> None:
 
 def test_no_group_is_left_out_and_rows_come_in_any_order(seed: int) -> None:
     """Each is in one of the three; figures are the same to the last digit."""
-    rows = [*all_compared(), *ways(12.0, 2.0, 7.3), membership("keep", 0.0), size("enough", 4, 4), READER]
+    rows = [*all_compared(), *options(12.0, 2.0, 7.3), membership("keep", 0.0), size("right-sized", 4, 4), READER]
     rows += [move("reorder", saved / 7, partition) for partition, saved in enumerate(range(1, 30))]
-    refused = {"about": "refused", "of": "membership", "code": "no-members", "detail": "It has none"}
-    rows += [{**refused, "group_id": "idle"}, {**way("today", None, members=0), "group_id": "idle"}]
+    refused = {"kind": "rejected", "adviser": "membership", "code": "no-members", "detail": "It has none"}
+    rows += [{**refused, "group_id": "idle"}, {**option("current", None, members=0), "group_id": "idle"}]
     first = run(*rows)
     assert {row["group_id"] for found in first for row in found} == {"g", "idle", None}
     assert [(row["group_id"], row["code"]) for row in first[2]] == [("idle", "no-members")]
@@ -369,10 +410,16 @@ def test_no_group_is_left_out_and_rows_come_in_any_order(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("price", -1.0), ("change_cost", float("nan")), ("months", 0.0), ("least_members", 0), ("least_balance", 0.0)],
+    [
+        ("price_per_gb", -1.0),
+        ("change_cost", float("nan")),
+        ("max_payback_months", 0.0),
+        ("min_members", 0),
+        ("min_balance_gain", 0.0),
+    ],
 )
 def test_values_that_cannot_be(name: str, value: Any) -> None:
     """The name and what is expected."""
     assert name in (replace(PARAMS, **{name: value}).fault() or "")
     assert PARAMS.fault() is None
-    assert set(ADVISED.names) >= {"kind", "gain", "cost", "risk", "command"}
+    assert set(ADVICE_ROWS.names) >= {"kind", "gain", "cost", "risk", "command"}

@@ -124,18 +124,18 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_the_page_begins_with_advice(full: str) -> None:
-    """Its first section; a table for each matter, the most pressing first; a line for each setting."""
+    """Its first section; a table for each category, the most pressing first; a line for each setting."""
     sections = re.findall(r'<section aria-labelledby="(\w+)"', full)
     assert sections[:2] == ["advice", "summary"]
     shown = " ".join(Page(full).texts)
-    titles = [shown.index(title) for title in ("Groups that fall behind", "Money", "To be known first")]
+    titles = [shown.index(title) for title in ("Groups that fall behind", "Cost", "Missing data")]
     assert titles == sorted(titles)
-    assert "9 pieces of advice" in shown
+    assert "9 recommendations" in shown
     assert "Shown are 1 of 7; the table advice has all." in shown
-    assert "has paid after 15 days" in shown
+    assert "pays for itself after 15 days" in shown
     assert "\nminReplicaCount: 9" in shown
     nothing = " ".join(Page(render_report(advice=AdviceRows())).texts)
-    assert "Nothing is worth a change." in nothing
+    assert "No change is worth its cost." in nothing
 
 
 def test_five_thousand_groups_are_below_three_megabytes() -> None:

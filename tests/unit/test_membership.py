@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.advice.kernel import membership_modes
-from spark_assign.advice.kernel.membership import ABOUT, GROUP_ROW, OPTION_ROW, REJECTED, membership
+from spark_assign.advice.kernel.membership import ABOUT, GROUP_ROW, OPTION_ROW, REJECTED, advise_membership
 from spark_assign.advice.kernel.membership_modes import (
     CONSUMER,
     COOPERATES,
@@ -27,7 +27,7 @@ from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.unit import protocol_facts as facts
 
-PARAMS = MembershipParams(TimingConfig(poll_interval_ms=500))
+PARAMS, TIMING = MembershipParams(), TimingConfig(poll_interval_ms=500)
 SCHEMA = pa.schema([*facts.SCHEMA, ("client_id", pa.string()), ("client_host", pa.string())])
 
 
@@ -47,7 +47,9 @@ def four(client: str = "app-{}", likes: list[str] | None = None, **settings: int
 def run(params: MembershipParams = PARAMS, **groups: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The rows of each kind."""
     rows = [{"cluster": "k", "group_id": group} | row for group, rows in groups.items() for row in rows]
-    found = pa.concat_tables(list(membership(pa.Table.from_pylist(rows, schema=SCHEMA), params))).to_pylist()
+    found = pa.concat_tables(
+        list(advise_membership(pa.Table.from_pylist(rows, schema=SCHEMA), params, TIMING))
+    ).to_pylist()
     return {kind: [row for row in found if row["kind"] == kind] for kind in (GROUP_ROW, OPTION_ROW, REJECTED)}
 
 
@@ -56,31 +58,35 @@ def test_what_members_have_to_restore_makes_them_static() -> None:
     found = run(light=four(), heavy=four(restore_ms=60_000))
     light, heavy = sorted(found[GROUP_ROW], key=lambda row: row["group_id"] == "heavy")
     assert (light["recommendation"], light["settings"], light["saved_seconds"]) == ("keep", None, 0)
-    assert light["sentence"].startswith("Keep it dynamic, eager, with a session of 45 s: nothing that is open to it")
+    assert light["summary"].startswith(
+        "Keep the group dynamic, eager, with a session timeout of 45 s: no change saves enough."
+    )
     assert heavy["recommendation"] == "static"
-    assert heavy["to_restart_pause_seconds"] == 12 * 30
-    assert heavy["to_restart_rebalances"] == 0
+    assert heavy["recommended_restart_paused_partition_seconds"] == 12 * 30
+    assert heavy["recommended_restart_rebalances"] == 0
     assert heavy["settings"].splitlines()[1:] == ["group.instance.id=heavy-0"]
     assert heavy["saved_seconds"] == pytest.approx(
-        heavy["expected_pause_seconds"] - heavy["to_expected_pause_seconds"], abs=0.01
+        heavy["expected_paused_partition_seconds"] - heavy["recommended_expected_paused_partition_seconds"], abs=0.01
     )
     assert heavy["gain_seconds"] - heavy["cost_seconds"] == pytest.approx(heavy["saved_seconds"], abs=0.01)
-    assert heavy["warnings"] == "library-unknown"
+    assert heavy["warning_codes"] == "library-unknown"
     # All ways, session timeouts and restart times, each once; one of them is what the group runs with.
     mine = [row for row in found[OPTION_ROW] if row["group_id"] == "heavy"]
     assert len(mine) == 4 * 5 * 3
-    assert [row["restart_ms"] for row in mine if row["now"]] == [5_000, 30_000, 120_000]
+    assert [row["restart_time_ms"] for row in mine if row["is_current"]] == [5_000, 30_000, 120_000]
 
 
 def test_a_long_restart_needs_a_long_session() -> None:
     """One and a half times the restart time; crashes cost more then, which is weighed."""
-    (row,) = run(replace(PARAMS, restart_ms=60_000), g=four(restore_ms=120_000))[GROUP_ROW]
-    assert (row["recommendation"], row["to_session_timeout_ms"]) == ("static", 90_000)
+    (row,) = run(replace(PARAMS, restart_time_ms=60_000), g=four(restore_ms=120_000))[GROUP_ROW]
+    assert (row["recommendation"], row["recommended_session_timeout_ms"]) == ("static", 90_000)
     assert row["settings"].splitlines()[1:] == ["group.instance.id=g-0", "session.timeout.ms=90000"]
     assert row["cost_seconds"] == pytest.approx(0.1 * 3 * 45)
-    assert "static with a session of 90 s in place of 45 s" in row["sentence"]
-    (row,) = run(replace(PARAMS, restart_ms=60_000, crashes_per_deploy=1000.0), g=four(restore_ms=120_000))[GROUP_ROW]
-    assert row["to_session_timeout_ms"] == 45_000
+    assert "static with a session timeout of 90 s instead of 45 s" in row["summary"]
+    (row,) = run(replace(PARAMS, restart_time_ms=60_000, crashes_per_deploy=1000.0), g=four(restore_ms=120_000))[
+        GROUP_ROW
+    ]
+    assert row["recommended_session_timeout_ms"] == 45_000
 
 
 def test_names_that_change_and_libraries_that_cannot() -> None:
@@ -89,19 +95,19 @@ def test_names_that_change_and_libraries_that_cannot() -> None:
     found = run(pods=pods, node=four("kafkajs", ["range"], restore_ms=60_000))
     node, pods_ = found[GROUP_ROW]
     assert pods_["recommendation"] != "static" != node["recommendation"]
-    assert pods_["to_membership"] == node["to_membership"] == DYNAMIC
-    assert pods_["warnings"] == "unstable-names, forgone"
-    assert "billing-7d9f8b6c5d-2x2zq looks like a pod of a Deployment" in pods_["warning"]
-    assert "would save" in pods_["warning"]
-    assert node["warnings"] == "cannot-be-static, forgone"
-    assert "tulios/kafkajs#884" in node["warning"]
+    assert pods_["recommended_membership"] == node["recommended_membership"] == DYNAMIC
+    assert pods_["warning_codes"] == "unstable-names, forgone"
+    assert "billing-7d9f8b6c5d-2x2zq looks like a pod of a Deployment" in pods_["warning_text"]
+    assert "would save" in pods_["warning_text"]
+    assert node["warning_codes"] == "cannot-be-static, forgone"
+    assert "tulios/kafkajs#884" in node["warning_text"]
 
 
 def test_static_already() -> None:
     """Who is away longer than its session is missed in every restart: a longer one saves that, or being dynamic."""
     members = [facts.member(f"m{n}", ["t"], generation=1, group_instance_id=f"i{n}") for n in range(4)]
     group = [row for row in four(restore_ms=120_000) if row["kind"] != 1] + members
-    (row,) = run(replace(PARAMS, restart_ms=60_000), g=group)[GROUP_ROW]
+    (row,) = run(replace(PARAMS, restart_time_ms=60_000), g=group)[GROUP_ROW]
     assert (row["membership"], row["static_members"]) == (STATIC, 4)
     assert (row["recommendation"], row["settings"]) == ("session", "session.timeout.ms=90000")
     (row,) = run(g=[each for each in group if each["kind"] != 0])[GROUP_ROW]
@@ -109,21 +115,21 @@ def test_static_already() -> None:
     members[0]["group_instance_id"] = None
     found = run(g=group)
     assert found[GROUP_ROW][0]["membership"] == MIXED
-    assert "mixed" in found[GROUP_ROW][0]["warnings"]
+    assert "mixed" in found[GROUP_ROW][0]["warning_codes"]
 
 
 def test_the_broker_assigns() -> None:
     """KIP-848: only sessions that the broker allows, which is configured on the broker."""
     group = [row for row in four() if row["kind"] != 0] + [facts.group(restore_ms=60_000) | {"group_type": "consumer"}]
-    found = run(replace(PARAMS, restart_ms=39_000), g=group)
+    found = run(replace(PARAMS, restart_time_ms=39_000), g=group)
     (row,) = found[GROUP_ROW]
     assert {each["session_timeout_ms"] for each in found[OPTION_ROW]} == {45_000}
     assert {(each["membership"], each["protocol"]) for each in found[OPTION_ROW]} == {
         (DYNAMIC, CONSUMER),
         (STATIC, CONSUMER),
     }
-    assert row["to_membership"] == DYNAMIC
-    wider = replace(PARAMS, restart_ms=39_000, consumer_session_bounds_ms=(45_000, 90_000))
+    assert row["recommended_membership"] == DYNAMIC
+    wider = replace(PARAMS, restart_time_ms=39_000, consumer_session_bounds_ms=(45_000, 90_000))
     (row,) = run(wider, g=group)[GROUP_ROW]
     assert row["settings"].splitlines()[1:] == [
         "group.instance.id=g-0",
@@ -154,7 +160,7 @@ def test_groups_without_advice() -> None:
     rows = {row["group_id"]: row for row in found[GROUP_ROW]}
     assert set(rows) == {"alone", "new"}
     assert (rows["new"]["partitions"], rows["new"]["restart_rebalances"]) == (4, 4)
-    assert rows["alone"]["crash_pause_seconds"] is None
+    assert rows["alone"]["crash_paused_partition_seconds"] is None
 
 
 def test_rows_in_any_order() -> None:
@@ -164,7 +170,8 @@ def test_rows_in_any_order() -> None:
     answers = []
     for seed in (1, 2):
         random.Random(seed).shuffle(rows)
-        tables = membership(pa.Table.from_pylist(rows, schema=SCHEMA), replace(PARAMS, sessions_ms=(45_000,)))
+        params = replace(PARAMS, session_timeouts_ms=(45_000,))
+        tables = advise_membership(pa.Table.from_pylist(rows, schema=SCHEMA), params, TIMING)
         answers.append(pa.concat_tables(list(tables)).to_pylist())
     assert answers[0] == answers[1]
 
@@ -172,12 +179,12 @@ def test_rows_in_any_order() -> None:
 def test_a_large_group_is_played_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its pause scaled to all members."""
     whole = run(g=four())[OPTION_ROW]
-    monkeypatch.setattr("spark_assign.advice.kernel.membership_options.MOST_RESTARTS", 2)
+    monkeypatch.setattr("spark_assign.advice.kernel.membership_options.MAX_RESTARTS", 2)
     part = run(g=four())
-    assert part[GROUP_ROW][0]["restarts_played"] == 2
+    assert part[GROUP_ROW][0]["simulated_restarts"] == 2
     same = [at for at, row in enumerate(whole) if row["membership"] == STATIC and row["restart_rebalances"] == 0]
     assert [part[OPTION_ROW][at] for at in same] == [whole[at] for at in same]
-    assert membership_modes.MOST_RESTARTS == 16
+    assert membership_modes.MAX_RESTARTS == 16
 
 
 # --- choosing -------------------------------------------------------------------------------------------------
@@ -208,15 +215,15 @@ def test_what_is_worth_it() -> None:
     both = option(MembershipMode(STATIC, COOPERATES, own=False), 195, 900, 90_000)
     assert advised(now, static, both) == ("static", 90_000)
     assert advised(now, both) == ("static-cooperative", 90_000)
-    assert advised(now, static, both, least_gain=700.0) == ("keep", 45_000)
-    assert advised(now, static, both, least_share=0.7) == ("keep", 45_000)
+    assert advised(now, static, both, min_pause_savings=700.0) == ("keep", 45_000)
+    assert advised(now, static, both, min_pause_reduction=0.7) == ("keep", 45_000)
     assert advised(now, static, both, forbidden=("static",)) == ("keep", 45_000)
     assert advised(now, both, forbidden=("cooperative",)) == ("keep", 45_000)
-    assert advised(now, static, margin=4.0) == ("keep", 45_000)
+    assert advised(now, static, session_margin=4.0) == ("keep", 45_000)
     # A session that is shorter than the default's is not advised, but for who has it.
     short = option(NOW, 900, 100, 10_000)
-    assert advised(now, short, least_share=0.0) == ("keep", 45_000)
-    assert advised(now, short, least_share=0.0, least_session_ms=10_000) == ("session", 10_000)
+    assert advised(now, short, min_pause_reduction=0.0) == ("keep", 45_000)
+    assert advised(now, short, min_pause_reduction=0.0, min_session_timeout_ms=10_000) == ("session", 10_000)
     # Fewer changes than the best has are not enough: what saves too little is not advised.
     both, little = (
         option(MembershipMode(STATIC, COOPERATES, own=False), 825, 0),
@@ -229,14 +236,13 @@ def test_what_is_worth_it() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"restart_ms": 0}, "restart_ms is 0, expected 1 millisecond or more"),
-        ({"sessions_ms": ()}, "sessions_ms is [], expected one or more times"),
-        ({"restarts_ms": (0,)}, "restarts_ms is [0], expected one or more times"),
-        ({"crashes_per_deploy": -1.0}, "crashes_per_deploy is -1.0, expected 0 or more"),
-        ({"least_gain": float("nan")}, "least_gain is nan, expected 0 or more"),
-        ({"margin": 0.5}, "margin is 0.5, expected 1 or more"),
-        ({"session_bounds_ms": (1,)}, "session_bounds_ms is [1], expected the least and the most"),
-        ({"timing": TimingConfig(session_timeout_ms=1)}, "heartbeat_interval_ms is 3000, expected less than"),
+        ({"restart_time_ms": 0}, "restart_time_ms is 0; expected at least 1 ms"),
+        ({"session_timeouts_ms": ()}, "session_timeouts_ms is []; expected one or more times"),
+        ({"restart_times_ms": (0,)}, "restart_times_ms is [0]; expected one or more times"),
+        ({"crashes_per_deploy": -1.0}, "crashes_per_deploy is -1.0; expected 0 or more"),
+        ({"min_pause_savings": float("nan")}, "min_pause_savings is nan; expected 0 or more"),
+        ({"session_margin": 0.5}, "session_margin is 0.5; expected at least 1"),
+        ({"session_bounds_ms": (1,)}, "session_bounds_ms is [1]; expected the minimum and the maximum"),
     ],
 )
 def test_invalid_params(wrong: dict[str, Any], message: str) -> None:

@@ -19,11 +19,11 @@ from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.sizes import drawn
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, modern, play, stage
 
-PARAMS = MembershipParams(TimingConfig(), restarts_ms=(5_000, 17_300, 120_000))
+PARAMS = MembershipParams(restart_times_ms=(5_000, 17_300, 120_000))
 
 
 def full(
-    group: StableGroup, grid: OptionGrid, event: str, mode: MembershipMode, session_ms: int, restart_ms: int
+    group: StableGroup, grid: OptionGrid, event: str, mode: MembershipMode, session_ms: int, restart_time_ms: int
 ) -> tuple[int, int, int]:
     """One option by itself, with the events that `simulate` has for it."""
     begun = group.with_mode(mode, session_ms)
@@ -31,9 +31,9 @@ def full(
         at_ms = group.heartbeat_ms // 2
         found = play(begun, Event(at_ms, "member-crashes", grid.crashed.name))
     elif max(grid.closing) == 0:
-        found = play(begun, Event(0, "rolling-restart", down_ms=restart_ms))
+        found = play(begun, Event(0, "rolling-restart", down_ms=restart_time_ms))
     else:
-        found = play(begun, *grid.rolling_restart(restart_ms))
+        found = play(begun, *grid.rolling_restart(restart_time_ms))
     partitions = [partition for partition, _ in found.group.ownership_log.closed]
     longest = max(partition.longest_pause_ms for partition in partitions)
     return sum(partition.paused_ms for partition in partitions), longest, len(found.group.rebalances)

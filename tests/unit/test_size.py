@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.advice.kernel.size import SizeParams, size
+from spark_assign.advice.kernel.size import SizeParams, size_groups
 from spark_assign.advice.kernel.size_sweep import (
     MAX_COUNTS,
     SizingCriteria,
@@ -69,7 +69,7 @@ def sized(
         numbers,
     )
     random.Random(len(facts)).shuffle(facts)
-    return [row for table in size(facts_table(facts), params) for row in table.to_pylist()]
+    return [row for table in size_groups(facts_table(facts), params) for row in table.to_pylist()]
 
 
 def one(rows: list[Fact], kind: str = "size") -> Fact:
@@ -80,13 +80,18 @@ def one(rows: list[Fact], kind: str = "size") -> Fact:
 
 def test_the_fewest_that_keep_up() -> None:
     """12 partitions of 10 a second each: with 3 members 4 each, with 4 members 3 each."""
-    for capacity, needed, verdict in ((40, 3, "too-few"), (39, 4, "too-few"), (60, 2, "enough"), (120, 1, "too-many")):
+    for capacity, needed, verdict in (
+        (40, 3, "under-provisioned"),
+        (39, 4, "under-provisioned"),
+        (60, 2, "right-sized"),
+        (120, 1, "over-provisioned"),
+    ):
         row = one(sized(group("g", [10.0] * 12, capacity=capacity)))
         assert (row["needed"], row["verdict"], row["load"]) == (needed, verdict, 120)
         assert row["max_load_needed"] <= capacity
-        assert row["capacity_is"] == "given"
-        assert row["no_more_use"] == 12
-        assert row["bound_by"] == "partitions"
+        assert row["capacity_source"] == "configured"
+        assert row["saturation_members"] == 12
+        assert row["limited_by"] == "partitions"
 
 
 def test_headroom_and_peaks() -> None:
@@ -96,23 +101,23 @@ def test_headroom_and_peaks() -> None:
     assert one(sized(facts, headroom=0.2))["needed"] == 3
     assert one(sized(facts, quantile=0.95))["needed"] == 2
     assert one(sized(facts, quantile=0.9999))["needed"] == 3
-    assert one(sized(facts, quantile=0.95))["load_high"] == pytest.approx(120 + 12 * 1.6449, abs=0.01)
+    assert one(sized(facts, quantile=0.95))["load_at_quantile"] == pytest.approx(120 + 12 * 1.6449, abs=0.01)
 
 
 def test_a_hot_partition_that_is_too_much_for_any_member() -> None:
     """And which one it is; more members carry no less from the number on with which it has a member of its own."""
     row = one(sized(group("g", [1.0, 1, 50, 1, 1, 1], capacity=45)))
-    assert (row["verdict"], row["needed"], row["hot_topic"], row["hot_partition"]) == ("cannot", None, "t", 2)
-    assert row["bound_by"] == "hot-partition"
+    assert (row["verdict"], row["needed"], row["hot_topic"], row["hot_partition"]) == ("cannot-keep-up", None, "t", 2)
+    assert row["limited_by"] == "hot-partition"
     assert row["partitions_needed"] == 2
-    assert "t-2 alone gets 50 messages a second" in row["reason"]
+    assert "t-2 alone receives 50 messages/s" in row["reason"]
     assert "order of a key's messages is lost" in row["reason"]
 
 
 def test_the_capacity_is_measured_where_members_are_behind() -> None:
     """Each of two members reads 6 x 8 a second, and is far behind."""
     row = one(sized(group("g", [10.0] * 12, out_messages_per_second=8.0, lag=10_000)))
-    assert (row["capacity"], row["capacity_is"], row["needed"]) == (48, "measured", 3)
+    assert (row["capacity"], row["capacity_source"], row["needed"]) == (48, "measured", 3)
     assert row["drain_seconds"] == np.inf
     assert row["drain_seconds_needed"] == 40_000 / 8
 
@@ -128,7 +133,7 @@ def test_nobody_knows_the_capacity() -> None:
 def test_the_curve() -> None:
     """A row per number, today's marked."""
     rows = [row for row in sized(group("g", [10.0] * 4, capacity=20), numbers=(1, 4, 5)) if row["kind"] == "curve"]
-    names = ("members", "now", "max_load", "idle", "moved", "keeps_up")
+    names = ("members", "is_current", "max_load", "idle", "moved", "keeps_up")
     assert [tuple(row[name] for name in names) for row in rows] == [
         (1, False, 40, 0, 2, False),
         (2, True, 20, 0, 2, True),  # range parts the topic in two halves; it was dealt in turn

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.cross_zone_traffic import CURRENT, GroupContext, ReadOption, recommend
+from spark_assign.advice.kernel.cross_zone_traffic import CURRENT, GB, ZoneParams, recommend
 from spark_assign.advice.kernel.replica_moves import replica_moves
-from spark_assign.advice.kernel.zones import CLIENT_SIDE, GB, ZONED, ZoneParams, zones
+from spark_assign.advice.kernel.zones import CLIENT_SIDE, ZONE_ROWS, measure_traffic
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
     GROUP,
@@ -23,7 +23,7 @@ from spark_assign.groups.kernel.facts import (
 )
 
 RACKS = ("a", "b", "c", "d")
-PARAMS = ZoneParams(price=0.02, currency="USD", min_savings=0.01)
+PARAMS = ZoneParams(price_per_gb=0.02, currency="USD", min_daily_savings=0.01)
 DAY = 86_400
 Row = dict[str, Any]
 
@@ -65,9 +65,9 @@ def facts(groups: list[Row], random: Random | None = None) -> pa.Table:
 
 def run(table: pa.Table, params: ZoneParams = PARAMS) -> dict[str, list[Row]]:
     """The rows of each kind."""
-    rows = pa.concat_tables(list(zones(table, params))).to_pylist()
-    assert all(list(row) == ZONED.names for row in rows)
-    return {kind: [row for row in rows if row["kind"] == kind] for kind in ("way", "read", "rejected")}
+    rows = pa.concat_tables(list(measure_traffic(table, params))).to_pylist()
+    assert all(list(row) == ZONE_ROWS.names for row in rows)
+    return {kind: [row for row in rows if row["kind"] == kind] for kind in ("option", "read", "rejected")}
 
 
 def today(rows: list[Row], name: str = "g") -> tuple[Row, Row]:
@@ -80,7 +80,7 @@ def today(rows: list[Row], name: str = "g") -> tuple[Row, Row]:
 def one(rack: str | None, racks: list[str | None] | None, rate: float | None = 1e6) -> tuple[Row, Row]:
     """A member with one partition."""
     group = {"name": "g", "members": {"m": (rack, [("t", 0)])}, "topics": {"t": [(racks, rate)]}}
-    return today(run(facts([group]))["way"])
+    return today(run(facts([group]))["option"])
 
 
 # --- by hand ------------------------------------------------------------------------------------------------------
@@ -121,10 +121,10 @@ def test_bytes_that_nobody_knows() -> None:
         for name in ("bytes_per_day", "cross_zone_bytes_per_day", "cost_per_day", "cost_at_most", "saved_per_day"):
             assert row[name] is None
         assert not row["recommended"]
-    assert off["reason"] == "How many bytes are read is not known: give loads.in_bytes_per_second"
+    assert off["reason"] == "The traffic is unknown. Add loads.in_bytes_per_second"
     group = {"name": "g", "members": {"m": ("b", [("t", 0), ("t", 1)])}}
     group["topics"] = {"t": [(["a", "b"], None), (["a", "b"], 2e6)]}
-    off, on = today(run(facts([group]))["way"])
+    off, on = today(run(facts([group]))["option"])
     assert (off["bytes_per_day"], off["partitions"], off["partitions_without_bytes"]) == (DAY * 2 * 10**6, 2, 1)
     assert on["saved_per_day"] == off["cost_per_day"] == pytest.approx(172.8 * 0.02)
     assert on["recommended"]
@@ -140,7 +140,7 @@ def test_bytes_that_cannot_be(rate: float) -> None:
     found = run(facts(groups))
     assert [(row["group_id"], row["code"]) for row in found["rejected"]] == [("bad", "bad-load")]
     assert found["rejected"][0]["detail"].startswith("loads: ")
-    assert {row["group_id"] for row in found["way"]} == {"good"}
+    assert {row["group_id"] for row in found["option"]} == {"good"}
     assert sum(row["bytes_per_day"] for row in found["read"]) == DAY * 10**6
 
 
@@ -148,11 +148,11 @@ def test_what_is_not_there() -> None:
     """Topics that are gone, partitions beyond the count, partitions that nobody owns: nobody reads them."""
     owned = [("t", 0), ("t", 7), ("gone", 0)]
     group = {"name": "g", "members": {"m": ("b", owned)}, "topics": {"t": [(["a"], 1e6), (["b"], 1e6)]}}
-    off, _ = today(run(facts([group]))["way"])
+    off, _ = today(run(facts([group]))["option"])
     assert (off["partitions"], off["bytes_per_day"]) == (1, DAY * 10**6)
     group["members"] = {"m": ("b", [])}
-    off, _ = today(run(facts([group]))["way"])
-    assert (off["partitions"], off["reason"]) == (0, "Who has what is not known: give owned or owned_slices")
+    off, _ = today(run(facts([group]))["option"])
+    assert (off["partitions"], off["reason"]) == (0, "The owners are unknown. Add the table owned or owned_slices")
     assert not off["recommended"]
 
 
@@ -216,7 +216,7 @@ def test_random_groups(seed: int) -> None:
     for group in groups:
         if not any(owned for _, owned in group["members"].values()):
             continue
-        for fetching, row in enumerate(today(found["way"], group["name"])):
+        for fetching, row in enumerate(today(found["option"], group["name"])):
             values = [row[name] for name in ("partitions", "partitions_without_bytes", "partitions_without_rack")]
             least, most = row["cross_zone_bytes_at_least"], row["cross_zone_bytes_at_most"]
             expected = by_loop(group, bool(fetching))
@@ -251,7 +251,7 @@ def moves(partitions: list[Row]) -> list[tuple[Any, ...]]:
             "read_bytes": pa.array([[size for _, size in each["reads"]] for each in partitions], pa.list_(pa.int64())),
         }
     )
-    names = ("p", "follower_fetching", "kind", "from_rack", "to_rack", "place")
+    names = ("p", "follower_fetching", "kind", "from_rack", "to_rack", "replica_index")
     sizes = ("cross_zone_bytes_per_day", "saved_bytes_per_day")
     return sorted(tuple(row[name] for name in (*names, *sizes)) for row in replica_moves(table).to_pylist())
 
@@ -308,8 +308,8 @@ def test_random_replicas(seed: int) -> None:
             saved[name] = now - min((crosses(each["reads"], way, fetching) for way in ways), default=now)
             kind = "move" if fetching else name
             values = found.get((at, fetching, kind))
-            worth = saved[name] > (max(saved["reorder"], 0) if name == "move" else 0)
-            assert (values is not None) == worth, case
+            min_daily_savings = saved[name] > (max(saved["reorder"], 0) if name == "move" else 0)
+            assert (values is not None) == min_daily_savings, case
             assert values is None or (values[3], values[4]) == (now, saved[name]), case
 
 
@@ -321,51 +321,61 @@ def crosses(reads: list[tuple[str, int]], racks: list[str | None], fetching: boo
 
 # --- which way ----------------------------------------------------------------------------------------------------
 
-KNOWN = GroupContext(
-    fetching=False, runs_with="sticky", members=2, without_rack=0, without_bytes=0, currency="USD", min_savings=0.01
-)
+KNOWN = ZoneParams()
 
 
-def recommended(*options: ReadOption, context: GroupContext = KNOWN) -> tuple[int | None, str]:
-    """Which way, and why."""
-    best, reasons = recommend(options, context)
+def option(
+    assignor: str, fetching: bool, partitions: int, moved: int, cost: float | None, rejected: str | None = None
+) -> Row:
+    """A read option of a group of two members that are all in a rack."""
+    row = {"assignor": assignor, "follower_fetching": fetching, "partitions": partitions, "moved": moved}
+    row |= {"members": 2, "members_without_rack": 0, "partitions_without_bytes": 0}
+    return row | {"cost_per_day": cost, "rejected": rejected}
+
+
+def recommended(*options: Row) -> tuple[int | None, str]:
+    """Which option, and why."""
+    best, reasons = recommend(options, KNOWN, "sticky")
     return best, reasons[0 if best is None else best]
 
 
 def test_which_way() -> None:
     """The cheapest, and of those the one that changes least."""
-    now, near = ReadOption(CURRENT, False, 8, 0, 5.0), ReadOption(CURRENT, True, 8, 0, 0.0)
-    assert recommended(now, near, ReadOption("range", True, 8, 0, 0.0)) == (
+    now, near = option(CURRENT, False, 8, 0, 5.0), option(CURRENT, True, 8, 0, 0.0)
+    assert recommended(now, near, option("range", True, 8, 0, 0.0)) == (
         1,
         "Saves 5.00 USD a day, and moves nothing",
     )
     assert recommended(
         now,
-        ReadOption(CURRENT, True, 8, 0, 3.0),
-        ReadOption("range", True, 8, 4, 0.0),
-        ReadOption("sticky", True, 8, 3, 0.001),
-    ) == (3, "Saves 5.00 USD a day, and moves 3 of 8 partitions once")
-    assert recommended(now, ReadOption("range", False, 8, 2, 1.0), ReadOption("sticky", False, 8, 2, 1.0))[0] == 2
-    assert recommended(now, ReadOption(CURRENT, True, 8, 0, 4.995)) == (0, "No way saves 0.01 USD a day")
-    assert recommended(ReadOption(CURRENT, False, 8, 0, 0.0), near) == (0, "Nothing crosses a zone")
-    assert recommended(now, ReadOption("range", False, 7, 0, 0.0))[0] == 0
-    assert recommended(now, ReadOption("sticky", False, 0, 0, None, "Kafka's class throws"))[0] == 0
-    assert recommended(ReadOption(CURRENT, False, 8, 0, None), near)[0] is None
-    best, reasons = recommend([now, ReadOption("rack-uniform", True, 8, 2, 0.0)], KNOWN)
-    assert (best, reasons[1]) == (0, "Would save 5.00 USD a day, and Kafka has no such assignor")
+        option(CURRENT, True, 8, 0, 3.0),
+        option("range", True, 8, 4, 0.0),
+        option("sticky", True, 8, 3, 0.001),
+    ) == (
+        3,
+        "Saves 5.00 USD a day, and moves 3 of 8 partitions once",
+    )
+    assert recommended(now, option("range", False, 8, 2, 1.0), option("sticky", False, 8, 2, 1.0))[0] == 2
+    assert recommended(now, option(CURRENT, True, 8, 0, 4.995)) == (0, "No option saves 0.01 USD a day")
+    assert recommended(option(CURRENT, False, 8, 0, 0.0), near) == (0, "No cross-zone traffic")
+    assert recommended(now, option("range", False, 7, 0, 0.0))[0] == 0
+    assert recommended(now, option("sticky", False, 0, 0, None, "Kafka's class throws"))[0] == 0
+    assert recommended(option(CURRENT, False, 8, 0, None), near)[0] is None
+    best, reasons = recommend([now, option("rack-uniform", True, 8, 2, 0.0)], KNOWN, "sticky")
+    assert (best, reasons[1]) == (0, "Would save 5.00 USD a day, but Kafka has no such assignor")
 
 
 def test_all_ways_of_a_group() -> None:
     """Those of the broker where that assigns; a price of nothing saves nothing."""
     owned = [("t", 0), ("t", 1)]
     group = {"name": "g", "members": {"m": ("b", owned)}, "topics": {"t": [(["a", "b"], 1e6), (["b", "a"], 1e6)]}}
-    rows = run(facts([group]))["way"]
+    rows = run(facts([group]))["option"]
     names = (CURRENT, "uniform", "server-range", "rack-uniform", "rack-server-range")
     assert [(row["assignor"], row["follower_fetching"]) for row in rows] == [
         (n, f) for n in names for f in (False, True)
     ]
     assert not set(CLIENT_SIDE) & {row["assignor"] for row in rows}
     assert [row["cost_per_day"] for row in rows[:2]] == [DAY * 10**6 / GB * 0.02, 0.0]
-    free = run(facts([group]), ZoneParams(0.0, "EUR", 0.01))["way"]
+    free = run(facts([group]), ZoneParams(0.0, "EUR", 0.01))["option"]
     assert {row["cost_per_day"] for row in free} == {0.0}
     assert [row["assignor"] for row in free if row["recommended"]] == [CURRENT]

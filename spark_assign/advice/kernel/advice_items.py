@@ -1,13 +1,15 @@
-"""Parameters of advice, items of advice, and recommendations that aren't given; for the reasons, see docs/advise.md."""
+"""Parameters of advice, and the items that it consists of: changes that are recommended, and changes that aren't."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import isfinite
 from typing import Any
 
-from spark_assign.advice.kernel.zones import GB
+from spark_assign.advice.kernel.cross_zone_traffic import GB, ZoneParams
+from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.advice.kernel.size_sweep import SizingCriteria
 
 DAYS, HOURS = 30, 720
 """Days and hours of a month."""
@@ -15,50 +17,57 @@ DAYS, HOURS = 30, 720
 
 @dataclass(frozen=True)
 class AdviceParams:
-    """The parameters of advice. Prices are in `currency`.
+    """Prices and thresholds of `advise`. All prices are in `currency`.
 
     Attributes:
-        price: cost per gigabyte of cross-zone traffic.
+        price_per_gb: cost per gigabyte (10^9 bytes) of cross-zone traffic.
         currency: currency of all prices.
-        consumer_price: cost per consumer and hour.
-        change_cost: cost of any change: to review, decide, and roll out.
-        months: payback period in months.
-        deploys: rolling restarts of a group per month.
-        pause_price: cost of one partition-hour without consumption; `None`: not counted.
-        least_members: minimum number of members that a group is advised to have.
-        least_balance: minimum reduction of the largest member's load for a new assignor, from 0 to 1.
-        retention_days: retention of topics, which a moved replica must copy.
-        follower_fetching: whether brokers have a rack-aware `replica.selector.class` today.
-        headroom: share of its load that a member must have in reserve.
-        missing: advisers that couldn't run, with the reason and the remedy.
+        price_per_consumer_hour: cost per consumer and hour.
+        change_cost: one-time cost of any change: to review, decide, and roll out.
+        max_payback_months: months within which a change must pay its cost.
+        deploys_per_month: rolling restarts of each group per month.
+        price_per_paused_hour: cost of one partition-hour without consumption; `None`: pauses are counted, but have no
+            price.
+        min_members: minimum number of members that a group is advised to have.
+        min_balance_gain: minimum reduction of the most loaded member's load for a better balance, from 0 to 1.
+        retention_days: retention of topics in days, which determines how much data a moved replica copies.
+        follower_fetching: whether brokers have `replica.selector.class` set to `RackAwareReplicaSelector` today.
+        headroom, quantile: as for `size_groups`.
+        restart_time_ms: as for `advise_membership`.
+
+    Examples:
+        >>> AdviceParams(price_per_paused_hour=5.0, min_members=3).currency
+        'USD'
     """
 
-    price: float = 0.02
-    currency: str = "USD"
-    consumer_price: float = 0.05
+    price_per_gb: float = ZoneParams.price_per_gb
+    currency: str = ZoneParams.currency
+    price_per_consumer_hour: float = 0.05
     change_cost: float = 60.0
-    months: float = 12.0
-    deploys: float = 4.0
-    pause_price: float | None = None
-    least_members: int = 2
-    least_balance: float = 0.25
+    max_payback_months: float = 12.0
+    deploys_per_month: float = 4.0
+    price_per_paused_hour: float | None = None
+    min_members: int = 2
+    min_balance_gain: float = 0.25
     retention_days: float = 7.0
     follower_fetching: bool = False
-    headroom: float = 0.2
-    missing: tuple[tuple[str, str], ...] = ()
+    headroom: float = SizingCriteria.headroom
+    quantile: float = SizingCriteria.quantile
+    restart_time_ms: int = MembershipParams.restart_time_ms
 
     def fault(self) -> str | None:
         """Returns what is invalid; `None` if nothing is."""
-        for name in ("price", "consumer_price", "change_cost", "deploys", "pause_price", "retention_days"):
+        prices = ("price_per_gb", "price_per_consumer_hour", "change_cost", "price_per_paused_hour")
+        for name in (*prices, "deploys_per_month", "retention_days"):
             value = getattr(self, name)
             if value is not None and not (isfinite(value) and value >= 0):
-                return f"{name} is {value}, expected a number from 0"
-        if not (isfinite(self.months) and self.months > 0):
-            return f"months is {self.months}, expected a number above 0"
-        if self.least_members < 1:
-            return f"least_members is {self.least_members}, expected 1 or more"
-        if not 0 < self.least_balance <= 1:
-            return f"least_balance is {self.least_balance}, expected a share above 0, such as 0.25"
+                return f"{name} is {value}; expected 0 or more"
+        if not (isfinite(self.max_payback_months) and self.max_payback_months > 0):
+            return f"max_payback_months is {self.max_payback_months}; expected a number above 0"
+        if self.min_members < 1:
+            return f"min_members is {self.min_members}; expected 1 or more"
+        if not 0 < self.min_balance_gain <= 1:
+            return f"min_balance_gain is {self.min_balance_gain}; expected a share above 0, for example 0.25"
         return None
 
     def change(self, paused_seconds: float | None) -> float:
@@ -67,34 +76,57 @@ class AdviceParams:
 
     def pause(self, partition_seconds: float) -> float:
         """Returns the cost of a pause; 0 if pauses have no price."""
-        return partition_seconds / 3600 * (self.pause_price or 0.0)
+        return partition_seconds / 3600 * (self.price_per_paused_hour or 0.0)
 
     def consumers(self, number: int) -> float:
         """Returns the cost of this number of consumers per month."""
-        return round(number * self.consumer_price * HOURS, 6)
+        return round(number * self.price_per_consumer_hour * HOURS, 6)
 
     def copied(self, bytes_per_day: float) -> float:
         """Returns the cost to copy the log of a partition to another zone."""
-        return bytes_per_day * self.retention_days / GB * self.price
+        return bytes_per_day * self.retention_days / GB * self.price_per_gb
 
-    def pays(self, gain: float, cost: float) -> bool:
-        """Checks whether a monthly gain pays a one-time cost within the payback period."""
-        return gain > 0 and gain * self.months >= cost
+    def pays(self, gain: float | None, cost: float | None) -> bool:
+        """Checks whether a monthly gain pays a one-time cost within the payback period; `None` counts as 0."""
+        return (gain or 0.0) > 0 and (gain or 0.0) * self.max_payback_months >= (cost or 0.0)
 
 
-BEHIND, MONEY, PAUSE, BALANCE, UNKNOWN = MATTERS = ("behind", "money", "pause", "balance", "unknown")
-"""Categories of advice, the most pressing first: a group falls behind, monthly cost, pauses, balance, and unknown
-facts.
-"""
+class Category(StrEnum):
+    """Categories of advice, the most pressing first."""
 
-BELOW_COST, SUPERSEDED, INCLUDED = "below-cost", "superseded", "included"
-"""Reasons why something isn't advised."""
-FALLS_BEHIND, COSTS_MORE, NOTHING, NOT_KNOWN = "falls-behind", "costs-more", "nothing-to-do", "not-known"
-NOT_POSSIBLE = "not-possible"
-"""Reasons why something isn't advised."""
+    BEHIND = "behind"
+    MONEY = "money"
+    PAUSE = "pause"
+    BALANCE = "balance"
+    UNKNOWN = "unknown"
 
-SIZE, ASSIGNOR, MEMBERSHIP, ZONES, REPLICAS = ADVISERS = ("size", "assignor", "membership", "zones", "replicas")
-"""The advisers."""
+
+class Adviser(StrEnum):
+    """The advisers."""
+
+    SIZE = "size"
+    ASSIGNOR = "assignor"
+    MEMBERSHIP = "membership"
+    ZONES = "zones"
+    REPLICAS = "replicas"
+
+
+class Code(StrEnum):
+    """Why a change isn't recommended."""
+
+    BELOW_COST = "below-cost"
+    SUPERSEDED = "superseded"
+    INCLUDED = "included"
+    FALLS_BEHIND = "falls-behind"
+    COSTS_MORE = "costs-more"
+    NOTHING = "nothing-to-do"
+    NOT_KNOWN = "not-known"
+    NOT_POSSIBLE = "not-possible"
+
+
+CATEGORIES, ADVISERS = list(Category), list(Adviser)
+
+PARTITION_SECONDS_ONCE = "partition-seconds once"
 
 
 @dataclass(frozen=True)
@@ -102,77 +134,74 @@ class AdviceItem:
     """One possible change.
 
     Attributes:
-        category: one of `MATTERS`.
-        adviser: one of `ADVISERS`.
-        kind: the type of change.
-        by: the assignor that the figures are valid for; `None`: any.
-        text: the change with its figures, in a sentence.
-        gain, gain_unit: `None` if unknown.
-        cost, cost_unit: `None` if unknown.
-        pays_after: months until the gain has paid the cost; `None` if their units differ.
+        category: what the change is about.
+        adviser: the adviser that proposes it.
+        action: the type of change.
+        description: the change with its figures, in a sentence.
         risk: the risk, in a sentence.
         command: the job, with flags, that shows details or writes files.
         settings: lines to paste; `None`: none.
+        assignor: the assignor that the figures are valid for; `None`: any.
+        gain, gain_unit: `None` if unknown.
+        cost, cost_unit: `None` if unknown.
+        payback_months: months until the gain has paid the cost; `None` if their units differ.
     """
 
-    category: str
-    adviser: str
-    kind: str
-    by: str | None
-    text: str
-    gain: float | None
-    gain_unit: str | None
-    cost: float | None
-    cost_unit: str | None
+    category: Category
+    adviser: Adviser
+    action: str
+    description: str
     risk: str
     command: str
     settings: str | None = None
-    pays_after: float | None = None
-
-    def row(self, cluster: str, group_id: str | None) -> dict[str, Any]:
-        """Returns the item as a result row."""
-        names = ("kind", "gain", "gain_unit", "cost", "cost_unit", "pays_after", "risk", "command", "settings")
-        row = {"cluster": cluster, "group_id": group_id, "of": self.adviser, "matter": self.category, "what": self.text}
-        return row | {name: getattr(self, name) for name in names}
+    assignor: str | None = None
+    gain: float | None = None
+    gain_unit: str | None = None
+    cost: float | None = None
+    cost_unit: str | None = None
+    payback_months: float | None = None
 
     def order(self) -> tuple[int, float, str]:
         """Returns the sort key: the most pressing category first, then the largest gain."""
-        return MATTERS.index(self.category), -(self.gain or 0.0), self.kind
+        return CATEGORIES.index(self.category), -(self.gain or 0.0), self.action
+
+    def row(self) -> dict[str, Any]:
+        """Returns the item as a result row without its group."""
+        return {**vars(self), "category_index": CATEGORIES.index(self.category)}
+
+    def declined(self, code: str, detail: str) -> dict[str, Any]:
+        """Returns the result row of this item if it isn't recommended, with the reason and its description."""
+        row = {name: getattr(self, name) for name in ("action", "gain", "gain_unit", "cost", "cost_unit")}
+        return declined(self.adviser, code, f"{detail}. {self.description}") | row
+
+    def in_money(self, params: AdviceParams, gain: float, paused: float | None, extra_cost: float = 0.0) -> AdviceItem:
+        """Returns the item with a monthly gain in money and its one-time cost."""
+        cost = params.change(paused) + extra_cost
+        return replace(
+            self,
+            category=Category.MONEY,
+            gain=gain,
+            gain_unit=f"{params.currency} a month",
+            cost=cost,
+            cost_unit=f"{params.currency} once",
+            payback_months=cost / gain if gain > 0 else None,
+        )
 
 
-def not_advised(adviser: str, code: str, detail: str, advice: AdviceItem | None = None) -> dict[str, Any]:
-    """Returns a row for something that isn't advised, with the reason, and the figures of the item if given."""
-    row: dict[str, Any] = {"of": adviser, "code": code, "detail": detail}
-    if advice is not None:
-        row |= {name: getattr(advice, name) for name in ("kind", "gain", "gain_unit", "cost", "cost_unit")}
-    return row
+def declined(adviser: str, code: str, detail: str) -> dict[str, Any]:
+    """Returns a result row for an adviser that recommends nothing, with the reason."""
+    return {"adviser": adviser, "code": code, "detail": detail}
 
 
-def in_money(advice: AdviceItem, params: AdviceParams, gain: float, paused: float | None) -> AdviceItem:
-    """Returns the item with a monthly gain in money and its one-time cost."""
-    cost = params.change(paused)
-    return replace(
-        advice,
-        category=MONEY,
-        gain=gain,
-        gain_unit=f"{params.currency} a month",
-        cost=cost,
-        cost_unit=f"{params.currency} once",
-        pays_after=cost / gain if gain > 0 else None,
-    )
-
-
-def below_cost(advice: AdviceItem, params: AdviceParams) -> str:
+def below_cost(item: AdviceItem, params: AdviceParams) -> str:
     """Returns the explanation why an item isn't worth its cost."""
-    if (advice.gain or 0) <= 0:
-        return f"All in all it gains nothing ({advice.gain or 0:,.2f} {advice.gain_unit}). {advice.text}"
-    return (
-        f"{advice.gain or 0:,.2f} {advice.gain_unit} do not pay {advice.cost or 0:,.2f} {advice.cost_unit} "
-        f"within {params.months:,.0f} months. {advice.text}"
-    )
+    gain = item.gain or 0.0
+    if gain <= 0:
+        return f"Saves nothing in total ({gain:,.2f} {item.gain_unit})"
+    cost = f"{item.cost or 0:,.2f} {item.cost_unit}"
+    return f"{gain:,.2f} {item.gain_unit} doesn't pay {cost} within {params.max_payback_months:,.0f} months"
 
 
-def quoted(row: Mapping[str, Any] | str) -> str:
+def quoted(group_id: str) -> str:
     """Returns a group id, quoted for a shell."""
-    text = row if isinstance(row, str) else str(row["group_id"])
-    return "'" + text.replace("'", "'\\''") + "'"
+    return "'" + group_id.replace("'", "'\\''") + "'"

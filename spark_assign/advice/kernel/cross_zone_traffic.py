@@ -7,19 +7,20 @@ leader if it is in that rack, else the most caught-up in-sync replica there.
 Example: the leader is in rack a, followers are in b and c. A member in b reads across zones, but not with follower
 fetching; a member in d does in both cases. For a member without a rack, it is unknown.
 
-The cheapest option sets the measure. Of all options that cost less than `min_savings` per day more, the one with the
-fewest changes is recommended, in this order: the current option; follower fetching with the current owners, which moves
-nothing; the fewest moved partitions; the assignor that the group runs with; the order of the options. Assignors that
-aren't part of Kafka (`RACK_SERVER_ASSIGNORS`) are listed but never recommended.
+The cheapest option is the reference. Of all options that cost less than `min_daily_savings` per day more, the
+one with the fewest changes is recommended, in this order: the current option; follower fetching with the current
+owners, which moves nothing; the fewest moved partitions; the assignor that the group runs with; the order of the
+options. Assignors that aren't part of Kafka (`RACK_SERVER_ASSIGNORS`) are listed but never recommended.
 
-Example: today costs 40.00 a day, follower fetching 0.00, cooperative-sticky with follower fetching 0.00. The second is
-recommended, because it moves nothing.
+Example: the current option costs 40.00 a day, follower fetching 0.00, cooperative-sticky with follower fetching 0.00.
+The second is recommended, because it moves nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.java.key_index import KeyIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
+
+GB = 10**9
+"""Bytes of a gigabyte, the unit that clouds charge by."""
 
 SECONDS_PER_DAY = 86_400
 MAX_DAILY_BYTES = 10**18
@@ -159,124 +163,106 @@ def cross_zone_traffic(
     return traffic(unknown_rack, far), traffic(unknown_rack & ~has_replica, far & ~has_replica)
 
 
-CURRENT = "today"
+CURRENT = "current"
 """Stands for the current owners, instead of an assignor."""
 
-
-@dataclass(frozen=True)
-class ReadOption:
-    """One option of a group to read its partitions.
-
-    Attributes:
-        assignor: name of an assignor, or `CURRENT`.
-        fetching: whether follower fetching is on.
-        partitions: number of partitions with an owner.
-        moved: number of partitions with another owner than today.
-        cost: cost per day; `None` if unknown.
-        rejected: why the option doesn't exist; `None` if it does.
-    """
-
-    assignor: str
-    fetching: bool
-    partitions: int
-    moved: int
-    cost: float | None
-    rejected: str | None = None
+Option = Mapping[str, Any]
+"""A row of `tables.advice.ZONES`, up to `reason`. `rejected`: why an assignor can't plan the group; missing values are
+unknown."""
 
 
 @dataclass(frozen=True)
-class GroupContext:
-    """Further facts about a group.
+class ZoneParams:
+    """Parameters of a zone analysis.
 
     Attributes:
-        fetching: whether follower fetching is on today.
-        runs_with: the assignor that the group runs with; `None` if unknown.
-        members, without_rack: number of members, and of members without a rack.
-        without_bytes: number of partitions without known traffic.
-        currency: currency of the costs.
-        min_savings: minimum savings of a change per day.
+        price_per_gb: cost per gigabyte of cross-zone traffic. Default: AWS charges the sender and the receiver 0.01 USD
+            each ("Data Transfer within the same AWS Region" of Amazon EC2 On-Demand Pricing).
+        currency: currency of the price.
+        min_daily_savings: minimum savings of a change per day; smaller savings aren't worth the effort.
+        follower_fetching: whether follower fetching is on today.
     """
 
-    fetching: bool
-    runs_with: str | None
-    members: int
-    without_rack: int
-    without_bytes: int
-    currency: str
-    min_savings: float
+    price_per_gb: float = 0.02
+    currency: str = "USD"
+    min_daily_savings: float = 0.01
+    follower_fetching: bool = False
+
+    def money(self, amount: float) -> str:
+        """Returns an amount per day, as text."""
+        return f"{amount:,.2f} {self.currency} a day"
+
+    def is_current(self, option: Option) -> bool:
+        """Checks whether an option is what the group does today."""
+        return bool(option["assignor"] == CURRENT and option["follower_fetching"] == self.follower_fetching)
 
 
-def recommend(options: Sequence[ReadOption], context: GroupContext) -> tuple[int | None, list[str]]:
+def recommend(
+    options: Sequence[Option], params: ZoneParams, current_assignor: str | None
+) -> tuple[int | None, list[str]]:
     """Returns the index of the recommended option (`None` if unknown), and the reason for every option."""
-    current = next(option for option in options if _is_current(option, context))
-    if current.cost is None or not current.partitions:
-        reason = _unknown_reason(current, context)
-        return None, [option.rejected or reason for option in options]
-    valid = [index for index, option in enumerate(options) if option.cost is not None and option.rejected is None]
-    valid = [index for index in valid if options[index].partitions >= current.partitions]
-    valid = [index for index in valid if options[index].assignor not in RACK_SERVER_ASSIGNORS]
-    least = min(options[index].cost or 0.0 for index in valid)
-    limit = context.min_savings
-    cheap = [index for index in valid if (options[index].cost or 0.0) - least < limit or options[index].cost == least]
-    best = min(cheap, key=lambda index: (_change(options[index], context), index))
-    reasons = [_reason(option, index == best, current, options[best], context) for index, option in enumerate(options)]
-    return best, reasons
+    current = next(option for option in options if params.is_current(option))
+    if current.get("cost_per_day") is None or not current.get("partitions"):
+        reason = _unknown_reason(current)
+        return None, [option.get("rejected") or reason for option in options]
+    costs = {
+        index: option["cost_per_day"]
+        for index, option in enumerate(options)
+        if option.get("cost_per_day") is not None and option["partitions"] >= current["partitions"]
+        if option["assignor"] not in RACK_SERVER_ASSIGNORS
+    }
+    lowest = min(costs.values())
+
+    def changes(index: int) -> tuple[bool, bool, int, bool, int]:
+        option = options[index]
+        reassigned = option["assignor"] != CURRENT
+        switched = reassigned and option["assignor"] != current_assignor
+        return not params.is_current(option), reassigned, option["moved"], switched, index
+
+    cheap = [index for index, cost in costs.items() if cost - lowest < params.min_daily_savings or cost == lowest]
+    best = min(cheap, key=changes)
+    return best, [_reason(option, current, options[best], params) for option in options]
 
 
-def _is_current(option: ReadOption, context: GroupContext) -> bool:
-    return option.assignor == CURRENT and option.fetching == context.fetching
+def _unknown_reason(current: Option) -> str:
+    members, without_rack = current["members"], current["members_without_rack"]
+    if not members:
+        return "The group has no members, so it reads nothing"
+    if not current["partitions"]:
+        return "The owners are unknown. Add the table owned or owned_slices"
+    if current["partitions_without_bytes"] >= current["partitions"]:
+        return "The traffic is unknown. Add loads.in_bytes_per_second"
+    if without_rack:
+        return f"{without_rack:,} of {members:,} members have no rack. Set client.rack"
+    return "Leaders are on brokers without a rack. Set broker.rack"
 
 
-def _change(option: ReadOption, context: GroupContext) -> tuple[bool, bool, int, bool]:
-    reassigned = option.assignor != CURRENT
-    switched = reassigned and option.assignor != context.runs_with
-    return not _is_current(option, context), reassigned, option.moved, switched
-
-
-def _unknown_reason(current: ReadOption, context: GroupContext) -> str:
-    if not context.members:
-        return "It has no members: it reads nothing"
-    if not current.partitions:
-        return "Who has what is not known: give owned or owned_slices"
-    if context.without_bytes >= current.partitions:
-        return "How many bytes are read is not known: give loads.in_bytes_per_second"
-    if context.without_rack:
-        return f"{context.without_rack:,} of {context.members:,} members have no rack: set client.rack"
-    return "Leaders are on brokers without a rack: set broker.rack"
-
-
-def _reason(option: ReadOption, chosen: bool, current: ReadOption, best: ReadOption, context: GroupContext) -> str:
-    if option.rejected is not None:
-        return option.rejected
-    if option.cost is None or current.cost is None:
-        return "What it costs is not known, as some racks are not"
-    saved = current.cost - option.cost
-    money = f"{abs(saved):,.2f} {context.currency} a day"
-    if chosen and _is_current(option, context):
-        savings = f"{context.min_savings:,.2f} {context.currency} a day"
-        return f"No way saves {savings}" if current.cost else "Nothing crosses a zone"
-    if chosen:
-        return f"Saves {money}, {_moves_text(option)}"
-    if option.partitions < current.partitions:
+def _reason(option: Option, current: Option, best: Option, params: ZoneParams) -> str:
+    if option.get("rejected") is not None:
+        return str(option["rejected"])
+    if option.get("cost_per_day") is None:
+        return "The cost is unknown, because some racks are"
+    cost, moved = option["cost_per_day"], option["moved"]
+    saved = current["cost_per_day"] - cost
+    if option is best and option is current:
+        return f"No option saves {params.money(params.min_daily_savings)}" if cost else "No cross-zone traffic"
+    if option is best:
+        moves = f"moves {moved:,} of {option['partitions']:,} partitions once" if moved else "moves nothing"
+        return f"Saves {params.money(saved)}, and {moves}"
+    if option["partitions"] < current["partitions"]:
         return "Fewer partitions would have an owner"
     if saved < 0:
-        return f"Costs {money} more than today"
-    if option.assignor in RACK_SERVER_ASSIGNORS:
-        return f"Would save {money}, and Kafka has no such assignor"
-    extra = option.cost - (best.cost or 0.0)
-    if extra >= context.min_savings and extra > 0:
-        return f"Costs {extra:,.2f} {context.currency} a day more than {option_text(best)}"
-    return f"Saves no more than {option_text(best)}, which changes less"
+        return f"Costs {params.money(-saved)} more than the current option"
+    if option["assignor"] in RACK_SERVER_ASSIGNORS:
+        return f"Would save {params.money(saved)}, but Kafka has no such assignor"
+    extra = cost - best["cost_per_day"]
+    if extra >= params.min_daily_savings and extra > 0:
+        return f"Costs {params.money(extra)} more than {_option_text(best)}"
+    return f"Saves no more than {_option_text(best)}, which changes less"
 
 
-def _moves_text(option: ReadOption) -> str:
-    if not option.moved:
-        return "and moves nothing"
-    return f"and moves {option.moved:,} of {option.partitions:,} partitions once"
-
-
-def option_text(option: ReadOption) -> str:
+def _option_text(option: Option) -> str:
     """Returns an option as text."""
-    if option.assignor == CURRENT:
-        return "follower fetching alone" if option.fetching else "today"
-    return f"{option.assignor} with follower fetching" if option.fetching else option.assignor
+    if option["assignor"] == CURRENT:
+        return "follower fetching alone" if option["follower_fetching"] else "the current option"
+    return f"{option['assignor']} with follower fetching" if option["follower_fetching"] else str(option["assignor"])

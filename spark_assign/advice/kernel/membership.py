@@ -15,8 +15,7 @@ the few that turn out to be needed in addition (`OptionGrid.missing`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -40,13 +39,14 @@ from spark_assign.advice.kernel.membership_text import (
     ClientFacts,
     codes_and_text,
     find_deployment_pod,
-    sentence,
     settings,
+    summary,
     warnings,
 )
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_library
 from spark_assign.groups.kernel.faults import UNSUPPORTED_TYPES
-from spark_assign.groups.kernel.tagged_rows import tagged_rows
+from spark_assign.groups.kernel.tagged_rows import row_schema, tagged_rows
+from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import SimulationRun, run_in_lockstep
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import (
@@ -63,24 +63,17 @@ GROUP_ROW, OPTION_ROW, REJECTED = ROW_KINDS = ("group", "option", "rejected")
 ABOUT = 6
 """Kind of a fact with the client id and host of a member; follows the kinds of `simulation_input`."""
 
-_TEXT, _LONG, _INT, _DOUBLE = pa.string(), pa.int64(), pa.int32(), pa.float64()
-MEMBERSHIP_ROWS = pa.schema(
-    {
-        **dict.fromkeys(("cluster", "group_id", "kind", "recommendation", "sentence", "settings"), _TEXT),
-        **dict.fromkeys(("warnings", "warning", "clients", "assignor"), _TEXT),
-        **dict.fromkeys(("membership", "protocol", "to_membership", "to_protocol"), _TEXT),
-        **dict.fromkeys(("session_timeout_ms", "to_session_timeout_ms", "restart_ms"), _LONG),
-        **dict.fromkeys(("members", "static_members", "restarts_played", "partitions"), _LONG),
-        **dict.fromkeys(("restart_pause_seconds", "to_restart_pause_seconds"), _DOUBLE),
-        **dict.fromkeys(("restart_longest_seconds", "to_restart_longest_seconds"), _DOUBLE),
-        **dict.fromkeys(("restart_rebalances", "to_restart_rebalances"), _INT),
-        **dict.fromkeys(("crash_pause_seconds", "to_crash_pause_seconds"), _DOUBLE),
-        **dict.fromkeys(("crash_longest_seconds", "to_crash_longest_seconds"), _DOUBLE),
-        **dict.fromkeys(("expected_pause_seconds", "to_expected_pause_seconds"), _DOUBLE),
-        **dict.fromkeys(("gain_seconds", "cost_seconds", "saved_seconds"), _DOUBLE),
-        "now": pa.bool_(),
-        **dict.fromkeys(("code", "detail"), _TEXT),
-    }
+_OPTION = (
+    *("membership string", "protocol string", "session_timeout_ms int64", "restart_paused_partition_seconds double"),
+    *("restart_longest_pause_seconds double", "restart_rebalances int32", "crash_paused_partition_seconds double"),
+    *("crash_longest_pause_seconds double", "expected_paused_partition_seconds double"),
+)
+MEMBERSHIP_ROWS = row_schema(
+    "cluster string, group_id string, recommendation string, summary string, settings string, warning_codes string",
+    "warning_text string, client_libraries string, assignor string, members int64, static_members int64",
+    "simulated_restarts int64, partitions int64, restart_time_ms int64",
+    *(prefix + column for column in _OPTION for prefix in ("", "recommended_")),
+    "gain_seconds double, cost_seconds double, saved_seconds double, is_current bool, code string, detail string",
 )
 """Schema of the result: a row per group, option, or rejection (`tables.advice`)."""
 
@@ -88,12 +81,20 @@ _GROUPS_AT_ONCE = 500
 """Number of groups whose rows are collected before they are returned."""
 
 
-def membership(facts: pa.Table, params: MembershipParams) -> Iterator[pa.Table]:
-    """Yields the advice for all groups in the facts, as tables with the columns of `MEMBERSHIP_ROWS`."""
+def advise_membership(facts: pa.Table, params: MembershipParams, timing: TimingConfig) -> Iterator[pa.Table]:
+    """Yields the advice for all groups in the facts, as tables with the columns of `MEMBERSHIP_ROWS`.
+
+    Args:
+        facts: facts of complete groups.
+        params: thresholds, session timeouts, and restart times.
+        timing: settings of groups that have none of their own.
+    """
     member_facts = _member_facts(facts)
     inputs = dict(read_simulation_inputs(facts))
     empty = SimulationInput(defaultdict(list))
-    groups = [_Group(key, inputs.get(key, empty), member_facts[key], params) for key in sorted(inputs | member_facts)]
+    groups = [
+        _Group(key, inputs.get(key, empty), member_facts[key], params, timing) for key in sorted(inputs | member_facts)
+    ]
     for start in range(0, len(groups), _GROUPS_AT_ONCE):
         batch = groups[start : start + _GROUPS_AT_ONCE]
         _run_simulations(batch)
@@ -105,39 +106,37 @@ def membership(facts: pa.Table, params: MembershipParams) -> Iterator[pa.Table]:
             group.release()
 
 
-@dataclass(frozen=True)
-class _Request:
-    """Identifies a simulation: the group, and the key; `None`: its initial rebalance."""
-
-    group: _Group
-    key: SimulationKey | None
-
-
 def _run_simulations(groups: Sequence[_Group]) -> None:
     """Runs all simulations of these groups in lockstep."""
-    group_by_key = {group.name: group for group in groups}
-    for run in run_in_lockstep(_start_runs(_Request(group, None) for group in groups if group.is_new)):
-        group_by_key[run.key].take_over_ownership(run)
+    for group, run in _run(groups, lambda group: [None] if group.is_new else []):
+        group.take_over_ownership(run)
     for needed_keys in (_Group.option_keys, _Group.missing_keys):
-        requests = [_Request(group, key) for group in groups if group.fault is None for key in needed_keys(group)]
-        for run in run_in_lockstep(_start_runs(requests)):
-            group_by_key[run.key].record(run)
+        for group, run in _run([group for group in groups if group.fault is None], needed_keys):
+            group.record(run)
 
 
-def _start_runs(requests: Iterable[_Request]) -> Iterator[SimulationRun]:
-    for index, request in enumerate(requests):
-        run = SimulationRun(request.group.name, str(index))
-        request.group.begin(run, request.key)
-        yield run
+def _run(
+    groups: Sequence[_Group], keys: Callable[[_Group], Iterable[SimulationKey | None]]
+) -> Iterator[tuple[_Group, SimulationRun]]:
+    """Yields each group and simulation; the key `None` is the initial rebalance."""
+    group_by_name = {group.name: group for group in groups}
+    requests = [(group, key) for group in groups for key in keys(group)]
+    runs = (group.start(SimulationRun(group.name, str(index)), key) for index, (group, key) in enumerate(requests))
+    yield from ((group_by_name[run.key], run) for run in run_in_lockstep(runs))
 
 
 class _Group:
     """One group: its facts, initial state, simulations, and result rows. `fault`: why it is rejected."""
 
     def __init__(
-        self, name: GroupKey, inputs: SimulationInput, member_facts: list[Mapping[str, Any]], params: MembershipParams
+        self,
+        name: GroupKey,
+        inputs: SimulationInput,
+        member_facts: list[Mapping[str, Any]],
+        params: MembershipParams,
+        timing: TimingConfig,
     ) -> None:
-        self.name, self.params = name, params
+        self.name, self.params, self.timing = name, params, timing
         self.fault: tuple[str, str] | None = None
         self.grid: OptionGrid | None = None
         self.keys_by_run: dict[str, SimulationKey] = {}
@@ -147,13 +146,13 @@ class _Group:
         kind = next((row["group_type"] for row in (group_facts, *member_facts) if row.get("group_type")), None)
         if kind not in (None, "classic", "consumer"):
             group_type = UNSUPPORTED_TYPES.get(kind, f"A group of the protocol {kind}")
-            self.fault = ("out-of-scope", f"{group_type}. Nothing to say of its membership")
+            self.fault = ("out-of-scope", f"{group_type}, which this adviser doesn't support")
             return
         if not inputs.rows[MEMBER]:
-            self.fault = ("no-members", "It has no members: there is nothing to restart")
+            self.fault = ("no-members", "The group has no members to restart")
             return
         try:
-            self.state, _ = inputs.initial_state(CONFIGURED, params.timing)
+            self.state, _ = inputs.initial_state(CONFIGURED, timing)
         except InvalidGroupError as error:
             self.fault = (error.code, str(error))
             return
@@ -170,8 +169,8 @@ class _Group:
         assert self.state is not None
         return find_stable_group(self.state)
 
-    def begin(self, run: SimulationRun, key: SimulationKey | None) -> None:
-        """Starts a simulation; `None`: the members start, and nothing else happens."""
+    def start(self, run: SimulationRun, key: SimulationKey | None) -> SimulationRun:
+        """Starts a simulation, and returns it; `None`: the members start, and nothing else happens."""
         if key is None:
             group = self.stable_group
             simulation_input = GroupSimulationInput(group.with_mode(group.mode, group.session_ms), [])
@@ -179,7 +178,8 @@ class _Group:
             assert self.grid is not None
             self.keys_by_run[run.variant] = key
             simulation_input = self.grid.simulation_input(key)
-        run.start(simulation_input, self.params.timing, None, ())
+        run.start(simulation_input, self.timing, None, ())
+        return run
 
     def take_over_ownership(self, run: SimulationRun) -> None:
         """Takes over the ownership after the initial rebalance."""
@@ -188,7 +188,7 @@ class _Group:
             for member in self.state.members:
                 member.owned = list(run.simulation.group.members[member.name].owned)
         if self.fault is None and self.is_new:
-            self.fault = ("owns-nothing", "No member gets a partition: nothing pauses")
+            self.fault = ("owns-nothing", "No member gets a partition, so nothing pauses")
 
     def option_keys(self) -> Iterable[SimulationKey]:
         """Returns the keys of the simulations that the options need."""
@@ -232,19 +232,19 @@ class _Group:
         return {
             **self._key(),
             "recommendation": choice.code,
-            "sentence": sentence(choice, self.params, clients),
+            "summary": summary(choice, self.params, clients),
             "settings": settings(choice, clients),
-            "warnings": codes,
-            "warning": text,
-            "clients": clients.clients,
+            "warning_codes": codes,
+            "warning_text": text,
+            "client_libraries": clients.clients,
             "assignor": self._assignor(choice.current),
-            "restart_ms": self.params.restart_ms,
+            "restart_time_ms": self.params.restart_time_ms,
             "members": clients.members,
             "static_members": clients.static,
-            "restarts_played": len(self.grid.restarted),
+            "simulated_restarts": len(self.grid.restarted),
             "partitions": len(self.grid.owned),
             **_figures(choice.current),
-            **{f"to_{name}": value for name, value in recommended.items()},
+            **{f"recommended_{name}": value for name, value in recommended.items()},
             **_balance(choice),
         }
 
@@ -252,7 +252,11 @@ class _Group:
         """Yields a row per option."""
         assert self.grid is not None
         for option in options(self.grid, self.params):
-            row = {"assignor": self._assignor(option), "restart_ms": option.restart_ms, "now": option.is_current}
+            row = {
+                "assignor": self._assignor(option),
+                "restart_time_ms": option.restart_time_ms,
+                "is_current": option.is_current,
+            }
             yield self._key() | row | _figures(option)
 
     def _assignor(self, option: MembershipOption) -> str | None:
@@ -265,12 +269,12 @@ def _figures(option: MembershipOption) -> dict[str, Any]:
         "membership": option.mode.membership,
         "protocol": option.mode.protocol,
         "session_timeout_ms": option.session_ms,
-        "restart_pause_seconds": option.restart.partition_ms / 1000,
-        "restart_longest_seconds": option.restart.longest_ms / 1000,
+        "restart_paused_partition_seconds": option.restart.partition_ms / 1000,
+        "restart_longest_pause_seconds": option.restart.longest_ms / 1000,
         "restart_rebalances": option.restart.rebalances,
-        "crash_pause_seconds": crash.partition_ms / 1000 if crash else None,
-        "crash_longest_seconds": crash.longest_ms / 1000 if crash else None,
-        "expected_pause_seconds": _seconds(option.expected_ms),
+        "crash_paused_partition_seconds": crash.partition_ms / 1000 if crash else None,
+        "crash_longest_pause_seconds": crash.longest_ms / 1000 if crash else None,
+        "expected_paused_partition_seconds": _seconds(option.expected_ms),
     }
 
 

@@ -17,7 +17,7 @@ PAUSE_MS = 10_000
 `simulation.kernel.events`.
 """
 
-MOST_RESTARTS = 16
+MAX_RESTARTS = 16
 """Maximum number of restarts to simulate; for a larger group, the pause is scaled to all members."""
 
 
@@ -26,72 +26,53 @@ class MembershipParams:
     """Parameters of membership advice; times in milliseconds.
 
     Attributes:
-        timing: settings of groups that have none of their own.
-        restart_ms: time that a restarted member is away.
-        sessions_ms: session timeouts of the table `options`; a group's current one is always included.
-        restarts_ms: restart times of that table; `restart_ms` is always included.
-        crashes_per_deploy: number of member crashes per rolling restart.
-        least_gain: minimum savings of a change, in partition-seconds per deploy.
-        least_share: minimum savings of a change, as a share of the current pause.
-        least_session_ms: shortest session timeout to recommend, unless the group already has a shorter one.
-        margin: minimum session timeout of a static member, as a multiple of the restart time.
+        restart_time_ms: time that a restarted member is away, which the recommendation is valid for.
+        session_timeouts_ms: session timeouts of the table `options`, except those that the broker doesn't allow; a
+            group's current one is always included.
+        restart_times_ms: restart times of that table; `restart_time_ms` is always included.
+        crashes_per_deploy: number of members that crash for good, per rolling restart.
+        min_pause_savings: minimum savings of a change, in partition-seconds per deploy.
+        min_pause_reduction: minimum savings of a change, as a share of the current pause.
+        min_session_timeout_ms: shortest session timeout to recommend, unless the group already has a shorter one.
+        session_margin: minimum session timeout of a static member, as a multiple of the restart time.
         session_bounds_ms: `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of the broker.
         consumer_session_bounds_ms: the same for KIP-848 groups (`group.consumer.min.session.timeout.ms`, …max…).
     """
 
-    timing: TimingConfig
-    restart_ms: int = 30_000
-    sessions_ms: tuple[int, ...] = (10_000, 45_000, 90_000, 180_000, 600_000)
-    restarts_ms: tuple[int, ...] = (5_000, 30_000, 120_000)
+    restart_time_ms: int = 30_000
+    session_timeouts_ms: Sequence[int] = (10_000, 45_000, 90_000, 180_000, 600_000)
+    restart_times_ms: Sequence[int] = (5_000, 30_000, 120_000)
     crashes_per_deploy: float = 0.1
-    least_gain: float = 30.0
-    least_share: float = 0.1
-    least_session_ms: int = 45_000
-    margin: float = 1.5
-    session_bounds_ms: tuple[int, ...] = (6_000, 1_800_000)
-    consumer_session_bounds_ms: tuple[int, ...] = (45_000, 60_000)
+    min_pause_savings: float = 30.0
+    min_pause_reduction: float = 0.1
+    min_session_timeout_ms: int = 45_000
+    session_margin: float = 1.5
+    session_bounds_ms: Sequence[int] = (6_000, 1_800_000)
+    consumer_session_bounds_ms: Sequence[int] = (45_000, 60_000)
 
     def fault(self) -> str | None:
         """Returns what is invalid; `None` if nothing is."""
-        for name in ("sessions_ms", "restarts_ms"):
+        for name in ("session_timeouts_ms", "restart_times_ms"):
             values = getattr(self, name)
             if not values or min(values) < 1:
-                return f"{name} is {list(values)}, expected one or more times of 1 millisecond or more"
-        if self.restart_ms < 1:
-            return f"restart_ms is {self.restart_ms}, expected 1 millisecond or more"
-        for name in ("crashes_per_deploy", "least_gain", "least_share"):
+                return f"{name} is {list(values)}; expected one or more times of at least 1 ms"
+        if self.restart_time_ms < 1:
+            return f"restart_time_ms is {self.restart_time_ms}; expected at least 1 ms"
+        for name in ("crashes_per_deploy", "min_pause_savings", "min_pause_reduction"):
             if not 0 <= getattr(self, name) < float("inf"):
-                return f"{name} is {getattr(self, name)}, expected 0 or more"
-        if not 1 <= self.margin < float("inf"):
-            return f"margin is {self.margin}, expected 1 or more, or a session is over before its member is back"
+                return f"{name} is {getattr(self, name)}; expected 0 or more"
+        if not 1 <= self.session_margin < float("inf"):
+            return f"session_margin is {self.session_margin}; expected at least 1, or sessions expire during a restart"
         for name in ("session_bounds_ms", "consumer_session_bounds_ms"):
             bounds = getattr(self, name)
             if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
-                return f"{name} is {list(bounds)}, expected the least and the most session timeout"
-        return self.timing.fault()
+                return f"{name} is {list(bounds)}; expected the minimum and the maximum session timeout"
+        return None
 
     @property
-    def all_restarts_ms(self) -> list[int]:
+    def all_restart_times_ms(self) -> list[int]:
         """The distinct restart times, ascending."""
-        return sorted({*self.restarts_ms, self.restart_ms})
-
-    def sessions_of(self, timing: TimingConfig, *, by_broker: bool) -> list[int]:
-        """Returns the session timeouts to compare: those that the broker and the heartbeat interval allow, and the
-        current one."""
-        least, most = self.consumer_session_bounds_ms if by_broker else self.session_bounds_ms
-        heartbeat_ms = heartbeat_of(timing, by_broker=by_broker)
-        allowed = {session for session in self.sessions_ms if least <= session <= most and session > heartbeat_ms}
-        return sorted(allowed | {session_of(timing, by_broker=by_broker)})
-
-
-def session_of(timing: TimingConfig, *, by_broker: bool) -> int:
-    """Returns the session timeout of a group; `by_broker`: whether the broker assigns it (KIP-848)."""
-    return timing.group_consumer_session_timeout_ms if by_broker else timing.session_timeout_ms
-
-
-def heartbeat_of(timing: TimingConfig, *, by_broker: bool) -> int:
-    """Returns the heartbeat interval of a group."""
-    return timing.group_consumer_heartbeat_interval_ms if by_broker else timing.heartbeat_interval_ms
+        return sorted({*self.restart_times_ms, self.restart_time_ms})
 
 
 DYNAMIC, STATIC, MIXED = "dynamic", "static", "mixed"
@@ -140,12 +121,20 @@ class StableGroup:
     @property
     def heartbeat_ms(self) -> int:
         """The heartbeat interval."""
-        return heartbeat_of(self.timing, by_broker=self.by_broker)
+        timing = self.timing
+        return timing.group_consumer_heartbeat_interval_ms if self.by_broker else timing.heartbeat_interval_ms
 
     @property
     def session_ms(self) -> int:
         """The current session timeout."""
-        return session_of(self.timing, by_broker=self.by_broker)
+        return self.timing.group_consumer_session_timeout_ms if self.by_broker else self.timing.session_timeout_ms
+
+    def sessions(self, params: MembershipParams) -> list[int]:
+        """Returns the session timeouts to compare: those that the broker and the heartbeat interval allow, and the
+        current one."""
+        lower, upper = params.consumer_session_bounds_ms if self.by_broker else params.session_bounds_ms
+        lower = max(lower, self.heartbeat_ms + 1)
+        return sorted({self.session_ms, *(ms for ms in params.session_timeouts_ms if lower <= ms <= upper)})
 
     def modes(self) -> list[MembershipMode]:
         """Returns all modes, the current one first."""

@@ -4,8 +4,7 @@ selects one.
 Every option has a rolling restart and a crash. Many of them share a simulation:
 
     rolling restart, dynamic   Members leave the group when they close, so no session timeout applies. One simulation
-    per
-                               restart time.
+                               per restart time.
     rolling restart, static    A member that is back before its session expires gets its partitions back, and no other
                                member notices: its partitions wait as long as it is away. One simulation covers all
                                restart times and sessions (KIP-848: one per class, as for a crash); the pause of each
@@ -27,10 +26,11 @@ after the start.
 The measure of an option is the expected pause of a deploy: that of one rolling restart, plus that of a crash times the
 number of crashes per deploy. The smallest wins among the allowed options:
 
-    allowed      Static membership requires a library that supports it, stable names, and a session of at least `margin`
-                 restart times. Cooperative requires a library with such an assignor. A session below `least_session_ms`
-                 is allowed only if the group has it today.
-    threshold    A change must save `least_gain` partition-seconds per deploy, and `least_share` of the current pause.
+    allowed      Static membership requires a library that supports it, stable names, and a session of at least
+                 `session_margin` restart times. Cooperative requires a library with such an assignor. A session below
+                 `min_session_timeout_ms` is allowed only if the group has it today.
+    threshold    A change must save `min_pause_savings` partition-seconds per deploy, and `min_pause_reduction` of the
+                 current pause.
     simplicity   Of all options within that threshold of the best one, the one with the fewest changes is selected.
 
 Example: a rolling restart pauses 900 partition-seconds today, 200 if static with a session of 90 s, and 195 if static
@@ -46,7 +46,7 @@ from math import lcm
 
 from spark_assign.advice.kernel.membership_modes import (
     DYNAMIC,
-    MOST_RESTARTS,
+    MAX_RESTARTS,
     PAUSE_MS,
     STATIC,
     GroupSimulationInput,
@@ -69,13 +69,13 @@ class SimulationKey:
         event: `RESTART` or `CRASH`.
         mode: the mode of the group.
         session_ms: the session timeout.
-        restart_ms: the time that a restarted member is away.
+        restart_time_ms: the time that a restarted member is away.
     """
 
     event: str
     mode: MembershipMode
     session_ms: int
-    restart_ms: int = 0
+    restart_time_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,11 +113,11 @@ class OptionGrid:
 
     def __init__(self, group: StableGroup, params: MembershipParams) -> None:
         self.group = group
-        self.sessions = params.sessions_of(group.timing, by_broker=group.by_broker)
-        self.restarts = params.all_restarts_ms
+        self.sessions = group.sessions(params)
+        self.restarts = params.all_restart_times_ms
         self.modes = group.modes()
         members = group.members()
-        self.restarted = members[:MOST_RESTARTS]
+        self.restarted = members[:MAX_RESTARTS]
         self.scale = len(members) / len(self.restarted)
         self.owned = {code for member in members for code in member.owned}
         mean = len(self.owned) / len(members)
@@ -147,30 +147,30 @@ class OptionGrid:
                 same = [session for session in self.sessions if self.crash_key(key.mode, session) == key]
                 yield from (SimulationKey(CRASH, key.mode, session) for session in same if session != key.session_ms)
 
-    def restart_key(self, mode: MembershipMode, session_ms: int, restart_ms: int) -> SimulationKey:
+    def restart_key(self, mode: MembershipMode, session_ms: int, restart_time_ms: int) -> SimulationKey:
         """Returns the key of the simulation of a rolling restart."""
         if mode.membership == DYNAMIC:
-            return SimulationKey(RESTART, mode, self.group.session_ms, restart_ms)
-        if session_ms > self._safe_session(restart_ms):
-            same = self._representative_restart(restart_ms) if mode.membership == STATIC else restart_ms
+            return SimulationKey(RESTART, mode, self.group.session_ms, restart_time_ms)
+        if session_ms > self._safe_session(restart_time_ms):
+            same = self._representative_restart(restart_time_ms) if mode.membership == STATIC else restart_time_ms
             return SimulationKey(RESTART, mode, self._safe_session(same) + 1, same)
-        return SimulationKey(RESTART, mode, session_ms, restart_ms)
+        return SimulationKey(RESTART, mode, session_ms, restart_time_ms)
 
-    def _representative_restart(self, restart_ms: int) -> int:
+    def _representative_restart(self, restart_time_ms: int) -> int:
         """Returns the restart time to simulate for this one. KIP-848 members get their partitions back at their next
         poll."""
         if not self.group.by_broker:
             return self.restarts[0]
-        return min(each for each in self.restarts if each % self.period == restart_ms % self.period)
+        return min(each for each in self.restarts if each % self.period == restart_time_ms % self.period)
 
     def crash_key(self, mode: MembershipMode, session_ms: int) -> SimulationKey:
         """Returns the key of the simulation of a crash."""
         same = (each for each in self.sessions if each % self.period == session_ms % self.period)
         return SimulationKey(CRASH, mode, min(same))
 
-    def _safe_session(self, restart_ms: int) -> int:
-        """Returns the session timeout above which a member that is away for `restart_ms` surely isn't removed."""
-        return restart_ms + max(self.closing) + self.group.heartbeat_ms
+    def _safe_session(self, restart_time_ms: int) -> int:
+        """Returns the session timeout above which a member that is away for `restart_time_ms` surely isn't removed."""
+        return restart_time_ms + max(self.closing) + self.group.heartbeat_ms
 
     def simulation_input(self, key: SimulationKey) -> GroupSimulationInput:
         """Returns the input of a simulation."""
@@ -179,14 +179,14 @@ class OptionGrid:
             return GroupSimulationInput(
                 state, [Event(self.group.heartbeat_ms // 2, "member-crashes", self.crashed.name)]
             )
-        return GroupSimulationInput(state, self.rolling_restart(key.restart_ms))
+        return GroupSimulationInput(state, self.rolling_restart(key.restart_time_ms))
 
-    def rolling_restart(self, restart_ms: int) -> list[Event]:
+    def rolling_restart(self, restart_time_ms: int) -> list[Event]:
         """Returns the events of a rolling restart: each member closes `PAUSE_MS` after the previous one is up."""
         at, events = 0, []
         for member, closing in zip(self.restarted, self.closing, strict=True):
-            events.append(Event(at, "member-restarts", member.name, down_ms=restart_ms))
-            at += closing + restart_ms + PAUSE_MS
+            events.append(Event(at, "member-restarts", member.name, down_ms=restart_time_ms))
+            at += closing + restart_time_ms + PAUSE_MS
         return events
 
     # --- pauses -----------------------------------------------------------------------------------------------
@@ -206,10 +206,10 @@ class OptionGrid:
             _longest([partition for partition in partitions if partition.code not in codes]),
         )
 
-    def restart(self, mode: MembershipMode, session_ms: int, restart_ms: int) -> Pause:
+    def restart(self, mode: MembershipMode, session_ms: int, restart_time_ms: int) -> Pause:
         """Returns the pause of a rolling restart; for a large group, scaled to all members."""
-        key = self.restart_key(mode, session_ms, restart_ms)
-        by_ms = restart_ms - key.restart_ms if self.away else 0
+        key = self.restart_key(mode, session_ms, restart_time_ms)
+        by_ms = restart_time_ms - key.restart_time_ms if self.away else 0
         pause = self.pauses[key]
         pause = replace(pause, partition_ms=pause.partition_ms + by_ms * self.away, longest_ms=pause.longest_ms + by_ms)
         if self.scale == 1:
@@ -247,7 +247,7 @@ class MembershipOption:
 
     mode: MembershipMode
     session_ms: int
-    restart_ms: int
+    restart_time_ms: int
     is_current: bool
     restart: Pause
     crash: Pause | None
@@ -261,13 +261,13 @@ class MembershipChoice:
     Attributes:
         code: `KEEP`, `SESSION`, or the changes.
         current, recommended: the options.
-        forgone: the option that would be recommended if nothing were forbidden; `None`: the same.
+        unrestricted: the option that would be recommended if nothing were forbidden; `None`: the same.
     """
 
     code: str
     current: MembershipOption
     recommended: MembershipOption
-    forgone: MembershipOption | None = None
+    unrestricted: MembershipOption | None = None
 
 
 def options(grid: OptionGrid, params: MembershipParams) -> list[MembershipOption]:
@@ -278,10 +278,12 @@ def options(grid: OptionGrid, params: MembershipParams) -> list[MembershipOption
             crash = grid.crash(mode, session)
             waits = params.crashes_per_deploy * crash.partition_ms if crash else 0.0
             current = mode == group.mode and session == group.session_ms
-            for restart_ms in grid.restarts:
-                restart = grid.restart(mode, session, restart_ms)
+            for restart_time_ms in grid.restarts:
+                restart = grid.restart(mode, session, restart_time_ms)
                 options.append(
-                    MembershipOption(mode, session, restart_ms, current, restart, crash, restart.partition_ms + waits)
+                    MembershipOption(
+                        mode, session, restart_time_ms, current, restart, crash, restart.partition_ms + waits
+                    )
                 )
     return options
 
@@ -297,7 +299,7 @@ def advise(
         heartbeat_ms: its heartbeat interval.
         forbidden: `static`, `cooperative`, or both.
     """
-    candidates = [option for option in options if option.restart_ms == params.restart_ms]
+    candidates = [option for option in options if option.restart_time_ms == params.restart_time_ms]
     current = next(option for option in candidates if option.is_current)
     valid = [option for option in candidates if option.is_current or _is_valid(option, current, params, heartbeat_ms)]
     allowed = [option for option in valid if option.is_current or not _is_forbidden(option, current, forbidden)]
@@ -310,9 +312,9 @@ def _is_valid(option: MembershipOption, current: MembershipOption, params: Membe
     settings."""
     if option.mode.membership == current.mode.membership not in (STATIC, DYNAMIC):
         return False  # of a group that is mixed only what it is today
-    if option.session_ms < min(current.session_ms, params.least_session_ms):
+    if option.session_ms < min(current.session_ms, params.min_session_timeout_ms):
         return False
-    long_enough = max(params.margin * option.restart_ms, option.restart_ms + heartbeat_ms)
+    long_enough = max(params.session_margin * option.restart_time_ms, option.restart_time_ms + heartbeat_ms)
     return option.mode.membership == DYNAMIC or option.session_ms >= long_enough
 
 
@@ -325,7 +327,7 @@ def _is_forbidden(option: MembershipOption, current: MembershipOption, forbidden
 
 def _best(allowed: Sequence[MembershipOption], current: MembershipOption, params: MembershipParams) -> MembershipOption:
     """Returns the option with the smallest expected pause, or a similar one with fewer changes."""
-    threshold = max(params.least_gain * 1000, params.least_share * current.expected_ms)
+    threshold = max(params.min_pause_savings * 1000, params.min_pause_reduction * current.expected_ms)
     changes = [option for option in allowed if not option.is_current]
     worthwhile = [option for option in changes if current.expected_ms - option.expected_ms >= threshold] or [current]
     least = min(option.expected_ms for option in worthwhile)

@@ -15,11 +15,11 @@ Libraries that can set it, and then don't send LeaveGroup when they close, with 
     kafka-go     no: segmentio/kafka-go#493 and #939 are open
 
 The form of a Kubernetes pod name shows whether it survives a restart. Pods of a StatefulSet are named `name-0`,
-`name-1`,
-…, and keep their names. The name of a Deployment's pod is that of its ReplicaSet plus five random characters; a rollout
-also changes the ReplicaSet's hash. Both use 27 letters and digits without vowels (`k8s.io/apimachinery/pkg/util/rand`),
-so that they don't form words. A client that uses its host name as `group.instance.id` is then a new static member after
-each restart, and the group waits for the old one until its session expires.
+`name-1`, …, and keep their names. The name of a Deployment's pod is that of its ReplicaSet plus five random characters;
+a rollout also changes the ReplicaSet's hash. Both use 27 letters and digits without vowels
+(`k8s.io/apimachinery/pkg/util/rand`), so that they don't form words. A client that uses its host name as
+`group.instance.id` is then a new static member after each restart, and the group waits for the old one until its
+session expires.
 """
 
 from __future__ import annotations
@@ -124,20 +124,22 @@ class ClientFacts:
         return (["static"] if self.pod or self.not_static else []) + (["cooperative"] if lacking else [])
 
 
-def sentence(choice: MembershipChoice, params: MembershipParams, clients: ClientFacts) -> str:
-    """Returns the recommendation with its cost and savings, as a sentence."""
+def summary(choice: MembershipChoice, params: MembershipParams, clients: ClientFacts) -> str:
+    """Returns the recommendation with its cost and savings, as sentences."""
     current, new = choice.current, choice.recommended
-    restart = f"A rolling restart of {_count(clients.members, 'member')}, each away for {time(params.restart_ms)},"
+    restart = f"A rolling restart of {_count(clients.members, 'member')}, each away for {time(params.restart_time_ms)},"
+    rebalances = f"in {_count(new.restart.rebalances, 'rebalance')}"
     if choice.code == KEEP:
-        crash = "" if current.crash is None else f", a crash {_seconds(current.crash.partition_ms)}"
+        crash = "" if current.crash is None else f", and a crash {_seconds(current.crash.partition_ms)}"
         return (
-            f"Keep it {_option_text(current)}: nothing that is open to it saves enough. {restart} pauses "
-            f"{_pause_text(current)} (a partition for {time(current.restart.longest_ms)} at most){crash}."
+            f"Keep the group {_option_text(current)}: no change saves enough. {restart} pauses "
+            f"{_seconds(new.restart.partition_ms)} {rebalances} (at most {time(new.restart.longest_ms)} per partition)"
+            f"{crash}."
         )
     return (
-        f"Make it {_change_text(current, new)}. {restart} then pauses {_pause_text(new)} in place of "
-        f"{_seconds(current.restart.partition_ms)} (a partition for {time(new.restart.longest_ms)} at most, was "
-        f"{time(current.restart.longest_ms)}){_crash_text(current, new)}: it saves "
+        f"Change to {_change_text(current, new)}. {restart} then pauses {_seconds(new.restart.partition_ms)} "
+        f"{rebalances} instead of {_seconds(current.restart.partition_ms)} (at most {time(new.restart.longest_ms)} per "
+        f"partition instead of {time(current.restart.longest_ms)}){_crash_text(current, new)}. The change saves "
         f"{_seconds(current.expected_ms - new.expected_ms)} per deploy."
     )
 
@@ -149,14 +151,14 @@ def _change_text(current: MembershipOption, new: MembershipOption) -> str:
     text = " and ".join(changed) or new.mode.membership
     if new.session_ms == current.session_ms:
         return text
-    return f"{text} with a session of {time(new.session_ms)} in place of {time(current.session_ms)}"
+    return f"{text} with a session timeout of {time(new.session_ms)} instead of {time(current.session_ms)}"
 
 
 def _crash_text(current: MembershipOption, new: MembershipOption) -> str:
     if new.crash is None or current.crash is None:
         return ""
     before, after = _seconds(current.crash.partition_ms), _seconds(new.crash.partition_ms)
-    return f", a crash {after} as now" if before == after else f", a crash {after} in place of {before}"
+    return f", and a crash {after}" + (" as before" if before == after else f" instead of {before}")
 
 
 def settings(choice: MembershipChoice, clients: ClientFacts) -> str | None:
@@ -166,7 +168,7 @@ def settings(choice: MembershipChoice, clients: ClientFacts) -> str | None:
     syntax, lines = library_settings(library), []
     if new.mode.membership != current.mode.membership:
         if new.mode.membership == STATIC:
-            lines += [f"{syntax.comment} {group_id}-0, {group_id}-1, …: one for each member, kept for good"]
+            lines += [f"{syntax.comment} {group_id}-0, {group_id}-1, …: a fixed id for each member"]
             lines += [syntax.instance.format(f"{group_id}-0")]
         else:
             lines += [f"{syntax.comment} remove {syntax.instance.format('…')}"]
@@ -190,23 +192,25 @@ def warnings(choice: MembershipChoice, params: MembershipParams, clients: Client
 def _risks_of_names(choice: MembershipChoice, clients: ClientFacts) -> list[tuple[str, str]]:
     risks = []
     if clients.pod is not None:
-        text = f"{clients.pod} looks like a pod of a Deployment, whose name is another one after each restart."
+        text = f"{clients.pod} looks like a pod of a Deployment, whose name changes with each restart."
         if clients.static:
-            text += " An instance id made of it is another member each time: the old one is waited for."
+            text += " If the instance id contains it, each restart adds a member, and the old one expires late."
         else:
-            text += " Static needs names that stay: a StatefulSet's (name-0, name-1, …)."
+            text += " Static membership needs fixed names, such as those of a StatefulSet (name-0, name-1, …)."
         risks.append(("unstable-names", text))
     if choice.current.mode.membership == MIXED:
-        text = f"{clients.static} of {_count(clients.members, 'member')} are static, the others dynamic."
+        text = f"{clients.static} of {_count(clients.members, 'member')} are static, and the other members are dynamic."
         risks.append(("mixed", text))
     return risks
 
 
 def _risks_of_session(choice: MembershipChoice, params: MembershipParams) -> list[tuple[str, str]]:
     new = choice.recommended
-    if new.mode.membership == DYNAMIC or new.session_ms > params.restart_ms:
+    if new.mode.membership == DYNAMIC or new.session_ms > params.restart_time_ms:
         return []
-    text = f"The session, {time(new.session_ms)}, is over before a member is back: it is missed in every restart."
+    text = (
+        f"The session timeout, {time(new.session_ms)}, is shorter than a restart, so each restart removes the member."
+    )
     return [("short-session", text)]
 
 
@@ -214,26 +218,24 @@ def _risks_of_libraries(choice: MembershipChoice, clients: ClientFacts) -> list[
     risks = []
     if clients.not_static:
         issues = ", ".join(NO_STATIC_SUPPORT[name] for name in clients.not_static)
-        risks.append(("cannot-be-static", f"{' and '.join(clients.not_static)} cannot be static ({issues})."))
+        risks.append(
+            ("cannot-be-static", f"{' and '.join(clients.not_static)} doesn't support static membership ({issues}).")
+        )
     elif (
         choice.recommended.mode.membership == STATIC != choice.current.mode.membership and "unknown" in clients.clients
     ):
-        text = "Not all client ids tell which library it is: make sure that each has group.instance.id."
+        text = "Some client ids don't reveal the library. Check that each library supports group.instance.id."
         risks.append(("library-unknown", text))
-    if choice.forgone is not None:
-        saved = _seconds(choice.current.expected_ms - choice.forgone.expected_ms)
-        risks.append(
-            ("forgone", f"{_option_text(choice.forgone).capitalize()} would save {saved} per deploy, and cannot be.")
-        )
+    if choice.unrestricted is not None:
+        saved = _seconds(choice.current.expected_ms - choice.unrestricted.expected_ms)
+        text = f"{_option_text(choice.unrestricted).capitalize()} would save {saved} per deploy, but isn't possible."
+        risks.append(("forgone", text))
     return risks
 
 
 def _option_text(option: MembershipOption) -> str:
-    return f"{option.mode.membership}, {_PROTOCOLS[option.mode.protocol]}, with a session of {time(option.session_ms)}"
-
-
-def _pause_text(option: MembershipOption) -> str:
-    return f"{_seconds(option.restart.partition_ms)} in {_count(option.restart.rebalances, 'rebalance')}"
+    mode = f"{option.mode.membership}, {_PROTOCOLS[option.mode.protocol]}"
+    return f"{mode}, with a session timeout of {time(option.session_ms)}"
 
 
 def _seconds(partition_ms: float) -> str:

@@ -2,145 +2,257 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import isfinite
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite, nan
+from typing import Any
 
 from spark_assign.advice.kernel.advice_items import (
-    ASSIGNOR,
-    BALANCE,
-    BEHIND,
     DAYS,
-    MEMBERSHIP,
-    MONEY,
-    PAUSE,
-    ZONES,
+    PARTITION_SECONDS_ONCE,
     AdviceItem,
     AdviceParams,
-    in_money,
+    Adviser,
+    Category,
     quoted,
 )
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
-from spark_assign.advice.kernel.group_findings import GroupFindings, is_same
 from spark_assign.advice.kernel.membership_options import KEEP
-from spark_assign.groups.kernel.client_libraries import COOPERATIVE
+from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, FALLBACK, UNDER_PROVISIONED
+from spark_assign.groups.assignors.release_rules import client_assignor
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, SERVER_ASSIGNORS
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, NOT_THERE, plan_switch
 
-_SWITCH = "Members restart, and partitions get other owners once"
-_STATIC = (
-    "What a static member owns waits for it: one that an autoscaler takes away, or that crashes for good, is missed "
-    "until its session is over."
+Row = Mapping[str, Any]
+
+CLASSES = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
+"""Client-side assignors of Kafka, as values of `partition.assignment.strategy`."""
+
+_SWITCH_RISK = "Members restart, and partitions move once"
+_STATIC_RISK = (
+    "The partitions of a static member wait for it: if an autoscaler removes it, or if it crashes for good, nobody "
+    "reads them until its session expires."
 )
 
 
-def proposals(group: GroupFindings, params: AdviceParams, fetching: bool) -> Iterator[AdviceItem]:
-    """Yields all proposals, whether or not they are worth their cost.
+@dataclass
+class GroupFindings:
+    """The findings of all advisers about one group.
+
+    Attributes:
+        cluster, group_id: key of the group.
+        sizes: rows of `sizes`, by assignor.
+        minimum_curves: rows of `curves` at the minimum number of members, by assignor.
+        membership: row of `membership_advice`; `None`: no result.
+        options: rows of `zones`, by assignor (or `CURRENT`) and whether follower fetching is on.
+        compared: rows of `comparison`, by assignor.
+        rejections: code and detail by adviser that rejects the group.
+    """
+
+    cluster: str
+    group_id: str
+    sizes: dict[str, Row] = field(default_factory=dict)
+    minimum_curves: dict[str, Row] = field(default_factory=dict)
+    membership: Row | None = None
+    options: dict[tuple[str, bool], Row] = field(default_factory=dict)
+    compared: dict[str, Row] = field(default_factory=dict)
+    rejections: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def known_assignor(self) -> str | None:
+        """The assignor that the group runs with; `None`: unknown."""
+        compared = next((row["runs_with"] for row in self.compared.values() if row["runs_with"]), None)
+        return compared or (self.membership or {}).get("assignor")
+
+    @property
+    def assignor(self) -> str:
+        """The assignor that the group runs with, or is assumed to run with."""
+        return self.known_assignor or FALLBACK
+
+    @property
+    def client_libraries(self) -> str | None:
+        """The client libraries of the members; `None`: unknown."""
+        return next((row["clients"] for row in self.compared.values() if row["clients"]), None)
+
+    @property
+    def recommended(self) -> Row | None:
+        """The row of the assignor that `compare` recommends; `None`: it recommends none."""
+        return next((row for row in self.compared.values() if row["recommended"]), None)
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether any adviser has a result for the group."""
+        has_members = any(row["members"] for row in (*self.options.values(), *self.compared.values()))
+        return bool(self.sizes) or self.membership is not None or has_members
+
+    def runs(self, assignor: str) -> bool:
+        """Checks whether the group runs with this assignor, ignoring release rules."""
+        return is_same(assignor, self.assignor)
+
+    def can_run(self, assignor: str) -> bool:
+        """Checks whether the group can run a Kafka assignor that its client library supports. A custom assignor is
+        never replaced."""
+        current = client_assignor(self.assignor)
+        if self.runs(assignor):
+            return True
+        if current not in (*CLASSES, *KAFKA_SERVER_ASSIGNORS) or assignor not in self.compared:
+            return False
+        row = self.compared[assignor]
+        if row["rejected"] is not None or not row["members"]:
+            return False
+        return plan_switch(self.known_assignor and current, assignor, self.client_libraries).kind != NOT_THERE
+
+    def switch_steps(self, assignor: str) -> tuple[str, str | None]:
+        """Returns the steps to switch to another assignor, as text, and the setting."""
+        current = self.known_assignor and client_assignor(self.known_assignor)
+        text = plan_switch(current, assignor, self.client_libraries).text
+        if assignor in SERVER_ASSIGNORS:
+            return text, f"group.remote.assignor={assignor.removeprefix('server-')}"
+        return text, f"partition.assignment.strategy={CLASSES[assignor]}"
+
+    def is_behind(self, assignor: str) -> bool:
+        """Checks whether the group has too few members with this assignor, or can't keep up with any number."""
+        row = self.sizes.get(assignor)
+        return row is not None and row["verdict"] in (UNDER_PROVISIONED, CANNOT_KEEP_UP)
+
+    def needed(self, assignor: str) -> float:
+        """Returns the minimum number of members that keep up; infinity if none do, NaN if unknown."""
+        row = self.sizes.get(assignor)
+        if row is None or row["capacity"] is None:
+            return nan
+        return inf if row["needed"] is None else float(row["needed"])
+
+    def cost_per_day(self, assignor: str, fetching: bool) -> float | None:
+        """Returns the cross-zone cost per day with an assignor, or with the current owners (`CURRENT`); `None` if
+        unknown."""
+        row = self.options.get((assignor, fetching))
+        return None if row is None else row["cost_per_day"]
+
+    def zone_gain(self, assignor: str, fetching: bool) -> float | None:
+        """Returns what an assignor saves per day in cross-zone cost, negative if it costs more; `None` if unknown."""
+        current, proposed = self.cost_per_day(CURRENT, fetching), self.cost_per_day(assignor, fetching)
+        return None if current is None or proposed is None else current - proposed
+
+    def member_cost(self, assignor: str, params: AdviceParams) -> float:
+        """Returns the monthly cost of the additional members that an assignor needs, compared with the current
+        assignor; 0 if unknown."""
+        needed = [self.needed(name) for name in (assignor, self.assignor)]
+        if not all(isfinite(members) for members in needed):
+            return 0.0
+        proposed, current = (max(int(members), params.min_members) for members in needed)
+        return params.consumers(proposed - current)
+
+    def pause_seconds(self, assignor: str) -> float | None:
+        """Returns the pause of the switch to an assignor, in partition-seconds; `None` if unknown."""
+        row = self.compared.get(client_assignor(assignor)) or self.compared.get(assignor)
+        return None if row is None else row["paused_partition_seconds"]
+
+
+def is_same(first: str, second: str) -> bool:
+    """Checks whether two names are the same assignor, ignoring release rules."""
+    return client_assignor(first) == client_assignor(second)
+
+
+def proposals(group: GroupFindings, params: AdviceParams, fetching: bool) -> list[AdviceItem]:
+    """Returns all proposals, whether or not they are worth their cost.
 
     Args:
         group: the findings of all advisers about the group.
         params: prices and thresholds.
         fetching: whether the cluster has, or is advised to have, follower fetching.
     """
-    for item in (
+    items = (
         propose_to_keep_up(group, params, fetching),
         propose_for_zones(group, params, fetching),
         propose_membership(group, params),
-        propose_balance(group, params),
-    ):
-        if item is not None:
-            yield item
+        propose_balance(group),
+    )
+    return [item for item in items if item is not None]
 
 
 def propose_to_keep_up(group: GroupFindings, params: AdviceParams, fetching: bool) -> AdviceItem | None:
     """Returns the assignor with which a group that falls behind keeps up at the lowest cost of members and cross-zone
     traffic."""
-    if not group.is_behind(group.own):
+    own = group.assignor
+    if not group.is_behind(own):
         return None
-    candidates = [name for name in group.sizes if group.can_run(name) and not is_same(name, group.own)]
-    needed = group.needed(group.own)
-    fewer = [
-        name
-        for name in candidates
-        if group.needed(name) < needed
-        and (
-            not isfinite(needed)
-            or params.pays(-member_cost(group, name, params), params.change(group.pause_seconds(name)))
-        )
-    ]
-    if not fewer:
-        return None
+    needed = group.needed(own)
+
+    def needs_fewer(name: str) -> bool:
+        if group.runs(name) or not group.can_run(name) or not group.needed(name) < needed:
+            return False
+        cost = params.change(group.pause_seconds(name))
+        return not isfinite(needed) or params.pays(-group.member_cost(name, params), cost)
 
     def bill(name: str) -> tuple[float, float, str]:
-        saved = (zone_gain(group, name, fetching) or 0.0) * DAYS
+        saved = (group.zone_gain(name, fetching) or 0.0) * DAYS
         return round(params.consumers(int(group.needed(name))) - saved, 6), group.pause_seconds(name) or 0.0, name
 
-    best = min(fewer, key=bill)
-    current, proposed = group.sizes[group.own], group.sizes[best]
-    needs = "no number of members" if current["needed"] is None else f"{current['needed']:,} members"
-    switch_steps, setting = group.switch_steps(best)
+    best = min(filter(needs_fewer, group.sizes), key=bill, default=None)
+    if best is None:
+        return None
+    current, proposed = group.sizes[own], group.sizes[best]
+    with_own = "no number of members" if current["needed"] is None else f"{current['needed']:,} members"
+    steps, setting = group.switch_steps(best)
     return AdviceItem(
-        BEHIND,
-        ASSIGNOR,
+        Category.BEHIND,
+        Adviser.ASSIGNOR,
         "assignor",
-        best,
-        f"Run it with {best}: {proposed['needed']:,} members keep up then, with {group.own} {needs}. It has "
+        f"Use {best}: {proposed['needed']:,} members keep up with it, and {with_own} with {own}. The group has "
         f"{current['members']:,}.",
+        f"{_SWITCH_RISK}. {steps}",
+        f"compare --details {quoted(group.group_id)}",
+        setting,
+        best,
         max(0.0, current["max_load"] - proposed["max_load"]),
         "messages/s",
         group.pause_seconds(best),
-        "partition-seconds once",
-        f"{_SWITCH}. {switch_steps}",
-        f"compare --group {quoted(group.group_id)}",
-        setting,
+        PARTITION_SECONDS_ONCE,
     )
 
 
 def propose_for_zones(group: GroupFindings, params: AdviceParams, fetching: bool) -> AdviceItem | None:
     """Returns the assignor that saves the most cross-zone cost, net of its own cost."""
-    current = group.current_cost(fetching)
+    current = group.cost_per_day(CURRENT, fetching)
     if current is None:
         return None
-    found = [
-        (saved * DAYS, name)
+    partitions = group.options[CURRENT, fetching]["partitions"]
+    gains = {
+        name: saved * DAYS - max(0.0, group.member_cost(name, params))
         for (name, row_fetching), row in group.options.items()
-        if name != CURRENT and row_fetching == fetching and (saved := zone_gain(group, name, fetching)) is not None
-        if saved > 0 and group.can_run(name) and row["partitions"] >= group.options[CURRENT, fetching]["partitions"]
-    ]
-    if not found:
-        return None
-    net = [(gain - max(0.0, member_cost(group, name, params)), name) for gain, name in found]
+        if name != CURRENT and row_fetching == fetching and (saved := group.zone_gain(name, fetching)) is not None
+        if saved > 0 and group.can_run(name) and row["partitions"] >= partitions
+    }
 
-    def preference(candidate: tuple[float, str]) -> tuple[float, bool, int, str]:
-        gain, name = candidate
-        moved = group.options[name, fetching]["moved"] or 0
+    def preference(name: str) -> tuple[float, bool, int, str]:
         once = params.pause(group.pause_seconds(name) or 0.0)
-        return -round(gain * params.months - once, 6), not is_same(name, group.own), moved, name
+        moved = group.options[name, fetching]["moved"] or 0
+        return -round(gains[name] * params.max_payback_months - once, 6), not group.runs(name), moved, name
 
-    gain, best = min(net, key=preference)
-    row = group.options[best, fetching]
-    more = member_cost(group, best, params)
-    extra_cost = f" It needs more members, at {more:,.2f} a month." if more > 0 else ""
-    is_own = is_same(best, group.own)
-    switch_steps, setting = ("", None) if is_own else group.switch_steps(best)
-    act = f"Let it rebalance by {best}" if is_own else f"Run it with {best}"
-    return in_money(
-        AdviceItem(
-            MONEY,
-            ZONES,
-            "rebalance" if is_own else "assignor",
-            best,
-            f"{act}, which knows racks (Java clients from 3.5 on, the broker from 4.0 on): what it reads across zones "
-            f"costs {row['cost_per_day']:,.2f} {params.currency} a day in place of {current:,.2f}.{extra_cost}",
-            None,
-            None,
-            None,
-            None,
-            f"{row['moved'] or 0:,} of {row['partitions']:,} partitions get another owner once. {switch_steps}".strip(),
-            f"zones --details {quoted(group.group_id)}",
-            setting,
-        ),
-        params,
-        gain,
-        group.pause_seconds(best),
+    best = min(gains, key=preference, default=None)
+    if best is None:
+        return None
+    row, more, is_own = group.options[best, fetching], group.member_cost(best, params), group.runs(best)
+    extra_cost = f" It needs more members, which cost {more:,.2f} {params.currency} a month." if more > 0 else ""
+    steps, setting = ("", None) if is_own else group.switch_steps(best)
+    item = AdviceItem(
+        Category.MONEY,
+        Adviser.ZONES,
+        "rebalance" if is_own else "assignor",
+        f"{'Rebalance with' if is_own else 'Use'} {best}, which is rack-aware (Java clients since 3.5, brokers since "
+        f"4.0): its cross-zone reads cost {row['cost_per_day']:,.2f} {params.currency} a day instead of "
+        f"{current:,.2f}.{extra_cost}",
+        f"{row['moved'] or 0:,} of {row['partitions']:,} partitions move once. {steps}".strip(),
+        f"zones --details {quoted(group.group_id)}",
+        setting,
+        best,
     )
+    return item.in_money(params, gains[best], group.pause_seconds(best))
 
 
 def propose_membership(group: GroupFindings, params: AdviceParams) -> AdviceItem | None:
@@ -148,69 +260,49 @@ def propose_membership(group: GroupFindings, params: AdviceParams) -> AdviceItem
     row = group.membership
     if row is None or row["recommendation"] == KEEP:
         return None
-    monthly_gain = row["saved_seconds"] * params.deploys
-    once = row["restart_pause_seconds"]
-    by = COOPERATIVE if "cooperative" in row["recommendation"] else group.own
-    risks = [row["warning"] or "", _STATIC if row["to_membership"] == "static" else ""]
+    gain, once = row["saved_seconds"] * params.deploys_per_month, row["restart_paused_partition_seconds"]
+    risks = [row["warning_text"] or "", _STATIC_RISK if row["recommended_membership"] == "static" else ""]
     item = AdviceItem(
-        PAUSE,
-        MEMBERSHIP,
+        Category.PAUSE,
+        Adviser.MEMBERSHIP,
         row["recommendation"],
-        by,
-        row["sentence"],
-        monthly_gain,
-        "partition-seconds a month",
-        once,
-        "partition-seconds once",
-        " ".join(risk for risk in risks if risk) or "Members restart once, one after the other.",
+        row["summary"],
+        " ".join(filter(None, risks)) or "Members restart once, one after the other.",
         f"membership --details {quoted(group.group_id)}",
         row["settings"],
-        once / monthly_gain if monthly_gain > 0 else None,
+        COOPERATIVE if "cooperative" in row["recommendation"] else group.assignor,
+        gain,
+        "partition-seconds a month",
+        once,
+        PARTITION_SECONDS_ONCE,
+        once / gain if gain > 0 else None,
     )
-    return in_money(item, params, params.pause(monthly_gain), once) if params.pause_price else item
+    return item.in_money(params, params.pause(gain), once) if params.price_per_paused_hour else item
 
 
-def propose_balance(group: GroupFindings, params: AdviceParams) -> AdviceItem | None:
+def propose_balance(group: GroupFindings) -> AdviceItem | None:
     """Returns the assignor that `compare` recommends, if it is better balanced than the group's own."""
-    best = next((row for row in group.compared.values() if row["recommended"]), None)
-    current = next((row for name, row in group.compared.items() if is_same(name, group.own)), None)
-    if best is None or current is None or is_same(best["assignor"], group.own) or not group.can_run(best["assignor"]):
+    best = group.recommended
+    current = next((row for name, row in group.compared.items() if group.runs(name)), None)
+    if best is None or current is None or group.runs(best["assignor"]) or not group.can_run(best["assignor"]):
         return None
     by_load = current["load_max_over_mean"] is not None and best["load_max_over_mean"] is not None
-    name = "load_max_over_mean" if by_load else "max_over_mean"
+    name, unit = ("load_max_over_mean", "messages") if by_load else ("max_over_mean", "partitions")
     if current["rejected"] is not None or not current[name] or best[name] is None:
         return None
-    gain = 1 - best[name] / current[name]
-    switch_steps, setting = group.switch_steps(best["assignor"])
-    unit = "messages" if by_load else "partitions"
+    steps, setting = group.switch_steps(best["assignor"])
     return AdviceItem(
-        BALANCE,
-        ASSIGNOR,
+        Category.BALANCE,
+        Adviser.ASSIGNOR,
         "assignor",
+        f"Use {best['assignor']}: its most loaded member has {best[name]:,.2f} times the mean in {unit}, and "
+        f"{current[name]:,.2f} times with {group.assignor}.",
+        f"{_SWITCH_RISK}. {steps}",
+        f"compare --details {quoted(group.group_id)}",
+        setting,
         best["assignor"],
-        f"Run it with {best['assignor']}: its most loaded member has {best[name]:,.2f} times the mean in {unit}, with "
-        f"{group.own} {current[name]:,.2f} times.",
-        100 * gain,
+        100 * (1 - best[name] / current[name]),
         "%",
         best["paused_partition_seconds"],
-        "partition-seconds once",
-        f"{_SWITCH}. {switch_steps}",
-        f"compare --group {quoted(group.group_id)}",
-        setting,
+        PARTITION_SECONDS_ONCE,
     )
-
-
-def zone_gain(group: GroupFindings, assignor: str, fetching: bool) -> float | None:
-    """Returns what an assignor saves per day in cross-zone cost, negative if it costs more; `None` if unknown."""
-    current, proposed = group.current_cost(fetching), group.cost_per_day(assignor, fetching)
-    return None if current is None or proposed is None else current - proposed
-
-
-def member_cost(group: GroupFindings, assignor: str, params: AdviceParams) -> float:
-    """Returns the monthly cost of the additional members that an assignor needs, compared with the group's own
-    assignor; 0 if unknown."""
-    needed = [group.needed(name) for name in (assignor, group.own)]
-    if not all(isfinite(members) for members in needed):
-        return 0.0
-    proposed, current = (max(int(members), params.least_members) for members in needed)
-    return params.consumers(proposed - current)

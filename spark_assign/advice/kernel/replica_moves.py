@@ -1,11 +1,8 @@
 """Finds replica moves that reduce cross-zone traffic, for every partition, over all groups that read it.
 
-    reorder    without follower fetching: the replica in the rack that reads most becomes the leader. It is free,
-        because
-               no byte is copied
+    reorder    without follower fetching: the replica in the rack that reads most becomes the leader; copies no data
     move       a replica moves to the rack that reads most among those without a replica; there it becomes the leader
-    or,
-               with follower fetching, is read from
+               or, with follower fetching, is read from
 
 Only changes that save something are returned, and a move only if it saves more than the reorder. The removed replica is
 the follower whose rack reads least (a rack with two replicas loses nothing), the last one in a tie; for a partition
@@ -24,23 +21,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.groups.kernel.tagged_rows import row_schema
 from spark_assign.numeric.array_types import BoolArray, IntArray
 
 REORDER, MOVE = "reorder", "move"
 
-_TEXT, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
 MIN_INT64 = np.iinfo(np.int64).min
 
-MOVE_COLUMNS = {
-    "follower_fetching": pa.bool_(),
-    "kind": _TEXT,
-    "from_rack": _TEXT,
-    "to_rack": _TEXT,
-    "place": _INT,
-    "cross_zone_bytes_per_day": _LONG,
-    "saved_bytes_per_day": _LONG,
-}
-"""Columns that are added to a row. `place`: index of the replica that becomes the leader, or that is removed."""
+MOVE_COLUMNS = row_schema(
+    "follower_fetching bool, from_rack string, to_rack string, replica_index int32, cross_zone_bytes_per_day int64",
+    "saved_bytes_per_day int64",
+)
+"""Columns that are added to a row. `replica_index`: index of the replica that becomes the leader or is removed."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +40,9 @@ class _Partitions:
     """Partitions; racks are indexes into their sorted names.
 
     Attributes:
-        replicas: `replicas[partition, place]`, the rack; -1: unknown, -2: no such replica.
+        replicas: `replicas[partition, index]`, the rack; -1: unknown, -2: no such replica.
         reads: `reads[partition, rack]`, bytes per day.
-        lost: bytes per day that members without a rack read of each partition.
+        without_rack: bytes per day that members without a rack read of each partition.
         brokers: `brokers[partition, rack]`, whether the cluster has a broker in the rack.
         racks: the names.
     """
@@ -67,27 +59,22 @@ def replica_moves(rows: pa.Table) -> pa.Table:
 
     Args:
         rows: one row per partition: `replica_racks` (null: unknown), `read_from` and `read_bytes` as parallel lists (a
-            rack
-            might occur several times; null: members without a rack), and `broker_racks`, the racks of the cluster.
+            rack might occur several times; null: members without a rack), and `broker_racks`, the racks of the cluster.
 
     Returns:
         The same rows with the columns of `MOVE_COLUMNS`, each zero, one, or more times.
     """
     partitions = _read(rows)
-    empty = pa.table({name: pa.array([], kind) for name, kind in MOVE_COLUMNS.items()})
-    indexes, tables = [np.empty(0, np.int64)], [empty]
-    for row_indexes, table in _find_changes(partitions):
-        indexes.append(row_indexes)
-        tables.append(table)
-    moves = rows.take(pa.array(np.concatenate(indexes)))
-    for name, column in zip(MOVE_COLUMNS, pa.concat_tables(tables).columns, strict=True):
+    changes = [(np.empty(0, np.int64), MOVE_COLUMNS.empty_table()), *_find_changes(partitions)]
+    moves = rows.take(pa.array(np.concatenate([indexes for indexes, _ in changes])))
+    for name, column in zip(MOVE_COLUMNS.names, pa.concat_tables([table for _, table in changes]).columns, strict=True):
         moves = moves.append_column(name, column)
     return moves
 
 
 def _read(rows: pa.Table) -> _Partitions:
     lists = {name: rows[name].combine_chunks() for name in ("replica_racks", "read_from", "broker_racks")}
-    texts = pa.chunked_array([racks.flatten() for racks in lists.values()], _TEXT).unique().drop_null().sort()
+    texts = pa.chunked_array([racks.flatten() for racks in lists.values()], pa.string()).unique().drop_null().sort()
     names = {text: index for index, text in enumerate(texts.to_pylist())}
     row, rack = {}, {}
     for name, racks in lists.items():
@@ -159,18 +146,18 @@ def _change_rows(
     partitions: _Partitions,
     change: tuple[bool, str],
     saved: IntArray,
-    racks_and_place: tuple[IntArray, IntArray, IntArray],
+    racks_and_index: tuple[IntArray, IntArray, IntArray],
     cross_zone_bytes: IntArray,
 ) -> tuple[IntArray, pa.Table]:
     indexes = np.flatnonzero(saved > 0)
-    from_rack, to_rack, place = (values[indexes] for values in racks_and_place)
-    columns = [
-        pa.repeat(pa.scalar(change[0]), len(indexes)),
-        pa.repeat(pa.scalar(change[1]), len(indexes)),
-        partitions.racks.take(pa.array(from_rack, _LONG, mask=from_rack < 0)),
-        partitions.racks.take(pa.array(to_rack, _LONG)),
-        pa.array(place, _INT),
-        pa.array(cross_zone_bytes[indexes], _LONG),
-        pa.array(saved[indexes], _LONG),
-    ]
-    return indexes, pa.table(columns, names=list(MOVE_COLUMNS))
+    from_rack, to_rack, replica_index = (values[indexes] for values in racks_and_index)
+    columns = {
+        "kind": pa.repeat(pa.scalar(change[1]), len(indexes)),
+        "follower_fetching": pa.repeat(pa.scalar(change[0]), len(indexes)),
+        "from_rack": partitions.racks.take(pa.array(from_rack, mask=from_rack < 0)),
+        "to_rack": partitions.racks.take(pa.array(to_rack)),
+        "replica_index": replica_index,
+        "cross_zone_bytes_per_day": cross_zone_bytes[indexes],
+        "saved_bytes_per_day": saved[indexes],
+    }
+    return indexes, pa.table(columns, MOVE_COLUMNS)

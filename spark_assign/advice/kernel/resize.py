@@ -28,7 +28,7 @@ from spark_assign.groups.kernel.facts import (
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length
 
 JOINER = "joiner-"
@@ -36,18 +36,11 @@ JOINER = "joiner-"
 GROUP_LEVEL_KINDS = (GROUP, REPLICA_RACKS, DUPLICATE_TOPIC, DEPARTED_SLICE)
 """Kinds of facts that don't belong to a single live member."""
 
-_DROPPED = (
-    "bits",
-    "twice",
-    "block",
-    "cluster",
-    "group_id",
-    "kind",
-    "member_id",
-    "topic",
-    "like",
-    *LOAD_COLUMNS.values(),
-)
+_SLICE = ("first", "step", "count")
+_DROPPED = {
+    *("bits", "twice", "block", "cluster", "group_id", "kind", "member_id", "topic", "like", *LOAD_COLUMNS.values()),
+    *(f"{name}_{column}" for name in ("range", "roundrobin") for column in _SLICE),
+}
 
 
 def resize(specs: GroupSpecs, group: IntArray, members: IntArray) -> GroupSpecs:
@@ -72,7 +65,7 @@ def resize(specs: GroupSpecs, group: IntArray, members: IntArray) -> GroupSpecs:
 
 
 class _Rows:
-    """Rows of the new facts: for each, the source row (-1: none), new group, member, topic, and kind."""
+    """Rows of the new facts, in blocks of one kind: source row (-1: none), new group, and joiner (-1: a member)."""
 
     def __init__(self, specs: GroupSpecs, group: IntArray, members: IntArray) -> None:
         self.specs, self.group, facts = specs, group, specs.facts
@@ -83,31 +76,24 @@ class _Rows:
         self.member_rank = ranges_by_length(num_members)
         self.joining = np.maximum(members - num_members[group], 0)
         self.leaving = np.maximum(num_members[group] - members, 0)
-        self.names, self.renamed, self.joiners = _with_joiners(facts.member_id, int(self.joining.max(initial=0)))
-        size = max(len(facts.member_id), 1)
-        self.member_keys = KeyIndex(member_group * size + facts.member_index[specs.members.row])
-        self.blocks: list[tuple[int, IntArray, IntArray, IntArray, IntArray]] = []
+        self.num_member_ids = max(len(facts.member_id), 1)
+        self.member_keys = KeyIndex(member_group * self.num_member_ids + facts.member_index[specs.members.row])
+        self.blocks: list[tuple[int, IntArray, IntArray, IntArray]] = []
         self.slices_by_block: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
-        self._gather()
-
-    def _gather(self) -> None:
-        facts = self.specs.facts
         for kind in GROUP_LEVEL_KINDS:
-            row, group = self._copies(facts.rows_by_kind[kind])
-            self._add(kind, row, group, self._renamed(row), facts.topic_index[row])
+            self._add(kind, *self._copies(facts.rows_by_kind[kind]))
         for kind in (MEMBER, SUBSCRIPTION, OWNED_ORDER):
-            row, group = self._copies(facts.rows_by_kind[kind])
-            stays = self._stays(row, group)
-            row, group = row[stays], group[stays]
-            self._add(kind, row, group, self._renamed(row), facts.topic_index[row])
+            row, new = self._copies(facts.rows_by_kind[kind])
+            stays = self._stays(row, new)
+            self._add(kind, row[stays], new[stays])
         self._add_joiners()
         owned = find_owned(facts, self.base_group >= 0)
-        position, group = self._copies(owned.row, positions=True)
-        row, stays = owned.row[position], self._stays(owned.row[position], group)
+        position, new = self._copies(owned.row, positions=True)
+        row, stays = owned.row[position], self._stays(owned.row[position], new)
         for kind, mask in ((OWNED_SLICE, stays), (DEPARTED_SLICE, ~stays)):
-            chosen, kept = position[mask], row[mask]
-            self.slices_by_block[len(self.blocks)] = (owned.first[chosen], owned.step[chosen], owned.count[chosen])
-            self._add(kind, kept, group[mask], self._renamed(kept), facts.topic_index[kept])
+            slices = position[mask]
+            self.slices_by_block[len(self.blocks)] = (owned.first[slices], owned.step[slices], owned.count[slices])
+            self._add(kind, row[mask], new[mask])
 
     def _copies(self, rows: IntArray, *, positions: bool = False) -> tuple[IntArray, IntArray]:
         """Returns the rows (or their positions) of the group that each new group is derived from, and the new group."""
@@ -117,63 +103,58 @@ class _Rows:
         group, position = expand_slices(start, np.ones_like(start), end - start)
         return (order[position] if positions else rows[order[position]]), group
 
-    def _stays(self, row: IntArray, group: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _stays(self, row: IntArray, group: IntArray) -> BoolArray:
         """Returns whether the member of each row stays in the new group."""
         facts = self.specs.facts
-        size = max(len(facts.member_id), 1)
-        member = self.member_keys.lookup(self.base_group[facts.group_index[row]] * size + facts.member_index[row])
-        return np.asarray(self.member_rank[member] >= self.leaving[group], bool)
+        key = self.base_group[facts.group_index[row]] * self.num_member_ids + facts.member_index[row]
+        return np.asarray(self.member_rank[self.member_keys.lookup(key)] >= self.leaving[group], bool)
 
-    def _renamed(self, row: IntArray) -> IntArray:
-        member = self.specs.facts.member_index[row]
-        return np.where(member >= 0, np.append(self.renamed, -1)[member], -1)
-
-    def _add(self, kind: int, row: IntArray, group: IntArray, member: IntArray, topic: IntArray) -> None:
-        self.blocks.append((kind, row, group, member, topic))
+    def _add(self, kind: int, row: IntArray, group: IntArray, joiner: IntArray | None = None) -> None:
+        self.blocks.append((kind, row, group, np.full(len(row), -1) if joiner is None else joiner))
 
     def _add_joiners(self) -> None:
         """Adds the new members and their subscriptions to every topic that any member of their group subscribes to."""
         facts = self.specs.facts
         group, nth = expand_slices(np.zeros_like(self.joining), np.ones_like(self.joining), self.joining)
-        self._add(MEMBER, np.full(len(group), -1), group, self.joiners[nth], np.full(len(group), -1))
+        self._add(MEMBER, np.full(len(group), -1), group, nth)
         subscriptions = facts.rows_by_kind[SUBSCRIPTION]
         subscriptions = subscriptions[self.base_group[facts.group_index[subscriptions]] >= 0]
         pair = facts.group_index[subscriptions] * (len(facts.topic_names) + 1) + facts.topic_index[subscriptions]
-        subscriptions = subscriptions[np.unique(pair, return_index=True)[1]]
-        row, new = self._copies(subscriptions)
+        row, new = self._copies(subscriptions[np.unique(pair, return_index=True)[1]])
         index, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
-        self._add(SUBSCRIPTION, row[index], new[index], self.joiners[nth], facts.topic_index[row[index]])
+        self._add(SUBSCRIPTION, row[index], new[index], nth)
 
     def build_facts(self) -> IndexedFacts:
         """Returns the facts of the new groups."""
         base = self.specs.facts
-        lengths = [len(row) for _, row, *_ in self.blocks]
-        starts = np.cumsum([0, *lengths])
-        row, group, member, topic = (
-            np.concatenate([block[column] for block in self.blocks]) for column in (1, 2, 3, 4)
-        )
-        rows: dict[int, list[IntArray]] = {kind: [] for kind in KINDS}
+        names, new_index, joiner_index = _with_joiners(base.member_id, int(self.joining.max(initial=0)))
+        starts = np.cumsum([0, *(len(row) for _, row, *_ in self.blocks)])
+        row, group, joiner = (np.concatenate([block[column] for block in self.blocks]) for column in (1, 2, 3))
+        is_copy, is_joiner = row >= 0, joiner >= 0
+        member = np.where(is_copy, np.append(new_index, -1)[base.member_index[row]], -1)
+        member[is_joiner] = joiner_index[joiner[is_joiner]]
+        rows: dict[int, list[IntArray]] = {kind: [np.empty(0, np.int64)] for kind in KINDS}
         for (kind, *_), start, end in zip(self.blocks, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             rows[kind].append(np.arange(start, end))
         table = base.table
         kept = [name for name in table.column_names if name not in _DROPPED and table[name].null_count < len(table)]
-        copied = table.select(kept).take(pa.array(row, pa.int64(), mask=row < 0))
-        columns = {name: copied[name] for name in kept} | {"member_id": take_names(self.names, member)}
-        for index, name in enumerate(("first", "step", "count")):
+        copied = table.select(kept).take(pa.array(row, pa.int64(), mask=~is_copy))
+        columns = {name: copied[name] for name in kept} | {"member_id": take_names(names, member)}
+        for index, name in enumerate(_SLICE):
             values = base.int_column(name)[row]
             for block, slices in self.slices_by_block.items():
                 values[starts[block] : starts[block + 1]] = slices[index]
             columns[name] = pa.array(values, pa.int32(), mask=values < 0)
         return IndexedFacts(
             table=pa.table(columns),
-            rows_by_kind={kind: np.concatenate([np.empty(0, np.int64), *arrays]) for kind, arrays in rows.items()},
+            rows_by_kind={kind: np.concatenate(arrays) for kind, arrays in rows.items()},
             group_index=group,
             member_index=member,
-            topic_index=topic,
-            representative_index=np.where(row >= 0, base.representative_index[row], -1),
+            topic_index=np.where(is_copy, base.topic_index[row], -1),
+            representative_index=np.where(is_copy, base.representative_index[row], -1),
             cluster=self.specs.cluster.take(pa.array(self.group)),
             group_id=self.specs.group_id.take(pa.array(self.group)),
-            member_id=self.names,
+            member_id=names,
             topic_names=base.topic_names,
         )
 

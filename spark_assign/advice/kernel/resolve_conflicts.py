@@ -6,8 +6,7 @@ Principles:
        a group that keeps up today.
     3. A lower category never worsens a higher one: a shorter pause or a better balance must not cost more money.
     4. One assignor: each figure is valid for one assignor. The most pressing advice selects the assignor, and the
-        larger
-       gain decides within a category. Advice for another assignor is superseded until that change is done.
+       larger gain decides within a category. Advice for another assignor is superseded until that change is done.
     5. The number of members is computed for the selected assignor. A group that falls behind today keeps all members.
 
 Example: zones recommends range, which saves 50 USD a day; membership recommends cooperative-sticky, which saves 900
@@ -22,36 +21,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_assign.advice.kernel.advice_items import (
-    ASSIGNOR,
-    BALANCE,
-    BEHIND,
-    BELOW_COST,
-    COSTS_MORE,
     DAYS,
-    FALLS_BEHIND,
-    INCLUDED,
-    MEMBERSHIP,
-    MONEY,
-    NOT_KNOWN,
-    NOT_POSSIBLE,
-    NOTHING,
-    PAUSE,
-    SIZE,
-    SUPERSEDED,
-    ZONES,
     AdviceItem,
     AdviceParams,
+    Adviser,
+    Category,
+    Code,
     below_cost,
-    in_money,
-    not_advised,
+    declined,
     quoted,
 )
-from spark_assign.advice.kernel.group_findings import GroupFindings, Row, is_same
+from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.membership_options import KEEP
-from spark_assign.advice.kernel.proposals import member_cost, proposals, zone_gain
-from spark_assign.advice.kernel.size import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
+from spark_assign.advice.kernel.proposals import GroupFindings, Row, is_same, proposals
+from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, OVER_PROVISIONED, RIGHT_SIZED, UNDER_PROVISIONED, UNKNOWN
 
 SCALE_UP, SCALE_DOWN, PARTITIONS = "scale-up", "scale-down", "more-partitions"
+_SWITCHES = ("assignor", "cooperative")
 
 
 @dataclass
@@ -61,19 +47,30 @@ class ResolvedAdvice:
     Attributes:
         group: the findings.
         advice: the recommended items.
-        not_advised: rows for items that aren't recommended.
+        not_recommended: rows for items that aren't recommended.
         assignor: the assignor that the group should run with.
     """
 
     group: GroupFindings
     advice: list[AdviceItem] = field(default_factory=list)
-    not_advised: list[dict[str, Any]] = field(default_factory=list)
+    not_recommended: list[dict[str, Any]] = field(default_factory=list)
     assignor: str = ""
 
     @property
     def keeps_owners(self) -> bool:
         """Whether all partitions keep their owners if the group follows the advice."""
-        return all(item.kind in ("static", "dynamic", "session") for item in self.advice)
+        return all(item.action in ("static", "dynamic", "session") for item in self.advice)
+
+    def decline_size(self, code: Code, detail: str) -> None:
+        """Adds a row that no other number of members is recommended."""
+        self.not_recommended.append(declined(Adviser.SIZE, code, detail))
+
+    def add_if_it_pays(self, item: AdviceItem, params: AdviceParams) -> None:
+        """Adds an item to the advice, or, if it doesn't pay, to the changes that aren't recommended (principle 1)."""
+        if params.pays(item.gain, item.cost):
+            self.advice.append(item)
+        else:
+            self.not_recommended.append(item.declined(Code.BELOW_COST, below_cost(item, params)))
 
 
 def resolve_conflicts(group: GroupFindings, params: AdviceParams, fetching: bool) -> ResolvedAdvice:
@@ -84,7 +81,7 @@ def resolve_conflicts(group: GroupFindings, params: AdviceParams, fetching: bool
         params: prices and thresholds.
         fetching: whether the cluster has, or is advised to have, follower fetching.
     """
-    resolved = ResolvedAdvice(group, assignor=group.own)
+    resolved = ResolvedAdvice(group, assignor=group.assignor)
     candidates = sorted(proposals(group, params, fetching), key=AdviceItem.order)
     first: AdviceItem | None = None
     for item in candidates:
@@ -94,113 +91,127 @@ def resolve_conflicts(group: GroupFindings, params: AdviceParams, fetching: bool
             or _is_superseded(item, first, group)
         )
         if reason is not None:
-            resolved.not_advised.append(not_advised(item.adviser, *reason, item))
+            resolved.not_recommended.append(item.declined(*reason))
             continue
         resolved.advice.append(item)
         if first is None:
-            first, resolved.assignor = item, item.by or group.own
+            first, resolved.assignor = item, item.assignor or group.assignor
     _add_size_advice(resolved, params)
-    resolved.not_advised += _list_unproposed(group, {item.adviser for item in candidates}, fetching)
+    resolved.not_recommended += _list_unproposed(group, {item.adviser for item in candidates}, fetching)
     return resolved
 
 
 def _below_threshold(item: AdviceItem, params: AdviceParams) -> tuple[str, str] | None:
     """Returns code and detail if an item violates principle 1."""
-    if item.category in (MONEY, PAUSE) and not params.pays(item.gain or 0.0, item.cost or 0.0):
-        return BELOW_COST, below_cost(item, params)
-    if item.category == BALANCE and (item.gain or 0.0) < 100 * params.least_balance:
-        detail = f"It takes {max(item.gain or 0.0, 0):.0f} % off the most loaded member, less than "
-        return BELOW_COST, f"{detail}{params.least_balance:.0%}. {item.text}"
+    if item.category in (Category.MONEY, Category.PAUSE) and not params.pays(item.gain, item.cost):
+        return Code.BELOW_COST, below_cost(item, params)
+    gain = item.gain or 0.0
+    if item.category == Category.BALANCE and gain < 100 * params.min_balance_gain:
+        detail = f"Reduces the load of the most loaded member by {max(gain, 0):.0f}%, less than"
+        return Code.BELOW_COST, f"{detail} {params.min_balance_gain:.0%}"
     return None
 
 
 def _worsens(item: AdviceItem, group: GroupFindings, params: AdviceParams, fetching: bool) -> tuple[str, str] | None:
     """Returns code and detail if an item violates principle 2 or 3."""
-    if item.by is None or is_same(item.by, group.own):
+    name = item.assignor
+    if name is None or group.runs(name):
         return None
-    row = group.size(item.by)
-    if row is not None and group.is_behind(item.by) and not group.needed(item.by) <= group.needed(group.own):
-        needs = "no number of members keeps up" if row["needed"] is None else f"it needs {row['needed']:,} members"
-        return FALLS_BEHIND, f"With {item.by} {needs}, and it has {row['members']:,}. {item.text}"
-    if item.category in (PAUSE, BALANCE) or item.adviser == MEMBERSHIP:
-        extra = member_cost(group, item.by, params) - (zone_gain(group, item.by, fetching) or 0.0) * DAYS
-        gain = (item.gain or 0.0) if item.category == MONEY else 0.0
-        if extra > gain and extra * params.months >= params.change_cost:
-            detail = f"With {item.by} it costs {extra:,.2f} {params.currency} a month more. {item.text}"
-            return COSTS_MORE, detail
+    row = group.sizes.get(name)
+    if row is not None and group.is_behind(name) and not group.needed(name) <= group.needed(group.assignor):
+        needs = "no number of members keeps up" if row["needed"] is None else f"{row['needed']:,} members are needed"
+        return Code.FALLS_BEHIND, f"With {name}, {needs}, and the group has {row['members']:,}"
+    if item.category in (Category.PAUSE, Category.BALANCE) or item.adviser == Adviser.MEMBERSHIP:
+        extra = group.member_cost(name, params) - (group.zone_gain(name, fetching) or 0.0) * DAYS
+        gain = (item.gain or 0.0) if item.category == Category.MONEY else 0.0
+        if extra > gain and extra * params.max_payback_months >= params.change_cost:
+            return Code.COSTS_MORE, f"With {name}, the group costs {extra:,.2f} {params.currency} a month more"
     return None
 
 
 def _is_superseded(item: AdviceItem, first: AdviceItem | None, group: GroupFindings) -> tuple[str, str] | None:
     """Returns code and detail if an item violates principle 4, given the first accepted item."""
-    if first is None or item.by is None or first.by is None:
+    if first is None or item.assignor is None or first.assignor is None:
         return None
-    if is_same(item.by, first.by):
-        is_switch = not is_same(item.by, group.own) and item.kind in ("assignor", "cooperative")
-        if is_switch and first.kind in ("assignor", "cooperative", "rebalance"):
-            return INCLUDED, f"{first.by} is advised already ({first.category}), which brings this as well. {item.text}"
+    if is_same(item.assignor, first.assignor):
+        is_switch = not group.runs(item.assignor) and item.action in _SWITCHES
+        if is_switch and first.action in (*_SWITCHES, "rebalance"):
+            return (
+                Code.INCLUDED,
+                f"{first.assignor} is already recommended ({first.category}), which includes this change",
+            )
         return None
-    reason = "it falls behind" if first.category == BEHIND else f"{first.gain or 0:,.2f} {first.gain_unit}"
-    return (
-        SUPERSEDED,
-        f"Its figures are of {item.by}, and {first.by} is advised ({reason}). Ask again when that is done. {item.text}",
+    reason = (
+        "the group falls behind" if first.category == Category.BEHIND else f"{first.gain or 0:,.2f} {first.gain_unit}"
     )
+    detail = f"The figures are valid for {item.assignor}, but {first.assignor} is recommended ({reason})"
+    return Code.SUPERSEDED, f"{detail}. Run advise again after that change"
 
 
 def _add_size_advice(resolved: ResolvedAdvice, params: AdviceParams) -> None:
     """Adds the advice about the number of members (principle 5)."""
-    group, row = resolved.group, resolved.group.size(resolved.assignor)
+    group, row = resolved.group, resolved.group.sizes.get(resolved.assignor)
     if row is None:
         if group.sizes:
-            detail = f"No plan tells how many members it needs with {resolved.assignor}"
-            resolved.not_advised.append(not_advised(SIZE, NOT_KNOWN, detail))
+            resolved.decline_size(
+                Code.NOT_KNOWN, f"The number of members that it needs with {resolved.assignor} is unknown"
+            )
         return
     verdict = row["verdict"]
-    if verdict in (TOO_FEW, CANNOT):
+    if verdict in (UNDER_PROVISIONED, CANNOT_KEEP_UP):
         change = _scale_up_item(group, row, params)
-        switch = next((item for item in resolved.advice if item.adviser == ASSIGNOR and item.category == BEHIND), None)
-        if switch is not None and verdict == TOO_FEW:  # the new assignor and the new size are one change
+        switch = next(
+            (item for item in resolved.advice if item.adviser == Adviser.ASSIGNOR and item.category == Category.BEHIND),
+            None,
+        )
+        if switch is not None and verdict == UNDER_PROVISIONED:  # the new assignor and the new size are one change
             resolved.advice.remove(switch)
-            change = _merge_items(switch, change, group.sizes[group.own]["max_load"] - row["max_load_needed"])
+            change = _merge_items(switch, change, group.sizes[group.assignor]["max_load"] - row["max_load_needed"])
         resolved.advice.append(change)
-    elif verdict == TOO_MANY:
+    elif verdict == OVER_PROVISIONED:
         _add_scale_down(resolved, row, params)
     else:
-        code = {ENOUGH: NOTHING, UNKNOWN: NOT_KNOWN}[verdict]
-        resolved.not_advised.append(not_advised(SIZE, code, row["reason"]))
+        resolved.decline_size({RIGHT_SIZED: Code.NOTHING, UNKNOWN: Code.NOT_KNOWN}[verdict], row["reason"])
 
 
 def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> AdviceItem:
     """Returns the advice to add members, or partitions if no number of members keeps up."""
-    if row["verdict"] == CANNOT:
+    command = f"size --details {quoted(group.group_id)}"
+    if row["verdict"] == CANNOT_KEEP_UP:
         capacity = row["capacity"] / (1 + params.headroom)
         return AdviceItem(
-            BEHIND,
-            SIZE,
+            Category.BEHIND,
+            Adviser.SIZE,
             PARTITIONS,
-            row["assignor"],
             row["reason"],
-            max(0.0, row["max_load"] - capacity),
-            "messages/s",
-            None,
-            None,
-            "Keys go to other partitions: what is read in their order, or joined with other topics, has to bear that.",
-            f"size --details {quoted(group.group_id)}",
+            "Keys move to other partitions, which affects consumers that rely on the order of keys, and joins with "
+            "other topics.",
+            command,
+            assignor=row["assignor"],
+            gain=max(0.0, row["max_load"] - capacity),
+            gain_unit="messages/s",
         )
     return AdviceItem(
-        BEHIND,
-        SIZE,
+        Category.BEHIND,
+        Adviser.SIZE,
         SCALE_UP,
+        f"Run {row['needed']:,} members instead of {row['members']:,}. {row['reason']}",
+        _move_risk(row),
+        f"{command} --keda",
+        f"minReplicaCount: {row['needed']}",
         row["assignor"],
-        f"Run {row['needed']:,} members in place of {row['members']:,}. {row['reason']}",
         max(0.0, row["max_load"] - row["max_load_needed"]),
         "messages/s",
         params.consumers(row["needed"] - row["members"]),
         f"{params.currency} a month",
-        f"{row['moved']:,} partitions get another owner once, which pauses "
-        f"{row['paused_partition_seconds']:,.0f} partition-seconds.",
-        f"size --details {quoted(group.group_id)} --keda",
-        f"minReplicaCount: {row['needed']}",
+    )
+
+
+def _move_risk(row: Row) -> str:
+    """Returns the cost of a change of the number of members, as a sentence."""
+    return (
+        f"{row['moved']:,} partitions move once, with a pause of {row['paused_partition_seconds']:,.0f} "
+        "partition-seconds."
     )
 
 
@@ -208,77 +219,61 @@ def _merge_items(switch: AdviceItem, size: AdviceItem, relief: float) -> AdviceI
     """Returns one item for another assignor and the number of members that it needs; `relief` is the gain of both."""
     return replace(
         size,
-        kind=f"{switch.kind}-{size.kind}",
-        text=f"{switch.text} {size.text}",
+        action=f"{switch.action}-{size.action}",
+        description=f"{switch.description} {size.description}",
         gain=max(0.0, relief),
         risk=f"{switch.risk} {size.risk}",
-        settings="\n".join(lines for lines in (switch.settings, size.settings) if lines),
+        settings="\n".join(filter(None, (switch.settings, size.settings))),
     )
 
 
 def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) -> None:
     """Adds the advice to run fewer members, or the reason why that isn't recommended."""
-    group, members, target = resolved.group, row["members"], max(row["needed"], params.least_members)
-    if group.is_behind(group.own):
-        detail = f"It falls behind today: first {row['assignor']}, then ask again"
-        resolved.not_advised.append(not_advised(SIZE, SUPERSEDED, detail))
-        return
-    if target >= members:
-        detail = f"No group is advised to have fewer than {params.least_members} members. {row['reason']}"
-        resolved.not_advised.append(not_advised(SIZE, NOTHING, detail))
-        return
-    curve = row if target == row["needed"] else group.minimum_curves.get(row["assignor"])
-    if curve is None or curve["paused_partition_seconds"] is None or curve.get("keeps_up") is False:
-        detail = (
-            f"With {target} members, the fewest that are advised, nobody knows whether it keeps up. {row['reason']}"
-        )
-        resolved.not_advised.append(not_advised(SIZE, NOT_KNOWN, detail))
-        return
-    paused = curve["paused_partition_seconds"]
-    spare = "" if target == row["needed"] else f" {row['needed']:,} would do; the others are for when one fails."
-    advice = in_money(
-        AdviceItem(
-            MONEY,
-            SIZE,
+    group, members, needed = resolved.group, row["members"], row["needed"]
+    target = max(needed, params.min_members)
+    curve = row if target == needed else group.minimum_curves.get(row["assignor"])
+    if group.is_behind(group.assignor):
+        detail = f"The group falls behind today. Switch to {row['assignor']} first, and run advise again"
+        resolved.decline_size(Code.SUPERSEDED, detail)
+    elif target >= members:
+        detail = f"No group is advised to have fewer than {params.min_members} members. {row['reason']}"
+        resolved.decline_size(Code.NOTHING, detail)
+    elif curve is None or curve["paused_partition_seconds"] is None or curve.get("keeps_up") is False:
+        detail = f"Whether {target} members, the minimum to be advised, keep up is unknown. {row['reason']}"
+        resolved.decline_size(Code.NOT_KNOWN, detail)
+    else:
+        spare = "" if target == needed else f" {needed:,} keep up; the rest are a reserve for failures."
+        item = AdviceItem(
+            Category.MONEY,
+            Adviser.SIZE,
             SCALE_DOWN,
-            row["assignor"],
-            f"Run {target:,} members in place of {members:,}.{spare} {row['reason']}",
-            None,
-            None,
-            None,
-            None,
-            f"{curve['moved']:,} partitions get another owner once, which pauses {paused:,.0f} partition-seconds. "
-            "The load is that of the readings: make sure that they hold the busiest hours.",
+            f"Run {target:,} members instead of {members:,}.{spare} {row['reason']}",
+            f"{_move_risk(curve)} The load is that of the readings, which must include the busiest hours.",
             f"size --details {quoted(group.group_id)} --keda",
             f"minReplicaCount: {target}",
-        ),
-        params,
-        params.consumers(members - target),
-        paused,
-    )
-    if params.pays(advice.gain or 0.0, advice.cost or 0.0):
-        resolved.advice.append(advice)
-    else:
-        resolved.not_advised.append(not_advised(SIZE, BELOW_COST, below_cost(advice, params), advice))
+            row["assignor"],
+        )
+        gain = params.consumers(members - target)
+        resolved.add_if_it_pays(item.in_money(params, gain, curve["paused_partition_seconds"]), params)
 
 
 def _list_unproposed(group: GroupFindings, proposed: set[str], fetching: bool) -> Iterator[dict[str, Any]]:
     """Yields a row for each adviser without a proposal, with the reason."""
     for adviser, (code, detail) in sorted(group.rejections.items()):
-        if adviser != SIZE or not group.sizes:  # with sizes, only single assignors have no plan
-            yield not_advised(adviser, code, detail)
+        if adviser != Adviser.SIZE or not group.sizes:  # with sizes, only single assignors have no plan
+            yield declined(adviser, code, detail)
     row = group.membership
     if row is not None and row["recommendation"] == KEEP:
-        yield not_advised(MEMBERSHIP, NOTHING, row["sentence"])
-    current = group.options.get(("today", fetching))
-    if current is not None and ZONES not in proposed:
-        is_known = current["cost_per_day"] is not None
-        detail = "No assignor saves anything of what crosses a zone" if is_known else current["reason"]
-        yield not_advised(ZONES, NOTHING if is_known else NOT_KNOWN, detail)
-    if group.compared and ASSIGNOR not in proposed:
-        best = next((compared for compared in group.compared.values() if compared["recommended"]), None)
-        row = best or next(iter(group.compared.values()))
-        code = NOT_KNOWN if best is None else NOTHING
-        if best is not None and not group.can_run(best["assignor"]):
-            code = NOT_POSSIBLE
-        yield not_advised(ASSIGNOR, code, row["reason"])
+        yield declined(Adviser.MEMBERSHIP, Code.NOTHING, row["summary"])
+    current = group.options.get((CURRENT, fetching))
+    if current is not None and Adviser.ZONES not in proposed:
+        if current["cost_per_day"] is not None:
+            yield declined(Adviser.ZONES, Code.NOTHING, "No assignor reduces the cross-zone traffic")
+        else:
+            yield declined(Adviser.ZONES, Code.NOT_KNOWN, current["reason"])
+    if group.compared and Adviser.ASSIGNOR not in proposed:
+        best = group.recommended
+        code = (
+            Code.NOT_KNOWN if best is None else Code.NOTHING if group.can_run(best["assignor"]) else Code.NOT_POSSIBLE
+        )
+        yield declined(Adviser.ASSIGNOR, code, (best or next(iter(group.compared.values())))["reason"])

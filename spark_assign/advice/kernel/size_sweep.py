@@ -97,15 +97,14 @@ class SizingCriteria:
     Attributes:
         headroom: share of its load that a member must have in reserve.
         quantile: quantile of the rates that a member must be able to read. Rates are assumed to be normally
-            distributed,
-            and all partitions to peak at the same time.
+            distributed, and all partitions to peak at the same time.
         timing: times for the estimate of pauses.
         custom: assignors that plan one group at a time, by name.
     """
 
-    headroom: float
-    quantile: float
-    timing: TimingConfig
+    headroom: float = 0.2
+    quantile: float = 0.95
+    timing: TimingConfig = field(default_factory=TimingConfig)
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
 
     @property
@@ -121,27 +120,32 @@ class LoadByMemberCount:
     Attributes:
         group: index into the groups of the specs.
         members: member count.
-        max_load, max_load_high: load of the most loaded member in messages per second: mean, and at the quantile.
+        max_load, max_load_at_quantile: messages per second of the most loaded member: mean, and at the quantile.
         mean_load: mean load per member in messages per second.
         idle: number of members without partitions.
         unassigned: number of subscribed partitions that aren't assigned.
         drain_seconds: seconds until the slowest member has caught up (`group_metrics.drain_seconds`).
         moved: number of partitions that get another owner than today.
-        paused: partition-seconds without consumption during the change.
-        refused: whether the assignor has no plan.
+        paused_partition_seconds: partition-seconds without consumption during the change.
+        rejected: whether the assignor has no plan.
     """
 
     group: IntArray
     members: IntArray
     max_load: FloatArray
-    max_load_high: FloatArray
+    max_load_at_quantile: FloatArray
     mean_load: FloatArray
     idle: IntArray
     unassigned: IntArray
     drain_seconds: FloatArray
     moved: IntArray
-    paused: FloatArray
-    refused: BoolArray
+    paused_partition_seconds: FloatArray
+    rejected: BoolArray
+
+    def of_group(self, group: int) -> LoadByMemberCount:
+        """Returns the figures of one group, sorted by member count."""
+        start, end = np.searchsorted(self.group, [group, group + 1])
+        return LoadByMemberCount(*(getattr(self, field.name)[start:end] for field in fields(self)))
 
 
 def concat_sorted(sweeps: Sequence[LoadByMemberCount]) -> LoadByMemberCount:
@@ -160,17 +164,23 @@ def high_rates(specs: GroupSpecs, criteria: SizingCriteria) -> FloatArray:
 
 
 def sweep(
-    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, criteria: SizingCriteria
+    specs: GroupSpecs,
+    assignor: str,
+    member_counts: Mapping[int, IntArray],
+    capacity: FloatArray,
+    criteria: SizingCriteria,
 ) -> LoadByMemberCount:
     """Plans the given groups with the given member counts.
 
     Args:
         specs: the current groups.
         assignor: name of the assignor.
-        group, members: pairs of group index and member count.
+        member_counts: member counts by group index.
         capacity: capacity of a member of each group of the specs, in messages per second; NaN if unknown.
-        terms: criteria.
+        criteria: criteria for a sufficient number of members.
     """
+    members = np.concatenate(list(member_counts.values()))
+    group = np.repeat(np.array(list(member_counts), np.int64), list(map(len, member_counts.values())))
     portions = _portions(specs, group, members)
     return concat_sorted([_sweep(specs, assignor, group[at], members[at], capacity, criteria) for at in portions])
 
@@ -203,15 +213,15 @@ def _sweep(
         group=group,
         members=members,
         max_load=max_per_group(new, load),
-        max_load_high=max_per_group(new, member_loads.sums(high_rates(new, criteria))),
+        max_load_at_quantile=max_per_group(new, member_loads.sums(high_rates(new, criteria))),
         mean_load=np.bincount(new.members.group, load, new.num_groups) / members,
         idle=idle,
         unassigned=count_subscribed_partitions(specs)[group]
         - sum_by_group(new, member_loads.num_partitions()).astype(np.int64),
         drain_seconds=np.where(behind, max_per_group(new, drain), np.nan),
         moved=changes.moved + later["moved"],
-        paused=seconds_paused(new, changes, planned.slices, later, assignor, criteria),
-        refused=~is_planned,
+        paused_partition_seconds=seconds_paused(new, changes, planned.slices, later, assignor, criteria),
+        rejected=~is_planned,
     )
 
 
@@ -225,7 +235,7 @@ class SizingInput:
         partitions: number of subscribed partitions.
         capacity: capacity of a member in messages per second; NaN if unknown.
         is_configured: whether the capacity is configured, not measured.
-        load, load_high: load of all partitions in messages per second: mean, and at the quantile.
+        load, load_at_quantile: load of all partitions in messages per second: mean, and at the quantile.
         hot: the hottest partition: topic, partition, mean load, and load at the quantile.
     """
 
@@ -235,7 +245,7 @@ class SizingInput:
     capacity: float
     is_configured: bool
     load: float
-    load_high: float
+    load_at_quantile: float
     hot: tuple[str, int, float, float]
 
 
@@ -253,7 +263,7 @@ def read_sizing_inputs(
     at = loads.position_of(topic, partition)
     rate, high = (np.nan_to_num(rates[at]) for rates in (loads.in_messages_per_second, high_rates(specs, criteria)))
     group = topics.group[topic]
-    load, load_high = (np.bincount(group, rates, specs.num_groups) for rates in (rate, high))
+    load, load_at_quantile = (np.bincount(group, rates, specs.num_groups) for rates in (rate, high))
     hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equal rates, the first partition is last
     last = hottest[np.searchsorted(group[hottest], np.arange(specs.num_groups), "right") - 1]
     num_members, partitions = (
@@ -269,7 +279,7 @@ def read_sizing_inputs(
             capacity=float(capacity[index]),
             is_configured=bool(is_configured[index]),
             load=float(load[index]),
-            load_high=float(load_high[index]),
+            load_at_quantile=float(load_at_quantile[index]),
             hot=(
                 specs.topic[int(topic[last[index]])].as_py(),
                 int(partition[last[index]]),

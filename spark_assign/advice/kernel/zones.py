@@ -3,15 +3,14 @@ groups.
 
 A result row is tagged by its `kind`:
 
-    way        an option of a group to read: as owned today, or by a rack-aware assignor; with or without follower
-               fetching
+    option     a read option of a group: its current owners or a rack-aware assignor, with or without follower fetching
     read       what the groups of this task read today of one partition from one rack (null: members without a rack)
     rejected   code, detail: a group that can't be analyzed
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +19,12 @@ import pyarrow as pa
 
 from spark_assign.advice.kernel.cross_zone_traffic import (
     CURRENT,
+    GB,
     MAX_DAILY_BYTES,
     SECONDS_PER_DAY,
     CrossZoneTraffic,
-    GroupContext,
     PartitionRacks,
-    ReadOption,
+    ZoneParams,
     cross_zone_traffic,
     read_partition_racks,
     recommend,
@@ -36,76 +35,83 @@ from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_properties import read_assignors, read_group_types
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
-from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows, tagged_table
+from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_rows, tagged_table
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 
-OPTION_ROW, READ_ROW, REJECTED = ROW_KINDS = ("way", "read", "rejected")
-
-GB = 10**9
-"""Bytes of a gigabyte, the unit that clouds charge by."""
+OPTION_ROW, READ_ROW, REJECTED = ROW_KINDS = ("option", "read", "rejected")
 
 CLIENT_SIDE = ("range", "sticky", "cooperative-sticky")
 """Kafka's rack-aware client assignors, since 3.5 (KIP-881). Round robin isn't rack-aware."""
 
-_TEXT, _LONG, _DOUBLE, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
-ZONED = pa.schema(
-    {
-        **dict.fromkeys(("cluster", "group_id", "kind", "assignor"), _TEXT),
-        "follower_fetching": _FLAG,
-        **dict.fromkeys(("members", "members_without_rack", "partitions"), _LONG),
-        **dict.fromkeys(("partitions_without_bytes", "partitions_without_rack", "moved"), _LONG),
-        **dict.fromkeys(("bytes_per_day", "cross_zone_bytes_per_day"), _LONG),
-        **dict.fromkeys(("cross_zone_bytes_at_least", "cross_zone_bytes_at_most"), _LONG),
-        **dict.fromkeys(("cross_zone_share", "cost_per_day", "cost_at_least", "cost_at_most"), _DOUBLE),
-        "saved_per_day": _DOUBLE,
-        "currency": _TEXT,
-        "recommended": _FLAG,
-        **dict.fromkeys(("reason", "topic", "rack_id"), _TEXT),
-        "partition": pa.int32(),
-        "groups": _LONG,
-        **dict.fromkeys(("code", "detail"), _TEXT),
-    }
+ZONE_ROWS = row_schema(
+    "cluster string, group_id string, assignor string, follower_fetching bool, members int64",
+    "members_without_rack int64, partitions int64, partitions_without_bytes int64, partitions_without_rack int64",
+    "moved int64, bytes_per_day int64, cross_zone_bytes_per_day int64, cross_zone_bytes_at_least int64",
+    "cross_zone_bytes_at_most int64, cross_zone_share double, cost_per_day double, cost_at_least double",
+    "cost_at_most double, saved_per_day double, currency string, recommended bool, reason string, topic string",
+    "partition int32, rack_id string, groups int64, code string, detail string",
 )
 """Schema of the result: a row per option, read, or rejection (`tables.advice`)."""
 
 
 @dataclass(frozen=True)
-class ZoneParams:
-    """Parameters of a zone analysis.
+class ZoneInput:
+    """The groups of a task.
 
     Attributes:
-        price: cost per gigabyte of cross-zone traffic.
-        currency: currency of the price.
-        min_savings: minimum savings of a change per day.
-        follower_fetching: whether follower fetching is on today.
+        opened: the facts, the rejected groups, and the specs of all others.
+        racks: racks and traffic of the partitions of the specs.
+        invalid: code and detail by index of a group of the specs that can't be analyzed.
     """
 
-    price: float
-    currency: str
-    min_savings: float
-    follower_fetching: bool = False
+    opened: PassInput
+    racks: PartitionRacks
+    invalid: Mapping[int, tuple[str, str]]
+
+    @property
+    def specs(self) -> GroupSpecs:
+        """The specs of the groups that aren't rejected."""
+        return self.opened.specs
+
+    @property
+    def is_valid(self) -> BoolArray:
+        """Which groups of the specs can be analyzed. Shape: (num_groups,)."""
+        return ~mask_from_indexes(np.array(list(self.invalid), np.int64), self.specs.num_groups)
+
+    def group_key(self, group: int) -> dict[str, Any]:
+        """Returns cluster and id of a group of the specs."""
+        return {"cluster": self.specs.cluster[group].as_py(), "group_id": self.specs.group_id[group].as_py()}
 
 
-def zones(facts: pa.Table, params: ZoneParams) -> Iterator[pa.Table]:
-    """Yields the read options and the reads of all groups in the facts, as tables with the columns of `ZONED`."""
-    groups = open_pass(facts, action="compare")
-    specs = groups.specs
-    yield tagged_table(REJECTED, groups.rejected_groups, ZONED)
-    racks = read_partition_racks(specs)
-    excessive = np.flatnonzero(_exceeds_maximum(specs, racks)).tolist()
-    invalid = dict.fromkeys(excessive, TOO_MANY_BYTES) | dict(specs.loads.faults)
-    names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
-    rejections = [
-        {"cluster": names[0][group], "group_id": names[1][group], "code": code, "detail": detail}
-        for group, (code, detail) in sorted(invalid.items())
-    ]
-    yield tagged_rows(REJECTED, rejections, ZONED)
-    valid = ~mask_from_indexes(np.array(list(invalid), np.int64), specs.num_groups)
-    rows = [row for group in _option_rows(specs, racks, params, valid) for row in group]
-    yield tagged_rows(OPTION_ROW, [*rows, *_empty_group_rows(groups, params)], ZONED)
-    yield _reads(specs, racks, valid)
+def read_zone_input(opened: PassInput) -> ZoneInput:
+    """Returns the groups of a pass with their racks and traffic."""
+    racks = read_partition_racks(opened.specs)
+    excessive = np.flatnonzero(_exceeds_maximum(opened.specs, racks)).tolist()
+    return ZoneInput(opened, racks, dict.fromkeys(excessive, TOO_MANY_BYTES) | dict(opened.specs.loads.faults))
+
+
+def measure_traffic(facts: pa.Table, params: ZoneParams) -> Iterator[pa.Table]:
+    """Yields the read options and the reads of all groups in the facts, as tables with the columns of `ZONE_ROWS`."""
+    groups = read_zone_input(open_pass(facts, action="compare"))
+    yield from zone_options(groups, params)
+    yield zone_reads(groups)
+
+
+def measure_reads(facts: pa.Table) -> Iterator[pa.Table]:
+    """Yields the reads of all groups in the facts, as tables with the columns of `ZONE_ROWS`."""
+    yield zone_reads(read_zone_input(open_pass(facts, action="compare")))
+
+
+def zone_options(groups: ZoneInput, params: ZoneParams) -> Iterator[pa.Table]:
+    """Yields the rejected groups, and the read options of all others."""
+    yield tagged_table(REJECTED, groups.opened.rejected_groups, ZONE_ROWS)
+    invalid = sorted(groups.invalid.items())
+    rows = [groups.group_key(group) | {"code": code, "detail": detail} for group, (code, detail) in invalid]
+    yield tagged_rows(REJECTED, rows, ZONE_ROWS)
+    options = [*_option_rows(groups, params), *_empty_group_rows(groups.opened, params)]
+    yield tagged_rows(OPTION_ROW, options, ZONE_ROWS)
 
 
 TOO_MANY_BYTES = (
@@ -123,21 +129,16 @@ def _exceeds_maximum(specs: GroupSpecs, racks: PartitionRacks) -> BoolArray:
     return total
 
 
-def _option_rows(
-    specs: GroupSpecs, racks: PartitionRacks, params: ZoneParams, valid: BoolArray
-) -> list[list[dict[str, Any]]]:
-    """Returns the read options of each group, as rows."""
-    current = read_assignors(specs)
+def _option_rows(groups: ZoneInput, params: ZoneParams) -> Iterator[dict[str, Any]]:
+    """Yields the read options of each group, as rows."""
+    specs, racks, valid = groups.specs, groups.racks, groups.is_valid
+    current, types = read_assignors(specs), read_group_types(specs)
     by_broker = np.array(
-        [
-            kind == "consumer" or name in SERVER_ASSIGNORS
-            for kind, name in zip(read_group_types(specs), current, strict=True)
-        ],
-        bool,
+        [t == "consumer" or name in SERVER_ASSIGNORS for t, name in zip(types, current, strict=True)], bool
     )
     members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
     without_rack = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.num_groups).tolist()
-    rows_by_group: list[list[dict[str, Any]]] = [[] for _ in range(specs.num_groups)]
+    rows_by_group: dict[int, list[dict[str, Any]]] = {group: [] for group in range(specs.num_groups)}
     owner = _owners(racks, specs.owned)
     for name in (CURRENT, *CLIENT_SIDE, *SERVER_ASSIGNORS):
         chosen = valid if name == CURRENT else valid & (by_broker == (name in SERVER_ASSIGNORS))
@@ -150,18 +151,16 @@ def _option_rows(
             for group in np.flatnonzero(chosen).tolist():
                 row = {"assignor": name, "follower_fetching": bool(fetching)}
                 if assignment is not None and group in assignment.rejected:
-                    row["refused"] = assignment.rejected[group][1]
+                    row["rejected"] = assignment.rejected[group][1]
                 else:
                     row |= _traffic_figures(traffic, group, params) | {"moved": moved[group]}
                 rows_by_group[group].append(row)
-    names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
-    for group, rows in enumerate(rows_by_group):
-        for row in rows:
-            row |= {"cluster": names[0][group], "group_id": names[1][group], "currency": params.currency}
-            row |= {"members": members[group], "members_without_rack": without_rack[group]}
+    for group, rows in rows_by_group.items():
+        group_columns = groups.group_key(group) | {"currency": params.currency, "members": members[group]}
+        rows = [row | group_columns | {"members_without_rack": without_rack[group]} for row in rows]
         if rows:
             _add_recommendation(rows, params, current[group])
-    return rows_by_group
+        yield from rows
 
 
 def _traffic_figures(traffic: CrossZoneTraffic, group: int, params: ZoneParams) -> dict[str, Any]:
@@ -177,43 +176,24 @@ def _traffic_figures(traffic: CrossZoneTraffic, group: int, params: ZoneParams) 
     total, certain = int(traffic.read[group]), int(traffic.crosses[group])
     upper = certain + int(traffic.unknown[group])
     row |= {"bytes_per_day": total, "cross_zone_bytes_at_least": certain, "cross_zone_bytes_at_most": upper}
-    row |= {"cost_at_least": certain / GB * params.price, "cost_at_most": upper / GB * params.price}
+    row |= {
+        "cost_at_least": certain / GB * params.price_per_gb,
+        "cost_at_most": upper / GB * params.price_per_gb,
+    }
     if certain == upper:
         share = certain / total if total else None
         row |= {"cross_zone_bytes_per_day": certain, "cross_zone_share": share, "cost_per_day": row["cost_at_least"]}
     return row
 
 
-def _add_recommendation(rows: list[dict[str, Any]], params: ZoneParams, runs_with: str | None) -> None:
+def _add_recommendation(rows: list[dict[str, Any]], params: ZoneParams, current_assignor: str | None) -> None:
     """Adds to the rows of a group the savings, which option is recommended, and the reason."""
-    current = next(
-        row for row in rows if row["assignor"] == CURRENT and row["follower_fetching"] == params.follower_fetching
-    )
-    context = GroupContext(
-        fetching=params.follower_fetching,
-        runs_with=runs_with,
-        members=current["members"],
-        without_rack=current["members_without_rack"],
-        without_bytes=current.get("partitions_without_bytes", 0),
-        currency=params.currency,
-        min_savings=params.min_savings,
-    )
-    options = [
-        ReadOption(
-            row["assignor"],
-            row["follower_fetching"],
-            row.get("partitions") or 0,
-            row.get("moved") or 0,
-            row.get("cost_per_day"),
-            row.get("refused"),
-        )
-        for row in rows
-    ]
-    best, reasons = recommend(options, context)
+    best, reasons = recommend(rows, params, current_assignor)
+    before = next(row.get("cost_per_day") for row in rows if params.is_current(row))
     for index, (row, reason) in enumerate(zip(rows, reasons, strict=True)):
-        before, after = current.get("cost_per_day"), row.get("cost_per_day")
-        row["saved_per_day"] = None if before is None or after is None else before - after
-        row |= {"recommended": index == best, "reason": reason}
+        after = row.get("cost_per_day")
+        saved = None if before is None or after is None else before - after
+        row |= {"saved_per_day": saved, "recommended": index == best, "reason": reason}
 
 
 def _empty_group_rows(groups: PassInput, params: ZoneParams) -> Iterator[dict[str, Any]]:
@@ -241,30 +221,28 @@ def _moved(specs: GroupSpecs, racks: PartitionRacks, owner: IntArray, slices: Pa
     return np.bincount(specs.members.group[member[moved]], minlength=specs.num_groups)
 
 
-def _reads(specs: GroupSpecs, racks: PartitionRacks, valid: BoolArray) -> pa.Table:
+def zone_reads(groups: ZoneInput) -> pa.Table:
     """Returns what is read today, by partition and rack, summed over the groups of a cluster."""
+    specs, racks = groups.specs, groups.racks
     member, index = racks.partition_indexes(specs.owned)
-    chosen = (racks.read[index] >= 0) & valid[specs.members.group[member]]
-    member, index = member[chosen], index[chosen]
+    is_known = (racks.read[index] >= 0) & groups.is_valid[specs.members.group[member]]
+    member, index = member[is_known], index[is_known]
     topic = np.searchsorted(racks.start, index, "right") - 1
-    partition = index - racks.start[topic]
     cluster = specs.cluster.dictionary_encode()
-    cluster_index = cluster.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    key = (cluster_index[specs.members.group[member]], specs.topics.name[topic], partition, specs.members.rack[member])
-    order = np.lexsort(key[::-1])
-    columns = [column[order] for column in key]
-    new = np.ones(len(order), bool)
-    if len(order):
-        new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    starts = np.flatnonzero(new)
-    size = racks.read[index][order]
-    clusters, topics, partitions, rack = (column[starts] for column in columns)
-    values = {
-        "cluster": take_names(cluster.dictionary, clusters),
-        "topic": take_names(specs.facts.topic_names, topics),
-        "partition": pa.array(partitions),
-        "rack_id": take_names(pa.array(specs.racks, _TEXT), rack),
-        "bytes_per_day": pa.array(np.add.reduceat(size, starts) if len(starts) else size),
-        "groups": pa.array(np.diff(np.append(starts, len(order)))),
+    key = {
+        "cluster": cluster.indices.to_numpy(zero_copy_only=False)[specs.members.group[member]],
+        "topic": specs.topics.name[topic],
+        "partition": index - racks.start[topic],
+        "rack_id": specs.members.rack[member],
     }
-    return tagged(READ_ROW, values, len(starts), ZONED)
+    reads = pa.table({**key, "bytes": racks.read[index]}).group_by(list(key), use_threads=False)
+    sums = reads.aggregate([("bytes", "sum"), ("bytes", "count")])
+    sums = sums.sort_by([(name, "ascending") for name in key])
+    names = {
+        "cluster": cluster.dictionary,
+        "topic": specs.facts.topic_names,
+        "rack_id": pa.array(specs.racks, pa.string()),
+    }
+    columns = {name: take_names(values, sums[name].to_numpy().astype(np.int64)) for name, values in names.items()}
+    columns |= {"partition": sums["partition"], "bytes_per_day": sums["bytes_sum"], "groups": sums["bytes_count"]}
+    return tagged(READ_ROW, columns, len(sums), ZONE_ROWS)

@@ -8,6 +8,20 @@ from typing import Any
 import pyarrow as pa
 
 
+def row_schema(*texts: str) -> pa.Schema:
+    """Returns a schema of tagged rows, with the column `kind` first.
+
+    Args:
+        texts: lists of columns, `name type, …`, with the type names of Arrow.
+
+    Examples:
+        >>> row_schema("topic string, lag int64").names
+        ['kind', 'topic', 'lag']
+    """
+    pairs = (column.split() for text in ("kind string", *texts) for column in text.split(","))
+    return pa.schema([(name, pa.type_for_alias(alias)) for name, alias in pairs])
+
+
 def tagged(kind: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, schema: pa.Schema) -> pa.Table:
     """Returns rows of one kind with all columns of the schema; missing columns are null."""
     values = {**columns, "kind": pa.repeat(pa.scalar(kind, pa.string()), rows)}

@@ -74,7 +74,7 @@ def report(
         replicas: tables of a placement, a reassignment or a check, by name (`tables.replicas`).
         drift: tables of what changed between two runs: groups, members, ownership, topics, as far as they are there; or
             a stored drift, whose two runs are then named.
-        advice: what to do, ranked (`Advised.advice`, or read back); the page begins with it.
+        advice: what to do, ranked (`Advice.advice`, or read back); the page begins with it.
         history: what groups have been through, by name (`tables.history.HISTORY_TABLES`, and `replayed`).
         offsets: of the snapshot that was planned (`tables.groups.OFFSETS`): partitions without traffic are then told
             apart.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.advice_items import MATTERS
+from spark_assign.advice.kernel.advice_items import CATEGORIES
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.report.formatting import DASH, count, number, ratio
@@ -204,7 +204,7 @@ def _totals_table(rows: Rows) -> Table:
 
 @dataclass(frozen=True)
 class AdviceSection:
-    """What to do: a table for each matter, the most pressing first."""
+    """What to do: a table for each category, the most pressing first."""
 
     said: str
     tables: Sequence[Table]
@@ -212,30 +212,29 @@ class AdviceSection:
 
 def build_advice_section(rows: AdviceRows) -> AdviceSection:
     """What to do; see `AdviceRows`."""
-    numbers = {row["matter"]: row["number"] for row in rows.matters}
-    listed = {matter: [row for row in rows.advice if row["matter"] == matter] for matter in MATTERS}
+    numbers = {row["category"]: row["number"] for row in rows.categories}
+    listed = {category: [row for row in rows.advice if row["category"] == category] for category in CATEGORIES}
     tables = [
         Table(
-            TITLES[matter],
+            TITLES[category],
             [
                 ("Rank", True),
                 *((name, False) for name in ("Where", "Do", "What", "Gain", "Cost", "Risk", "Command", "Set")),
             ],
             [_advice_cells(row) for row in of_it],
-            _advice_note(len(of_it), numbers[matter]),
+            _advice_note(len(of_it), numbers[category]),
         )
-        for matter, of_it in listed.items()
+        for category, of_it in listed.items()
         if of_it
     ]
-    said = (
-        f"{count(sum(numbers.values()), 'piece')} of advice, none contradicting another; each is worth what it costs."
-    )
-    return AdviceSection(said if tables else "Nothing is worth a change.", tables)
+    total = count(sum(numbers.values()), "recommendation")
+    text = f"{total}. None contradicts another, and each is worth its cost."
+    return AdviceSection(text if tables else "No change is worth its cost.", tables)
 
 
 def _advice_cells(row: Row) -> list[str]:
-    paid = "" if row["pays_after"] is None else f", has paid after {months(row['pays_after'])}"
-    cells = [str(row["rank"]), subject_name(row), row["kind"], row["what"], amount_with_unit(row, "gain")]
+    paid = "" if row["payback_months"] is None else f", pays for itself after {months(row['payback_months'])}"
+    cells = [str(row["rank"]), subject_name(row), row["action"], row["description"], amount_with_unit(row, "gain")]
     return [*cells, amount_with_unit(row, "cost") + paid, row["risk"], row["command"], row["settings"] or DASH]
 
 
@@ -352,6 +351,6 @@ def _count_switches(groups: DataFrame) -> DataFrame:
 
 
 def advice_rows(advice: DataFrame) -> AdviceRows:
-    """What the page shows of `Advised.advice`, or of the table read back."""
-    matters = advice.groupBy("matter").agg(F.count(F.lit(1)).alias("number"))
-    return AdviceRows(collected(advice.orderBy("rank").limit(MOST_ROWS)), collected(matters))
+    """What the page shows of `Advice.advice`, or of the table read back."""
+    categories = advice.groupBy("category").agg(F.count(F.lit(1)).alias("number"))
+    return AdviceRows(collected(advice.orderBy("rank").limit(MOST_ROWS)), collected(categories))

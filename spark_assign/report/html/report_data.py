@@ -121,11 +121,11 @@ class AdviceRows:
 
     Attributes:
         advice: the first rows of that table, by rank.
-        matters: matter, number: how many there are of each.
+        categories: category, number: how many there are of each.
     """
 
     advice: Rows = ()
-    matters: Rows = ()
+    categories: Rows = ()
 
 
 @dataclass(frozen=True)

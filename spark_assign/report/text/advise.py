@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.advice_items import BALANCE, BEHIND, MATTERS, MONEY, NOTHING, PAUSE, UNKNOWN
+from spark_assign.advice.kernel.advice_items import CATEGORIES, Category, Code
 from spark_assign.report.formatting import DASH, MAX_REJECTED, count, group_name, rejected_lines
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
@@ -16,56 +16,60 @@ from spark_assign.tables.groups import GROUP_KEY
 Row = Mapping[str, Any]
 
 TITLES = {
-    BEHIND: "Groups that fall behind",
-    MONEY: "Money",
-    PAUSE: "Pauses",
-    BALANCE: "Balance",
-    UNKNOWN: "To be known first",
+    Category.BEHIND: "Groups that fall behind",
+    Category.MONEY: "Cost",
+    Category.PAUSE: "Pauses",
+    Category.BALANCE: "Balance",
+    Category.UNKNOWN: "Missing data",
 }
 """Title of each category of advice."""
 
 
 @progress("gathering advice", 1)
-def summarize_advice(advice: DataFrame, not_advised: DataFrame, rejected: DataFrame, limit: int) -> str:
-    """Returns the number of pieces of advice, and the first of them. Reads a screenful of rows.
+def summarize_advice(advice: DataFrame, not_recommended: DataFrame, rejected: DataFrame, limit: int) -> str:
+    """Returns the number of recommendations, and the first of them. Reads a screenful of rows.
 
     Args:
-        advice: `Advised.advice`, computed or read back.
-        not_advised: `Advised.not_advised`, computed or read back.
-        rejected: `Advised.rejected`, computed or read back.
-        limit: Maximum number of pieces of advice listed.
+        advice: `Advice.advice`, computed or read back.
+        not_recommended: `Advice.not_recommended`, computed or read back.
+        rejected: `Advice.rejected`, computed or read back.
+        limit: Maximum number of recommendations listed.
     """
-    counts = {row["matter"]: row["count"] for row in advice.groupBy("matter").count().collect()}  # five
+    counts = {row["category"]: row["count"] for row in advice.groupBy("category").count().collect()}  # five
     rows = [row.asDict() for row in advice.orderBy("rank").limit(limit).collect()]  # `limit`
-    by_code = not_advised.where(F.col("code") != NOTHING).groupBy("code").count().orderBy(F.desc("count"), "code")
+    by_code = (
+        not_recommended.where(F.col("code") != Code.NOTHING).groupBy("code").count().orderBy(F.desc("count"), "code")
+    )
     codes = ", ".join(f"{row['count']:,} {row['code']}" for row in by_code.collect())  # a dozen
     rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(MAX_REJECTED).collect()]
     total = sum(counts.values())
-    matters = ", ".join(f"{counts[matter]:,} {matter}" for matter in MATTERS if matter in counts)
+    categories = ", ".join(f"{counts[category]:,} {category}" for category in CATEGORIES if category in counts)
     lines = [
-        f"Advice: {count(total, 'piece')} ({matters})" if total else "Nothing is worth a change",
+        f"Advice: {count(total, 'recommendation')} ({categories})" if total else "No change is worth its cost",
         *format_advice(rows),
     ]
     lines += [f"… and {total - len(rows):,} more, in the table advice"] if total > len(rows) else []
-    lines += ["", f"Not advised: {codes}, in the table not_advised"] if codes else []
+    lines += ["", f"Not recommended: {codes}, in the table not_recommended"] if codes else []
     return "\n".join([*lines, *rejected_lines(rejected_rows, rejected.count())])
 
 
 def format_advice(rows: Sequence[Row]) -> list[str]:
-    """Returns the lines of each piece of advice, below the title of its category.
+    """Returns the lines of each recommendation, below the title of its category.
 
     Args:
         rows: Rows of `advice`, sorted by rank.
     """
     lines: list[str] = []
-    matter = None
+    category = None
     for row in rows:
-        if row["matter"] != matter:
-            matter = row["matter"]
-            lines += ["", f"{TITLES[matter]}:"]
-        lines.append(f"{row['rank']:>4}. {subject_name(row)}: {row['kind']}. {row['what']}")
+        if row["category"] != category:
+            category = row["category"]
+            lines += ["", f"{TITLES[category]}:"]
+        lines.append(f"{row['rank']:>4}. {subject_name(row)}: {row['action']}. {row['description']}")
         if row["gain"] is not None:
-            payback = "" if row["pays_after"] is None else f", has paid after {months(row['pays_after'])}"
+            payback = (
+                "" if row["payback_months"] is None else f", pays for itself after {months(row['payback_months'])}"
+            )
             lines.append(f"      gain {amount_with_unit(row, 'gain')}, cost {amount_with_unit(row, 'cost')}{payback}")
         lines.append(f"      risk {row['risk']}")
         lines += [f"      set  {line}" for line in (row["settings"] or "").splitlines()]
@@ -92,16 +96,16 @@ def months(value: float) -> str:
     return f"{value * 30:,.0f} days" if value < 2 else f"{value:,.1f} months"
 
 
-def format_not_advised(rows: Sequence[Row]) -> list[str]:
+def format_not_recommended(rows: Sequence[Row]) -> list[str]:
     """Returns one line per adviser that has no advice for a group, with the reason.
 
     Args:
-        rows: Rows of `not_advised`.
+        rows: Rows of `not_recommended`.
     """
     if not rows:
         return []
     ordered = sorted(
-        rows, key=lambda row: (row["cluster"], row["group_id"] or "", row["of"], row["code"], row["detail"])
+        rows, key=lambda row: (row["cluster"], row["group_id"] or "", row["adviser"], row["code"], row["detail"])
     )
-    lines = [f"  {subject_name(row)}, {row['of']}: {row['code']}. {row['detail']}" for row in ordered]
-    return ["", "Not advised:", *lines]
+    lines = [f"  {subject_name(row)}, {row['adviser']}: {row['code']}. {row['detail']}" for row in ordered]
+    return ["", "Not recommended:", *lines]

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.size import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
+from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, OVER_PROVISIONED, RIGHT_SIZED, UNDER_PROVISIONED, UNKNOWN
 from spark_assign.report.formatting import (
     DASH,
     aligned,
@@ -26,11 +26,11 @@ _PARTITION_KEY = ["cluster", "topic", "partition"]
 _NEVER = float("inf")
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 _TITLES = {
-    CANNOT: "No number keeps up",
-    TOO_FEW: "Too few",
-    TOO_MANY: "More than needed",
-    UNKNOWN: "What a member can handle is not known",
-    ENOUGH: "As many as needed",
+    CANNOT_KEEP_UP: "No number of members keeps up",
+    UNDER_PROVISIONED: "Too few members",
+    OVER_PROVISIONED: "More members than needed",
+    UNKNOWN: "Unknown capacity of a member",
+    RIGHT_SIZED: "Right-sized",
 }
 LAG_SECONDS = 30
 """Lag of a member at which an autoscaler starts another one, in seconds of the member's own consumption."""
@@ -133,8 +133,8 @@ def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
     """Returns the totals, and the first groups of each verdict with their numbers. Reads a screenful of rows.
 
     Args:
-        sizes: `Size.sizes`, computed or read back.
-        rejected: `Size.rejected`, computed or read back.
+        sizes: `Sizing.sizes`, computed or read back.
+        rejected: `Sizing.rejected`, computed or read back.
         limit: Maximum number of groups listed per verdict.
     """
     counts = {row["verdict"]: row["count"] for row in sizes.groupBy("verdict").count().collect()}  # five
@@ -155,13 +155,11 @@ def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
 
 def _sizes_table(rows: Sequence[Row]) -> list[str]:
     """Returns one line per group."""
-    table = [
-        ["group", "assignor", "members", "needed", "knee", "no more use", "load/s", "max/s", "capacity/s", "drain"]
-    ]
+    table = [["group", "assignor", "members", "needed", "knee", "saturation", "load/s", "max/s", "capacity/s", "drain"]]
     for row in rows:
         loads = [number(round(row[name])) for name in ("load", "max_load")]
-        capacity = DASH if row["capacity"] is None else f"{row['capacity']:,.0f} ({row['capacity_is']})"
-        counts = [number(row[name]) for name in ("members", "needed", "knee", "no_more_use")]
+        capacity = DASH if row["capacity"] is None else f"{row['capacity']:,.0f} ({row['capacity_source']})"
+        counts = [number(row[name]) for name in ("members", "needed", "knee", "saturation_members")]
         table.append([group_name(row), row["assignor"], *counts, *loads, capacity, duration(row["drain_seconds"])])
     return aligned(table, words=(0, 1))
 
@@ -178,17 +176,17 @@ def format_curves(sizes: Sequence[Row], curves: Sequence[Row]) -> str:
         heading = f"{group_name(size)}, {size['assignor']}: {size['verdict']}. {size['reason']}"
         lines += [*([""] if lines else []), heading]
         table = [
-            ["members", "max/s", "at its peak", "max/mean", "idle", "unread", "drain", "moved", "paused s", "keeps up"]
+            ["members", "max/s", "at peak", "max/mean", "idle", "unassigned", "drain", "moved", "paused s", "keeps up"]
         ]
         for row in curves:
             if (group_name(row), row["assignor"]) != (group_name(size), size["assignor"]):
                 continue
             keeps_up = {True: "yes", False: "no", None: DASH}[row["keeps_up"]]
-            loads = [number(round(row[name])) for name in ("max_load", "max_load_high")]
+            loads = [number(round(row[name])) for name in ("max_load", "max_load_at_quantile")]
             costs = [number(row["moved"]), f"{row['paused_partition_seconds']:,.1f}"]
             counts = [ratio(row["load_max_over_mean"]), number(row["idle"]), number(row["unassigned"])]
             cells = [*loads, *counts, duration(row["drain_seconds"]), *costs, keeps_up]
-            table.append([f"{row['members']:,}{' (now)' if row['now'] else ''}", *cells])
+            table.append([f"{row['members']:,}{' (current)' if row['is_current'] else ''}", *cells])
         lines += aligned(table, words=())
     return "\n".join(lines)
 
@@ -203,7 +201,7 @@ def autoscaler(row: Row) -> str:
     Args:
         row: Row of `sizes` with known `needed` and `capacity`.
     """
-    max_replicas = max(row["needed"], row["no_more_use"])
+    max_replicas = max(row["needed"], row["saturation_members"])
     lag = max(1, round(row["capacity"] * LAG_SECONDS))
     return "\n".join(
         [
@@ -216,12 +214,12 @@ def autoscaler(row: Row) -> str:
             "  scaleTargetRef:",
             f"    name: {row['group_id']}  # your Deployment or StatefulSet",
             f"  minReplicaCount: {row['needed']}",
-            f"  maxReplicaCount: {max_replicas}  # more carry no less each",
+            f"  maxReplicaCount: {max_replicas}  # more members don't reduce the maximum load",
             "  triggers:",
             "    - type: kafka",
             "      metadata:",
             "        bootstrapServers: <your brokers>",
             f"        consumerGroup: {row['group_id']}",
-            f'        lagThreshold: "{lag}"  # {LAG_SECONDS} s of what a member can handle',
+            f'        lagThreshold: "{lag}"  # {LAG_SECONDS} s of the capacity of a member',
         ]
     )

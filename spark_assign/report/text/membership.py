@@ -16,22 +16,27 @@ from spark_assign.tables.groups import GROUP_KEY
 
 Row = Mapping[str, Any]
 
+_PAUSES = (
+    *("restart_paused_partition_seconds", "restart_longest_pause_seconds", "crash_paused_partition_seconds"),
+    *("crash_longest_pause_seconds", "expected_paused_partition_seconds"),
+)
 
-@progress("playing restarts and crashes", 1)
-def summarize_membership(memberships: DataFrame, rejected: DataFrame, limit: int) -> str:
+
+@progress("simulating restarts and crashes", 1)
+def summarize_membership(advice: DataFrame, rejected: DataFrame, limit: int) -> str:
     """Returns the totals, and the first groups of each recommendation with their savings. Reads a screenful of rows.
 
     Args:
-        memberships: `Membership.memberships`, computed or read back.
-        rejected: `Membership.rejected`, computed or read back.
+        advice: `MembershipAdvice.membership_advice`, computed or read back.
+        rejected: `MembershipAdvice.rejected`, computed or read back.
         limit: Maximum number of groups listed per recommendation.
     """
-    totals = memberships.groupBy("recommendation").agg(
+    totals = advice.groupBy("recommendation").agg(
         F.count(F.lit(1)).alias("groups"), F.sum("saved_seconds").alias("saved")
     )
     sums = {row["recommendation"]: row for row in totals.collect()}  # one row per recommendation
     most_saved_first = Window.partitionBy("recommendation").orderBy(F.desc("saved_seconds"), *GROUP_KEY)
-    ranked = memberships.withColumn("nth", F.row_number().over(most_saved_first)).where(F.col("nth") <= limit)
+    ranked = advice.withColumn("nth", F.row_number().over(most_saved_first)).where(F.col("nth") <= limit)
     displayed = [row.asDict() for row in ranked.orderBy("nth").collect()]  # `limit` of each recommendation
     rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(limit + 1).collect()]
     changes = sorted((name for name in sums if name != "keep"), key=lambda name: (-sums[name]["saved"], name))
@@ -46,7 +51,7 @@ def summarize_membership(memberships: DataFrame, rejected: DataFrame, limit: int
         rows = [row for row in displayed if row["recommendation"] == recommendation]
         if rows:
             table = _groups_table(rows, with_savings=recommendation != "keep")
-            more = more_lines(sums[recommendation]["groups"] - len(rows), "memberships")
+            more = more_lines(sums[recommendation]["groups"] - len(rows), "membership_advice")
             lines += ["", f"{_title(recommendation)}:", *table, *more]
     return "\n".join([*lines, *first_rejected_lines(rejected_rows, limit)])
 
@@ -56,37 +61,40 @@ def _groups_table(rows: Sequence[Row], *, with_savings: bool) -> list[str]:
     header = ["group", "membership", "protocol", "session", "restart", "longest", "crash"]
     table = [[*header, "saves", "warnings"] if with_savings else [*header, "warnings"]]
     for row in rows:
-        cells = [group_name(row), *(change(row[name], row[f"to_{name}"]) for name in ("membership", "protocol"))]
-        cells.append(change(time(row["session_timeout_ms"]), time(row["to_session_timeout_ms"])))
-        for name in ("restart_pause", "restart_longest", "crash_pause"):
-            cells.append(change(_seconds(row[f"{name}_seconds"]), _seconds(row[f"to_{name}_seconds"])))
+        cells = [
+            group_name(row),
+            *(change(row[name], row[f"recommended_{name}"]) for name in ("membership", "protocol")),
+        ]
+        cells.append(change(time(row["session_timeout_ms"]), time(row["recommended_session_timeout_ms"])))
+        for name in _PAUSES[:3]:
+            cells.append(change(_seconds(row[name]), _seconds(row[f"recommended_{name}"])))
         savings = [_seconds(row["saved_seconds"])] if with_savings else []
-        table.append([*cells, *savings, row["warnings"] or DASH])
+        table.append([*cells, *savings, row["warning_codes"] or DASH])
     return aligned(table, words=(0, 1, 2, len(table[0]) - 1))
 
 
 def groups_with_options(
-    memberships: DataFrame, options: DataFrame, patterns: Sequence[str], limit: int
+    advice: DataFrame, options: DataFrame, patterns: Sequence[str], limit: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Returns the first groups whose id matches a shell pattern, and their options at the group's restart time."""
-    restart_times = memberships.select(*GROUP_KEY, "restart_ms")
-    at_restart_time = options.join(restart_times, [*GROUP_KEY, "restart_ms"], "left_semi")
-    order = ("expected_pause_seconds", "membership", "protocol", "session_timeout_ms")
-    return first_groups_with_steps(memberships, at_restart_time, patterns, GROUP_KEY, limit, order)
+    restart_times = advice.select(*GROUP_KEY, "restart_time_ms")
+    at_restart_time = options.join(restart_times, [*GROUP_KEY, "restart_time_ms"], "left_semi")
+    order = ("expected_paused_partition_seconds", "membership", "protocol", "session_timeout_ms")
+    return first_groups_with_steps(advice, at_restart_time, patterns, GROUP_KEY, limit, order)
 
 
 def format_membership(groups: Sequence[Row], options: Sequence[Row]) -> str:
     """Returns the recommendation, its settings, and its warnings for each group, and one line per option.
 
     Args:
-        groups: Rows of `memberships`.
+        groups: Rows of `membership_advice`.
         options: Rows of `options` of these groups, in order.
     """
     lines: list[str] = []
     for group in groups:
-        lines += [*([""] if lines else []), f"{group_name(group)}: {group['sentence']}"]
+        lines += [*([""] if lines else []), f"{group_name(group)}: {group['summary']}"]
         lines += [f"    {line}" for line in (group["settings"] or "").splitlines()]
-        lines += [f"  Mind: {group['warning']}"] if group["warning"] else []
+        lines += [f"  Warning: {group['warning_text']}"] if group["warning_text"] else []
         table = [
             ["membership", "protocol", "session", "restart", "longest", "rebalances", "crash", "longest", "expected"]
         ]
@@ -96,9 +104,8 @@ def format_membership(groups: Sequence[Row], options: Sequence[Row]) -> str:
 
 
 def _option_cells(row: Row) -> list[str]:
-    names = ("restart_pause", "restart_longest", "crash_pause", "crash_longest", "expected_pause")
-    restart, longest_restart, crash, longest_crash, expected = (_seconds(row[f"{name}_seconds"]) for name in names)
-    session = f"{'now ' if row['now'] else ''}{time(row['session_timeout_ms'])}"
+    restart, longest_restart, crash, longest_crash, expected = (_seconds(row[name]) for name in _PAUSES)
+    session = f"{'current: ' if row['is_current'] else ''}{time(row['session_timeout_ms'])}"
     restarts = [restart, longest_restart, f"{row['restart_rebalances']:,}"]
     return [row["membership"], row["protocol"], session, *restarts, crash, longest_crash, expected]
 
@@ -106,7 +113,7 @@ def _option_cells(row: Row) -> list[str]:
 def _title(recommendation: str) -> str:
     if recommendation == "keep":
         return "Keep"
-    return f"Another {recommendation}" if recommendation == "session" else f"Make {recommendation}"
+    return "Change the session timeout" if recommendation == "session" else f"Change to {recommendation}"
 
 
 def _seconds(value: float | None) -> str:

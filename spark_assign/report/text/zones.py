@@ -22,7 +22,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _SUMS = ("bytes_per_day", "cost_at_least", "cost_at_most", "partitions", "partitions_without_bytes")
 
 
-@progress("reading what crosses a zone", 1)
+@progress("measuring cross-zone traffic", 1)
 def summarize_zones(
     zones: DataFrame, replica_moves: DataFrame, rejected: DataFrame, limit: int, *, follower_fetching: bool = False
 ) -> str:
@@ -31,15 +31,15 @@ def summarize_zones(
     Reads a screenful of rows.
 
     Args:
-        zones: `Zones.zones`, computed or read back.
-        replica_moves: `Zones.replica_moves`, computed or read back.
-        rejected: `Zones.rejected`, computed or read back.
+        zones: `ZoneTraffic.zones`, computed or read back.
+        replica_moves: `ZoneTraffic.replica_moves`, computed or read back.
+        rejected: `ZoneTraffic.rejected`, computed or read back.
         limit: Maximum number of groups, and of replica moves, listed.
         follower_fetching: Whether groups fetch from followers now (KIP-392).
     """
     current = zones.where((F.col("assignor") == CURRENT) & (F.col("follower_fetching") == follower_fetching))
     recommended = zones.where("recommended")
-    current_cost = current.select(*GROUP_KEY, F.col("cost_per_day").alias("cost_today"))
+    current_cost = current.select(*GROUP_KEY, F.col("cost_per_day").alias("current_cost"))
     improvements = recommended.where(_is_change(follower_fetching)).join(current_cost, GROUP_KEY)
     unknown = current.where((F.col("members") > 0) & F.col("cost_per_day").isNull())
     total = current.agg(
@@ -72,25 +72,25 @@ def _is_change(follower_fetching: bool) -> Column:
 def _total_lines(row: Row) -> list[str]:
     lower, upper = row["cost_at_least"], row["cost_at_most"]
     if row["bytes_per_day"] is None:
-        return ["Nothing is known to be read: of no partition that a member has the bytes are known"]
+        return ["Traffic is unknown: no partition with an owner has known bytes"]
     cost = format_money(lower, row["currency"])
     if upper > lower:
         cost = f"between {lower:,.2f} and {format_money(upper, row['currency'])}"
-    lines = [f"Read: {format_bytes(row['bytes_per_day'])} a day. What of it crosses a zone costs {cost} a day"]
+    lines = [f"Read: {format_bytes(row['bytes_per_day'])} a day. The cross-zone traffic costs {cost} a day"]
     if row["partitions_without_bytes"]:
         ratio = f"{row['partitions_without_bytes']:,} of {count(row['partitions'], 'partition')}"
-        lines.append(f"Not in it: {ratio}, whose bytes are not known")
+        lines.append(f"Not included: {ratio}, whose traffic is unknown")
     return lines
 
 
 def _improvement_lines(rows: Sequence[Row], saved: Row, currency: str | None) -> list[str]:
     if not rows:
-        return ["No group has a way to read that is worth a change"]
-    heading = f"{count(saved['groups'], 'group')} can save {format_money(saved['saved'], currency)} a day together:"
-    table = [["group", "by", "follower fetching", "moved", "crosses", "today", "then", "saved"]]
+        return ["No change of how a group reads is worth its cost"]
+    heading = f"{count(saved['groups'], 'group')} can save {format_money(saved['saved'], currency)} a day in total:"
+    table = [["group", "assignor", "follower fetching", "moved", "cross-zone", "current", "new", "saved"]]
     for row in rows:
         cells = [group_name(row), row["assignor"], "on" if row["follower_fetching"] else "off", number(row["moved"])]
-        costs = [format_amount(row[name]) for name in ("cost_today", "cost_per_day", "saved_per_day")]
+        costs = [format_amount(row[name]) for name in ("current_cost", "cost_per_day", "saved_per_day")]
         table.append([*cells, format_bytes(row["cross_zone_bytes_per_day"]), *costs])
     more = saved["groups"] - len(rows)
     more_lines = [f"  … and {more:,} more, in the table zones"] if more > 0 else []
@@ -100,7 +100,7 @@ def _improvement_lines(rows: Sequence[Row], saved: Row, currency: str | None) ->
 def _unknown_lines(rows: Sequence[Row], limit: int, currency: str | None) -> list[str]:
     if not rows:
         return []
-    lines = ["", "Not known:"]
+    lines = ["", "Unknown:"]
     for row in rows[:limit]:
         cost = ""
         if row["cost_at_most"] is not None:
@@ -116,15 +116,15 @@ def _move_lines(rows: Sequence[Row], limit: int, follower_fetching: bool) -> lis
     table = [["partition", "kind", "replicas", "from", "to", "saved"]]
     for row in rows[:limit]:
         partition = f"{row['cluster']}/{row['topic']}-{row['partition']}"
-        replicas = " → ".join(" ".join(map(str, row[name])) for name in ("previous", "replicas"))
+        replicas = " → ".join(" ".join(map(str, row[name])) for name in ("previous_replicas", "replicas"))
         table.append([partition, row["kind"], replicas, row["from_rack"] or DASH, row["to_rack"]])
         table[-1].append(format_amount(row["saved_per_day"]))
-    lines = ["", f"Replicas that would save more a day, {mode} follower fetching and with the owners of today:"]
+    lines = ["", f"Replica changes that save the most a day, {mode} follower fetching and with the current owners:"]
     lines += aligned(table, words=(0, 1, 2, 3, 4))
     lines += ["  … and more, in the table replica_moves"] if len(rows) > limit else []
     kinds = {row["kind"] for row in rows[:limit]}
     if kinds - {REORDER}:
-        lines.append("  A move copies the log once: it has paid when as many bytes are saved.")
+        lines.append("  A move copies the log once; it pays for itself when the saved bytes reach the size of the log.")
     return lines
 
 
@@ -132,7 +132,7 @@ def format_zone_options(rows: Sequence[Row]) -> str:
     """Returns one table per group with all its options: assignor, and fetching from followers or not.
 
     Args:
-        rows: Rows of `Zones.zones`, all options of each group.
+        rows: Rows of `ZoneTraffic.zones`, all options of each group.
     """
     order = {name: index for index, name in enumerate((CURRENT, *CLIENT_SIDE, *SERVER_ASSIGNORS))}
     rows = sorted(rows, key=lambda row: (order[row["assignor"]], row["follower_fetching"]))
@@ -145,7 +145,7 @@ def format_zone_options(rows: Sequence[Row]) -> str:
             else ""
         )
         lines += [*([""] if lines else []), f"{name}{reads}:"]
-        table = [["", "by", "follower fetching", "moved", "crosses", "a day", "saved", "why"]]
+        table = [["", "assignor", "follower fetching", "moved", "cross-zone", "a day", "saved", "reason"]]
         for row in group_rows:
             cells = ["→" if row["recommended"] else "", row["assignor"], "on" if row["follower_fetching"] else "off"]
             cells += [number(row["moved"]), _range_text(row, format_bytes, "cross_zone_bytes_at_{}")]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.membership import ABOUT, OPTION_ROW, membership
+from spark_assign.advice.kernel.membership import ABOUT, OPTION_ROW, advise_membership
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.settings import TimingConfig
@@ -99,10 +99,10 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
         [facts_of_rows(rows, []), pa.Table.from_pylist(about, schema)], promote_options="permissive"
     )
     timing = TimingConfig(heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, poll_interval_ms=100)
-    params = MembershipParams(timing, restarts_ms=AWAY_MS, restart_ms=AWAY_MS[0], sessions_ms=(SESSION_MS,))
-    advice = pa.concat_tables(list(membership(facts, params))).to_pylist()
+    params = MembershipParams(restart_times_ms=AWAY_MS, restart_time_ms=AWAY_MS[0], session_timeouts_ms=(SESSION_MS,))
+    advice = pa.concat_tables(list(advise_membership(facts, params, timing))).to_pylist()
     options = [row for row in advice if row["kind"] == OPTION_ROW and row["protocol"] == "eager"]
-    return {(row["membership"], row["restart_ms"]): row for row in options}
+    return {(row["membership"], row["restart_time_ms"]): row for row in options}
 
 
 def _wait_until_assigned(event_file: Path, before: int, those: Iterable[Consumer]) -> None:
@@ -137,7 +137,7 @@ def test_as_many_rebalances(restarted: dict[tuple[str, int], Restarted]) -> None
 def test_the_same_one_pauses_less(restarted: dict[tuple[str, int], Restarted]) -> None:
     """Static where members are away for a moment, dynamic where they are away for longer than the others need."""
     for away_ms, less, more in ((200, "static", "dynamic"), (5_000, "dynamic", "static")):
-        predicted = [_PREDICTED[kind, away_ms]["restart_pause_seconds"] for kind in (less, more)]
+        predicted = [_PREDICTED[kind, away_ms]["restart_paused_partition_seconds"] for kind in (less, more)]
         measured = [restarted[kind, away_ms].seconds for kind in (less, more)]
         print(away_ms, less, more, predicted, measured)
         assert predicted[0] < predicted[1]
@@ -147,7 +147,7 @@ def test_the_same_one_pauses_less(restarted: dict[tuple[str, int], Restarted]) -
 def test_about_as_long(restarted: dict[tuple[str, int], Restarted]) -> None:
     """A static partition waits for the restart time, or a little longer; a dynamic one for a heartbeat or two."""
     for (kind, away_ms), found in restarted.items():
-        predicted = _PREDICTED[kind, away_ms]["restart_pause_seconds"]
+        predicted = _PREDICTED[kind, away_ms]["restart_paused_partition_seconds"]
         print(kind, away_ms, found, predicted)
         assert found.seconds < predicted + SLACK_SECONDS * found.pauses
         if kind == "static":

@@ -20,7 +20,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.structs import TopicPartition
 from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, plan, size
+from spark_assign import Fleet, plan, size_groups
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
@@ -37,7 +37,7 @@ RATES = (160, 80, 40, 40, 40, 40)
 CAPACITY = 200
 """Messages a second that a consumer handles at most."""
 BACKLOG = 3_000
-TOO_FEW, ENOUGH = 5, 6
+UNDER_PROVISIONED, RIGHT_SIZED = 5, 6
 SETTLED_S = 60
 
 
@@ -144,12 +144,12 @@ def traffic(broker: Cluster) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def taken(broker: Cluster, traffic: None) -> tuple[Snapshot, Snapshot]:
     """With too few consumers, and with one more."""
-    consumers = [Limited(broker) for _ in range(ENOUGH)]
-    threads = [each.start() for each in consumers[:TOO_FEW]]
+    consumers = [Limited(broker) for _ in range(RIGHT_SIZED)]
+    threads = [each.start() for each in consumers[:UNDER_PROVISIONED]]
     try:
-        wait_until_settled(consumers[:TOO_FEW])
+        wait_until_settled(consumers[:UNDER_PROVISIONED])
         before = read(broker)
-        threads += [each.start() for each in consumers[TOO_FEW:]]
+        threads += [each.start() for each in consumers[UNDER_PROVISIONED:]]
         wait_until_settled(consumers)
         return before, read(broker)
     finally:
@@ -168,12 +168,12 @@ def fleet(taken: tuple[Snapshot, Snapshot], spark: SparkSession, tmp_path: Path)
 
 def test_with_as_many_as_it_says_lag_does_not_grow(taken: tuple[Snapshot, Snapshot], fleet: Fleet) -> None:
     """And with one less it does, by what the most loaded consumer cannot read."""
-    [sizing] = size(fleet, ["range"], headroom=0, quantile=0.5).sizes.collect()
-    assert sizing["members"] == TOO_FEW
-    assert sizing["capacity_is"] == "measured"
+    [sizing] = size_groups(fleet, ["range"], headroom=0, quantile=0.5).sizes.collect()
+    assert sizing["members"] == UNDER_PROVISIONED
+    assert sizing["capacity_source"] == "measured"
     assert sizing["capacity"] == pytest.approx(CAPACITY, rel=0.1)
     assert sizing["max_load"] == pytest.approx(RATES[0] + RATES[1], rel=0.1)
-    assert (sizing["verdict"], sizing["needed"]) == ("too-few", ENOUGH), sizing["reason"]
+    assert (sizing["verdict"], sizing["needed"]) == ("under-provisioned", RIGHT_SIZED), sizing["reason"]
     first, last = lags(taken[0])
     assert last - first == pytest.approx((RATES[0] + RATES[1] - CAPACITY) * 10, rel=0.4)
     first, last = lags(taken[1])
@@ -182,7 +182,7 @@ def test_with_as_many_as_it_says_lag_does_not_grow(taken: tuple[Snapshot, Snapsh
 
 def test_what_is_planned_by_load_is_what_consumers_get(broker: Cluster, traffic: None, fleet: Fleet) -> None:
     """Three consumers with what weighted-sticky gives them, by hand: each reads as much as predicted."""
-    fewer = fleet.with_members_left(group_id=GROUP, count=TOO_FEW - 3)
+    fewer = fleet.with_members_left(group_id=GROUP, count=UNDER_PROVISIONED - 3)
     planned = plan(fewer, "weighted-sticky")
     given: dict[str, list[int]] = {}
     for row in planned.target.collect():

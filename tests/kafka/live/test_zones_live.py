@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, zones
+from spark_assign import Fleet, measure_zone_traffic
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import dataframe
@@ -51,7 +51,7 @@ def test_who_reads_from_where(readers: dict[str, dict[str, int]], broker: Cluste
     tables = {name: spark.createDataFrame(rows) for name, rows in taken.tables.items() if name in INPUT_TABLES}
     loads = [(taken.cluster, TOPIC, partition, None, None, None, None, None, A_SECOND) for partition in PLACED]
     tables["loads"] = dataframe(spark, INPUT_TABLES["loads"], loads)
-    rows = zones(Fleet(**tables)).zones.where("assignor = 'today'").collect()
+    rows = measure_zone_traffic(Fleet(**tables)).zones.where("assignor = 'current'").collect()
     traffic = {(row["group_id"], row["follower_fetching"]): row["cross_zone_bytes_per_day"] for row in rows}
     for rack in RACKS:
         assert set(read_by[rack]) == {str(partition) for partition in PLACED}
