@@ -1,20 +1,19 @@
-"""Say which classic groups may go over to group.protocol=consumer, in which steps, what it costs, and the way back."""
+"""Plan the migration of classic groups to group.protocol=consumer: readiness, steps, costs, and rollback."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 
 import click
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign import Fleet, SparkAssignError, migrate
+from spark_assign import Fleet, SparkAssignError, plan_migration
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_cache
 from spark_assign.cli.options import (
     compose_options,
     details,
+    exit_codes,
     fail_on,
     input_options,
     milliseconds,
@@ -29,35 +28,33 @@ from spark_assign.tables.groups import GROUP_KEY
 
 POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
-EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
-3 failure."""
 
 
-@job(__doc__, EXIT_CODES, name="migrate", input_errors=(SparkAssignError, ValueError))
+@job(__doc__, exit_codes(), name="migrate", input_errors=(SparkAssignError, ValueError))
 @input_options()
 @compose_options(
     click.option(
         "--server-assignor",
         metavar="NAME",
         default="uniform",
-        help="the broker's assignor that groups go over to: uniform (default) or server-range",
+        help="Assignor of the broker after the migration: uniform or server-range (default: uniform).",
     ),
     click.option(
         "--policy",
         type=click.Choice(POLICIES),
         default=POLICIES[0],
-        help="group.consumer.migration.policy of the brokers (default: bidirectional, as in Kafka)",
+        help="Setting group.consumer.migration.policy of the brokers (default: bidirectional, as in Kafka).",
     ),
     click.option(
         "--max-size",
         metavar="N",
         type=click.IntRange(min=1),
-        help="group.consumer.max.size of the brokers (default: no limit)",
+        help="Setting group.consumer.max.size of the brokers, in members (default: no limit).",
     ),
     click.option(
         "--library",
         metavar="LIBRARY",
-        help="what members run on whose client ids do not tell: Java, librdkafka, … (default: unknown, a warning)",
+        help="Client library of members whose client ID shows none: Java, librdkafka, … (default: unknown, a warning).",
     ),
 )
 @details("the steps")
@@ -66,35 +63,23 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 @fail_on("rejected", "groups are rejected")
 @top("groups of each verdict in the summary")
 def main(options: Options) -> int:
-    """Load, call, write, print."""
+    """Loads the fleet, plans the migration, writes the tables, and prints the result."""
     return on_fleet("migrate", options, __file__, _run)
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
-    times = {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
-    found = migrate(
-        fleet,
-        options.server_assignor,
-        policy=options.policy,
-        max_size=options.max_size,
-        library=options.library,
-        settings=Settings(**times),
-    )
     arguments = {name: getattr(options, name) for name in ("server_assignor", "policy", "max_size", "library")}
-    tables = store_or_cache(options, found, schemas=MIGRATION_TABLES, inputs={"fleet": place, **arguments})
-    print(_steps(options, tables) if options.details else _summary(options, tables), flush=True)
-    return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
-
-
-def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
-    return summarize_migration(tables["migrations"], tables["rejected"], options.top)
-
-
-def _steps(options: Options, tables: Mapping[str, DataFrame]) -> str:
-    """The steps of the groups that match, as many groups as --top says."""
-    order = [F.asc_nulls_last("rank"), *map(F.col, GROUP_KEY)]
-    groups, steps = first_groups_with_steps(tables["migrations"], tables["steps"], options.details, order, options.top)
-    return format_migration_steps(groups, steps) if groups else no_match_text(options.details)
+    times = {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
+    migration = plan_migration(fleet, settings=Settings(**times), **arguments)
+    tables = store_or_cache(options, migration, schemas=MIGRATION_TABLES, inputs={"fleet": place, **arguments})
+    migrations, steps, rejected = (tables[name] for name in MIGRATION_TABLES)
+    if not options.details:
+        print(summarize_migration(migrations, rejected, options.top), flush=True)
+    else:
+        order = [F.asc_nulls_last("rank"), *map(F.col, GROUP_KEY)]
+        groups, rows = first_groups_with_steps(migrations, steps, options.details, order, options.top)
+        print(format_migration_steps(groups, rows) if groups else no_match_text(options.details), flush=True)
+    return int(options.fail_on == "rejected" and not rejected.isEmpty())
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import StoredRun, read_run
 from spark_assign.tables import connect, replicas, simulation
 from spark_assign.tables.advice import ADVISE_TABLES
-from spark_assign.tables.comparison import DRIFT_TABLES
+from spark_assign.tables.comparison import COMPARE_TABLES, DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
-from spark_assign.tables.groups import COMPARE_TABLES, OFFSETS, PLAN_TABLES
+from spark_assign.tables.groups import OFFSETS, PLAN_TABLES
 
 EXIT_CODES = """Exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
 stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job wrote to; of its

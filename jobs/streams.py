@@ -10,7 +10,7 @@ from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import fail_on, input_options, output_options, top
-from spark_assign.comparison.what_if import Change, read_change
+from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.report.text.share_and_streams import summarize_streams_plan
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.run_store import check_output
@@ -36,39 +36,44 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 @click.option(
     "--standby-replicas", metavar="N", type=click.IntRange(min=0), help="in place of what each group is configured with"
 )
-@click.option("--change", metavar="CHANGE", multiple=True, help="what happens first, see below; repeatable")
+@click.option(
+    "--what-if",
+    metavar="CHANGE",
+    multiple=True,
+    help="Change to apply before planning. See below for the syntax. Repeatable.",
+)
 @output_options()
 @fail_on("rejected", "groups are rejected")
 @top()
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    changes = [_of_members(text) for text in options.change]  # before Spark takes its time to start
+    what_ifs = [_of_members(text) for text in options.what_if]  # before Spark takes its time to start
     if not options.fleet and not options.table:
         raise ConfigError("No fleet given. Use --fleet LOCATION.")
     if options.output:
         check_output(options.output)
     spark = spark_session("streams", options)
     fleet = read_fleet(spark, options.fleet, format=options.format, options=options.option, tables=options.table)
-    for change in changes:
-        fleet = change.apply(fleet)
+    for what_if in what_ifs:
+        fleet = what_if.apply(fleet)
     planned = plan_streams(fleet, options.assignor, standby_replicas=options.standby_replicas)
     text, refused = summarize_streams_plan(planned, options.top)
     print(text, flush=True)
     if options.output:
         tables = {name: getattr(planned, name) for name in PLAN_TABLES}
-        inputs = {"fleet": options.fleet, "assignor": options.assignor, "changes": list(options.change)}
+        inputs = {"fleet": options.fleet, "assignor": options.assignor, "what_ifs": list(options.what_if)}
         inputs["standby_replicas"] = options.standby_replicas
         store_run(options, tables, schemas=PLAN_TABLES, inputs=inputs, found=options.fail_on)
     planned.unpersist()
     return int(options.fail_on == "rejected" and refused > 0)
 
 
-def _of_members(text: str) -> Change:
+def _of_members(text: str) -> WhatIf:
     """A change of members; topics are not what the tasks of a streams group are counted by here."""
-    change = read_change(text)
+    what_if = parse_what_if(text)
     if text.partition(":")[0].rpartition("=")[2] == "partitions":
-        raise ConfigError(f"change {text}: the number of tasks is in subtopologies; change it there")
-    return change
+        raise ConfigError(f"What-if {text}: the number of tasks is in subtopologies. Change it there.")
+    return what_if
 
 
 if __name__ == "__main__":

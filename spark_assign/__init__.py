@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from spark_assign.advice.size import Sizing, size_groups
     from spark_assign.advice.zones import ZoneTraffic, measure_zone_traffic
     from spark_assign.comparison.compare import compare
-    from spark_assign.comparison.drift import Drift, drift
-    from spark_assign.comparison.what_if import Change
+    from spark_assign.comparison.drift import Drift, find_drift
+    from spark_assign.comparison.what_if import WhatIf
     from spark_assign.fleet import Fleet
     from spark_assign.groups.assignors.custom import GroupAssignor, GroupSpec, MemberSubscription
     from spark_assign.groups.convergence import converge, heartbeats_to_target
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from spark_assign.groups.registry import register
     from spark_assign.history.history import History
     from spark_assign.history.replay import Replay, replay
-    from spark_assign.migration.migrate import Migration, migrate
-    from spark_assign.migration.upgrade import Upgrade, upgrade
+    from spark_assign.migration.migrate import Migration, plan_migration
+    from spark_assign.migration.upgrade import Upgrade, plan_upgrade
     from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
     from spark_assign.tables.errors import FleetError, SparkAssignError, UnknownAssignorError
 
@@ -34,7 +34,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Advice",
     "AdviceParams",
-    "Change",
     "Drift",
     "Fleet",
     "FleetError",
@@ -52,23 +51,24 @@ __all__ = [
     "SparkAssignError",
     "UnknownAssignorError",
     "Upgrade",
+    "WhatIf",
     "ZoneTraffic",
     "__version__",
     "advise",
     "advise_membership",
     "compare",
     "converge",
-    "drift",
     "explain",
+    "find_drift",
     "heartbeats_to_target",
     "loads_between",
     "measure_zone_traffic",
-    "migrate",
     "plan",
+    "plan_migration",
+    "plan_upgrade",
     "register",
     "replay",
     "size_groups",
-    "upgrade",
 ]
 
 _HOMES = {
@@ -81,10 +81,10 @@ _HOMES = {
     "groups.assignors.custom": ("GroupSpec", "GroupAssignor", "MemberSubscription"),
     "groups.registry": ("register",),
     "comparison.compare": ("compare",),
-    "comparison.drift": ("Drift", "drift"),
-    "migration.migrate": ("Migration", "migrate"),
-    "migration.upgrade": ("Upgrade", "upgrade"),
-    "comparison.what_if": ("Change",),
+    "comparison.drift": ("Drift", "find_drift"),
+    "migration.migrate": ("Migration", "plan_migration"),
+    "migration.upgrade": ("Upgrade", "plan_upgrade"),
+    "comparison.what_if": ("WhatIf",),
     "tables.errors": ("FleetError", "SparkAssignError", "UnknownAssignorError"),
     "groups.explaining": ("explain",),
     "fleet": ("Fleet",),

@@ -25,10 +25,10 @@ from spark_assign.advice.kernel.zones import ZONE_ROWS, measure_reads
 from spark_assign.advice.membership import advise_membership
 from spark_assign.advice.size import size_params
 from spark_assign.advice.zones import ZoneTraffic, faults
-from spark_assign.comparison.compare import CLIENTS
 from spark_assign.comparison.kernel.compare import CompareParams
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.fleet import Fleet
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.facts import facts_by_group
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
@@ -162,11 +162,11 @@ def _group_params(
     fleet: Fleet, params: AdviceParams, settings: Settings | None, missing: kernel.Missing
 ) -> GroupParams:
     """Returns the parameters of the pass over groups, for all assignors that might be recommended."""
-    assignors = (*CLIENTS, *(KAFKA_SERVER_ASSIGNORS if fleet.groups is not None else ()))
+    assignors = (*CLIENT_ASSIGNORS, *(KAFKA_SERVER_ASSIGNORS if fleet.groups is not None else ()))
     return GroupParams(
         compare=CompareParams(
             assignors=assignors,
-            changes=(AS_IS.name,),
+            what_ifs=(AS_IS.name,),
             as_is=AS_IS.name,
             timing=(settings or Settings()).timing,
             custom=custom_assignors(),

@@ -1,7 +1,7 @@
 """Settings files of jobs: TOML with a key for every flag.
 
     max_growth = 1.5            # --max-growth 1.5
-    change = ["leave:*:1"]      # --change leave:*:1; a list for a repeatable flag
+    what_if = ["leave:*:1"]     # --what-if leave:*:1; a list for a repeatable flag
     [fleet]                     # --fleet, --format, --option, --table
     location = "./fleet"
     [output]                    # --output, --output-format, --output-option

@@ -13,7 +13,7 @@ from functools import cached_property, partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.comparison.kernel import drift as kernel
 from spark_assign.comparison.kernel.group_states import LATE, PLANNED_GROUP, PRESENT, REFUSED
@@ -24,7 +24,7 @@ from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, REJECTED, 
 from spark_assign.groups.planning import Plan
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.partition_slices import expand, to_bitmaps
-from spark_assign.tables.comparison import DRIFT_TABLES, DRIFT_TOPICS
+from spark_assign.tables.comparison import DRIFT_ROWS, DRIFT_TABLES, DRIFT_TOPICS
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -144,7 +144,7 @@ class Drift:
         stored: the stored rows of one pass; `None`: every table is computed.
 
     Examples:
-        >>> changed = drift(fleet, plan(fleet, "range"))
+        >>> changed = find_drift(fleet, plan(fleet, "range"))
         >>> changed.ownership.select("group_id", "topic").distinct().orderBy("group_id").show()
         +-----------+-----+
         |   group_id|topic|
@@ -159,7 +159,7 @@ class Drift:
     stored: DataFrame | None = None
 
     def tagged_rows(self, tables: Iterable[str] = tuple(DRIFT_TABLES)) -> DataFrame:
-        """Returns the tagged rows (`DRIFTED`) that these tables are projections of; topics aren't included."""
+        """Returns the tagged rows (`DRIFT_ROWS`) that these tables are projections of; topics aren't included."""
         return self._pass_over(*(_KINDS[table] for table in tables if table in _KINDS))
 
     def with_tagged_rows(self, rows: DataFrame) -> Drift:
@@ -191,14 +191,13 @@ class Drift:
         return rows.where(F.col("kind") == _KINDS[table])
 
     def _pass_over(self, *kinds: str) -> DataFrame:
-        params = kernel.DriftParams((self.before.checked, self.after.checked), frozenset(kinds))
-        grouped = group_facts_of(self.before, self.after)
-        return grouped.mapInArrow(
-            map_arrow_batches(partial(kernel.drift, params=params)), from_arrow_schema(kernel.DRIFTED)
-        )
+        checked = self.before.checked, self.after.checked
+        params = kernel.DriftParams(checked, frozenset(kinds), to_arrow_schema(DRIFT_ROWS))
+        work = map_arrow_batches(partial(kernel.find_drift, params=params))
+        return group_facts_of(self.before, self.after).mapInArrow(work, DRIFT_ROWS)
 
 
-def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | Mapping[str, DataFrame]) -> Drift:
+def find_drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | Mapping[str, DataFrame]) -> Drift:
     """Finds what changed between two fleets or plans.
 
     Args:
@@ -216,7 +215,7 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
         SourceError: a stored plan lacks a table.
 
     Examples:
-        >>> changed = drift(fleet, fleet.with_members_left(group_id="payments-*", count=1))
+        >>> changed = find_drift(fleet, fleet.with_members_left(group_id="payments-*", count=1))
         >>> smaller = changed.groups.where("members_after < members_before")
         >>> smaller.select("group_id", "members_before", "members_after").show()
         +-----------+--------------+-------------+

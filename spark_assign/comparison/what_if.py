@@ -1,15 +1,14 @@
 """Applies what-if changes to a fleet: members leave, members join, or topics grow.
 
-A change is a name and a function from fleet to fleet; its rows are given as a table, or as shell patterns
-(`payments-*`)
-over the fleet's names. The changes of `Fleet.with_…` have a constructor here, and a text form for the command line
-(`read_change`):
+A change is a name and a function from fleet to fleet. `Fleet.with_…` takes its rows as a table, or as shell patterns
+over the fleet's names (`payments-*`). A change has a constructor here, and a text form for the command line
+(`parse_what_if`):
 
     as-is                         nothing changes
-    leave:GROUPS:NUMBER           NUMBER members leave each matching group, the first by id
+    leave:GROUPS:COUNT            COUNT members leave each matching group, the first by id
     leave-members:MEMBERS         the members with a matching id leave, in any group (a host fails)
-    join:GROUPS:NUMBER            NUMBER members join each matching group
-    partitions:TOPICS:COUNT       matching topics get COUNT partitions; `x2`: twice as many as they have
+    join:GROUPS:COUNT             COUNT members join each matching group
+    partitions:TOPICS:COUNT       matching topics get COUNT partitions; with xFACTOR, a multiple of what they have
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
 _TOPIC = ["cluster", "topic"]
 
-MOST_JOINERS = 100_000
-"""Maximum number of new members per group that can be given as a number; detects typing errors before Spark runs."""
+MAX_COUNT = 100_000
+"""Maximum number of members per group, and of partitions per topic, in a change. A larger number is a typing error."""
 
 
 def matches(**patterns: str) -> Column:
@@ -48,7 +47,7 @@ def matches(**patterns: str) -> Column:
     return fits
 
 
-def _needs(table: str, rows: DataFrame, names: list[str]) -> None:
+def _require_columns(table: str, rows: DataFrame, names: list[str]) -> None:
     lacking = [name for name in names if name not in rows.columns]
     if lacking:
         raise FleetError([Fault(table, name, "the column is missing", "Add it") for name in lacking])
@@ -57,7 +56,8 @@ def _needs(table: str, rows: DataFrame, names: list[str]) -> None:
 def either(table: str, rows: DataFrame | None, by_pattern: bool) -> None:
     """Raises an error if a change is given both as rows and by pattern, or not at all."""
     if (rows is None) != by_pattern:
-        raise FleetError([Fault(table, "*", "rows and patterns are both given, or neither", "Give one of the two")])
+        problem = "both a table and patterns are given, or neither"
+        raise FleetError([Fault(table, "*", problem, "Give either a table or patterns")])
 
 
 def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, count: int | None) -> DataFrame:
@@ -69,22 +69,22 @@ def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, count:
     return found.withColumn("nth", F.row_number().over(by_id)).where(F.col("nth") <= count).drop("nth")
 
 
-def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
+def without_members(fleet: Fleet, leavers: DataFrame) -> Fleet:
     """Returns the fleet without these members; their partitions go to `departed`, their tasks to `departed_tasks`."""
-    _needs("leavers", gone, MEMBER_KEY)
-    gone = gone.select(*MEMBER_KEY).distinct()
+    _require_columns("leavers", leavers, MEMBER_KEY)
+    leavers = leavers.select(*MEMBER_KEY).distinct()
     change: dict[str, DataFrame] = {
-        name: getattr(fleet, name).join(gone, MEMBER_KEY, "left_anti")
+        name: getattr(fleet, name).join(leavers, MEMBER_KEY, "left_anti")
         for name in ("members", "subscriptions", "owned", "owned_slices", "tasks")
         if getattr(fleet, name) is not None
     }
     owned = fleet.owned_slices if fleet.owned is None else fleet.owned
     if owned is not None:
-        left = owned.join(gone, MEMBER_KEY, "left_semi")
+        left = owned.join(leavers, MEMBER_KEY, "left_semi")
         left = left.select(*MEMBER_KEY, "topic", "first", "step", "count") if fleet.owned is None else compress(left)
         change["departed"] = left if fleet.departed is None else fleet.departed.unionByName(left)
     if fleet.tasks is not None:
-        had = fleet.tasks.join(gone, MEMBER_KEY, "left_semi")
+        had = fleet.tasks.join(leavers, MEMBER_KEY, "left_semi")
         before = fleet.departed_tasks
         change["departed_tasks"] = had if before is None else before.unionByName(had, allowMissingColumns=True)
     return replace(fleet, **change)
@@ -92,9 +92,9 @@ def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
 
 def joiners(fleet: Fleet, *, cluster: str, group_id: str, count: int, member_id: str) -> DataFrame:
     """Returns `count` new members for every matching group: cluster, group_id, member_id."""
-    if not 1 <= count <= MOST_JOINERS:
-        problem = f"{count:,} new members per matching group, expected 1 to {MOST_JOINERS:,}"
-        raise FleetError([Fault("joiners", "count", problem, "Give more as a table of joiners")])
+    if not 1 <= count <= MAX_COUNT:
+        problem = f"{count:,} members per group is out of range (1 to {MAX_COUNT:,})"
+        raise FleetError([Fault("joiners", "count", problem, "Give more members as a table")])
     groups = fleet.members.where(matches(cluster=cluster, group_id=group_id)).select(*GROUP_KEY).distinct()
     nth = F.explode(F.sequence(F.lit(1), F.lit(count)))
     return groups.select(*GROUP_KEY, nth.alias("nth")).select(
@@ -104,15 +104,15 @@ def joiners(fleet: Fleet, *, cluster: str, group_id: str, count: int, member_id:
 
 def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Fleet:
     """Returns the fleet with these additional members, who own nothing."""
-    _needs("joiners", new, MEMBER_KEY)
+    _require_columns("joiners", new, MEMBER_KEY)
     known = [field.name for field in MEMBERS.fields if field.name in new.columns]
     members = fleet.members.unionByName(new.select(*known), allowMissingColumns=True)
     if topics is not None:
-        params = new.select(*MEMBER_KEY, F.explode(F.array(*(F.lit(topic) for topic in topics))).alias("topic"))
+        subscriptions = new.select(*MEMBER_KEY, F.explode(F.array(*(F.lit(topic) for topic in topics))).alias("topic"))
     else:
         of_group = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
-        params = new.select(*MEMBER_KEY).join(of_group, GROUP_KEY)
-    return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(params, True))
+        subscriptions = new.select(*MEMBER_KEY).join(of_group, GROUP_KEY)
+    return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(subscriptions, True))
 
 
 def with_leader_client(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
@@ -136,11 +136,22 @@ def with_capacity(
     """Returns the fleet with another capacity and load bound in the matching groups; `None` keeps the current value."""
     given = {name: value for name, value in (("capacity", capacity), ("load_bound", load_bound)) if value is not None}
     if not given:
-        raise FleetError([Fault("groups", "capacity", "nothing is given", "Give capacity, load_bound or both")])
+        raise FleetError([Fault("groups", "capacity", "no value is given", "Give capacity, load_bound, or both")])
     if capacity is not None and not 0 < capacity < math.inf:
-        raise FleetError([Fault("groups", "capacity", f"it is {capacity}", "Give messages a second, above 0")])
+        raise FleetError(
+            [Fault("groups", "capacity", f"{capacity} is out of range", "Give messages per second, above 0")]
+        )
     if load_bound is not None and not 1 <= load_bound < math.inf:
-        raise FleetError([Fault("groups", "load_bound", f"it is {load_bound}", "Give how many times the mean, from 1")])
+        raise FleetError(
+            [
+                Fault(
+                    "groups",
+                    "load_bound",
+                    f"{load_bound} is out of range",
+                    "Give a multiple of the mean load, at least 1",
+                )
+            ]
+        )
     groups, matching = _groups_of(fleet), matches(cluster=cluster, group_id=group_id)
     for name, value in given.items():
         before = F.col(name) if name in groups.columns else F.lit(None).cast("double")
@@ -160,9 +171,8 @@ def _groups_of(fleet: Fleet) -> DataFrame:
 def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, count: int | None) -> DataFrame:
     """Returns the new partition counts of the matching topics: cluster, topic, partitions."""
     if (factor is None) == (count is None):
-        raise FleetError(
-            [Fault("topics", "partitions", "factor and count are both given, or neither", "Give one of them")]
-        )
+        problem = "both factor and count are given, or neither"
+        raise FleetError([Fault("topics", "partitions", problem, "Give either factor or count")])
     partitions = F.lit(count) if factor is None else F.ceil(F.col("partitions") * F.lit(float(factor)))
     return fleet.topics.where(matches(cluster=cluster, topic=topic)).select(
         *_TOPIC, partitions.try_cast("int").alias("partitions")
@@ -171,32 +181,26 @@ def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, count
 
 def with_counts(fleet: Fleet, counts: DataFrame) -> Fleet:
     """Returns the fleet with these partition counts; unknown topics are added."""
-    _needs("partitions", counts, [*_TOPIC, "partitions"])
+    _require_columns("partitions", counts, [*_TOPIC, "partitions"])
     others = fleet.topics.join(counts.select(*_TOPIC), _TOPIC, "left_anti")
     new = counts.select(*_TOPIC, F.col("partitions").try_cast("int").alias("partitions"))
     return replace(fleet, topics=others.unionByName(new, allowMissingColumns=True))
 
 
-FORMS = (
-    "as-is, leave:GROUPS:NUMBER, leave-members:MEMBERS, join:GROUPS:NUMBER, partitions:TOPICS:COUNT or "
-    "partitions:TOPICS:xFACTOR"
-)
-
-
 @dataclass(frozen=True)
-class Change:
-    """One change of a fleet.
+class WhatIf:
+    """A change of a fleet.
 
     Attributes:
-        name: name in tables.
+        name: name of the change in tables.
         apply: returns the fleet after the change.
 
     Examples:
-        >>> fewer = Change("one client less", lambda fleet: fleet.with_members_left(group_id="payments-*", count=1))
+        >>> fewer = WhatIf("one client less", lambda fleet: fleet.with_members_left(group_id="payments-*", count=1))
         >>> compared = compare(fleet, ["range"], [fewer]).where("group_id = 'payments-eu'")
-        >>> compared.select("change", "members", "moved").show()
+        >>> compared.select("what_if", "members", "moved").show()
         +---------------+-------+-----+
-        |         change|members|moved|
+        |        what_if|members|moved|
         +---------------+-------+-----+
         |one client less|      1|    3|
         +---------------+-------+-----+
@@ -206,74 +210,75 @@ class Change:
     apply: Callable[[Fleet], Fleet]
 
 
-AS_IS = Change("as-is", lambda fleet: fleet)
-"""Nothing changes: the cost of a switch to an assignor, or of another rebalance with the same one."""
+AS_IS = WhatIf("as-is", lambda fleet: fleet)
+"""No change: the cost of a switch to each assignor, or of another rebalance with the current one."""
 
 
-def members_left(*, group_id: str = "*", member_id: str = "*", count: int | None = None, name: str = "") -> Change:
+def members_left(*, group_id: str = "*", member_id: str = "*", count: int | None = None, name: str = "") -> WhatIf:
     """Returns the change that matching members leave, the first `count` of each group by id (`None`: all)."""
     text = f"leave:{group_id}:{count}" if count is not None else f"leave-members:{member_id}"
-    return Change(
+    return WhatIf(
         name or text, lambda fleet: fleet.with_members_left(group_id=group_id, member_id=member_id, count=count)
     )
 
 
-def members_joined(*, count: int, group_id: str = "*", name: str = "") -> Change:
+def members_joined(*, count: int, group_id: str = "*", name: str = "") -> WhatIf:
     """Returns the change that `count` members join each matching group, with the subscriptions of the group."""
-    return Change(
+    return WhatIf(
         name or f"join:{group_id}:{count}", lambda fleet: fleet.with_members_joined(group_id=group_id, count=count)
     )
 
 
 def partitions_added(
     *, topic: str = "*", factor: float | None = None, count: int | None = None, name: str = ""
-) -> Change:
+) -> WhatIf:
     """Returns the change that matching topics get `factor` times their partitions, or exactly `count`."""
     text = f"partitions:{topic}:{f'x{factor:g}' if factor is not None else count}"
-    return Change(name or text, lambda fleet: fleet.with_partitions(topic=topic, factor=factor, count=count))
+    return WhatIf(name or text, lambda fleet: fleet.with_partitions(topic=topic, factor=factor, count=count))
 
 
-def read_change(text: str) -> Change:
+FORMS = "as-is, leave:GROUPS:COUNT, leave-members:MEMBERS, join:GROUPS:COUNT, partitions:TOPICS:COUNT or xFACTOR"
+
+
+def parse_what_if(text: str) -> WhatIf:
     """Parses a change from its text form (see the module), optionally preceded by `NAME=`.
 
     Raises:
         ConfigError: invalid text; the message says what is expected.
     """
     kind, _, rest = text.partition(":")
-    name, named, kind = kind.rpartition("=")
-    if named and not name:
-        raise ConfigError(f"change {text}: there is no name before =")
-    pattern, _, number = rest.rpartition(":")
+    name, has_name, kind = kind.rpartition("=")
+    if has_name and not name:
+        raise ConfigError(f"What-if {text}: the name before = is empty. Write NAME=CHANGE, or omit the =.")
+    pattern, _, value = rest.rpartition(":")
     if kind == "as-is" and not rest:
-        return Change(name or AS_IS.name, AS_IS.apply)
+        return WhatIf(name or AS_IS.name, AS_IS.apply)
     if kind == "leave-members" and rest:
         return members_left(member_id=rest, name=name or text)
     if kind == "leave" and pattern:
-        return members_left(group_id=pattern, count=_whole(number, text), name=name or text)
+        return members_left(group_id=pattern, count=_parse_count(value, text), name=name or text)
     if kind == "join" and pattern:
-        return members_joined(group_id=pattern, count=_whole(number, text), name=name or text)
-    if kind == "partitions" and pattern and number.startswith("x"):
-        return partitions_added(topic=pattern, factor=_factor(number[1:], text), name=name or text)
+        return members_joined(group_id=pattern, count=_parse_count(value, text), name=name or text)
+    if kind == "partitions" and pattern and value.startswith("x"):
+        return partitions_added(topic=pattern, factor=_parse_factor(value[1:], text), name=name or text)
     if kind == "partitions" and pattern:
-        return partitions_added(topic=pattern, count=_whole(number, text), name=name or text)
-    raise ConfigError(f"change {text}: expected one of {FORMS}, for example leave:payments-*:1")
+        return partitions_added(topic=pattern, count=_parse_count(value, text), name=name or text)
+    raise ConfigError(f"What-if {text}: unknown change. Use one of {FORMS}, for example leave:payments-*:1.")
 
 
-def _whole(number: str, text: str) -> int:
-    if not number.isdecimal() or not 1 <= int(number) <= MOST:
-        raise ConfigError(f"change {text}: {number or 'nothing'} is no whole number from 1 to {MOST:,}")
-    return int(number)
+def _parse_count(count: str, text: str) -> int:
+    if not count.isdecimal() or not 1 <= int(count) <= MAX_COUNT:
+        raise ConfigError(f"What-if {text}: {count!r} isn't a valid count. Use a whole number from 1 to {MAX_COUNT:,}.")
+    return int(count)
 
 
-def _factor(number: str, text: str) -> float:
+def _parse_factor(factor: str, text: str) -> float:
     try:
-        factor = float(number)
+        value = float(factor)
     except ValueError:
-        factor = math.nan
-    if not 0 < factor <= MOST:
-        raise ConfigError(f"change {text}: x{number} is no factor, write x2 or x1.5")
-    return factor
-
-
-MOST = 100_000
-"""Maximum number of members per group and of partitions per topic in a change; more is a typing error."""
+        value = math.nan
+    if not 0 < value <= MAX_COUNT:
+        raise ConfigError(
+            f"What-if {text}: x{factor} isn't a valid factor. Use a positive number, for example x2 or x1.5."
+        )
+    return value

@@ -148,21 +148,21 @@ def facts_by_group_and_state(
 ) -> DataFrame:
     """Returns the facts of several states of a fleet, with the members' client ids.
 
-    The column `change` names the state of a row. All states of a group are in one Spark task.
+    The column `what_if` names the state of a row. All states of a group are in one Spark task.
     """
     facts = [
-        gather_facts(fleet, clients=True, **included).withColumn("change", F.lit(name))
+        gather_facts(fleet, clients=True, **included).withColumn("what_if", F.lit(name))
         for name, fleet in fleets.items()
     ]
     num_tasks = sum(num_spark_tasks(fleet) for fleet in fleets.values())
     rows = _union(facts).repartition(num_tasks, *GROUP_KEY)
-    key, static = [*GROUP_KEY, "change"], any(fleet.sizes.static_members for fleet in fleets.values())
+    key, static = [*GROUP_KEY, "what_if"], any(fleet.sizes.static_members for fleet in fleets.values())
     fleets_with_racks = {name: fleet for name, fleet in fleets.items() if _racks_matter(fleet)}
     if not fleets_with_racks:
         return _repartition_if_strict(assign_by_windows(rows, assignors, key, static=static), num_tasks)
     rows = _keep_all_columns(rows)
     layouts = [
-        _replica_racks(rows.where(F.col("change") == name), fleet).withColumn("change", F.lit(name))
+        _replica_racks(rows.where(F.col("what_if") == name), fleet).withColumn("what_if", F.lit(name))
         for name, fleet in fleets_with_racks.items()
     ]
     return _union([assign_by_windows(rows, assignors, key, static=static), *layouts]).repartition(num_tasks, *GROUP_KEY)

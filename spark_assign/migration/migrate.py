@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
@@ -20,11 +20,11 @@ from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SE
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.registry import find_assignor
 from spark_assign.migration.kernel import migrate as kernel
-from spark_assign.migration.kernel.migration_verdict import GO, STAY, WARN, Policy
+from spark_assign.migration.kernel.migration_verdict import BLOCKED, READY, READY_WITH_WARNINGS, Policy
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
-from spark_assign.tables.comparison import MIGRATION_TABLES
+from spark_assign.tables.comparison import MIGRATION_ROWS, MIGRATION_TABLES
 from spark_assign.tables.errors import ConfigError
 
 
@@ -38,23 +38,26 @@ class Migration(LazyResult):
         rows: the tagged rows of the pass, computed or read back.
 
     Examples:
-        >>> m = migrate(fleet, library="Java")
-        >>> m.steps.where("group_id = 'payments-eu'").select("step", "what", "moved", "stopped").orderBy("step").show()
-        +----+------------+-----+-------+
-        |step|        what|moved|stopped|
-        +----+------------+-----+-------+
-        |   1|     prepare| NULL|   NULL|
-        |   2|first-member|    4|      6|
-        |   3| last-member|    3|      3|
-        |   4|    way-back|    0|   NULL|
-        +----+------------+-----+-------+
+        >>> m = plan_migration(fleet, library="Java")
+        >>> steps = m.steps.where("group_id = 'payments-eu'").orderBy("step")
+        >>> steps.select("step", "step_type", "moved", "paused_partitions").show()
+        +----+------------+-----+-----------------+
+        |step|   step_type|moved|paused_partitions|
+        +----+------------+-----+-----------------+
+        |   1|     prepare| NULL|             NULL|
+        |   2|first-member|    4|                6|
+        |   3| last-member|    3|                3|
+        |   4|    rollback|    0|             NULL|
+        +----+------------+-----+-----------------+
     """
 
     @cached_property
     def migrations(self) -> DataFrame:
-        """One row per consumer group: whether to migrate, why, what it costs, and the way back."""
+        """One row per consumer group: whether to migrate, why, what it costs, and how to roll back."""
         rows = self._rows(kernel.OF_GROUP)
-        verdict_order = F.array_position(F.array(*(F.lit(verdict) for verdict in (GO, WARN, STAY))), F.col("verdict"))
+        verdict_order = F.array_position(
+            F.array(*(F.lit(verdict) for verdict in (READY, READY_WITH_WARNINGS, BLOCKED))), F.col("verdict")
+        )
         num_codes = F.when(F.col("codes") == "", F.lit(0)).otherwise(F.size(F.split("codes", ", ")))
         added_cross_rack = F.coalesce(F.col("cross_rack_after") - F.col("cross_rack_before"), F.lit(0))
         moved_share = F.coalesce(F.col("moved") / F.greatest("partitions", F.lit(1)), F.lit(0.0))
@@ -76,14 +79,14 @@ class Migration(LazyResult):
         return self._rows(kernel.REJECTED, MIGRATION_TABLES["rejected"])
 
 
-def migrate(
+def plan_migration(
     fleet: Fleet,
-    to: str = UNIFORM,
+    server_assignor: str = UNIFORM,
     *,
     policy: str = Policy.BIDIRECTIONAL,
     max_size: int | None = None,
     library: str | None = None,
-    what_if: Sequence[str] | None = None,
+    hypothetical_assignors: Sequence[str] | None = None,
     settings: Settings | None = None,
 ) -> Migration:
     """Simulates a rolling restart to `group.protocol=consumer` of every classic group of a fleet.
@@ -93,14 +96,15 @@ def migrate(
 
     Args:
         fleet: clusters, topics, groups, and members.
-        to: the broker's assignor: `uniform` (the broker's default) or `server-range`.
+        server_assignor: the broker's assignor: `uniform` (the broker's default) or `server-range`.
         policy: `group.consumer.migration.policy` of the brokers: `bidirectional` (Kafka's default), `upgrade`,
             `downgrade`, or `disabled`.
         max_size: `group.consumer.max.size` of the brokers; `None` for no limit.
         library: the library of members with unrecognized client ids (`groups.kernel.client_libraries.LIBRARIES`);
             `None` if unknown, which is a warning.
-        what_if: assignors that the broker doesn't have, to count the partitions that they would read across racks; by
-            default, the rack-aware variant of `to` (`rack-uniform` or `rack-server-range`).
+        hypothetical_assignors: assignors that the broker doesn't have, to count the partitions that they would read
+            across racks; by default, the rack-aware variant of `server_assignor` (`rack-uniform` or
+            `rack-server-range`).
         settings: the times to estimate pauses from; by default, those of the simulation. Settings with tables are
             rejected.
 
@@ -112,66 +116,54 @@ def migrate(
     Raises:
         UnknownAssignorError: there is no such assignor.
         FleetError: the fleet has values that no plan can be computed from.
-        ConfigError: `to`, `policy`, `max_size`, or `library` is invalid.
+        ConfigError: `server_assignor`, `policy`, `max_size`, or `library` is invalid.
         ValueError: the settings have tables.
 
     Examples:
-        >>> m = migrate(fleet, library="Java").migrations.orderBy("rank")
+        >>> m = plan_migration(fleet, library="Java").migrations.orderBy("rank")
         >>> m.select("rank", "group_id", "verdict", "online", "server_assignor", "moved").show()
-        +----+-----------+---------------+------+---------------+-----+
-        |rank|   group_id|        verdict|online|server_assignor|moved|
-        +----+-----------+---------------+------+---------------+-----+
-        |   1|  encoder-a|             go|  true|        uniform|    0|
-        |   2|payments-eu|go-with-warning|  true|        uniform|    1|
-        +----+-----------+---------------+------+---------------+-----+
+        +----+-----------+-------------------+------+---------------+-----+
+        |rank|   group_id|            verdict|online|server_assignor|moved|
+        +----+-----------+-------------------+------+---------------+-----+
+        |   1|  encoder-a|              ready|  true|        uniform|    0|
+        |   2|payments-eu|ready-with-warnings|  true|        uniform|    1|
+        +----+-----------+-------------------+------+---------------+-----+
     """
     settings = settings or Settings()
-    if any(table is not None for table in (settings.groups, settings.members, settings.partitions)):
-        raise ValueError("settings: migrate takes times that hold for all groups, and no tables; simulate takes those")
-    find_assignor(to)
-    if to not in KAFKA_SERVER_ASSIGNORS:
+    settings.require_no_tables("plan_migration")
+    find_assignor(server_assignor)
+    if server_assignor not in KAFKA_SERVER_ASSIGNORS:
         raise ConfigError(
-            f"to {to}: the broker has {' and '.join(KAFKA_SERVER_ASSIGNORS)}; others can be asked by what_if"
+            f"The broker has no assignor {server_assignor}. Use {' or '.join(KAFKA_SERVER_ASSIGNORS)}; for other "
+            "assignors, use hypothetical_assignors."
         )
+    if hypothetical_assignors is None:
+        rack_aware = dict(zip(KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, strict=True))
+        hypothetical_assignors = [rack_aware[server_assignor]]
+    for name in hypothetical_assignors:
+        find_assignor(name)
+    if policy not in list(Policy):
+        raise ConfigError(f"The migration policy {policy} is unknown. Use one of {', '.join(Policy)}.")
     if max_size is not None and max_size < 1:
-        raise ConfigError(f"max_size {max_size}: group.consumer.max.size is 1 or more")
+        raise ConfigError(f"max_size {max_size} is out of range. group.consumer.max.size is at least 1.")
     params = kernel.MigrationParams(
-        to=to,
-        policy=_parse_policy(policy),
+        server_assignor=server_assignor,
+        policy=Policy(policy),
         max_size=max_size,
-        clients=_resolve_library(library),
-        what_if=(dict(zip(KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, strict=True))[to],)
-        if what_if is None
-        else _check_assignors(what_if),
+        library=_find_library(library),
+        hypothetical_assignors=tuple(hypothetical_assignors),
         timing=settings.timing,
         racks_known=fleet.racks_known,
     )
     _ = fleet.sizes
+    work = partial(kernel.plan_migrations, params=params, schema=to_arrow_schema(MIGRATION_ROWS))
     tagged_facts = facts.facts_by_group(fleet, clients=True, topic_ids=True)
-    return Migration(
-        tagged_facts.mapInArrow(
-            map_arrow_batches(partial(kernel.migrate, params=params)), from_arrow_schema(kernel.MIGRATED)
-        )
-    )
+    return Migration(tagged_facts.mapInArrow(map_arrow_batches(work), MIGRATION_ROWS))
 
 
-def _parse_policy(policy: str) -> Policy:
-    try:
-        return Policy(policy)
-    except ValueError:
-        raise ConfigError(f"policy {policy}: expected one of {', '.join(Policy)}") from None
-
-
-def _resolve_library(name: str | None) -> str | None:
-    if name is None:
-        return None
-    libraries = {name.casefold(): name for name in LIBRARIES}
-    if name.casefold() not in libraries:
-        raise ConfigError(f"library {name}: expected one of {', '.join(LIBRARIES)}")
-    return libraries[name.casefold()]
-
-
-def _check_assignors(assignors: Sequence[str]) -> tuple[str, ...]:
-    for name in assignors:
-        find_assignor(name)
-    return tuple(assignors)
+def _find_library(name: str | None) -> str | None:
+    """Returns the known spelling of a library's name."""
+    libraries = {library.casefold(): library for library in LIBRARIES}
+    if name is not None and name.casefold() not in libraries:
+        raise ConfigError(f"The client library {name} is unknown. Use one of {', '.join(LIBRARIES)}.")
+    return None if name is None else libraries[name.casefold()]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
@@ -17,7 +17,7 @@ from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, format
 from spark_assign.migration.kernel import upgrade as kernel
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
-from spark_assign.tables.comparison import UPGRADE_TABLES
+from spark_assign.tables.comparison import UPGRADE_ROWS, UPGRADE_TABLES
 from spark_assign.tables.errors import ConfigError
 
 
@@ -31,15 +31,15 @@ class Upgrade(LazyResult):
         rows: the tagged rows of the pass, computed or read back.
 
     Examples:
-        >>> up = upgrade(fleet.with_leader_client("Java", "2.8"), "3.9")
+        >>> up = plan_upgrade(fleet.with_leader_client("Java", "2.8"), "3.9")
         >>> steps = up.steps.where("group_id = 'payments-eu'").orderBy("step")
-        >>> steps.select("step", "what", "leader_release", "leader_changed", "rules", "moved", "stopped").show()
-        +----+-------+--------------+--------------+-----+-----+-------+
-        |step|   what|leader_release|leader_changed|rules|moved|stopped|
-        +----+-------+--------------+--------------+-----+-----+-------+
-        |   1|restart|           2.8|          true|  2.8|    5|      6|
-        |   2|restart|           3.9|          true|  3.9|    2|      6|
-        +----+-------+--------------+--------------+-----+-----+-------+
+        >>> steps.select("step", "leader_release", "leader_changed", "rules", "moved", "paused_partitions").show()
+        +----+--------------+--------------+-----+-----+-----------------+
+        |step|leader_release|leader_changed|rules|moved|paused_partitions|
+        +----+--------------+--------------+-----+-----+-----------------+
+        |   1|           2.8|          true|  2.8|    5|                6|
+        |   2|           3.9|          true|  3.9|    2|                6|
+        +----+--------------+--------------+-----+-----+-----------------+
     """
 
     @cached_property
@@ -58,13 +58,13 @@ class Upgrade(LazyResult):
         return self._rows(kernel.REJECTED, UPGRADE_TABLES["rejected"])
 
 
-def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
+def plan_upgrade(fleet: Fleet, to_release: str, *, assignor: str | None = None) -> Upgrade:
     """Simulates a rolling upgrade of Kafka's Java clients in every classic group of a fleet.
 
     Args:
         fleet: clusters, topics, groups, and members. The leader is in `groups`, or set by `Fleet.with_leader_client`;
             groups whose leader has an unknown release get the verdict `unknown`.
-        to: the release of all members afterward, for example `3.9`.
+        to_release: the release of all members afterward, for example `3.9`.
         assignor: the assignor of all members afterward, for example `cooperative-sticky`; `None` if each group keeps
             its own.
 
@@ -78,26 +78,24 @@ def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
 
     Examples:
         >>> old = fleet.with_leader_client("Java", "2.8", group_id="payments-*")
-        >>> up = upgrade(old, "3.9").upgrades.orderBy("group_id")
+        >>> up = plan_upgrade(old, "3.9").upgrades.orderBy("group_id")
         >>> up.select("group_id", "verdict", "from_release", "to_release", "moved", "moved_by_rules").show()
         +-----------+-------+------------+----------+-----+--------------+
         |   group_id|verdict|from_release|to_release|moved|moved_by_rules|
         +-----------+-------+------------+----------+-----+--------------+
         |  encoder-a|unknown|        NULL|       3.9| NULL|          NULL|
-        |payments-eu|     go|         2.8|       3.9|    7|             0|
+        |payments-eu|  ready|         2.8|       3.9|    7|             0|
         +-----------+-------+------------+----------+-----+--------------+
     """
-    if parse_release_assignor(f"{CLIENT_ASSIGNORS[0]}@{to}") is None:
+    if parse_release_assignor(f"{CLIENT_ASSIGNORS[0]}@{to_release}") is None:
         raise ConfigError(
-            f"to {to}: no such release of Kafka's clients is known. These answer alike: {format_release_lines()}"
+            f"The release {to_release} of Kafka's clients is unknown. Releases with equal rules: "
+            f"{format_release_lines()}."
         )
     if assignor is not None and assignor not in CLIENT_ASSIGNORS:
-        raise ConfigError(f"assignor {assignor}: expected one of {', '.join(CLIENT_ASSIGNORS)}")
+        raise ConfigError(f"Kafka's clients have no assignor {assignor}. Use one of {', '.join(CLIENT_ASSIGNORS)}.")
     _ = fleet.sizes
+    params = kernel.UpgradeParams(to_release, assignor)
+    work = partial(kernel.plan_upgrades, params=params, schema=to_arrow_schema(UPGRADE_ROWS))
     tagged_facts = facts.facts_by_group(fleet, clients=True, owned_order=True)
-    return Upgrade(
-        tagged_facts.mapInArrow(
-            map_arrow_batches(partial(kernel.upgrade, params=kernel.UpgradeParams(to, assignor))),
-            from_arrow_schema(kernel.UPGRADED),
-        )
-    )
+    return Upgrade(tagged_facts.mapInArrow(map_arrow_batches(work), UPGRADE_ROWS))

@@ -64,3 +64,9 @@ class Settings(TimingConfig):
         if self.rebalance_timeout_ms is None:
             times["rebalance_timeout_ms"] = self.max_poll_interval_ms
         return TimingConfig(**times)
+
+    def require_no_tables(self, function: str) -> None:
+        """Raises a ValueError if there are settings of single groups, members, or partitions."""
+        if tables := [name for name in SETTINGS_TABLES if getattr(self, name) is not None]:
+            names = ", ".join(tables)
+            raise ValueError(f"{function} uses the same times for all groups. Remove {names} from the settings.")

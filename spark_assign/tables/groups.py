@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pyspark.sql.types import (
     ArrayType,
-    BooleanType,
     DoubleType,
     IntegerType,
     LongType,
@@ -17,7 +16,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_assign.tables.schema_fields import columns, nullable, required, schema
+from spark_assign.tables.schema_fields import columns, required, schema
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 
@@ -206,51 +205,6 @@ of heartbeats until the member has reached its target, including the first. `kep
 first. `unreleased_owners`: number of these members."""
 
 REJECTED = schema(_GROUP, "code string, detail string")
-
-COMPARISON = StructType(
-    [
-        *columns(_GROUP),
-        *required(assignor=_STRING, change=_STRING),
-        *nullable(
-            members=_LONG,
-            partitions=_LONG,
-            max_over_mean=_DOUBLE,
-            stddev_per_member=_DOUBLE,
-            moved=_LONG,
-            revoked=_LONG,
-            unassigned=_LONG,
-            rounds=_INT,
-            stable=BooleanType(),
-            paused_partition_seconds=_DOUBLE,
-            rack_matched=_LONG,
-            cross_rack_share=_DOUBLE,
-            configured=BooleanType(),
-            rejected=_STRING,
-        ),
-        *required(recommended=BooleanType(), reason=_STRING),
-        *nullable(runs_with=_STRING, clients=_STRING, way=_STRING),
-        *nullable(load_max_over_mean=_DOUBLE, drain_seconds=_DOUBLE),
-    ]
-)
-"""One row per group, assignor, and change of `compare`. Counts are partitions, except `members` and `rounds`. They
-apply after the last round, when no partition is withheld.
-
-- `moved`, `revoked`: as in METRICS, of all rounds. `rounds`: 1 in the eager protocol. `stable`: no further round
-  follows.
-- `paused_partition_seconds`: partition-seconds (`simulation.kernel.pause_estimates`).
-- `cross_rack_share`: share of `partitions`, from 0 to 1; null if racks are unknown, as is `rack_matched`.
-- `configured`: whether the group currently uses the assignor; null if unknown.
-- `rejected`: code of REJECTED if the group can't be planned, else null. All metrics are then null, and `reason` has the
-  detail.
-- `runs_with`: assignor that the group currently uses; null if unknown.
-- `clients`: client libraries of the members according to their client IDs, with the number of members
-  (`groups.kernel.client_libraries`).
-- `way`: how to switch to the recommended assignor, if the current one is another or unknown.
-- `load_max_over_mean`, `drain_seconds`: as in METRICS."""
-
-COMPARE_REJECTED = schema(_GROUP, "assignor string, change string, code string, detail string")
-
-COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": COMPARE_REJECTED}
 
 PLAN_TABLES: dict[str, StructType] = {
     "assignments": ASSIGNMENTS,

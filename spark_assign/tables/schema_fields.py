@@ -50,3 +50,12 @@ def required(**fields: DataType) -> list[StructField]:
 def nullable(**fields: DataType) -> list[StructField]:
     """Returns nullable fields, by name."""
     return [StructField(name, kind, nullable=True) for name, kind in fields.items()]
+
+
+def tagged_rows(*tables: StructType) -> StructType:
+    """Returns the schema of a table with the rows of several tables: all their columns, nullable, and `kind`.
+
+    `kind` says which table a row belongs to.
+    """
+    columns: dict[str, DataType] = {"kind": StringType()}
+    return StructType(nullable(**columns | {field.name: field.dataType for table in tables for field in table}))

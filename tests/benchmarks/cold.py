@@ -24,7 +24,7 @@ def cold(bench: Bench) -> None:
         "plan": ["plan", "--sample", "--output", stored, "--run-id", "cold"],
     }
     if not bench.quick:
-        works["compare"] = ["compare", "--sample", "--change", "leave:*:1"]
+        works["compare"] = ["compare", "--sample", "--what-if", "leave:*:1"]
         works["report"] = ["report", "--plan", stored, "--output-file", str(bench.folder / "report.html")]
         works["replicas reassign"] = [
             "replicas",

@@ -33,7 +33,7 @@ PAGE = """
 ```sh
 ./spark-submit.sh plan     # says so
 ./spark-submit.sh compare --fleet ./fleet \\
-    --change 'a b=leave:*:1'
+    --what-if 'a b=leave:*:1'
 ```
 ```
 $ cat x.csv
@@ -79,7 +79,7 @@ def test_what_is_found_on_a_page(tmp_path: Path) -> None:
     plan, compare, cat, script, python, listed = found
     assert listed.text == "pip install x"
     assert plan.words == ["./spark-submit.sh", "plan"]
-    assert compare.words[2:] == ["--fleet", "./fleet", "--change", "a b=leave:*:1"]
+    assert compare.words[2:] == ["--fleet", "./fleet", "--what-if", "a b=leave:*:1"]
     assert (cat.text, cat.shown) == ("cat x.csv", ("a,b", "1,2"))
     assert (homes.job(script), homes.arguments(script)) == ("plan", ["--config", "x.toml"])
     assert (python.text, python.shown) == ("x = 1\nx", ("1",))

@@ -147,7 +147,7 @@ def fleet(spark: SparkSession, tmp_path: Path) -> Fleet:
 
 def test_numbers_with_too_many_zeros(fleet: Fleet) -> None:
     """Joiners, and partitions beyond Kafka's int."""
-    with pytest.raises(FleetError, match=r"joiners\.count: 1,000,000 new members per matching group"):
+    with pytest.raises(FleetError, match=r"joiners\.count: 1,000,000 members per group is out of range"):
         fleet.with_members_joined(count=1_000_000)
     for change in ({"count": 3_000_000_000}, {"factor": 1e9}):
         grown = fleet.with_partitions(topic="orders", **change)

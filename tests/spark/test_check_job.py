@@ -25,7 +25,7 @@ def grown(spark: SparkSession, **groups: tuple[int, int, float | None, float | N
     rows = []
     for name, (members, partitions, before, after) in groups.items():
         row: dict[str, Any] = dict.fromkeys(DRIFT_GROUPS.fieldNames())
-        row |= dict.fromkeys(("came", "went", "restarted", "moved", "newly_owned", "no_longer_owned"), 0)
+        row |= dict.fromkeys(("joined", "left", "restarted", "moved", "newly_owned", "no_longer_owned"), 0)
         row |= {"cluster": "c", "group_id": name, "change": "changed", "members_before": 4, "members_after": members}
         row |= {"partitions_before": 8, "partitions_after": partitions}
         rows.append(row | {"max_over_mean_before": before, "max_over_mean_after": after})
@@ -105,12 +105,12 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
         arguments = ["--fleet", str(fleet), "--assignor", "range", "--output", plans, "--run-id", run_id]
         assert plan.main([*arguments, "--output-tables", "assignment_slices"]) == 0
     for run_id in ("2026-11-20", "2026-11-21"):
-        sides = ["--from", "previous", "--to", f"{plans}@{run_id}"]
+        sides = ["--before", "previous", "--after", f"{plans}@{run_id}"]
         capsys.readouterr()
         assert drift.main([*sides, "--output", drifts, "--run-id", run_id]) == 0
         output[run_id] = capsys.readouterr().out
     assert f"From nothing to {plans}@2026-11-20" in output["2026-11-20"]
-    assert "Groups: 1 came, 0 went, 0 changed, 0 same" in output["2026-11-20"]
+    assert "Groups: 1 added, 0 removed, 0 changed, 0 unchanged" in output["2026-11-20"]
     assert f"From {plans}@2026-11-20 to {plans}@2026-11-21" in output["2026-11-21"]
 
     def checked(run_id: str, *arguments: str) -> int:
@@ -134,5 +134,5 @@ def test_the_run_before_a_snapshot_is_requested_by_mistake(
 ) -> None:
     """Only runs have an order."""
     fleet = snapshot(tmp_path / "fleet", "ab")
-    assert drift.main(["--from", "previous", "--to", str(fleet)]) == 2
-    assert "--from previous: --to" in caplog.text
+    assert drift.main(["--before", "previous", "--after", str(fleet)]) == 2
+    assert "--before previous requires a stored run, but --after" in caplog.text

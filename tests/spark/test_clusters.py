@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from spark_assign import drift, plan
+from spark_assign import find_drift, plan
 from spark_assign.sources.files import snapshot_catalog
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.snapshot_catalog import write_tables
@@ -79,7 +79,7 @@ def test_drift_between_two_fleets(spark: SparkSession, tmp_path: Path) -> None:
         write_folder(snapshots.of_kafka(name), tmp_path / "monday")
     for name, size in zip(NAMES, (2, 3, 2), strict=True):
         write_folder(snapshots.of_kafka(name, size), tmp_path / "friday")
-    found = drift(read_fleet(spark, str(tmp_path / "monday")), read_fleet(spark, str(tmp_path / "friday")))
+    found = find_drift(read_fleet(spark, str(tmp_path / "monday")), read_fleet(spark, str(tmp_path / "friday")))
     changes = {row.cluster: row.change for row in found.groups.collect()}
     assert changes == dict(zip(NAMES, ("same", "changed", "came"), strict=True))
 

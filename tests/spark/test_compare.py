@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import Change, Fleet, UnknownAssignorError, compare, converge, plan
+from spark_assign import Fleet, UnknownAssignorError, WhatIf, compare, converge, plan
 from spark_assign.comparison.what_if import AS_IS, members_joined, members_left
 from spark_assign.groups.kernel.client_libraries import plan_switch
 from spark_assign.simulation import Settings
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
-from spark_assign.tables.groups import COMPARISON
+from spark_assign.tables.comparison import COMPARISON
 from tests import slices
 from tests.spark.fleets import fleet, kept, tuples
 
@@ -112,14 +112,17 @@ def rows(groups: Fleet) -> dict[tuple[str, str], Any]:
 
 def test_the_way_to_what_is_recommended(groups: Fleet, rows: dict[tuple[str, str], Any]) -> None:
     """Told where a group runs with something else, with what its members' client ids say; as the kernel words it."""
-    rated = {key: row for key, row in rows.items() if row["way"] is not None}
+    rated = {key: row for key, row in rows.items() if row["switch_steps"] is not None}
     assert rated
     for (group, assignor), row in rows.items():
-        assert (row["way"] is not None) == (row["recommended"] and row["runs_with"] != assignor), (group, assignor)
-        if row["way"] is not None:
-            assert row["way"] == plan_switch(row["runs_with"], assignor, row["clients"]).text
+        assert (row["switch_steps"] is not None) == (row["recommended"] and row["current_assignor"] != assignor), (
+            group,
+            assignor,
+        )
+        if row["switch_steps"] is not None:
+            assert row["switch_steps"] == plan_switch(row["current_assignor"], assignor, row["client_libraries"]).text
     members = {row["group_id"] for row in groups.members.select("group_id").distinct().collect()}
-    assert {group for group, _ in rows if rows[group, NAMES[0]]["clients"]} == members
+    assert {group for group, _ in rows if rows[group, NAMES[0]]["client_libraries"]} == members
 
 
 def partitions(runs: DataFrame) -> dict[str, set[tuple[str, Key]]]:
@@ -211,7 +214,7 @@ def test_nobody_is_dropped(rows) -> None:
     listed = {row[1] for row in tables()["members"]} | {"empty"}
     assert rows.keys() == {(group, name) for group in listed for name in NAMES}
     for row in rows.values():
-        assert row["change"] == "as-is"
+        assert row["what_if"] == "as-is"
         assert row["reason"].startswith(f"{row['assignor']}: ")
         if row["group_id"] == "twice":
             assert (row["rejected"], row["members"], row["recommended"]) == ("duplicate-member", None, False)
@@ -225,9 +228,9 @@ def test_one_is_recommended(rows) -> None:
     """One for each group that somebody can plan; configured is what the fleet says."""
     able = {group for (group, _), row in rows.items() if row["members"]}
     assert Counter(group for (group, _), row in rows.items() if row["recommended"]) == dict.fromkeys(able, 1)
-    grown = {name: rows["grown", name]["configured"] for name in NAMES}
+    grown = {name: rows["grown", name]["is_current"] for name in NAMES}
     assert grown == {name: name == "cooperative-sticky" for name in NAMES}
-    assert rows["left", "range"]["configured"] is None
+    assert rows["left", "range"]["is_current"] is None
 
 
 @pytest.mark.once
@@ -235,7 +238,7 @@ def test_changes(spark: SparkSession) -> None:
     """Each with a fleet of its own; a faulty group is one under every change, and order of rows means nothing."""
     owned = [("c", "g", "ab"[p % 2], "t", p) for p in range(6)] + [("c", "bad", "m", "t", 0)] * 2
     subscribed = [("c", "g", "a", "t"), ("c", "g", "b", "t"), ("c", "bad", "m", "t"), ("c", "gone", "m", "t")]
-    columns = ("change", "group_id", "assignor", "members", "partitions", "moved", "revoked", "rounds", "rejected")
+    columns = ("what_if", "group_id", "assignor", "members", "partitions", "moved", "revoked", "rounds", "rejected")
     leave = members_left(group_id="gone", count=1, name="leave")
     join = members_joined(group_id="g", count=1, name="join")
     found = []
@@ -296,9 +299,9 @@ def test_the_call_as_the_design_has_it(spark: SparkSession) -> None:
         members=[("c", "g", "a"), ("c", "g", "b")],
         subscriptions=[("c", "g", "a", "t"), ("c", "g", "b", "t")],
     )
-    found = tuples(compare(plain, ["range", "roundrobin"]), "assignor", "change", "members", "partitions", "rounds")
+    found = tuples(compare(plain, ["range", "roundrobin"]), "assignor", "what_if", "members", "partitions", "rounds")
     assert found == [("range", "as-is", 2, 3, 1), ("roundrobin", "as-is", 2, 3, 1)]
-    joined = Change("grown", lambda each: each.with_members_joined(count=2))
+    joined = WhatIf("grown", lambda each: each.with_members_joined(count=2))
     (row,) = compare(plain, ["cooperative-sticky"], [joined]).collect()
     assert (row["members"], row["moved"], row["recommended"]) == (4, 0, True)
     assert row["paused_partition_seconds"] == pytest.approx(3 * (1.5 + 0.5 * 4 / 5))
@@ -309,11 +312,11 @@ def test_wrong_calls(groups: Fleet) -> None:
     """Said before anything is planned."""
     with pytest.raises(UnknownAssignorError, match="did you mean 'sticky'"):
         compare(groups, ["stikcy"])
-    with pytest.raises(ValueError, match="name at least one assignor"):
+    with pytest.raises(ValueError, match="Name at least one in assignors"):
         compare(groups, [])
-    with pytest.raises(ValueError, match="each with a name of its own"):
+    with pytest.raises(ValueError, match="each with a unique name"):
         compare(groups, ["range"], [AS_IS, AS_IS])
-    with pytest.raises(ValueError, match="no tables"):
+    with pytest.raises(ValueError, match="Remove partitions from the settings"):
         compare(
             groups,
             ["range"],

@@ -34,22 +34,22 @@ def snapshot(place: Path, owners: str, members: str = "ab", twice: bool = False)
 def test_assignors_are_compared(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Figures by change and assignor, who gains and why, what was rejected; the tables; exit code 1 if asked for."""
     place = snapshot(tmp_path / "fleet", "aaabbb", twice=True)
-    arguments = ["--assignors", "roundrobin,cooperative-sticky", "--change", "as-is", "--change", "one more=join:*:1"]
+    arguments = ["--assignors", "roundrobin,cooperative-sticky", "--what-if", "as-is", "--what-if", "one more=join:*:1"]
     arguments += ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert compare.main(["--fleet", str(place), *arguments, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
-    assert "Change as-is:" in printed
-    assert "Change one more:" in printed
+    assert "What if as-is:" in printed
+    assert "What if one more:" in printed
     assert (
         "c/g    cooperative-sticky  0 % of partitions move instead of 33 %, same balance (against roundrobin)"
         in printed
     )
-    assert "c/twice, as-is: cooperative-sticky: cannot be planned (duplicate-member): " in printed
-    rows = {(r["group_id"], r["change"], r["assignor"]): r for r in stored(tmp_path / "out", "comparison")}
+    assert "c/twice, as-is: cooperative-sticky: can't be planned (duplicate-member): " in printed
+    rows = {(r["group_id"], r["what_if"], r["assignor"]): r for r in stored(tmp_path / "out", "comparison")}
     assert len(rows) == 8
-    assert rows["g", "as-is", "roundrobin"]["configured"]
+    assert rows["g", "as-is", "roundrobin"]["is_current"]
     assert rows["g", "one more", "cooperative-sticky"]["rounds"] == 2
-    assert {(r["code"], r["change"]) for r in stored(tmp_path / "out", "rejected")} == {
+    assert {(r["code"], r["what_if"]) for r in stored(tmp_path / "out", "rejected")} == {
         ("duplicate-member", "as-is"),
         ("duplicate-member", "one more"),
     }
@@ -58,7 +58,7 @@ def test_assignors_are_compared(spark: SparkSession, tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--change", "shrink:a:1"], "change shrink:a:1: expected one of as-is, leave:GROUPS:NUMBER"),
+        (["--what-if", "shrink:a:1"], "What-if shrink:a:1: unknown change. Use one of as-is, leave:GROUPS:COUNT"),
         (["--sample", "--assignors", "range,stikcy"], "no assignor is called 'stikcy'; did you mean 'sticky'?"),
         (["--fleet", "/nothing"], "there is no folder /nothing"),
         (["--sample", "--table", "members"], "--table members: expected NAME=VALUE"),
@@ -84,7 +84,7 @@ def test_drift_of_snapshots_and_runs(
     before = snapshot(tmp_path / "before", "aaabbb")
     after = snapshot(tmp_path / "after", "aabbccab", members="abc")
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
-    sides = ["--from", str(before), "--to", str(after)]
+    sides = ["--before", str(before), "--after", str(after)]
     assert drift.main([*sides, *out, "--fail-on", "changes"]) == 1
     printed = capsys.readouterr().out
     assert "Groups: 0 came, 0 went, 1 changed, 0 same" in printed
@@ -99,7 +99,7 @@ def test_drift_of_snapshots_and_runs(
     for run_id, assignor in (("r", "roundrobin"), ("s", "sticky")):
         arguments = ["--assignor", assignor, "--output", str(plans), "--run-id", run_id]
         assert plan.main(["--fleet", str(before), *arguments]) == 0
-    assert drift.main(["--from", f"{plans}@r", "--to", f"{plans}@s"]) == 0
+    assert drift.main(["--before", f"{plans}@r", "--after", f"{plans}@s"]) == 0
     assert "Partitions: 2 moved" in capsys.readouterr().out
-    assert drift.main(["--from", f"{plans}@r", "--to", f"{plans}@nobody"]) == 2
+    assert drift.main(["--before", f"{plans}@r", "--after", f"{plans}@nobody"]) == 2
     assert "has no finished run with run_id nobody" in caplog.text

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import advise, advise_membership, compare, drift, measure_zone_traffic, plan
-from spark_assign.comparison.what_if import read_change
+from spark_assign import advise, advise_membership, compare, find_drift, measure_zone_traffic, plan
+from spark_assign.comparison.what_if import parse_what_if
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.run_store import stored_run, write_run
@@ -105,7 +105,7 @@ def test_a_pandas_udf_computes_moves_and_revocations(spark: SparkSession) -> Non
 def test_comparing_is_one_query(spark: SparkSession, counted: Callable[[Callable[[], None]], Work]) -> None:
     """Four assignors before and after a change: at most 30 jobs, and no more than 80,000 characters."""
     fleet = read_fleet(spark, str(SAMPLE))
-    compared = compare(fleet, ASSIGNORS, [read_change("one less=leave:*:1")])
+    compared = compare(fleet, ASSIGNORS, [parse_what_if("one less=leave:*:1")])
     assert len(physical_plan(compared)) <= 80_000
     done = counted(lambda: compared.collect() and None)
     print(done)
@@ -117,7 +117,7 @@ def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], 
     """Two fleets checked and held against each other, one table: 10 jobs; all four tables written: 15."""
     before = read_fleet(spark, str(SAMPLE))
     after = before.with_members_left(count=1)
-    found = drift(before, after)
+    found = find_drift(before, after)
     for query in (found.tagged_rows(), found.groups, found.members, found.ownership):
         text = physical_plan(query)
         print(len(text), scans(text))
@@ -126,10 +126,10 @@ def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], 
     def look() -> None:
         for fleet in (before, after):
             fleet.unpersist()
-        drift(before, after).groups.collect()
+        find_drift(before, after).groups.collect()
 
     def write() -> None:
-        write_run(drift(before, after), str(tmp_path), run_id="counted", schemas=DRIFT_TABLES)
+        write_run(find_drift(before, after), str(tmp_path), run_id="counted", schemas=DRIFT_TABLES)
 
     done = counted(look)
     print(done)

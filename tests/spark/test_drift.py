@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, drift, plan
+from spark_assign import Fleet, find_drift, plan
 from spark_assign.spark.caching import cached
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import SourceError
@@ -65,17 +65,17 @@ def sides(spark: SparkSession) -> tuple[Fleet, Fleet]:
 
 def test_drift_of_two_fleets(sides: tuple[Fleet, Fleet]) -> None:
     """Members, ownership and topics; a static member that restarts is the same owner."""
-    found = kept(drift(*sides))
+    found = kept(find_drift(*sides))
     for name, schema in DRIFT_TABLES.items():
         table = getattr(found, name)
         assert [(f.name, f.dataType) for f in table.schema] == [(f.name, f.dataType) for f in schema]
     assert tuples(found.members, "group_id", "member_id", "change", "previous_member_id", "group_instance_id") == [
-        ("appeared", "a", "came", None, None),
-        ("appeared", "b", "came", None, None),
-        ("away", "a", "went", None, None),
+        ("appeared", "a", "joined", None, None),
+        ("appeared", "b", "joined", None, None),
+        ("away", "a", "left", None, None),
         ("bounced", "x2", "restarted", "x1", "i1"),
-        ("bounced", "z", "came", None, "i3"),
-        ("joined", "c", "came", None, None),
+        ("bounced", "z", "joined", None, "i3"),
+        ("joined", "c", "joined", None, None),
     ]
     moved = tuples(found.ownership, "group_id", "partition", "from_member_id", "to_member_id", "change")
     assert [row for row in moved if row[0] in ("joined", "bounced")] == [
@@ -94,15 +94,15 @@ def test_drift_of_two_fleets(sides: tuple[Fleet, Fleet]) -> None:
         ("shrinks", "shrunk", 3, 2),
         ("t", "grown", 4, 6),
     ]
-    columns = ["group_id", "change", "members_before", "members_after", "came", "went", "restarted"]
+    columns = ["group_id", "change", "members_before", "members_after", "joined", "left", "restarted"]
     columns += ["partitions_before", "partitions_after", "moved", "newly_owned", "no_longer_owned"]
     assert tuples(found.groups, *columns) == [
-        ("appeared", "came", None, 2, 2, 0, 0, None, 4, 0, 4, 0),
-        ("away", "went", 1, None, 0, 1, 0, 4, None, 0, 0, 4),
+        ("appeared", "added", None, 2, 2, 0, 0, None, 4, 0, 4, 0),
+        ("away", "removed", 1, None, 0, 1, 0, 4, None, 0, 0, 4),
         ("bounced", "changed", 2, 3, 1, 0, 1, 4, 4, 1, 0, 0),
         ("faulty", "changed", 1, None, 0, 0, 0, 4, None, 0, 0, 0),
         ("joined", "changed", 2, 3, 1, 0, 0, 4, 4, 1, 1, 1),
-        ("same", "same", 2, 2, 0, 0, 0, 4, 4, 0, 0, 0),
+        ("same", "unchanged", 2, 2, 0, 0, 0, 4, 4, 0, 0, 0),
     ]
     balance = tuples(found.groups, "group_id", "max_over_mean_before", "max_over_mean_after", "rejected_after")
     assert balance == [
@@ -118,7 +118,7 @@ def test_drift_of_two_fleets(sides: tuple[Fleet, Fleet]) -> None:
 @pytest.mark.once
 def test_drift_is_the_other_way_round_backwards(sides: tuple[Fleet, Fleet]) -> None:
     """What was won is lost."""
-    there, back = drift(*sides), drift(*reversed(sides))
+    there, back = find_drift(*sides), find_drift(*reversed(sides))
     mirrored = back.ownership.selectExpr("group_id", "topic", "partition", "to_member_id f", "from_member_id t")
     mine = there.ownership.where("group_id <> 'bounced'")
     other = mirrored.where("group_id <> 'bounced'")
@@ -131,15 +131,15 @@ def test_a_plan_against_what_is_owned(sides: tuple[Fleet, Fleet]) -> None:
     planned = kept(plan(before, "range"))
     expected = tuples(planned.moves, "group_id", "topic", "partition", "from_member_id", "to_member_id")
     columns = ("group_id", "topic", "partition", "from_member_id", "to_member_id")
-    assert tuples(drift(before, planned).ownership, *columns) == expected
+    assert tuples(find_drift(before, planned).ownership, *columns) == expected
     stored = {name: getattr(planned, name) for name in ("assignments", "metrics", "rejected")}
-    found = kept(drift(before, stored))
+    found = kept(find_drift(before, stored))
     assert tuples(found.ownership, *columns) == expected
     assert found.topics.isEmpty()
     by_metrics = {row["group_id"]: row["max_over_mean"] for row in planned.metrics.collect()}
     assert dict(tuples(found.groups, "group_id", "max_over_mean_after")) == by_metrics
     with pytest.raises(SourceError, match="lacks metrics, rejected"):
-        drift(before, {"assignment_slices": planned.assignment_slices})
+        find_drift(before, {"assignment_slices": planned.assignment_slices})
 
 
 @pytest.mark.once
@@ -151,7 +151,7 @@ def test_a_stored_plan_is_compared_by_its_end(spark: SparkSession) -> None:
     tables = {
         name: cached(getattr(planned, name)) for name in ("assignment_slices", "revocations", "metrics", "rejected")
     }
-    found = kept(drift(before, tables))
+    found = kept(find_drift(before, tables))
     assert (
         tuples(found.ownership, "group_id", "topic", "from_member_id", "to_member_id", "change")
         == [("grows", "t", "a", "b", "moved")] * 2

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import migrate as job
-from spark_assign import compare, migrate
+from spark_assign import compare, plan_migration
 from spark_assign.simulation import Settings
 from spark_assign.tables.comparison import MIGRATION_TABLES
 from spark_assign.tables.errors import ConfigError, UnknownAssignorError
@@ -20,36 +20,36 @@ pytestmark = [pytest.mark.spark]
 def test_no_group_is_left_out(spark: SparkSession) -> None:
     """Each is in migrations or, with the reason, in rejected; ranks are 1, 2, …; figures are those of compare."""
     given = mixed(spark)
-    found = kept(migrate(given))
+    found = kept(plan_migration(given))
     assert_declared(found, MIGRATION_TABLES)
     rows = {row["group_id"]: row for row in found.migrations.collect()}
     assert {name: row["verdict"] for name, row in rows.items()} == {
-        "alone": "stay",
-        "empty": "go",
-        "far": "stay",
-        "near": "stay",
-        "served": "there",
+        "alone": "blocked",
+        "empty": "ready",
+        "far": "blocked",
+        "near": "blocked",
+        "served": "done",
     }
     assert rows["served"]["rank"] is None
     assert sorted(row["rank"] for row in rows.values() if row["rank"]) == [1, 2, 3, 4]
     assert rows["empty"]["rank"] == 1
-    assert rows["alone"]["codes"] == "client-lacks-protocol, own-assignor"
+    assert rows["alone"]["codes"] == "client-lacks-protocol, custom-assignor"
     assert tuples(found.rejected, "group_id", "code") == [
         *((name, "out-of-scope") for name in ("connected", "shared", "streamed")),
         ("twice", "duplicate-member"),
     ]
     # Everybody reads in its rack until members restart; an assignor with racks would keep it so.
-    assert [rows["near"][f"cross_rack_{when}"] for when in ("before", "after", "what_if")][::2] == [0, 0]
+    assert [rows["near"][f"cross_rack_{when}"] for when in ("before", "after", "hypothetical")][::2] == [0, 0]
     assert rows["near"]["cross_rack_after"] > 0
-    assert (rows["near"]["what_if"], rows["near"]["clients"]) == ("rack-uniform", "Java 2")
+    assert (rows["near"]["hypothetical_assignor"], rows["near"]["client_libraries"]) == ("rack-uniform", "Java 2")
     compared = {row["group_id"]: row for row in compare(given, ["uniform"]).collect()}
     for name in ("near", "far"):
         assert rows[name]["moved"] == compared[name]["moved"]
         assert rows[name]["paused_partition_seconds"] == pytest.approx(compared[name]["paused_partition_seconds"])
-    steps = {(row["group_id"], row["what"]): row for row in found.steps.collect()}
+    steps = {(row["group_id"], row["step_type"]): row for row in found.steps.collect()}
     assert (
         sum(steps["near", what]["moved"] for what in ("first-member", "last-member"))
-        == rows["near"]["moved_on_the_way"]
+        == rows["near"]["moved_during_migration"]
     )
     assert {group for group, _ in steps} == {"near", "far", "alone"}
 
@@ -57,20 +57,20 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
 def test_parameters_that_are_rejected(spark: SparkSession) -> None:
     """Each with what there is."""
     given = mixed(spark)
-    with pytest.raises(ConfigError, match="to sticky: the broker has uniform and server-range"):
-        migrate(given, "sticky")
-    with pytest.raises(ConfigError, match="policy both: expected one of bidirectional, upgrade"):
-        migrate(given, policy="both")
-    with pytest.raises(ConfigError, match="library Jawa: expected one of Java, librdkafka"):
-        migrate(given, library="Jawa")
-    with pytest.raises(ConfigError, match=r"max_size 0: group.consumer.max.size is 1 or more"):
-        migrate(given, max_size=0)
+    with pytest.raises(ConfigError, match=r"The broker has no assignor sticky. Use uniform or server-range"):
+        plan_migration(given, "sticky")
+    with pytest.raises(ConfigError, match=r"The migration policy both is unknown. Use one of bidirectional, upgrade"):
+        plan_migration(given, policy="both")
+    with pytest.raises(ConfigError, match=r"The client library Jawa is unknown. Use one of Java, librdkafka"):
+        plan_migration(given, library="Jawa")
+    with pytest.raises(ConfigError, match="max_size 0 is out of range"):
+        plan_migration(given, max_size=0)
     with pytest.raises(UnknownAssignorError, match="did you mean 'uniform'"):
-        migrate(given, "unifrom")
+        plan_migration(given, "unifrom")
     with pytest.raises(UnknownAssignorError):
-        migrate(given, what_if=["nearest"])
-    with pytest.raises(ValueError, match="takes times that hold for all groups"):
-        migrate(given, settings=Settings(groups=given.groups))
+        plan_migration(given, hypothetical_assignors=["nearest"])
+    with pytest.raises(ValueError, match="Remove groups from the settings"):
+        plan_migration(given, settings=Settings(groups=given.groups))
 
 
 @pytest.mark.once
@@ -81,13 +81,13 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
-    assert "Groups: 1 go, 0 go with a warning, 0 stay, 0 are there already" in printed
+    assert "Groups: 1 ready, 0 ready with warnings, 0 blocked, 0 done" in printed
     assert "c/twice: duplicate-member: " in printed
-    assert {row["what"]: row.get("stopped") for row in stored(tmp_path / "out", "steps")} == {
+    assert {row["step_type"]: row.get("paused_partitions") for row in stored(tmp_path / "out", "steps")} == {
         "prepare": None,
         "first-member": 8,
         "last-member": 4,
-        "way-back": None,
+        "rollback": None,
     }
     assert job.main([*words, "--server-assignor", "range"]) == 2
 
@@ -98,7 +98,7 @@ def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     words = ["--fleet", str(two_members(tmp_path / "fleet", "range", 4)), "--library", "java"]
     assert job.main([*words, "--details", "g*", "--policy", "disabled"]) == 0
     printed = capsys.readouterr().out
-    assert "c/g: go-with-warning, offline. group.consumer.migration.policy=disabled" in printed
+    assert "c/g: ready-with-warnings, offline. With group.consumer.migration.policy=disabled" in printed
     assert "  2. stop-all" in printed
     assert "session.timeout.ms: group.consumer.session.timeout.ms of the broker" in printed
     assert job.main([*words, "--details", "nobody"]) == 0

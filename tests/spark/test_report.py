@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 pytest.importorskip("jinja2", reason="reports are an extra")
 
 from jobs import report as job
-from spark_assign import Plan, drift, plan
+from spark_assign import Plan, find_drift, plan
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.scenarios import ninety_by_ten
 from spark_assign.report.html import PlanRows, report
@@ -215,8 +215,8 @@ def test_rebalances_in_time(spark: SparkSession, planned: Plan) -> None:
 def test_comparisons(spark: SparkSession) -> None:
     """Sums per assignor; who keeps what it has, who should change, and what that costs; advice for listed groups."""
     columns = (
-        "cluster string, group_id string, assignor string, change string, members long, moved long, revoked long, "
-        "rounds int, max_over_mean double, paused_partition_seconds double, configured boolean, rejected string, "
+        "cluster string, group_id string, assignor string, what_if string, members long, moved long, revoked long, "
+        "rounds int, max_over_mean double, paused_partition_seconds double, is_current boolean, rejected string, "
         "recommended boolean, reason string"
     )
     rows = []
@@ -239,10 +239,10 @@ def test_comparisons(spark: SparkSession) -> None:
     listed = [{"cluster": "c", "group_id": group} for group in ("changes", "keeps", "bad", "not compared")]
     found = compare_rows(compared, listed)
     assert [
-        tuple(row[name] for name in ("change", "assignor", "groups", "rejected", "recommended", "moved"))
+        tuple(row[name] for name in ("what_if", "assignor", "groups", "rejected", "recommended", "moved"))
         for row in found.totals
     ] == [(change, *row) for change in ("as-is", "later") for row in (("range", 4, 2, 1, 36), ("sticky", 5, 1, 4, 10))]
-    verdicts = {(row["verdict"], row["assignor"]): row["groups"] for row in found.verdicts if row["change"] == "later"}
+    verdicts = {(row["verdict"], row["assignor"]): row["groups"] for row in found.verdicts if row["what_if"] == "later"}
     assert verdicts == {
         ("change", "sticky"): 2,
         ("keep", "sticky"): 1,
@@ -252,20 +252,22 @@ def test_comparisons(spark: SparkSession) -> None:
     }
     (as_is, _) = found.sums
     assert (as_is["groups"], as_is["moved"], as_is["now_moved"]) == (4, 2 + 2 + 2 + 9, 9 + 2 + 9 + 9)
-    assert [(row["group_id"], row["change"], row["now"], row["now_moved"]) for row in found.gains] == [
+    assert [(row["group_id"], row["what_if"], row["now"], row["now_moved"]) for row in found.gains] == [
         (group, change, now, moved)
         for group, now, moved in (("changes", "range", 9), ("unknown", None, 9), ("odd", None, None))
         for change in ("as-is", "later")
     ]
     assert found.ways == [], "a comparison of an earlier release does not tell"
     way = F.when(F.col("recommended"), F.lit("Stop all members: why"))
-    later = compared.withColumns({"runs_with": F.lit("range"), "clients": F.lit("Java 3"), "way": way})
+    later = compared.withColumns(
+        {"current_assignor": F.lit("range"), "client_libraries": F.lit("Java 3"), "switch_steps": way}
+    )
     newer = compare_rows(later, listed)
-    assert [(row["change"], row["groups"], row["example"]) for row in newer.ways] == [
+    assert [(row["what_if"], row["groups"], row["example"]) for row in newer.ways] == [
         ("as-is", 5, "c/changes"),
         ("later", 5, "c/changes"),
     ]
-    assert {(row["now"], row["clients"], row["way"]) for row in newer.advice} == {
+    assert {(row["now"], row["client_libraries"], row["switch_steps"]) for row in newer.advice} == {
         ("range", "Java 3", "Stop all members: why")
     }
     assert {(row["group_id"], row["verdict"]) for row in found.advice} == {("changes", "change"), ("keeps", "keep")}
@@ -283,16 +285,16 @@ def test_drift(spark: SparkSession) -> None:
     after = fleet(
         spark, **_owning({"few": ["a", "a", "a", "b"], "many": list("bbaa"), "same": list("ab"), "came": ["a"]})
     )
-    changed = kept(drift(before, after))
+    changed = kept(find_drift(before, after))
     tables = {name: getattr(changed, name) for name in DRIFT_TABLES}
-    rows = drift_rows(tables, {"from": "monday", "to": "friday"})
+    rows = drift_rows(tables, {"before": "monday", "after": "friday"})
     assert [row["group_id"] for row in rows.groups] == ["many", "came", "went", "few"]
     assert [row["group_id"] for row in rows.worse] == ["few"]
     assert {row["change"]: (row["groups"], row["moved"]) for row in rows.changes} == {
         "changed": (2, 5),
-        "came": (1, 0),
-        "went": (1, 0),
-        "same": (1, 0),
+        "added": (1, 0),
+        "removed": (1, 0),
+        "unchanged": (1, 0),
     }
     assert [tuple(row.values())[1:] for row in rows.pairs] == [
         ("many", "a", "b", 2),
@@ -300,7 +302,7 @@ def test_drift(spark: SparkSession) -> None:
         ("few", "b", "a", 1),
     ]
     text = report(drift=tables)
-    assert "2 of 5 groups have changed, 1 came, 1 went, 1 is the same." in text
+    assert "2 of 5 groups have changed, 1 is new, 1 is gone, 1 is unchanged." in text
     assert "most of all c/few (largest over mean 1.00 → 1.50)." in text
     before.unpersist()
     after.unpersist()

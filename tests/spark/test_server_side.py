@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, Plan, compare, converge, drift, explain, plan
+from spark_assign import Fleet, Plan, compare, converge, explain, find_drift, plan
 from spark_assign.comparison.what_if import AS_IS, members_joined, members_left
 from spark_assign.report.html import report
 from spark_assign.report.text.comparison import summarize_comparison
@@ -104,7 +104,7 @@ def test_racks_are_what_ours_would_save(groups: Fleet) -> None:
     found = compare(groups, ["uniform", "rack-uniform", "server-range", "rack-server-range"])
     rows = {
         row["assignor"]: row
-        for row in found.where("group_id = 'sticks'").select(*figures, "recommended", "way").collect()
+        for row in found.where("group_id = 'sticks'").select(*figures, "recommended", "switch_steps").collect()
     }
     for ours, kafkas in (("rack-uniform", "uniform"), ("rack-server-range", "server-range")):
         assert rows[ours]["max_over_mean"] == rows[kafkas]["max_over_mean"]
@@ -112,17 +112,17 @@ def test_racks_are_what_ours_would_save(groups: Fleet) -> None:
     assert rows["rack-uniform"]["moved"] == rows["uniform"]["moved"]
     best = next(row for row in rows.values() if row["recommended"])
     assert best["assignor"] == "rack-uniform"
-    assert best["way"].startswith("Kafka has no rack-uniform")
+    assert best["switch_steps"].startswith("Kafka has no rack-uniform")
 
 
 def test_compared_by_those_of_its_own_protocol(groups: Fleet) -> None:
     """By default; named ones are compared in every group. A group that cannot change with its protocol need not."""
     compared = cached(
-        compare(groups, changes=[AS_IS, members_joined(group_id="*", count=1), members_left(group_id="s*", count=1)])
+        compare(groups, what_ifs=[AS_IS, members_joined(group_id="*", count=1), members_left(group_id="s*", count=1)])
     )
     found: dict[tuple[str, str], set[str]] = {}
     for row in compared.collect():
-        found.setdefault((row["change"], row["group_id"]), set()).add(row["assignor"])
+        found.setdefault((row["what_if"], row["group_id"]), set()).add(row["assignor"])
         assert row["rejected"] is None
         if row["assignor"] in ("uniform", "server-range"):
             # Who loses something takes a heartbeat more, who waits one more; by server-range one may do both.
@@ -132,11 +132,12 @@ def test_compared_by_those_of_its_own_protocol(groups: Fleet) -> None:
     changes = {change for change, _ in found}
     assert len(changes) == 3
     assert found == {(change, group): clients if group == "stays" else broker for change in changes for group in GROUPS}
-    best = tuples(compared.where("recommended and change = 'as-is'"), "group_id", "assignor", "runs_with")
+    best = tuples(compared.where("recommended and what_if = 'as-is'"), "group_id", "assignor", "current_assignor")
     assert best[0] == ("ranges", "uniform", "server-range")
     assert best[2] == ("sticks", "uniform", "uniform")
     (way,) = {
-        row["way"] for row in compared.where("group_id = 'ranges' and recommended and change = 'as-is'").collect()
+        row["switch_steps"]
+        for row in compared.where("group_id = 'ranges' and recommended and what_if = 'as-is'").collect()
     }
     assert "group.remote.assignor" in way
     text = summarize_comparison(compared)
@@ -215,7 +216,7 @@ def test_carried_out_nothing_moves_any_more(groups: Fleet, tmp_path: Path) -> No
     assert tuples(plan(after, "uniform").metrics, "group_id", "moved", "withheld") == [
         (group, 0, 0) for group in sorted(GROUPS)
     ]
-    assert drift(over, after).ownership.count() == 0
-    assert drift(groups, after).ownership.where("group_id = 'sticks'").count() == 4
+    assert find_drift(over, after).ownership.count() == 0
+    assert find_drift(groups, after).ownership.where("group_id = 'sticks'").count() == 4
     rounds = tuples(converge(groups, "uniform").where("group_id = 'sticks'"), "round", "assigned", "revoked", "stable")
     assert rounds == [(1, 8, 4, False), (2, 12, 0, True)]

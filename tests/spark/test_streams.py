@@ -116,7 +116,7 @@ def folder(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A summary, the tables, and exit code 1 for the faulty group if asked for."""
     arguments = ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json", "--fail-on", "rejected"]
-    arguments += ["--change", "leave-members:a", "--standby-replicas", "0"]
+    arguments += ["--what-if", "leave-members:a", "--standby-replicas", "0"]
     assert streams.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
     summary = (
@@ -138,7 +138,7 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
     ("arguments", "message"),
     [
         ([], "No fleet given. Use --fleet LOCATION"),
-        (["--fleet", "x", "--change", "partitions:t:2"], "the number of tasks is in subtopologies"),
+        (["--fleet", "x", "--what-if", "partitions:t:2"], "the number of tasks is in subtopologies"),
     ],
 )
 def test_wrong_usage(

@@ -181,21 +181,21 @@ def comparison(name: str, key: Row) -> CompareRows:
     """Two groups: one should change, of the other it is not known what it runs with."""
     figures = {"max_over_mean": 1.0, "moved": 4, "revoked": 4, "paused_partition_seconds": 1.5}
     now = {f"now_{each}": value for each, value in figures.items()}
-    option = {"change": "as-is", "assignor": "sticky", "groups": 1}
+    option = {"what_if": "as-is", "assignor": "sticky", "groups": 1}
     gain = key | option | figures | now | {"verdict": "change", "rounds": 1, "now": "range", "now_assignor": "range"}
     return CompareRows(
         totals=[option | figures | {"assignor": name, "rejected": 0, "recommended": 1}],
         verdicts=[option | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
         sums=[option | figures | now],
         gains=[
-            gain | {"reason": f"sticky: 3 % move ({name})", "clients": "Java 3", "way": WAY.text},
-            gain | {"now": None, "verdict": "unknown", "reason": "x", "clients": None, "way": None},
+            gain | {"reason": f"sticky: 3 % move ({name})", "client_libraries": "Java 3", "switch_steps": WAY.text},
+            gain | {"now": None, "verdict": "unknown", "reason": "x", "client_libraries": None, "switch_steps": None},
         ],
-        ways=[{"change": "as-is", "way": WAY.text, "groups": 1, "example": name}],
+        ways=[{"what_if": "as-is", "switch_steps": WAY.text, "groups": 1, "example": name}],
         advice=[
             key
             | {"verdict": "change", "assignor": "sticky", "reason": f"sticky: 3 % move ({name})", "now": "range"}
-            | {"clients": "Java 3", "way": WAY.text}
+            | {"client_libraries": "Java 3", "switch_steps": WAY.text}
         ],
         advised_for="as-is",
     )
@@ -258,7 +258,7 @@ def replicas(name: str) -> ReplicaRows:
 
 def drift(name: str, key: Row) -> DriftRows:
     """A group that changed, and one that went."""
-    counts = dict.fromkeys(("moved", "newly_owned", "no_longer_owned", "came", "went", "restarted"), 3)
+    counts = dict.fromkeys(("moved", "newly_owned", "no_longer_owned", "joined", "left", "restarted"), 3)
     sides = {f"{what}_{when}": 3 for what in ("members", "partitions") for when in ("before", "after")}
     texts: Row = {f"{what}_{when}": None for what in ("assignor", "rejected") for when in ("before", "after")}
     group_row = key | counts | sides | texts | {"max_over_mean_before": 1.0, "max_over_mean_after": 1.5}
@@ -267,7 +267,7 @@ def drift(name: str, key: Row) -> DriftRows:
         groups=[group_row | {"change": "changed", "assignor_before": "range", "assignor_after": name}],
         members=[
             key
-            | {"member_id": name, "change": "came", "previous_member_id": None}
+            | {"member_id": name, "change": "joined", "previous_member_id": None}
             | dict.fromkeys(("group_instance_id", "client_id", "client_host"))
         ],
         topics=[{"cluster": "c", "topic": name, "change": "grown", "partitions_before": 3, "partitions_after": 6}],
@@ -276,5 +276,5 @@ def drift(name: str, key: Row) -> DriftRows:
             key | {"from_member_id": f"{name}-0", "to_member_id": to_member, "partitions": 2}
             for to_member in (f"{name}-1", None)
         ],
-        about={"from": name, "to": "tuesday"},
+        about={"before": name, "after": "tuesday"},
     )

@@ -67,7 +67,15 @@ _ALL = {
         "cost_per_day",
         "cost_at_least",
     ),
-    *("cost_at_most", "max_over_mean", "load_max_over_mean", "rejected", "recommended", "runs_with", "clients"),
+    *(
+        "cost_at_most",
+        "max_over_mean",
+        "load_max_over_mean",
+        "rejected",
+        "recommended",
+        "current_assignor",
+        "client_libraries",
+    ),
     *("topic", "partition", "saved_per_day", "bytes_per_day", "groups", "change", "adviser", "code", "detail"),
 }
 
@@ -82,8 +90,14 @@ def size(verdict: str, members: int, needed: int | None, assignor: str = "range"
 
 def compared(assignor: str, imbalance: float = 1.0, *, recommended: bool = False, **more: Any) -> dict[str, Any]:
     """What `compare` says of one assignor."""
-    row = {"kind": "compared", "assignor": assignor, "members": 4, "max_over_mean": imbalance, "runs_with": "range"}
-    row |= {"recommended": recommended, "reason": f"{assignor}: because", "clients": "Java 4"}
+    row = {
+        "kind": "compared",
+        "assignor": assignor,
+        "members": 4,
+        "max_over_mean": imbalance,
+        "current_assignor": "range",
+    }
+    row |= {"recommended": recommended, "reason": f"{assignor}: because", "client_libraries": "Java 4"}
     return row | {"paused_partition_seconds": 36.0} | more
 
 
@@ -249,7 +263,7 @@ def test_an_assignor_that_cannot_be() -> None:
     """librdkafka has no sticky; a group's own assignor is not given up."""
     even = [compared("range", 2.0), compared("sticky", 1.0, recommended=True)]
     assert kinds(run(*even)[0]) == ["assignor"]
-    for other in ({"clients": "librdkafka 4"}, {"runs_with": "ours"}):
+    for other in ({"client_libraries": "librdkafka 4"}, {"current_assignor": "ours"}):
         advice, declined, _ = run(*[{**row, **other} for row in even])
         assert (advice, codes(declined, "assignor")) == ([], ["not-possible"])
 

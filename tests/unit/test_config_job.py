@@ -64,7 +64,7 @@ def test_an_editor_sees_what_the_job_would_say(capsys: pytest.CaptureFixture[str
         {"output": {"tables": ["assignment_slices"]}, "group_assignor": [{"groups": "a", "assignor": "range"}]}
     )
     compare = jsonschema.Draft202012Validator(schema("compare", capsys))
-    assert compare.is_valid({"assignors": ["range"], "change": "leave:*:1", "fleet": {"options": {"sep": ";"}}})
+    assert compare.is_valid({"assignors": ["range"], "what_if": "leave:*:1", "fleet": {"options": {"sep": ";"}}})
     assert compare.is_valid({"fleet": "./fleet", "fail-on": "rejected", "run_id": "r", "run-id": "r"})
     assert not compare.is_valid({"assignor": "range"})
 
@@ -88,7 +88,7 @@ def test_a_file_that_is_wrong(
 def test_a_file_of_another_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By its flags."""
     file = tmp_path / "my.toml"
-    file.write_text('change = ["leave:*:1"]\n[fleet]\nlocation = "./fleet"\n')
+    file.write_text('what_if = ["leave:*:1"]\n[fleet]\nlocation = "./fleet"\n')
     assert config.main(["compare", "--check", str(file)]) == 0
     assert capsys.readouterr().out == f"{file}: valid settings of compare\n"
 

@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.comparison.kernel.drift import DRIFTED, DriftParams, drift
+from spark_assign.comparison.kernel.drift import DriftParams, find_drift
 from spark_assign.comparison.kernel.group_states import LATE, PLANNED_GROUP, PRESENT, REFUSED, STATE_FACTS
 from spark_assign.groups.kernel import ownership_changes
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.numeric.partition_slices import compress_sorted
+from spark_assign.tables.comparison import DRIFT_ROWS
 from tests import slices
 from tests.sizes import drawn
 
+SCHEMA = to_arrow_schema(DRIFT_ROWS)
 EVERYTHING = frozenset({"group", "member", "ownership"})
 FLEET, PLAN, STORED = "fleet", "plan", "stored"
 Row = dict[str, Any]
@@ -168,11 +171,11 @@ def _expected(before: Side | None, after: Side | None) -> tuple[set[Any], Counte
     gone, new = ({name: each[name] for name in each.keys() - other} for each, other in ((then, now), (now, then)))
     instances = {instance: name for name, instance in gone.items() if instance is not None}
     members = {
-        (name, "restarted" if instance in instances else "came", instances.get(instance), instance)
+        (name, "restarted" if instance in instances else "joined", instances.get(instance), instance)
         for name, instance in new.items()
     }
     again = {previous: name for name, change, previous, _ in members if change == "restarted"}
-    members |= {(name, "went", None, instance) for name, instance in gone.items() if name not in again}
+    members |= {(name, "left", None, instance) for name, instance in gone.items() if name not in again}
     had, has = (side.in_the_end() if side and trusted else set() for side in sides)
     had = {(again.get(name, name), topic, partition) for name, topic, partition in had}
     lost, won = (defaultdict(list), defaultdict(list))
@@ -186,7 +189,7 @@ def _expected(before: Side | None, after: Side | None) -> tuple[set[Any], Counte
                 change = "newly-owned" if from_member is None else "no-longer-owned" if to_member is None else "moved"
                 owners[(*key, from_member, to_member, change)] += 1
     row: Row = Counter(change for _, change, _, _ in members)
-    row = {name: row[name] for name in ("came", "went", "restarted")}
+    row = {name: row[name] for name in ("joined", "left", "restarted")}
     for change in ("moved", "newly-owned", "no-longer-owned"):
         row[change.replace("-", "_")] = sum(number for key, number in owners.items() if key[-1] == change)
     changed = any(row.values())
@@ -201,7 +204,7 @@ def _expected(before: Side | None, after: Side | None) -> tuple[set[Any], Counte
     for name in ("assignor", "members"):
         changed |= None not in (both := (row[f"{name}_before"], row[f"{name}_after"])) and both[0] != both[1]
     changed |= row["rejected_before"] != row["rejected_after"]
-    row["change"] = "came" if before is None else "went" if after is None else "changed" if changed else "same"
+    row["change"] = "added" if before is None else "removed" if after is None else "changed" if changed else "unchanged"
     return members, owners, row
 
 
@@ -229,8 +232,8 @@ def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
         after = _finish(draw, _later(draw, before, now))
         before = _finish(draw, before)
         groups[f"g{number}"] = draw.choice([(before, after)] * 8 + [(None, after), (before, None)])
-    params = DriftParams((then != FLEET, now != FLEET), EVERYTHING)
-    rows = [row for table in drift(_table(draw, groups), params) for row in table.to_pylist()]
+    params = DriftParams((then != FLEET, now != FLEET), EVERYTHING, SCHEMA)
+    rows = [row for table in find_drift(_table(draw, groups), params) for row in table.to_pylist()]
     assert len([row for row in rows if row["kind"] == "group"]) == len(groups)
     of_group: dict[str, list[Row]] = {}
     for row in rows:
@@ -242,7 +245,7 @@ def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
         member_rows = [row for row in found if row["kind"] == "member"]
         assert {tuple(row[each] for each in about) for row in member_rows} == members
         assert len(member_rows) == len(members)
-        has_clients = {"came": now, "restarted": now, "went": then}
+        has_clients = {"joined": now, "restarted": now, "left": then}
         for row in member_rows:
             assert row["client_id"] == (None if has_clients[row["change"]] == STORED else f"of {row['member_id']}")
         about = ("from_member_id", "to_member_id", "change")
@@ -275,7 +278,9 @@ def test_what_is_in_the_same_run_is_never_expanded(monkeypatch: pytest.MonkeyPat
     for after, count in ((False, 3), (True, 2)):
         rows += [{"cluster": "c", "group_id": "g", "after": after, **run} for run in (long, {**short, "count": count})]
     table = pa.Table.from_pylist(rows, schema=pa.schema({**FACT_TYPES, **STATE_FACTS}))
-    found = [row for each in drift(table, DriftParams((True, True), EVERYTHING)) for row in each.to_pylist()]
+    found = [
+        row for each in find_drift(table, DriftParams((True, True), EVERYTHING, SCHEMA)) for row in each.to_pylist()
+    ]
     assert looked == [5]
     [row] = [row for row in found if row["kind"] == "ownership"]
     assert (row["topic"], row["first"], row["count"], row["change"]) == ("u", 4, 1, "no-longer-owned")
@@ -292,8 +297,8 @@ def test_columns_that_no_fact_uses_may_be_left_out() -> None:
     ]
     columns = {name: FACT_TYPES[name] for name in ("cluster", "group_id", "kind", "member_id", "group_type")}
     table = pa.Table.from_pylist(rows, schema=pa.schema({**columns, "after": pa.bool_()}))
-    params = DriftParams((False, False), frozenset({"group"}))
-    found = pa.concat_tables(drift(table, params))
-    assert found.schema == DRIFTED
+    params = DriftParams((False, False), frozenset({"group"}), SCHEMA)
+    found = pa.concat_tables(find_drift(table, params))
+    assert found.schema == SCHEMA
     [row] = found.to_pylist()
-    assert (row["group_id"], row["change"], row["members_after"], row["came"]) == ("g", "came", 1, 1)
+    assert (row["group_id"], row["change"], row["members_after"], row["joined"]) == ("g", "added", 1, 1)

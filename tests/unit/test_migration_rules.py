@@ -7,27 +7,32 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
-from spark_assign.migration.kernel.migrate import MigrationParams, migrate
+from spark_assign.migration.kernel.migrate import MigrationParams, plan_migrations
 from spark_assign.migration.kernel.migration_steps import (
     SETTINGS,
     describe_first_restart,
     describe_other_restarts,
     describe_prepare,
-    describe_way_back,
+    describe_rollback,
     plan_steps,
 )
-from spark_assign.migration.kernel.migration_verdict import CLIENTS_OWN, MigrationCandidate, Policy, judge
+from spark_assign.migration.kernel.migration_verdict import MigrationCandidate, Policy, judge_migration
+from spark_assign.tables.comparison import MIGRATION_ROWS
 from tests.plan_rows import facts_table
+
+SCHEMA = to_arrow_schema(MIGRATION_ROWS)
 
 FINE = MigrationCandidate(
     assignor="sticky",
     server_assignor="uniform",
-    clients="Java 3",
+    client_libraries="Java 3",
     members=3,
-    static=0,
+    static_members=0,
     partitions=40,
     moved=4,
     max_over_mean_before=1.0,
@@ -40,44 +45,52 @@ FINE = MigrationCandidate(
 
 def test_a_group_against_which_nothing_speaks() -> None:
     """What is the same counts as nothing; what the clients need is said."""
-    verdict = judge(FINE)
-    assert (verdict.verdict, verdict.codes) == ("go", ())
-    assert verdict.reasons == "Nothing speaks against it. Needs Java 4.0 or later."
+    verdict = judge_migration(FINE)
+    assert (verdict.verdict, verdict.codes) == ("ready", ())
+    assert verdict.reasons == "No issues found. Requires Java 4.0 or later."
 
 
 @pytest.mark.parametrize(
     ("changes", "code", "words"),
     [
-        ({"clients": "kafkajs 3"}, "client-lacks-protocol", "kafkajs cannot speak the protocol."),
-        ({"clients": "Java 2, Sarama 1?"}, "client-lacks-protocol", "Sarama cannot speak the protocol (a guess"),
-        ({"assignor": "stream"}, "kafka-streams", "the broker refuses to convert its groups"),
-        ({"assignor": "nearest-first"}, "own-assignor", "The broker has no nearest-first"),
+        ({"client_libraries": "kafkajs 3"}, "client-lacks-protocol", "kafkajs can't use the consumer protocol."),
+        (
+            {"client_libraries": "Java 2, Sarama 1?"},
+            "client-lacks-protocol",
+            "Sarama can't use the consumer protocol. The library is a guess",
+        ),
+        ({"assignor": "stream"}, "kafka-streams", "The broker refuses to convert its group"),
+        ({"assignor": "nearest-first"}, "custom-assignor", "The broker doesn't have the assignor nearest-first"),
         (
             {"cross_rack_before": 0, "cross_rack_after": 3},
             "racks-lost",
-            "uniform knows no racks: 3 of 40 partitions are read across racks instead of 0.",
+            "uniform ignores racks: 3 of 40 partitions are read across racks instead of 0.",
         ),
     ],
 )
 def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> None:
     """Each alone."""
-    verdict = judge(replace(FINE, **changes))
-    assert (verdict.verdict, verdict.codes) == ("stay", (code,))
+    verdict = judge_migration(replace(FINE, **changes))
+    assert (verdict.verdict, verdict.codes) == ("blocked", (code,))
     assert words in verdict.reasons
-    assert "Needs" not in verdict.reasons
+    assert "Requires" not in verdict.reasons
 
 
 @pytest.mark.parametrize(
     ("changes", "code", "words"),
     [
-        ({"policy": Policy.DOWNGRADE}, "offline", "policy=downgrade: stop all members"),
-        ({"max_size": 2}, "offline", "3 members, and group.consumer.max.size is 2"),
-        ({"clients": "Java 2, unknown 1"}, "client-unknown", "Client ids do not tell"),
-        ({"clients": ""}, "client-unknown", "Client ids do not tell"),
-        ({"clients": "librdkafka 3?"}, "client-guessed", "run on librdkafka is a guess"),
-        ({"assignor": None}, "assignor-unknown", "What the group runs with now is not known."),
+        ({"policy": Policy.DOWNGRADE}, "offline", "policy=downgrade, stop all members"),
+        ({"max_size": 2}, "offline", "The group has 3 members, and group.consumer.max.size is 2."),
+        (
+            {"client_libraries": "Java 2, unknown 1"},
+            "client-unknown",
+            "The client ids don't show the library",
+        ),
+        ({"client_libraries": ""}, "client-unknown", "The client ids don't show the library"),
+        ({"client_libraries": "librdkafka 3?"}, "client-guessed", "The library librdkafka is a guess"),
+        ({"assignor": None}, "assignor-unknown", "The current assignor is unknown."),
         ({"assignor": "range"}, "co-partitioning", "the same partitions of 2 topics"),
-        ({"server_assignor": "server-range", "static": 2}, "random-order", "serves members by id"),
+        ({"server_assignor": "server-range", "static_members": 2}, "random-order", "orders members by id"),
         (
             {"cross_rack_before": 0, "cross_rack_after": 2},
             "racks",
@@ -85,13 +98,17 @@ def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> N
         ),
         ({"max_over_mean_after": 1.06}, "balance", "Max over mean becomes 1.06 instead of 1.00."),
         ({"moved": 5}, "moves", "12 % of the partitions move because the assignor changes."),
-        ({"policy": Policy.UPGRADE}, "no-way-back", "policy=upgrade: no way back while the group runs."),
+        (
+            {"policy": Policy.UPGRADE},
+            "no-online-rollback",
+            "policy=upgrade, the broker doesn't convert a running group back.",
+        ),
     ],
 )
 def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str) -> None:
     """Each alone; one step less and there is none."""
-    verdict = judge(replace(FINE, **changes))
-    assert (verdict.verdict, verdict.codes) == ("go-with-warning", (code,))
+    verdict = judge_migration(replace(FINE, **changes))
+    assert (verdict.verdict, verdict.codes) == ("ready-with-warnings", (code,))
     assert words in verdict.reasons
 
 
@@ -99,7 +116,7 @@ def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str
     "changes",
     [
         {"assignor": "range", "copartitioned_topics": 0},
-        {"assignor": "range", "server_assignor": "server-range", "static": 3},
+        {"assignor": "range", "server_assignor": "server-range", "static_members": 3},
         {"server_assignor": "server-range", "members": 1},
         {"max_size": 3},
         {"cross_rack_before": 3, "cross_rack_after": 1},
@@ -109,7 +126,7 @@ def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str
 )
 def test_what_is_no_reason(changes: dict[str, object]) -> None:
     """Co-partitioning that there is not, static members in their order, racks that get better."""
-    assert judge(replace(FINE, **changes)).verdict == "go"
+    assert judge_migration(replace(FINE, **changes)).verdict == "ready"
 
 
 def test_policies_as_the_brokers_have_them() -> None:
@@ -120,20 +137,20 @@ def test_policies_as_the_brokers_have_them() -> None:
         ("downgrade", False, True),
         ("disabled", False, False),
     ]
-    disabled = judge(replace(FINE, policy=Policy.DISABLED))
-    assert disabled.codes == ("offline", "no-way-back")
+    disabled = judge_migration(replace(FINE, policy=Policy.DISABLED))
+    assert disabled.codes == ("offline", "no-online-rollback")
 
 
 def test_a_reason_to_stay_comes_before_warnings_which_are_reported_all_the_same() -> None:
     """Nothing is left out."""
-    verdict = judge(replace(FINE, clients="kafkajs 2, unknown 1", assignor="range", moved=30))
-    assert verdict.verdict == "stay"
+    verdict = judge_migration(replace(FINE, client_libraries="kafkajs 2, unknown 1", assignor="range", moved=30))
+    assert verdict.verdict == "blocked"
     assert verdict.codes == ("client-lacks-protocol", "client-unknown", "co-partitioning", "moves")
 
 
 def test_what_the_broker_converts_while_a_group_runs() -> None:
     """`validateOnlineUpgrade`, and user data in assignments (`fromClassicGroup`); an unknown assignor is believed."""
-    assert all(replace(FINE, assignor=assignor).online for assignor in (*CLIENTS_OWN, None))
+    assert all(replace(FINE, assignor=assignor).online for assignor in (*CLIENT_ASSIGNORS, None))
     for refused in ({"assignor": "stream"}, {"assignor": "mine"}, {"policy": Policy.DISABLED}, {"max_size": 2}):
         assert not replace(FINE, **refused).online, refused
 
@@ -149,15 +166,15 @@ def test_libraries_that_speak_the_protocol() -> None:
 
 # --- steps --------------------------------------------------------------------------------------------------------
 
-FIGURES = {"moved": 5, "moved_back": 7, "owned": 40}
-COST = {"moved": 2, "revoked": 1, "stopped": 4}
+FIGURES = {"moved": 5, "moved_on_rollback": 7, "owned": 40}
+COST = {"moved": 2, "revoked": 1, "paused_partitions": 4}
 
 
 def whats(case: MigrationCandidate, number: int) -> list[tuple[str, int, int | None, int | None]]:
     """Of each step what it is, restarts, how many were played, and what they move."""
     found = list(plan_steps(case, FIGURES, [COST] * number))
     assert [step["step"] for step in found] == list(range(1, len(found) + 1))
-    return [(step["what"], step["restarts"], step["played"], step.get("moved")) for step in found]
+    return [(step["step_type"], step["restarts"], step["simulated_restarts"], step.get("moved")) for step in found]
 
 
 def test_steps_online() -> None:
@@ -168,16 +185,16 @@ def test_steps_online() -> None:
         ("first-member", 1, 1, 2),
         ("other-members", 2, 2, 4),
         ("last-member", 1, 1, 2),
-        ("way-back", 4, None, 7),
+        ("rollback", 4, None, 7),
     ]
     assert [what for what, *_ in whats(replace(FINE, members=2), 2)][1:3] == ["first-member", "last-member"]
-    assert [what for what, *_ in whats(replace(FINE, members=1), 1)] == ["prepare", "first-member", "way-back"]
+    assert [what for what, *_ in whats(replace(FINE, members=1), 1)] == ["prepare", "first-member", "rollback"]
     assert whats(four, 2)[2:4] == [("other-members", 2, 1, 2), ("last-member", 1, 0, None)]
 
 
 def test_static_members_have_a_step_more() -> None:
     """What the broker's assignor changes at the next occasion."""
-    assert whats(replace(FINE, static=3), 3)[-2:] == [("settle", 0, None, 5), ("way-back", 3, None, 7)]
+    assert whats(replace(FINE, static_members=3), 3)[-2:] == [("next-rebalance", 0, None, 5), ("rollback", 3, None, 7)]
 
 
 def test_steps_of_a_group_that_stops_first() -> None:
@@ -187,23 +204,23 @@ def test_steps_of_a_group_that_stops_first() -> None:
         ("prepare", 0, None, None),
         ("stop-all", 3, None, None),
         ("start-all", 0, None, 5),
-        ("way-back", 3, None, 7),
+        ("rollback", 3, None, 7),
     ]
-    assert next(step for step in plan_steps(offline, FIGURES, []) if step["what"] == "stop-all")["revoked"] == 40
+    assert next(step for step in plan_steps(offline, FIGURES, []) if step["step_type"] == "stop-all")["revoked"] == 40
     assert list(plan_steps(replace(FINE, assignor="stream"), FIGURES, [])) == []
 
 
 def test_the_words_name_settings_and_assignors() -> None:
     """What a person has to write into which file."""
     ranged = describe_prepare(replace(FINE, server_assignor="server-range"))
-    assert "group.protocol=consumer, group.remote.assignor=range; take out partition.assignment" in ranged
+    assert "group.protocol=consumer and group.remote.assignor=range, and remove partition.assignment" in ranged
     assert all(name in describe_prepare(FINE) for name in SETTINGS)
-    assert "what it had goes to the others by sticky" in describe_first_restart(FINE)
-    assert "takes over what it had" in describe_first_restart(replace(FINE, static=1))
-    assert "give up all they have" in describe_other_restarts(FINE)
-    assert "give up what moves" in describe_other_restarts(replace(FINE, assignor="cooperative-sticky"))
-    assert "does not convert a running group back" in describe_way_back(replace(FINE, policy=Policy.UPGRADE))
-    assert "and sticky shares out anew" in describe_way_back(FINE)
+    assert "sticky assigns its partitions to the other members" in describe_first_restart(FINE)
+    assert "A static member keeps its partitions." in describe_first_restart(replace(FINE, static_members=1))
+    assert "revoke all their partitions" in describe_other_restarts(FINE)
+    assert "revoke the partitions that move" in describe_other_restarts(replace(FINE, assignor="cooperative-sticky"))
+    assert "doesn't convert a running group back" in describe_rollback(replace(FINE, policy=Policy.UPGRADE))
+    assert "and sticky assigns all partitions again" in describe_rollback(FINE)
 
 
 # --- all groups of some facts -------------------------------------------------------------------------------------
@@ -223,7 +240,7 @@ def facts(*more: dict[str, object]) -> pa.Table:
 
 def migrations(table: pa.Table, params: MigrationParams | None = None) -> dict[tuple[str, str], dict[str, object]]:
     """Rows of groups and refusals, by kind and group."""
-    rows = pa.concat_tables(list(migrate(table, params or MigrationParams()))).to_pylist()
+    rows = pa.concat_tables(list(plan_migrations(table, params or MigrationParams(), SCHEMA))).to_pylist()
     return {(row["kind"], row["group_id"]): row for row in rows if row["kind"] != "step"}
 
 
@@ -234,16 +251,16 @@ def test_figures_of_a_group() -> None:
         "verdict",
         "online",
         "assignor",
-        "clients",
+        "client_libraries",
         "moved",
-        "moved_on_the_way",
-        "stopped_on_the_way",
-        "moved_back",
+        "moved_during_migration",
+        "paused_during_migration",
+        "moved_on_rollback",
     )
-    assert tuple(row[name] for name in names) == ("go-with-warning", True, "sticky", "Java 2", 2, 10, 12, 0)
+    assert tuple(row[name] for name in names) == ("ready-with-warnings", True, "sticky", "Java 2", 2, 10, 12, 0)
     assert (row["max_over_mean_before"], row["max_over_mean_after"], row["codes"]) == (2.0, 1.0, "moves")
     offline = migrations(facts(), MigrationParams(policy=Policy.DISABLED))["group", "g"]
-    assert (offline["online"], offline["moved_on_the_way"], offline["moved"]) == (False, None, 2)
+    assert (offline["online"], offline["moved_during_migration"], offline["moved"]) == (False, None, 2)
 
 
 def test_no_group_is_left_out() -> None:
@@ -275,16 +292,16 @@ def test_no_group_is_left_out() -> None:
     assert "KIP-1071" in str(found["rejected", "st"]["detail"])
     assert "protocol new" in str(found["rejected", "x"]["detail"])
     verdicts = {group: row["verdict"] for (kind, group), row in found.items() if kind == "group"}
-    assert verdicts == {"g": "go-with-warning", "e": "go", "ec": "there", "there": "there"}
+    assert verdicts == {"g": "ready-with-warnings", "e": "ready", "ec": "done", "there": "done"}
     assert found["group", "there"]["assignor"] == "server-range"
 
 
 def test_members_that_client_ids_do_not_tell_of() -> None:
     """Unknown, unless somebody says what they run on; who is known stays known."""
     more = {"cluster": "c", "group_id": "g", "kind": MEMBER, "member_id": "z", "client_id": "billing"}
-    assert migrations(facts(more))["group", "g"]["clients"] == "Java 2, unknown 1"
+    assert migrations(facts(more))["group", "g"]["client_libraries"] == "Java 2, unknown 1"
     assert (
-        migrations(facts(more), MigrationParams(clients="librdkafka"))["group", "g"]["clients"]
+        migrations(facts(more), MigrationParams(library="librdkafka"))["group", "g"]["client_libraries"]
         == "Java 2, librdkafka 1"
     )
 

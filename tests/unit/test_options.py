@@ -63,8 +63,8 @@ def test_one_flag_has_one_meaning() -> None:
             kinds.setdefault(flag, set()).add((option.type.name, option.multiple, option.is_flag))
             assert flag not in ("--groups", "--topics", "--plans", "--tables"), name
     several = {flag for flag, found in kinds.items() if len(found) > 1}
-    # Conditions of a settings file are a list, a snapshot has fewer formats, and --to is a release or a location.
-    assert several <= {"--fail-on", "--output-format", "--to"}
+    # Conditions of a settings file are a list, and a snapshot has fewer formats.
+    assert several <= {"--fail-on", "--output-format"}
     for name, each in commands().items():
         flags = options_of(each)
         assert ("--format" in flags) is ("--fleet" in flags or name in ("drift", "loads")), name
@@ -172,9 +172,9 @@ def test_what_is_wrong_in_a_settings_file(
 
 def test_lists_of_a_settings_file_and_runs(tmp_path: Path) -> None:
     """`--assignors A,B` is a list there; a run has its place's folder."""
-    (tmp_path / "x.toml").write_text('assignors = ["range", "sticky"]\nchange = ["leave:*:1"]\nsample = true\n')
+    (tmp_path / "x.toml").write_text('assignors = ["range", "sticky"]\nwhat_if = ["leave:*:1"]\nsample = true\n')
     compare = commands()["compare"].parse(["--config", str(tmp_path / "x.toml")])
-    assert (compare.assignors, compare.change, compare.sample) == ("range,sticky", ("leave:*:1",), True)
+    assert (compare.assignors, compare.what_if, compare.sample) == ("range,sticky", ("leave:*:1",), True)
     (tmp_path / "x.toml").write_text('plan = "./plans@2026-11-21"\nfail-on = "alerts"\n')
     check = commands()["check"].parse(["--config", str(tmp_path / "x.toml")])
     assert (check.plan, check.fail_on) == (f"{tmp_path}/plans@2026-11-21", "alerts")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.comparison.kernel.recommend import AssignorMetrics, judge, percent, read_metrics
+from spark_assign.comparison.kernel.recommend import AssignorMetrics, judge_assignors, percent, read_metrics
 
 
 def of(assignor: str, **more: Any) -> AssignorMetrics:
@@ -30,7 +30,7 @@ def recommended(*compared: AssignorMetrics, configured: str | None = None) -> tu
     """The name and the reason of the one that is recommended; the order of the others must not matter."""
     found = set()
     for order in permutations(compared):
-        verdicts = judge(order, configured)
+        verdicts = judge_assignors(order, configured)
         assert [each.reason.split(":")[0] for each in verdicts] == [each.assignor for each in order]
         found |= {(o.assignor, v.reason) for o, v in zip(order, verdicts, strict=True) if v.recommended}
     (one,) = found
@@ -39,7 +39,7 @@ def recommended(*compared: AssignorMetrics, configured: str | None = None) -> tu
 
 def reasons(*compared: AssignorMetrics, configured: str | None = None) -> list[str]:
     """The reasons of all, in order."""
-    return [each.reason for each in judge(compared, configured)]
+    return [each.reason for each in judge_assignors(compared, configured)]
 
 
 def test_the_example_of_the_page() -> None:
@@ -88,13 +88,13 @@ def test_equals() -> None:
     name, reason = recommended(of("range"), of("roundrobin"), of("cooperative-sticky"), configured="roundrobin")
     assert (name, reason) == (
         "roundrobin",
-        "roundrobin: no worse in anything, same balance, 0 % of partitions move with both, the group runs with it "
+        "roundrobin: not worse in any metric, same balance, 0 % of partitions move with both, the group uses it "
         "already (against range)",
     )
     assert recommended(of("range"), of("zigzag"), of("cooperative-sticky"))[0] == "cooperative-sticky"
     assert recommended(of("zigzag"), of("abc"), configured="uniform")[0] == "abc"
     assert reasons(of("range"), of("roundrobin"), configured="range")[1] == (
-        "roundrobin: no better than it, which the group runs with already (against range)"
+        "roundrobin: not better, which the group uses already (against range)"
     )
 
 
@@ -114,33 +114,33 @@ def test_a_short_pause_is_no_reason_to_restart_a_group() -> None:
 def test_where_all_assignors_do_the_same() -> None:
     """One member, or nothing to assign: that is said, and not that one is better."""
     alone = [of(name, members=1) for name in ("range", "sticky")]
-    assert recommended(*alone) == ("sticky", "sticky: the only member gets everything, whatever the assignor")
+    assert recommended(*alone) == ("sticky", "sticky: the only member gets all partitions, with every assignor")
     assert recommended(*alone, configured="range")[1] == (
-        "range: the only member gets everything, whatever the assignor, the group runs with it already"
+        "range: the only member gets all partitions, with every assignor, the group uses it already"
     )
     nothing = [of(name, partitions=0, max_over_mean=None) for name in ("range", "sticky")]
-    assert recommended(*nothing)[1] == "sticky: there are no partitions to assign, whatever the assignor"
+    assert recommended(*nothing)[1] == "sticky: there are no partitions to assign, with every assignor"
 
 
 def test_what_a_group_runs_with_may_not_be_compared() -> None:
     """A group of the new protocol, or with an assignor of its own: it is said, as moving there is another matter."""
     assert recommended(of("range", moved=9), of("sticky"), configured="uniform")[1] == (
-        "sticky: 0 % of partitions move instead of 9 %, same balance, the group runs with uniform, which is not "
+        "sticky: 0 % of partitions move instead of 9 %, same balance, the group uses uniform, which isn't "
         "compared (against range)"
     )
     assert recommended(of("range"), configured="uniform")[1] == (
-        "range: the only one compared, the group runs with uniform, which is not compared"
+        "range: the only assignor compared, the group uses uniform, which isn't compared"
     )
 
 
 def test_groups_without_a_plan() -> None:
     """Nothing is recommended without a plan, and a rejection has its code and detail."""
     refused = of("sticky", rejected="kafka-fails", detail="Kafka's StickyAssignor throws here")
-    assert reasons(refused) == ["sticky: cannot be planned (kafka-fails): Kafka's StickyAssignor throws here"]
-    assert not any(each.recommended for each in judge([refused, of("range", members=0, partitions=0)]))
-    assert recommended(refused, of("range")) == ("range", "range: the only one that can plan the group")
-    assert recommended(of("range")) == ("range", "range: the only one compared")
-    assert reasons(of("range", members=0)) == ["range: the group has no members, so there is nothing to decide"]
+    assert reasons(refused) == ["sticky: can't be planned (kafka-fails): Kafka's StickyAssignor throws here"]
+    assert not any(each.recommended for each in judge_assignors([refused, of("range", members=0, partitions=0)]))
+    assert recommended(refused, of("range")) == ("range", "range: the only assignor that can plan the group")
+    assert recommended(of("range")) == ("range", "range: the only assignor compared")
+    assert reasons(of("range", members=0)) == ["range: the group has no members"]
 
 
 def test_groups_that_own_nothing() -> None:
@@ -185,7 +185,7 @@ SAME, LEAST = "same balance", "0 % of partitions move with both"
             {"paused": 11_050.0},
             "10,000.0 instead of 11,050.0 partition-seconds paused",
         ),
-        ({}, None, {"stable": False, "rounds": 10}, "comes to rest"),
+        ({}, None, {"stable": False, "rounds": 10}, "is stable"),
     ],
 )
 def test_thresholds(least: dict[str, Any], same: dict[str, Any] | None, more: dict[str, Any], expected: str) -> None:
@@ -193,7 +193,7 @@ def test_thresholds(least: dict[str, Any], same: dict[str, Any] | None, more: di
     if same is not None:
         name, reason = recommended(of("range", **same), of("sticky", **least), configured="range")
         assert name == "range"
-        assert reason.startswith("range: no worse in anything, same balance")
+        assert reason.startswith("range: not worse in any metric, same balance")
         assert expected[: expected.index("instead")] not in reason
     name, reason = recommended(of("range", **more), of("sticky", **least), configured="range")
     assert name == "sticky"
@@ -215,15 +215,15 @@ def test_each_sentence() -> None:
     """What is worse, what is the same and what is better, of the one that is taken and of the one that is not."""
     costly = {"unassigned": 2, "max_over_mean": 1.5, "cross_rack_share": 0.4, "moved": 50, "paused": 2_345.6}
     assert reasons(of("range", stable=False, rounds=12, **costly), of("sticky", cross_rack_share=0.0)) == [
-        "range: does not come to rest in 12 rounds, 2 partitions without an owner instead of 0, "
+        "range: isn't stable after 12 rounds, 2 partitions without an owner instead of 0, "
         "max/mean 1.50 instead of 1.00, 40 % cross-rack instead of 0 %, 50 % of partitions move instead of 0 %, "
         "2,345.6 instead of 0.0 partition-seconds paused (against sticky)",
-        "sticky: comes to rest, 0 partitions without an owner instead of 2, max/mean 1.00 instead of 1.50, "
+        "sticky: is stable, 0 partitions without an owner instead of 2, max/mean 1.00 instead of 1.50, "
         "0 % cross-rack instead of 40 %, 0 % of partitions move instead of 50 %, "
         "0.0 instead of 2,345.6 partition-seconds paused (against range)",
     ]
     assert reasons(of("range", **costly), of("sticky", stable=False, rounds=3, cross_rack_share=0.0))[1] == (
-        "sticky: does not come to rest in 3 rounds, though 0 partitions without an owner instead of 2, "
+        "sticky: isn't stable after 3 rounds, though 0 partitions without an owner instead of 2, "
         "max/mean 1.00 instead of 1.50, 0 % cross-rack instead of 40 %, 0 % of partitions move instead of 50 %, "
         "0.0 instead of 2,345.6 partition-seconds paused (against range)"
     )
@@ -233,13 +233,13 @@ def test_better_than_the_best_but_held_back_by_another() -> None:
     """It lost to a third one by a figure in which the best is close enough to both."""
     compared = (of("range", max_over_mean=1.06), of("sticky", max_over_mean=1.04, moved=10), of("roundrobin", moved=50))
     assert reasons(*compared)[0] == (
-        "range: not enough better, same balance, though 0 % of partitions move instead of 10 % (against sticky)"
+        "range: not sufficiently better, same balance, though 0 % of partitions move instead of 10 % (against sticky)"
     )
     assert reasons(*compared, configured="sticky")[0] == (
-        "range: not enough better, same balance, which the group runs with already, though 0 % of partitions move "
+        "range: not sufficiently better, same balance, which the group uses already, though 0 % of partitions move "
         "instead of 10 % (against sticky)"
     )
-    assert reasons(of("range"), of("sticky"))[0] == "range: no better than it (against sticky)"
+    assert reasons(of("range"), of("sticky"))[0] == "range: not better (against sticky)"
 
 
 def test_racks_count_only_where_both_are_known() -> None:
@@ -298,17 +298,17 @@ def test_one_member_may_still_lose_partitions() -> None:
     )
     held_back = (of("range", members=1, max_over_mean=1.06), of("sticky", members=1, max_over_mean=1.04, moved=10))
     assert recommended(*held_back, of("roundrobin", members=1, moved=50))[1] == (
-        "sticky: no worse in anything, same balance, though 10 % of partitions move instead of 0 % (against range)"
+        "sticky: not worse in any metric, same balance, though 10 % of partitions move instead of 0 % (against range)"
     )
     two = [of(name, members=2, paused=1.0) for name in ("range", "sticky")]
-    assert recommended(*two)[1] == f"sticky: no worse in anything, {SAME}, {LEAST} (against range)"
+    assert recommended(*two)[1] == f"sticky: not worse in any metric, {SAME}, {LEAST} (against range)"
 
 
 def test_a_refusal_beside_plans() -> None:
     """It keeps its own sentence, and is nobody's reference."""
     refused = of("range", rejected="kafka-fails", detail="boom", moved=99)
     assert reasons(refused, of("sticky"), of("roundrobin", moved=9)) == [
-        "range: cannot be planned (kafka-fails): boom",
+        "range: can't be planned (kafka-fails): boom",
         "sticky: 0 % of partitions move instead of 9 %, same balance (against roundrobin)",
         "roundrobin: 9 % of partitions move instead of 0 %, same balance (against sticky)",
     ]

@@ -275,7 +275,7 @@ def test_the_way_to_a_target_has_two_steps() -> None:
 def test_compared_with_the_assignors_of_the_clients() -> None:
     """Rounds, and what the way costs: nobody waits for the group."""
     facts = sticky_kernel.facts([row("c", {"a": ALL, "b": []})])
-    facts = facts.append_column("change", pa.array([""] * len(facts)))
+    facts = facts.append_column("what_if", pa.array([""] * len(facts)))
     names = ("uniform", "server-range", "cooperative-sticky", "sticky")
     params = CompareParams(names, ("",), "", TimingConfig())
     schema = pa.schema(

@@ -177,7 +177,12 @@ def test_static_members_lead_on_under_new_ids() -> None:
     first, second, last = done.steps[0]
     assert figures([first, second]) == [(0, 0, 3, 0), (0, 0, 1, 0)]
     assert [each.leader_changed for each in (first, second, last)] == [False] * 3
-    assert (last.step_type, last.leader_release, last.moved, last.moved_by_rule_change) == ("settle", "3.9", 1, 0)
+    assert (last.step_type, last.leader_release, last.moved, last.moved_by_rule_change) == (
+        "next-rebalance",
+        "3.9",
+        1,
+        0,
+    )
 
 
 def test_the_only_member_gets_everything_back() -> None:

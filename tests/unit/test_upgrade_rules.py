@@ -6,20 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.groups.kernel.client_libraries import LIBRARIES, NOT_THERE, ROLLING, STOP_ALL
+from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 from spark_assign.migration.kernel.upgrade_verdict import (
     COOPERATIVE_SWITCHES,
-    DONE,
-    GO,
-    IMPOSSIBLE,
-    STAY,
-    STOP_ALL,
     SWITCH_BY_LIBRARY,
-    TWO_RESTARTS,
-    WARN,
     UpgradeCandidate,
     explain_unknown,
-    judge,
+    judge_upgrade,
 )
 
 JAVA = UpgradeCandidate("sticky", "Java", "2.8", "Java 3", "3.9", None)
@@ -37,11 +31,17 @@ def test_the_newest_release_that_it_may_be(releases: str | None, release: str | 
 @pytest.mark.parametrize(
     ("case", "says"),
     [
-        (replace(JAVA, assignor=None), "What it runs with is not known"),
-        (replace(JAVA, assignor="stream"), "It runs with stream"),
-        (replace(JAVA, library=None), "Who leads it is not known; say so"),
-        (replace(JAVA, releases="3.4+"), "Its leader's release is not known (Java 3.4+); say so"),
-        (replace(JAVA, library="librdkafka"), "Its leader runs librdkafka, whose releases are not those of Java's"),
+        (replace(JAVA, assignor=None), "The current assignor is unknown. Only range, "),
+        (replace(JAVA, assignor="stream"), "The current assignor is stream. Only range, "),
+        (replace(JAVA, library=None), "The client library of the leader is unknown. Set it with --leader-client "),
+        (
+            replace(JAVA, releases="3.4+"),
+            "The release of the leader is unknown (Java 3.4+). Set it with --leader-client ",
+        ),
+        (
+            replace(JAVA, library="librdkafka"),
+            "The leader uses librdkafka, whose releases aren't those of Kafka's Java clients.",
+        ),
     ],
 )
 def test_unknown_facts_are_reported(case: UpgradeCandidate, says: str) -> None:
@@ -53,7 +53,7 @@ def test_unknown_facts_are_reported(case: UpgradeCandidate, says: str) -> None:
 def test_other_libraries_get_instructions_to_switch() -> None:
     """By the table, where somebody asks for cooperative-sticky."""
     text = str(explain_unknown(replace(JAVA, library="librdkafka", assignor="range", to_assignor="cooperative-sticky")))
-    assert "To cooperative-sticky: stop all. A consumer does not start with a list that mixes." in text
+    assert "To switch to cooperative-sticky: stop all. A consumer doesn't start with a mixed list." in text
 
 
 def test_every_library_is_in_the_table_and_they_agree() -> None:
@@ -62,22 +62,22 @@ def test_every_library_is_in_the_table_and_they_agree() -> None:
     for each in COOPERATIVE_SWITCHES:
         library = LIBRARIES[each.library]
         has = "cooperative-sticky" in library.assignors
-        assert each.safe_method == (TWO_RESTARTS if library.mixes else STOP_ALL if has else IMPOSSIBLE)
+        assert each.safe_method == (ROLLING if library.mixes else STOP_ALL if has else NOT_THERE)
         assert each.source
         assert each.reason.endswith(".")
 
 
 def test_verdicts() -> None:
     """By what moves because of the rules, the way, and the release."""
-    assert judge(JAVA, 0, True) == (GO, "The rules of 3.9 differ, and move nothing here.")
-    verdict, note = judge(JAVA, 4, True)
-    assert (verdict, note) == (WARN, "4 of the moves would not be, had the rules stayed those of 2.8.")
-    assert judge(replace(JAVA, assignor="roundrobin"), 0, True)[0] == GO
-    assert judge(replace(JAVA, releases="4.0"), None, False)[0] == DONE
-    assert judge(replace(JAVA, clients="Java 2, librdkafka 1"), 0, True)[0] == WARN
-    assert judge(JAVA, None, False)[1] == "Not all restarts were played."
-    assert judge(replace(JAVA, releases="2.8-3.3"), 0, True)[1].startswith(
-        "Its release is one of 2.8-3.3: taken as 3.3."
+    assert judge_upgrade(JAVA, 0, True) == (READY, "The rules of 3.9 differ, but move no partition of this group.")
+    verdict, note = judge_upgrade(JAVA, 4, True)
+    assert (verdict, note) == (READY_WITH_WARNINGS, "The rules of 2.8 would avoid 4 of the moves.")
+    assert judge_upgrade(replace(JAVA, assignor="roundrobin"), 0, True)[0] == READY
+    assert judge_upgrade(replace(JAVA, releases="4.0"), None, False)[0] == DONE
+    assert judge_upgrade(replace(JAVA, client_libraries="Java 2, librdkafka 1"), 0, True)[0] == READY_WITH_WARNINGS
+    assert judge_upgrade(JAVA, None, False)[1] == "Not all restarts were simulated."
+    assert judge_upgrade(replace(JAVA, releases="2.8-3.3"), 0, True)[1].startswith(
+        "The release of the leader is one of 2.8-3.3; 3.3 is assumed."
     )
 
 
@@ -86,11 +86,11 @@ def test_switching_on_the_way() -> None:
     cooperative = replace(JAVA, to_assignor="cooperative-sticky")
     assert cooperative.assignor_lists == (("sticky", "cooperative-sticky"), ("cooperative-sticky",))
     assert cooperative.is_rolling
-    assert judge(cooperative, 0, True)[0] == GO
-    mixed = replace(cooperative, assignor="range", clients="Java 2, librdkafka 1")
+    assert judge_upgrade(cooperative, 0, True)[0] == READY
+    mixed = replace(cooperative, assignor="range", client_libraries="Java 2, librdkafka 1")
     assert not mixed.is_rolling
-    assert judge(mixed, None, False)[0] == WARN
-    assert judge(replace(cooperative, clients="Java 1, aiokafka 1"), None, False)[0] == STAY
+    assert judge_upgrade(mixed, None, False)[0] == READY_WITH_WARNINGS
+    assert judge_upgrade(replace(cooperative, client_libraries="Java 1, aiokafka 1"), None, False)[0] == BLOCKED
     assert not replace(cooperative, releases="3.9").is_done
     back = replace(JAVA, assignor="cooperative-sticky", to_assignor="range")
     assert not back.is_rolling

@@ -1,4 +1,4 @@
-"""Changes in words, and what a rebalance is expected to pause."""
+"""Text forms of what-if changes, and what a rebalance is expected to pause."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from spark_assign.comparison.what_if import AS_IS, members_joined, members_left, partitions_added, read_change
+from spark_assign.comparison.what_if import AS_IS, members_joined, members_left, parse_what_if, partitions_added
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.tables.errors import ConfigError
@@ -28,31 +28,31 @@ from tests.unit.protocol_plays import COOPERATIVE, STICKY, at, owners, pauses, p
 )
 def test_a_change_in_words(text: str, name: str) -> None:
     """A change is called by its words unless it is given a name."""
-    assert read_change(text).name == name
+    assert parse_what_if(text).name == name
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "expected one of as-is, leave:GROUPS:NUMBER"),
-        ("shrink:a:1", "expected one of"),
-        ("leave:payments-*", "expected one of"),
-        ("leave:payments-*:", "nothing is no whole number"),
-        ("leave:payments-*:one", "one is no whole number from 1 to 100,000"),
-        ("join:*:1000000", "1000000 is no whole number from 1 to 100,000"),
-        ("partitions:t:xtwo", "xtwo is no factor, write x2 or x1.5"),
-        ("partitions:t:x0", "x0 is no factor"),
-        ("partitions:t:xnan", "xnan is no factor"),
-        ("=leave:a:1", "there is no name before ="),
-        ("as-is:now", "expected one of"),
+        ("", "Use one of as-is, leave:GROUPS:COUNT"),
+        ("shrink:a:1", "Use one of"),
+        ("leave:payments-*", "Use one of"),
+        ("leave:payments-*:", "'' isn't a valid count"),
+        ("leave:payments-*:one", "'one' isn't a valid count. Use a whole number from 1 to 100,000."),
+        ("join:*:1000000", "'1000000' isn't a valid count"),
+        ("partitions:t:xtwo", "xtwo isn't a valid factor. Use a positive number, for example x2 or x1.5."),
+        ("partitions:t:x0", "x0 isn't a valid factor"),
+        ("partitions:t:xnan", "xnan isn't a valid factor"),
+        ("=leave:a:1", "the name before = is empty"),
+        ("as-is:now", "Use one of"),
     ],
 )
 def test_what_is_no_change(text: str, message: str) -> None:
     """The words, and what was expected."""
     with pytest.raises(ConfigError) as raised:
-        read_change(text)
+        parse_what_if(text)
     assert message in str(raised.value)
-    assert f"change {text}" in str(raised.value)
+    assert f"What-if {text}: " in str(raised.value)
 
 
 def test_names_of_changes() -> None:

@@ -208,12 +208,12 @@ def compared(group_facts: pa.Table, **params: Any) -> dict[tuple[str, str, str],
     kinds |= {"unassigned": pa.int64(), "rounds": pa.int32(), "stable": pa.bool_(), "rack_matched": pa.int64()}
     kinds |= dict.fromkeys(("max_over_mean", "stddev_per_member"), pa.float64())
     kinds |= dict.fromkeys(("paused_partition_seconds", "cross_rack_share"), pa.float64())
-    kinds |= dict.fromkeys(("configured", "recommended"), pa.bool_())
-    names = ("cluster", "group_id", "assignor", "change", "rejected", "reason")
+    kinds |= dict.fromkeys(("is_current", "recommended"), pa.bool_())
+    names = ("cluster", "group_id", "assignor", "what_if", "rejected", "reason")
     schema = pa.schema(kinds | dict.fromkeys(names, pa.string()))
     question = CompareParams(**({"timing": TimingConfig()} | params))
     rows = [row for table in compare(group_facts, question, schema) for row in table.to_pylist()]
-    found = {(row["cluster"], row["change"], row["assignor"]): row for row in rows}
+    found = {(row["cluster"], row["what_if"], row["assignor"]): row for row in rows}
     assert len(found) == len(rows)
     return found
 
@@ -222,8 +222,8 @@ def test_a_comparison_counts_as_plans_do(seed: int) -> None:
     """The figures of every assignor are those of its plan; all that is withheld has arrived."""
     rows = list(random_groups.groups("sticky", seed, small=drawn(20, 40), mid_size=0))
     table = facts(rows, NAMES)
-    change = table.append_column("change", pa.repeat(pa.scalar("as-is"), len(table)))
-    found = compared(change, assignors=NAMES, changes=("as-is",), as_is="as-is", racks_known=True)
+    change = table.append_column("what_if", pa.repeat(pa.scalar("as-is"), len(table)))
+    found = compared(change, assignors=NAMES, what_ifs=("as-is",), as_is="as-is", racks_known=True)
     for name in ("range", "roundrobin", "sticky"):
         alone = plan_rows(table, PlanParams((("*", name),), NAMES, racks_known=True))
         metrics = {row["cluster"]: row for row in alone if row["kind"] == "metrics"}
@@ -249,11 +249,11 @@ def test_changes_side_by_side() -> None:
     after = [plain("a", case="stays"), plain("x", case="comes"), plain("a", case="broken")]
     twice = {"cluster": "broken", "group_id": "group", "kind": MEMBER, "member_id": "a"}
     known = configured("known", "sticky")
-    parts = [(AS_GIVEN, facts(before, [], twice, known)), ("change", facts(after, []))]
+    parts = [(AS_GIVEN, facts(before, [], twice, known)), ("later", facts(after, []))]
     table = pa.concat_tables(
-        [table.append_column("change", pa.repeat(pa.scalar(name), len(table))) for name, table in parts]
+        [table.append_column("what_if", pa.repeat(pa.scalar(name), len(table))) for name, table in parts]
     )
-    found = compared(table, assignors=("sticky",), changes=("change",), as_is=None)
+    found = compared(table, assignors=("sticky",), what_ifs=("later",), as_is=None)
     assert {key[0] for key in found} == {"stays", "leaves", "broken", "comes", "known"}
     sizes = {key[0]: (row["members"], row["partitions"], row["rejected"]) for key, row in found.items()}
     assert sizes == {
@@ -263,8 +263,8 @@ def test_changes_side_by_side() -> None:
         "comes": (1, 4, None),
         "known": (0, 0, None),
     }
-    assert found["known", "change", "sticky"]["configured"] is True
-    assert found["stays", "change", "sticky"]["configured"] is None
+    assert found["known", "later", "sticky"]["is_current"] is True
+    assert found["stays", "later", "sticky"]["is_current"] is None
 
 
 def test_several_assignors_in_one_pass(seed: int) -> None:

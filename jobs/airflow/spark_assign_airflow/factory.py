@@ -78,7 +78,7 @@ def _on_spark(settings: Settings) -> None:
         "snapshot": ["--bootstrap-server", settings.bootstrap_server, "--fleet-dir", fleet],
         "plan": ["--fleet", fleet, "--assignor", "{{ params.assignor }}", "--output", plans, *of_run],
         "compare": ["--fleet", fleet, "--assignors", "{{ params.assignors }}", "--output", comparisons, *of_run],
-        "drift": ["--from", "previous", "--to", f"{plans}@{RUN_ID}", "--output", drifts, *of_run],
+        "drift": ["--before", "previous", "--after", f"{plans}@{RUN_ID}", "--output", drifts, *of_run],
         "history": ["--records", settings.records]
         if settings.records
         else ["--bootstrap-server", settings.bootstrap_server],

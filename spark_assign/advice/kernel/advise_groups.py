@@ -22,8 +22,8 @@ from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_ta
 
 _COMPARED = row_schema(
     "cluster string, group_id string, assignor string, members int64, reason string, recommended bool",
-    "rejected string, runs_with string, clients string, paused_partition_seconds double, max_over_mean double",
-    "load_max_over_mean double",
+    "rejected string, current_assignor string, client_libraries string, paused_partition_seconds double",
+    "max_over_mean double, load_max_over_mean double",
 )
 FACTS = row_schema(
     ", ".join(f"{field.name} {field.type}" for field in _COMPARED.remove(0)),
@@ -55,8 +55,8 @@ class GroupParams:
 
 def advise_groups(facts: pa.Table, params: GroupParams) -> Iterator[pa.Table]:
     """Yields the facts of all groups in the input, as tables with the columns of `FACTS`."""
-    change = pa.repeat(pa.scalar(params.compare.changes[0]), len(facts))
-    for table in compare(facts.append_column("change", change), params.compare, _COMPARED):
+    what_if = pa.repeat(pa.scalar(params.compare.what_ifs[0]), len(facts))
+    for table in compare(facts.append_column("what_if", what_if), params.compare, _COMPARED):
         yield tagged_table(advise.COMPARED_ROW, table, FACTS)
     groups = open_pass(facts, action="size")
     if params.size is not None:

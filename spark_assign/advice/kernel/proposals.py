@@ -66,7 +66,7 @@ class GroupFindings:
     @property
     def known_assignor(self) -> str | None:
         """The assignor that the group runs with; `None`: unknown."""
-        compared = next((row["runs_with"] for row in self.compared.values() if row["runs_with"]), None)
+        compared = next((row["current_assignor"] for row in self.compared.values() if row["current_assignor"]), None)
         return compared or (self.membership or {}).get("assignor")
 
     @property
@@ -77,7 +77,7 @@ class GroupFindings:
     @property
     def client_libraries(self) -> str | None:
         """The client libraries of the members; `None`: unknown."""
-        return next((row["clients"] for row in self.compared.values() if row["clients"]), None)
+        return next((row["client_libraries"] for row in self.compared.values() if row["client_libraries"]), None)
 
     @property
     def recommended(self) -> Row | None:

@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 
 from spark_assign.advice.kernel.resize import resize
-from spark_assign.comparison.kernel.compare import later_rounds, seconds_paused
+from spark_assign.comparison.kernel.compare import estimate_paused_seconds, later_rounds
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.group_metrics import (
@@ -220,7 +220,9 @@ def _sweep(
         - sum_by_group(new, member_loads.num_partitions()).astype(np.int64),
         drain_seconds=np.where(behind, max_per_group(new, drain), np.nan),
         moved=changes.moved + later["moved"],
-        paused_partition_seconds=seconds_paused(new, changes, planned.slices, later, assignor, criteria),
+        paused_partition_seconds=estimate_paused_seconds(
+            new, changes, planned.slices, later, assignor, criteria.timing, is_custom=assignor in criteria.custom
+        ),
         rejected=~is_planned,
     )
 

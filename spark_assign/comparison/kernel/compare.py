@@ -1,28 +1,27 @@
 """Compares assignors for every group, before and after what-if changes, in one pass over complete groups.
 
-Figures are of the final state, when withheld partitions are assigned. The cost of the transition is in moved, revoked,
-rounds, and the seconds paused.
+The metrics describe the final state, when withheld partitions are assigned. The cost of the transition is in `moved`,
+`revoked`, `rounds`, and `paused_partition_seconds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.comparison.kernel.recommend import judge, read_metrics
+from spark_assign.comparison.kernel.recommend import judge_assignors, read_metrics
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.groups.kernel import ownership_changes
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_library, plan_switch
 from spark_assign.groups.kernel.convergence import MAX_ROUNDS, count_heartbeats, is_cooperative, simulate_rounds
-from spark_assign.groups.kernel.facts import GROUP, MEMBER, IndexedFacts, column, index_facts
+from spark_assign.groups.kernel.facts import GROUP, MEMBER, IndexedFacts, index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_metrics import (
     balance_metrics,
@@ -32,7 +31,7 @@ from spark_assign.groups.kernel.group_metrics import (
     read_ownership,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.groups.kernel.ownership_changes import OwnershipCounts, count_changes
 from spark_assign.groups.kernel.plan_groups import read_configured_assignors
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
@@ -44,18 +43,6 @@ from spark_assign.simulation.kernel.pause_estimates import (
     server_seconds,
 )
 from spark_assign.simulation.kernel.settings import TimingConfig
-
-
-class TransitionParams(Protocol):
-    """Times for the estimate of pauses, and custom assignors."""
-
-    @property
-    def timing(self) -> TimingConfig:
-        """The settings of the groups."""
-
-    @property
-    def custom(self) -> Mapping[str, GroupAssignor]:
-        """Assignors that plan one group at a time, by name."""
 
 
 def later_rounds(
@@ -74,13 +61,15 @@ def later_rounds(
     return later
 
 
-def seconds_paused(
+def estimate_paused_seconds(
     specs: GroupSpecs,
-    counts: ownership_changes.OwnershipCounts,
+    counts: OwnershipCounts,
     target: PartitionSlices,
     later: Mapping[str, IntArray],
     assignor: str,
-    params: TransitionParams,
+    timing: TimingConfig,
+    *,
+    is_custom: bool,
 ) -> FloatArray:
     """Returns the expected partition-seconds of each group without consumption, until every member has its target."""
     pauses = PauseCounts(
@@ -91,19 +80,19 @@ def seconds_paused(
         back=counts.returned,
         later=later["revoked"],
     )
-    seconds: Any = cooperative_seconds if is_cooperative(assignor) else eager_seconds
-    if assignor in params.custom:
-        seconds = eager_seconds
-    elif assignor in SERVER_ASSIGNORS:
-        seconds = server_seconds
-    return np.asarray(seconds(pauses, params.timing), np.float64)
+    estimate: Any = eager_seconds
+    if not is_custom and assignor in SERVER_ASSIGNORS:
+        estimate = server_seconds
+    elif not is_custom and is_cooperative(assignor):
+        estimate = cooperative_seconds
+    return np.asarray(estimate(pauses, timing), np.float64)
 
 
 AS_GIVEN = ""
-"""Name of the change of the facts before any change."""
+"""Value of the column `what_if` of the facts before any change."""
 
 GroupKey = tuple[str, str]
-Figures = dict[str, Any]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -112,9 +101,8 @@ class CompareParams:
 
     Attributes:
         assignors: names of assignors, in order.
-        changes: names of the changes. The facts of a change have its name in the column `change`; those of `AS_GIVEN`
-            are
-            included too, unless one of the changes is `as_is`, which then replaces it.
+        what_ifs: names of the changes, the values of the column `what_if` of the facts. The facts of `AS_GIVEN` are
+            included, too, unless one of the changes is `as_is`, which replaces it.
         as_is: name of the change that changes nothing, if it is included.
         timing: times for the estimate of pauses.
         custom: assignors that plan one group at a time, by name.
@@ -124,7 +112,7 @@ class CompareParams:
     """
 
     assignors: tuple[str, ...]
-    changes: tuple[str, ...]
+    what_ifs: tuple[str, ...]
     as_is: str | None
     timing: TimingConfig
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
@@ -138,102 +126,96 @@ class CompareParams:
 
 
 def compare(facts: pa.Table, params: CompareParams, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yields one row per group, assignor, and change; columns and units: `tables.groups.COMPARISON`."""
-    by_change = split_by_change(facts)
-    indexed = {name: index_facts(by_change[name]) for name in (AS_GIVEN, *params.changes) if name in by_change}
+    """Yields one row per group, assignor, and change; columns and units: `tables.comparison.COMPARISON`."""
+    names = pc.unique(facts["what_if"]).to_pylist()
+    indexed = {
+        name: index_facts(facts.filter(pc.equal(facts["what_if"], name)).drop_columns(["what_if"])) for name in names
+    }
     base = indexed.get(AS_GIVEN) or indexed.get(params.as_is or AS_GIVEN)
-    faulty = {} if base is None else _by_name(base, find_faults(base))
-    listed = set() if base is None else _listed_groups(base)
-    configured = {} if base is None else read_configured_assignors(base)
-    clients = {} if base is None else _clients_by_group(base, configured)
-    by_broker = set() if base is None else _broker_groups(base, configured)
-    for change in params.changes:
-        rows = _figures_by_group(indexed[change], params, faulty, by_broker) if change in indexed else {}
-        groups = sorted(listed | set(rows) | set(faulty))
-        judged = [
+    known = _KnownGroups() if base is None else _read_known_groups(base)
+    for what_if in params.what_ifs:
+        metrics = _metrics_by_group(indexed[what_if], params, known) if what_if in indexed else {}
+        rows = [
             row
-            for group in groups
-            for row in _judged_rows(
-                group,
-                change,
-                [name for name in params.assignors if params.applies(name, group in by_broker)],
-                rows.get(group, {}),
-                faulty.get(group),
-                configured.get(group),
-                clients.get(group),
-            )
+            for key in sorted({*known.listed, *metrics, *known.faults})
+            for row in _compare_group(key, what_if, metrics.get(key, {}), params, known)
         ]
-        yield pa.Table.from_pylist(judged, schema=schema)
+        yield pa.Table.from_pylist(rows, schema=schema)
 
 
-def split_by_change(facts: pa.Table) -> dict[str, pa.Table]:
-    """Returns the facts of each change."""
-    names = pc.unique(facts["change"]).to_pylist()
-    return {name: facts.filter(pc.equal(facts["change"], name)).drop_columns(["change"]) for name in names}
+@dataclass(frozen=True)
+class _KnownGroups:
+    """What is known about the groups before any change, by group.
+
+    Attributes:
+        listed: groups that have members, and listed consumer groups.
+        faults: code and detail of the faulty groups.
+        assignors: current assignors.
+        client_libraries: libraries of the members (`client_libraries.count_clients`).
+        server_side: groups that the broker assigns (KIP-848).
+    """
+
+    listed: frozenset[GroupKey] = frozenset()
+    faults: Mapping[GroupKey, tuple[str, str]] = field(default_factory=dict)
+    assignors: Mapping[GroupKey, str] = field(default_factory=dict)
+    client_libraries: Mapping[GroupKey, str] = field(default_factory=dict)
+    server_side: frozenset[GroupKey] = frozenset()
 
 
-def _by_name(indexed: IndexedFacts, faults: dict[int, tuple[str, str]]) -> dict[GroupKey, tuple[str, str]]:
-    return {(indexed.cluster[group].as_py(), indexed.group_id[group].as_py()): fault for group, fault in faults.items()}
-
-
-def _listed_groups(indexed: IndexedFacts) -> set[GroupKey]:
-    """Returns the groups that have members, and the listed consumer groups."""
+def _read_known_groups(indexed: IndexedFacts) -> _KnownGroups:
+    names = list(zip(indexed.cluster.to_pylist(), indexed.group_id.to_pylist(), strict=True))
+    assignors = read_configured_assignors(indexed)
     rows = indexed.rows_by_kind[GROUP]
-    kinds = column(indexed.table, "group_type").take(pa.array(rows, pa.int64())).fill_null("classic").to_pylist()
-    known = [row for row, kind in zip(rows.tolist(), kinds, strict=True) if kind in ("classic", "consumer")]
-    members = indexed.rows_by_kind[MEMBER]
-    groups = np.unique(indexed.group_index[np.append(members, np.array(known, np.int64))]).tolist()
-    return {(indexed.cluster[group].as_py(), indexed.group_id[group].as_py()) for group in groups}
+    types = list(zip(indexed.group_index[rows].tolist(), indexed.column("group_type", rows).to_pylist(), strict=True))
+    listed = {names[group] for group in np.unique(indexed.group_index[indexed.rows_by_kind[MEMBER]]).tolist()}
+    server_side = {names[group] for group, kind in types if kind == "consumer"}
+    return _KnownGroups(
+        frozenset(listed | {names[group] for group, kind in types if kind in (None, "classic", "consumer")}),
+        {names[group]: fault for group, fault in find_faults(indexed).items()},
+        assignors,
+        _client_libraries(indexed, assignors),
+        frozenset(server_side | {key for key, assignor in assignors.items() if assignor in SERVER_ASSIGNORS}),
+    )
 
 
-def _clients_by_group(indexed: IndexedFacts, configured: Mapping[GroupKey, str]) -> dict[GroupKey, str]:
-    """Returns the client libraries of each group, in the format of `client_libraries.count_clients`."""
+def _client_libraries(indexed: IndexedFacts, assignors: Mapping[GroupKey, str]) -> dict[GroupKey, str]:
     rows = indexed.rows_by_kind[MEMBER]
     columns = [indexed.column(name, rows).to_pylist() for name in ("cluster", "group_id", "client_id", "member_id")]
-    found: dict[GroupKey, list[Client]] = {}
+    clients: dict[GroupKey, list[Client]] = {}
     for cluster, group_id, client_id, member_id in zip(*columns, strict=True):
-        client = detect_library(group_id, client_id, member_id, configured.get((cluster, group_id)))
-        found.setdefault((cluster, group_id), []).append(client)
-    return {group: count_clients(clients) for group, clients in found.items()}
+        client = detect_library(group_id, client_id, member_id, assignors.get((cluster, group_id)))
+        clients.setdefault((cluster, group_id), []).append(client)
+    return {key: count_clients(group_clients) for key, group_clients in clients.items()}
 
 
-def _broker_groups(indexed: IndexedFacts, configured: Mapping[GroupKey, str]) -> set[GroupKey]:
-    """Returns the groups that the broker assigns (KIP-848)."""
-    rows = indexed.rows_by_kind[GROUP]
-    columns = (indexed.column(name, rows).to_pylist() for name in ("cluster", "group_id", "group_type"))
-    found = {(cluster, group_id) for cluster, group_id, kind in zip(*columns, strict=True) if kind == "consumer"}
-    return found | {group for group, assignor in configured.items() if assignor in SERVER_ASSIGNORS}
-
-
-def _figures_by_group(
-    indexed: IndexedFacts, params: CompareParams, faulty: Mapping[GroupKey, object], by_broker: set[GroupKey]
-) -> dict[GroupKey, dict[str, Figures]]:
-    """Returns the figures of each assignor for each group."""
+def _metrics_by_group(
+    indexed: IndexedFacts, params: CompareParams, known: _KnownGroups
+) -> dict[GroupKey, dict[str, Row]]:
+    """Returns the metrics of each group by assignor."""
     faults = find_faults(indexed)
     names = list(zip(indexed.cluster.to_pylist(), indexed.group_id.to_pylist(), strict=True))
-    excluded = set(faults) | {group for group, name in enumerate(names) if name in faulty}
-    specs = read_group_specs(indexed, excluded)
-    found: dict[GroupKey, dict[str, Figures]] = {
+    specs = read_group_specs(indexed, {*faults, *(group for group, key in enumerate(names) if key in known.faults)})
+    found: dict[GroupKey, dict[str, Row]] = {
         names[group]: {name: {"rejected": code, "detail": detail} for name in params.assignors}
         for group, (code, detail) in faults.items()
     }
     keys = [names[group] for group in specs.fact_group_index.tolist()]
     for assignor in params.assignors:
-        chosen = np.array([params.applies(assignor, key in by_broker) for key in keys], bool)
-        for key, row in zip(keys, _figures(specs, assignor, chosen, params), strict=True) if chosen.any() else ():
+        selected = np.array([params.applies(assignor, key in known.server_side) for key in keys], bool)
+        for key, row in zip(keys, _metrics(specs, assignor, selected, params), strict=True) if selected.any() else ():
             found.setdefault(key, {})[assignor] = row
     return found
 
 
-def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, params: CompareParams) -> list[Figures]:
-    """Returns the figures of one assignor for each group of the specs; only those of the chosen groups are valid."""
-    assignment = assign(specs, assignor, chosen, params.custom)
-    is_planned = chosen.copy()
+def _metrics(specs: GroupSpecs, assignor: str, selected: BoolArray, params: CompareParams) -> list[Row]:
+    """Returns the metrics of one assignor for each group of the specs; only those of selected groups are valid."""
+    assignment = assign(specs, assignor, selected, params.custom)
+    is_planned = selected.copy()
     is_planned[list(assignment.rejected)] = False
-    target = assignment.slices
+    is_custom, target = assignor in params.custom, assignment.slices
     counts = count_changes(read_ownership(specs, assignment, is_planned))
     later = later_rounds(specs, assignor, is_planned, params.custom)
-    if assignor in SERVER_ASSIGNORS and assignor not in params.custom:
+    if assignor in SERVER_ASSIGNORS and not is_custom:
         later["rounds"] = count_heartbeats(specs, assignment).of_groups(specs)
     balance = balance_metrics(specs.members.group, specs.num_groups, target)
     columns: dict[str, list[Any]] = {
@@ -245,71 +227,49 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, params: Compar
         "unassigned": (count_subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)).tolist(),
         "rounds": later["rounds"].tolist(),
         "stable": later["stable"].tolist(),
-        "paused_partition_seconds": seconds_paused(specs, counts, target, later, assignor, params).tolist(),
+        "paused_partition_seconds": estimate_paused_seconds(
+            specs, counts, target, later, assignor, params.timing, is_custom=is_custom
+        ).tolist(),
         "rack_matched": count_rack_matched(specs, target, racks_known=params.racks_known).to_pylist(),
     }
+    columns["cross_rack_share"] = [
+        None if matched is None or not partitions else 1 - matched / partitions
+        for matched, partitions in zip(columns["rack_matched"], columns["partitions"], strict=True)
+    ]
     if params.loads_known:
         loads = load_metrics(specs, target)
-        columns |= {name: loads[name].to_pylist() for name in _LOAD}
+        columns |= {name: loads[name].to_pylist() for name in ("load_max_over_mean", "drain_seconds")}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    for group, row in enumerate(rows):
-        matched, partitions = row["rack_matched"], row["partitions"]
-        row["cross_rack_share"] = None if matched is None or not partitions else 1 - matched / partitions
-        if group in assignment.rejected:
-            row.clear()
-            row["rejected"], row["detail"] = assignment.rejected[group]
+    for group, (code, detail) in assignment.rejected.items():
+        rows[group] = {"rejected": code, "detail": detail}
     return rows
 
 
-_LOAD = ("load_max_over_mean", "drain_seconds")
-_FIGURES = (
-    *(
-        "members",
-        "partitions",
-        "max_over_mean",
-        "stddev_per_member",
-        "moved",
-        "revoked",
-        "unassigned",
-        "rounds",
-        "stable",
-    ),
-    *("paused_partition_seconds", "rack_matched", "cross_rack_share", "rejected", "detail"),
-    *_LOAD,
-)
-
-
-def _judged_rows(
-    group: GroupKey,
-    change: str,
-    assignors: Sequence[str],
-    found: Mapping[str, Figures],
-    fault: tuple[str, str] | None,
-    configured: str | None,
-    clients: str | None,
-) -> list[Figures]:
-    """Returns the rows of one group and change, with recommendation and reason."""
-    rows = []
-    for assignor in assignors:
-        row: Figures = dict.fromkeys(_FIGURES) | {"cluster": group[0], "group_id": group[1]}
-        row |= {"assignor": assignor, "change": change}
-        if fault is not None:
-            row |= {"rejected": fault[0], "detail": fault[1]}
-        elif assignor in found:
-            row |= found[assignor]
-        else:
-            row |= {"members": 0, "partitions": 0}  # no members, before or after the change
-        row["configured"] = None if configured is None else assignor == configured
-        rows.append(row)
-    verdicts = judge([read_metrics(row) for row in rows], configured)
-    for row, verdict in zip(rows, verdicts, strict=True):
+def _compare_group(
+    key: GroupKey, what_if: str, metrics: Mapping[str, Row], params: CompareParams, known: _KnownGroups
+) -> list[Row]:
+    """Returns the rows of one group under one change, with the recommendation and the reasons."""
+    fault, current, libraries = known.faults.get(key), known.assignors.get(key), known.client_libraries.get(key)
+    no_members: Row = {"members": 0, "partitions": 0}
+    rows: list[Row] = [
+        {"cluster": key[0], "group_id": key[1], "assignor": assignor, "what_if": what_if}
+        | (
+            metrics.get(assignor, no_members)
+            if fault is None
+            else dict(zip(("rejected", "detail"), fault, strict=True))
+        )
+        for assignor in params.assignors
+        if params.applies(assignor, key in known.server_side)
+    ]
+    for row, verdict in zip(rows, judge_assignors([read_metrics(row) for row in rows], current), strict=True):
+        to_assignor, from_assignor = client_assignor(row["assignor"]), current and client_assignor(current)
+        switches = verdict.recommended and to_assignor != from_assignor
         row |= {
             "recommended": verdict.recommended,
             "reason": verdict.reason,
-            "clients": clients,
-            "runs_with": configured,
+            "is_current": None if current is None else row["assignor"] == current,
+            "current_assignor": current,
+            "client_libraries": libraries,
+            "switch_steps": plan_switch(from_assignor, to_assignor, libraries).text if switches else None,
         }
-        to, runs_with = client_assignor(row["assignor"]), None if configured is None else client_assignor(configured)
-        changes = verdict.recommended and to != runs_with
-        row["way"] = plan_switch(runs_with, to, clients).text if changes else None
     return rows

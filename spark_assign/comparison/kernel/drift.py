@@ -34,20 +34,6 @@ GROUP, MEMBER, OWNERSHIP = "group", "member", "ownership"
 CHANGES = ("moved", "newly-owned", "no-longer-owned")
 """Changes of an owner."""
 
-_TEXT, _LONG, _DOUBLE = pa.string(), pa.int64(), pa.float64()
-DRIFTED = pa.schema(
-    {
-        **dict.fromkeys(("cluster", "group_id", "kind", "change"), _TEXT),
-        **dict.fromkeys(("member_id", "previous_member_id", "group_instance_id", "client_id", "client_host"), _TEXT),
-        **dict.fromkeys(("topic", "from_member_id", "to_member_id"), _TEXT),
-        **dict.fromkeys(("first", "step", "count"), pa.int32()),
-        **dict.fromkeys(("assignor_before", "assignor_after", "rejected_before", "rejected_after"), _TEXT),
-        **dict.fromkeys(("members_before", "members_after", "came", "went", "restarted"), _LONG),
-        **dict.fromkeys(("partitions_before", "partitions_after", "moved", "newly_owned", "no_longer_owned"), _LONG),
-        **dict.fromkeys(("max_over_mean_before", "max_over_mean_after"), _DOUBLE),
-    }
-)
-
 
 @dataclass(frozen=True)
 class DriftParams:
@@ -55,11 +41,13 @@ class DriftParams:
 
     Attributes:
         checked: whether the facts of each state include its faulty groups; otherwise they are searched for.
-        wanted: the kinds of rows to return.
+        kinds: the kinds of rows to return.
+        schema: the schema of the rows.
     """
 
     checked: tuple[bool, bool]
-    wanted: frozenset[str]
+    kinds: frozenset[str]
+    schema: pa.Schema
 
 
 @dataclass(frozen=True)
@@ -119,30 +107,30 @@ class MemberChanges:
     restarted: BoolArray
 
 
-def drift(facts: pa.Table, params: DriftParams) -> Iterator[pa.Table]:
-    """Yields what changed in all groups of the facts (`comparison.kernel.group_states`), as tables of `DRIFTED`."""
-    absent = {name: kind for name, kind in STATE_FACTS.items() if name not in facts.column_names}
-    for name, kind in absent.items():
-        facts = facts.append_column(name, pa.nulls(len(facts), kind))
+def find_drift(facts: pa.Table, params: DriftParams) -> Iterator[pa.Table]:
+    """Yields what changed in all groups of the facts (`comparison.kernel.group_states`), as rows of `params.schema`."""
+    for name, dtype in STATE_FACTS.items():
+        if name not in facts.column_names:
+            facts = facts.append_column(name, pa.nulls(len(facts), dtype))
     indexed = index_facts(facts)
     before, after = params.checked
     states = StatePair(
         indexed, read_state(indexed, after=False, checked=before), read_state(indexed, after=True, checked=after)
     )
     members = _changed_members(states)
-    if MEMBER in params.wanted:
-        yield _member_rows(states, members)
-    if not params.wanted & {GROUP, OWNERSHIP}:
+    if MEMBER in params.kinds:
+        yield _member_rows(states, members, params.schema)
+    if not params.kinds & {GROUP, OWNERSHIP}:
         return
     counts = np.zeros((indexed.num_groups, len(CHANGES)), np.int64)
     for moves in _changed_owners(states, members):
         change = np.select([moves.from_member == NO_MEMBER, moves.to_member == NO_MEMBER], [1, 2], 0)
-        place = states.topic_group(states.topics[moves.topic]) * len(CHANGES) + change
-        counts += np.bincount(place, moves.count, counts.size).astype(np.int64).reshape(counts.shape)
-        if OWNERSHIP in params.wanted:
-            yield _ownership_rows(states, moves, change)
-    if GROUP in params.wanted:
-        yield _group_rows(states, members, counts)
+        cell = states.topic_group(states.topics[moves.topic]) * len(CHANGES) + change
+        counts += np.bincount(cell, moves.count, counts.size).astype(np.int64).reshape(counts.shape)
+        if OWNERSHIP in params.kinds:
+            yield _ownership_rows(states, moves, change, params.schema)
+    if GROUP in params.kinds:
+        yield _group_rows(states, members, counts, params.schema)
 
 
 def _flags(column: pa.Array) -> BoolArray:
@@ -176,7 +164,7 @@ def _row(state: GroupStates, keys: IntArray) -> IntArray:
     return state.row[np.searchsorted(state.members, keys)]
 
 
-def _member_rows(states: StatePair, changed: MemberChanges) -> pa.Table:
+def _member_rows(states: StatePair, changed: MemberChanges, schema: pa.Schema) -> pa.Table:
     left = changed.departed[~changed.restarted]
     keys = np.append(changed.new, left)
     row = np.append(_row(states.after, changed.new), _row(states.before, left))
@@ -185,11 +173,11 @@ def _member_rows(states: StatePair, changed: MemberChanges) -> pa.Table:
     columns = {
         **states.named_groups(states.group(keys)),
         "member_id": states.member_id(keys),
-        "change": pa.array(("came", "restarted", "went")).take(pa.array(change)),
+        "change": pa.array(("joined", "restarted", "left")).take(pa.array(change)),
         "previous_member_id": states.member_id(np.append(changed.previous, np.full(len(left), NO_MEMBER))),
         **{name: take_names(states.facts.table[name].combine_chunks(), row) for name in client_columns},
     }
-    return tagged(MEMBER, columns, len(keys), DRIFTED)
+    return tagged(MEMBER, columns, len(keys), schema)
 
 
 # --- owners -------------------------------------------------------------------------------------------------------
@@ -242,7 +230,7 @@ def _remove_equal_slices(before: PartitionSlices, after: PartitionSlices) -> tup
     return before.take(lost), after.take(gained)
 
 
-def _ownership_rows(states: StatePair, moves: Moves, change: IntArray) -> pa.Table:
+def _ownership_rows(states: StatePair, moves: Moves, change: IntArray, schema: pa.Schema) -> pa.Table:
     members, topics = np.append(states.members, NO_MEMBER), states.topics[moves.topic]
     columns = {
         **states.named_groups(states.topic_group(topics)),
@@ -252,22 +240,22 @@ def _ownership_rows(states: StatePair, moves: Moves, change: IntArray) -> pa.Tab
         "to_member_id": states.member_id(members[moves.to_member]),
         "change": pa.array(CHANGES).take(pa.array(change)),
     }
-    return tagged(OWNERSHIP, columns, len(moves), DRIFTED)
+    return tagged(OWNERSHIP, columns, len(moves), schema)
 
 
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
-def _group_rows(states: StatePair, members: MemberChanges, owners: IntArray) -> pa.Table:
+def _group_rows(states: StatePair, members: MemberChanges, owners: IntArray, schema: pa.Schema) -> pa.Table:
     before, after, num_groups = states.before, states.after, states.facts.num_groups
     restarted = members.previous != NO_MEMBER
     changed_members = {
-        "came": members.new[~restarted],
-        "went": members.departed[~members.restarted],
+        "joined": members.new[~restarted],
+        "left": members.departed[~members.restarted],
         "restarted": members.new[restarted],
     }
     counts = {name: np.bincount(states.group(keys), minlength=num_groups) for name, keys in changed_members.items()}
-    counts |= {name.replace("-", "_"): owners[:, place] for place, name in enumerate(CHANGES)}
+    counts |= {name.replace("-", "_"): owners[:, index] for index, name in enumerate(CHANGES)}
     changed = _flags(pc.fill_null(pc.not_equal(before.assignor, after.assignor), False))
     changed |= _flags(pc.fill_null(pc.not_equal(before.metrics["members"], after.metrics["members"]), False))
     changed |= _flags(pc.not_equal(before.rejected.fill_null(""), after.rejected.fill_null("")))
@@ -275,10 +263,10 @@ def _group_rows(states: StatePair, members: MemberChanges, owners: IntArray) -> 
     change = np.select([~before.exists, ~after.exists, changed], [0, 1, 2], 3)
     columns = {
         **states.named_groups(np.arange(num_groups)),
-        "change": pa.array(("came", "went", "changed", "same")).take(pa.array(change)),
+        "change": pa.array(("added", "removed", "changed", "unchanged")).take(pa.array(change)),
         **{name: pa.array(values) for name, values in counts.items()},
     }
     for when, state in (("before", before), ("after", after)):
         columns |= {f"assignor_{when}": state.assignor, f"rejected_{when}": state.rejected}
         columns |= {f"{name}_{when}": values for name, values in state.metrics.items()}
-    return tagged(GROUP, columns, num_groups, DRIFTED).filter(pa.array(before.exists | after.exists))
+    return tagged(GROUP, columns, num_groups, schema).filter(pa.array(before.exists | after.exists))

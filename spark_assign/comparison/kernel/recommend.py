@@ -37,7 +37,7 @@ KAFKA_DEFAULT = "range"
 
 @dataclass(frozen=True)
 class AssignorMetrics:
-    """The figures of one assignor for a group; names and units as in `tables.groups.COMPARISON`."""
+    """The figures of one assignor for a group; names and units as in `tables.comparison.COMPARISON`."""
 
     assignor: str
     members: int
@@ -54,7 +54,7 @@ class AssignorMetrics:
 
     @property
     def has_plan(self) -> bool:
-        """Whether there is a plan to judge."""
+        """Whether there is a plan to judge_assignors."""
         return self.rejected is None and self.members > 0
 
 
@@ -67,24 +67,24 @@ class AssignorVerdict:
 
 
 def read_metrics(row: Mapping[str, Any]) -> AssignorMetrics:
-    """Returns the metrics of a row; null counts of a group without a plan become 0."""
+    """Returns the metrics of a row; missing counts of a group without a plan become 0."""
     return AssignorMetrics(
         assignor=row["assignor"],
-        members=row["members"] or 0,
-        partitions=row["partitions"] or 0,
-        max_over_mean=row["max_over_mean"],
-        moved=row["moved"] or 0,
-        unassigned=max(0, row["unassigned"] or 0),  # sticky ones may keep claims on partitions that do not exist
-        stable=bool(row["stable"]),
-        rounds=row["rounds"] or 0,
-        cross_rack_share=row["cross_rack_share"],
-        paused=row["paused_partition_seconds"] or 0.0,
-        rejected=row["rejected"],
-        detail=row["detail"],
+        members=row.get("members") or 0,
+        partitions=row.get("partitions") or 0,
+        max_over_mean=row.get("max_over_mean"),
+        moved=row.get("moved") or 0,
+        unassigned=max(0, row.get("unassigned") or 0),  # sticky assignors can keep partitions that don't exist
+        stable=bool(row.get("stable")),
+        rounds=row.get("rounds") or 0,
+        cross_rack_share=row.get("cross_rack_share"),
+        paused=row.get("paused_partition_seconds") or 0.0,
+        rejected=row.get("rejected"),
+        detail=row.get("detail"),
     )
 
 
-def judge(compared: Sequence[AssignorMetrics], configured: str | None = None) -> list[AssignorVerdict]:
+def judge_assignors(compared: Sequence[AssignorMetrics], configured: str | None = None) -> list[AssignorVerdict]:
     """Returns a verdict for each assignor of one group and change, in the same order.
 
     Args:
@@ -153,22 +153,22 @@ _COSTS: tuple[tuple[_Cost, _Slack], ...] = (
 
 def _no_plan_reason(metrics: AssignorMetrics) -> str:
     if metrics.rejected is None:
-        return f"{metrics.assignor}: the group has no members, so there is nothing to decide"
-    return f"{metrics.assignor}: cannot be planned ({metrics.rejected}): {metrics.detail}"
+        return f"{metrics.assignor}: the group has no members"
+    return f"{metrics.assignor}: can't be planned ({metrics.rejected}): {metrics.detail}"
 
 
 def _reason(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configured: str | None) -> str:
     alternatives = [metrics for metrics in compared if metrics is not best and metrics.has_plan]
     remarks = _current_remarks(best, compared, configured)
     if not alternatives:
-        only = "the only one compared" if len(compared) == 1 else "the only one that can plan the group"
+        only = "the only assignor compared" if len(compared) == 1 else "the only assignor that can plan the group"
         return f"{best.assignor}: {', '.join([only, *remarks])}"
     reference = _reference(alternatives, configured)
     better, same, worse = _compare_metrics(best, reference)
     if not better and not worse and (best.members == 1 or not best.partitions):
-        all_same = "the only member gets everything" if best.partitions else "there are no partitions to assign"
-        return f"{best.assignor}: {', '.join([f'{all_same}, whatever the assignor', *remarks])}"
-    merits = [*better, *same] if better else ["no worse in anything", *same]
+        all_same = "the only member gets all partitions" if best.partitions else "there are no partitions to assign"
+        return f"{best.assignor}: {', '.join([f'{all_same}, with every assignor', *remarks])}"
+    merits = [*better, *same] if better else ["not worse in any metric", *same]
     return (
         f"{best.assignor}: {', '.join([', '.join(merits) + _though(worse), *remarks])} (against {reference.assignor})"
     )
@@ -177,9 +177,9 @@ def _reason(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configur
 def _current_remarks(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configured: str | None) -> list[str]:
     """Returns remarks about the assignor that the group runs with."""
     if best.assignor == configured:
-        return ["the group runs with it already"]
+        return ["the group uses it already"]
     if configured and configured not in {metrics.assignor for metrics in compared}:
-        return [f"the group runs with {configured}, which is not compared"]
+        return [f"the group uses {configured}, which isn't compared"]
     return []
 
 
@@ -188,8 +188,8 @@ def _rejection_reason(metrics: AssignorMetrics, best: AssignorMetrics, configure
     if worse:
         text = ", ".join([*worse, *same])
     else:
-        already = ", which the group runs with already" if best.assignor == configured else ""
-        text = ", ".join(["not enough better", *same]) + already if better else f"no better than it{already}"
+        already = ", which the group uses already" if best.assignor == configured else ""
+        text = ", ".join(["not sufficiently better", *same]) + already if better else f"not better{already}"
     return f"{metrics.assignor}: {text}{_though(better)} (against {best.assignor})"
 
 
@@ -220,7 +220,7 @@ def _compare_metrics(first: AssignorMetrics, second: AssignorMetrics) -> tuple[l
             (better if value < reference else worse).append(differs)
 
     if first.stable != second.stable:
-        stability = "comes to rest" if first.stable else f"does not come to rest in {first.rounds} rounds"
+        stability = "is stable" if first.stable else f"isn't stable after {first.rounds} rounds"
         (better if first.stable else worse).append(stability)
     differs = f"{first.unassigned:,} partitions without an owner instead of {second.unassigned:,}"
     compare(first.unassigned, second.unassigned, 0, differs, None)

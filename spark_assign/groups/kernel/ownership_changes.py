@@ -50,13 +50,8 @@ REASONS = (
     *("over-quota", "rack-mismatch", "balancing", "over-load", "makes-room", "rebalanced"),
 )
 """Reasons of a move, in the order of precedence."""
-_REVOKE_REASONS = {
-    OVER_QUOTA: "over-quota",
-    RACK_MISMATCH: "rack-mismatch",
-    BALANCING: "balancing",
-    OVER_LOAD: "over-load",
-    MAKES_ROOM: "makes-room",
-}
+_REVOKE_REASONS = {OVER_QUOTA: "over-quota", RACK_MISMATCH: "rack-mismatch", BALANCING: "balancing"}
+_REVOKE_REASONS |= {OVER_LOAD: "over-load", MAKES_ROOM: "makes-room"}
 
 _PARTITIONS_PER_BATCH = 2_000_000
 """Approximate number of partitions that are expanded at once, which bounds the memory."""

@@ -30,14 +30,14 @@ from spark_assign.groups.assignors.release_rules import (
     parse_release_assignor,
 )
 from spark_assign.groups.assignors.sticky.retained_partitions import hash_owned_order, sort_by_owned_order
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
 
-COOPERATIVE = "cooperative-sticky"
-RESTART, SETTLE = "restart", "settle"
+RESTART, NEXT_REBALANCE = "restart", "next-rebalance"
 
 LAST_GENERATION = 1
 """The number of the last generation. Members remember no earlier one."""
@@ -73,11 +73,11 @@ class UpgradePath:
 
 @dataclass(frozen=True)
 class UpgradeStep:
-    """One step of one group: a member has restarted, or (`settle`) all members have rejoined once more.
+    """One step of one group: a member has restarted, or (`next-rebalance`) all members have rejoined once more.
 
     Attributes:
         group: index of the group.
-        step_type: `restart` or `settle`.
+        step_type: `restart` or `next-rebalance`.
         bounce: ordinal of the bounce, from 1.
         member: index in the specs of the member that has restarted; -1 for none.
         new_member_id: the id of that member afterward.

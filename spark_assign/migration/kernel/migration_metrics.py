@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign, assign_groups
 from spark_assign.groups.kernel.group_metrics import balance_metrics, count_rack_matched, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.ownership_changes import OwnershipCounts as OwnershipCounts
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.migration.kernel.migration_verdict import CLIENTS_OWN
 from spark_assign.migration.kernel.rolling_restart import RollingRestart, simulate_restarts
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
@@ -27,8 +26,8 @@ class MigrationMetrics:
 
     Attributes:
         current_assignors: the assignor of each group; `None` if unknown.
-        columns: one list per metric, named as in `migrate.MIGRATED`, with one value per group. `owned` is the number of
-            partitions that live members own now.
+        columns: one list per metric, named as in `tables.comparison.MIGRATIONS`, with one value per group. `owned` is
+            the number of partitions that live members own now.
         restarts: the costs of each simulated restart of each group, in order.
         is_complete: whether all restarts of each group were simulated.
         rejected: groups that the broker's assignor can't plan: code and detail.
@@ -50,7 +49,7 @@ def measure_migration(
     current_assignors: Sequence[str | None],
     can_convert: BoolArray,
     server_assignor: str,
-    what_if: Sequence[str],
+    hypothetical_assignors: Sequence[str],
     timing: TimingConfig,
     racks_known: bool,
 ) -> MigrationMetrics:
@@ -60,19 +59,15 @@ def measure_migration(
         specs: the groups.
         current_assignors: the assignor of each group.
         can_convert: whether each group restarts one member at a time.
-        server_assignor, what_if, timing, racks_known: as in `migrate.MigrationParams`.
+        server_assignor, hypothetical_assignors, timing, racks_known: as in `migrate.MigrationParams`.
     """
-    all_members = np.ones(specs.num_groups, bool)
-    server_plan = _plan_server_assignor(specs, current_assignors, can_convert, server_assignor, all_members)
-    assignments, assigned_after, is_planned = (
-        server_plan.assignments,
-        server_plan.assigned_after,
-        server_plan.is_planned,
-    )
+    all_groups = np.ones(specs.num_groups, bool)
+    plan = _plan_server_assignor(specs, current_assignors, can_convert, server_assignor, all_groups)
+    assignments, assigned_after, is_planned = plan.assignments, plan.assigned_after, plan.is_planned
     assigned_before = _assigned_before(specs, current_assignors, is_planned)
     counts = count_changes(read_ownership(specs, assignments, is_planned))
     metrics_before, metrics_after = (
-        balance_metrics(specs.members.group, specs.num_groups, runs) for runs in (assigned_before, assigned_after)
+        balance_metrics(specs.members.group, specs.num_groups, slices) for slices in (assigned_before, assigned_after)
     )
     pause_counts = PauseCounts(
         members=np.maximum(metrics_before["members"].to_numpy(), 1),
@@ -88,18 +83,18 @@ def measure_migration(
         "max_over_mean_before": metrics_before["max_over_mean"].to_pylist(),
         "max_over_mean_after": metrics_after["max_over_mean"].to_pylist(),
         "owned": counts.owned.tolist(),
-        "moved": np.where(can_convert, _num_moved(counts), _count_moved(specs, assigned_after, is_planned)).tolist(),
-        "moved_back": _count_moved_back(specs, current_assignors, assigned_after, is_planned),
+        "moved": np.where(can_convert, counts.moved, _count_moved(specs, assigned_after, is_planned)).tolist(),
+        "moved_on_rollback": _count_moved_on_rollback(specs, current_assignors, assigned_after, is_planned),
         "paused_partition_seconds": server_seconds(pause_counts, timing).tolist(),
         "cross_rack_before": _count_cross_rack(specs, assigned_before, racks_known),
         "cross_rack_after": _count_cross_rack(specs, assigned_after, racks_known),
-        **_measure_what_if(specs, current_assignors, can_convert, what_if, racks_known),
+        **_measure_hypothetical(specs, current_assignors, can_convert, hypothetical_assignors, racks_known),
     }
     return MigrationMetrics(
         current_assignors,
         columns,
-        _restart_costs_by_group(server_plan.rolling, specs.num_groups),
-        server_plan.rolling.is_complete,
+        _restart_costs_by_group(plan.rolling, specs.num_groups),
+        plan.rolling.is_complete,
         dict(assignments.rejected),
     )
 
@@ -127,7 +122,7 @@ def _plan_server_assignor(
     is_planned[list(assignments.rejected)] = False
     names = np.array([name or "" for name in current_assignors], object)
     is_static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
-    is_restarting = is_planned & can_convert & np.isin(names, CLIENTS_OWN)
+    is_restarting = is_planned & can_convert & np.isin(names, CLIENT_ASSIGNORS)
     rolling = simulate_restarts(specs, names, server_assignor, is_restarting, is_static, names != "cooperative-sticky")
     full_plan = assign(replace(specs, owned=EMPTY_SLICES), server_assignor, is_planned & ~can_convert)
     return _ServerPlan(
@@ -163,7 +158,7 @@ def _restart_costs_by_group(rolling: RollingRestart, num_groups: int) -> list[li
     for restart in rolling.restarts:
         columns = (each.tolist() for each in (restart.group, restart.moved, restart.revoked, restart.paused))
         for group, *costs in zip(*columns, strict=True):
-            costs_by_group[group].append(dict(zip(("moved", "revoked", "stopped"), costs, strict=True)))
+            costs_by_group[group].append(dict(zip(("moved", "revoked", "paused_partitions"), costs, strict=True)))
     return costs_by_group
 
 
@@ -172,7 +167,7 @@ def _assign_by_current(
 ) -> GroupAssignments:
     """Assigns the selected groups with their own assignors, if these are Kafka's client-side assignors."""
     pairs = zip(current_assignors, selected.tolist(), strict=True)
-    return assign_groups(specs, [name if chosen and name in CLIENTS_OWN else None for name, chosen in pairs])
+    return assign_groups(specs, [name if chosen and name in CLIENT_ASSIGNORS else None for name, chosen in pairs])
 
 
 def _assigned_before(
@@ -186,39 +181,36 @@ def _assigned_before(
     return specs.owned.concat(_assign_by_current(specs, current_assignors, is_planned & ~owns_any).slices)
 
 
-def _num_moved(counts: OwnershipCounts) -> IntArray:
-    """Returns the number of partitions that change owners per group."""
-    return counts.moved
+def _count_moved(specs: GroupSpecs, assigned: PartitionSlices, is_planned: BoolArray) -> IntArray:
+    """Returns the number of partitions per group that change owners in the end if `assigned` is the assignment."""
+    return count_changes(read_ownership(specs, GroupAssignments.of(assigned), is_planned)).moved
 
 
-def _count_moved(specs: GroupSpecs, runs: PartitionSlices, is_planned: BoolArray) -> IntArray:
-    """Returns the number of partitions per group that change owners in the end if `runs` is the assignment."""
-    return _num_moved(count_changes(read_ownership(specs, GroupAssignments.of(runs), is_planned)))
-
-
-def _count_moved_back(
+def _count_moved_on_rollback(
     specs: GroupSpecs, current_assignors: Sequence[str | None], assigned_after: PartitionSlices, is_planned: BoolArray
 ) -> list[int | None]:
     """Returns the number of partitions per group that change owners on the way back from the broker's assignment."""
     migrated = replace(specs, owned=assigned_after, departed_owned=EMPTY_SLICES)
     previous = _assign_by_current(migrated, current_assignors, is_planned)
-    is_known = is_planned & np.array([name in CLIENTS_OWN for name in current_assignors], bool)
+    is_known = is_planned & np.array([name in CLIENT_ASSIGNORS for name in current_assignors], bool)
     is_known[list(previous.rejected)] = False
     moved = _count_moved(migrated, previous.slices, is_known).tolist()
     return [count if has_assignor else None for count, has_assignor in zip(moved, is_known.tolist(), strict=True)]
 
 
-def _count_cross_rack(specs: GroupSpecs, runs: PartitionSlices, racks_known: bool) -> list[int | None]:
+def _count_cross_rack(specs: GroupSpecs, assigned: PartitionSlices, racks_known: bool) -> list[int | None]:
     """Returns the number of partitions per group whose owner has no replica in its rack; `None` if unknown."""
-    matched = count_rack_matched(specs, runs, racks_known=racks_known).to_pylist()
-    total = np.bincount(specs.members.group[runs.member], runs.count, specs.num_groups).astype(np.int64).tolist()
+    matched = count_rack_matched(specs, assigned, racks_known=racks_known).to_pylist()
+    total = (
+        np.bincount(specs.members.group[assigned.member], assigned.count, specs.num_groups).astype(np.int64).tolist()
+    )
     return [
         None if num_matched is None else num_partitions - num_matched
         for num_matched, num_partitions in zip(matched, total, strict=True)
     ]
 
 
-def _measure_what_if(
+def _measure_hypothetical(
     specs: GroupSpecs,
     current_assignors: Sequence[str | None],
     can_convert: BoolArray,
@@ -230,18 +222,16 @@ def _measure_what_if(
     """
     has_racks = np.zeros(specs.num_groups, bool)
     has_racks[specs.members.group[specs.members.rack >= 0]] = racks_known
-    best: list[tuple[int, str] | None] = [None] * specs.num_groups
+    counts: list[dict[str, int]] = [{} for _ in range(specs.num_groups)]
     for name in names if has_racks.any() else ():
-        cross_rack = _count_cross_rack(
-            specs,
-            _plan_server_assignor(specs, current_assignors, can_convert, name, has_racks).assigned_after,
-            racks_known,
-        )
-        for group in np.flatnonzero(has_racks).tolist():
-            best_so_far, count = best[group], cross_rack[group]
-            if count is not None and (best_so_far is None or count < best_so_far[0]):
-                best[group] = (count, name)
+        plan = _plan_server_assignor(specs, current_assignors, can_convert, name, has_racks)
+        for group, count in enumerate(_count_cross_rack(specs, plan.assigned_after, racks_known)):
+            if has_racks[group] and count is not None:
+                counts[group][name] = count
+    best = [min(by_name, key=by_name.__getitem__, default=None) for by_name in counts]
     return {
-        "what_if": [None if count is None else count[1] for count in best],
-        "cross_rack_what_if": [None if count is None else count[0] for count in best],
+        "hypothetical_assignor": best,
+        "cross_rack_hypothetical": [
+            None if name is None else by_name[name] for name, by_name in zip(best, counts, strict=True)
+        ],
     }

@@ -5,33 +5,35 @@ If the broker converts the group online:
     2 first-member    the first member restarts; the coordinator converts the group
     3 other-members   the other members restart, one at a time
     4 last-member     the last classic member restarts; from then on no rebalance waits for the whole group
-    5 settle          only groups of static members: what the broker's assignor changes at the next occasion
+    5 next-rebalance  only groups of static members: what the broker's assignor changes at the next rebalance
 Otherwise:
     1 prepare, 2 stop-all, 3 start-all
 In both cases, the last step is:
-    way-back          how the group becomes a classic group again, and how many partitions move then
+    rollback          how the group becomes a classic group again, and how many partitions move then
 Kafka Streams has its own protocol; its groups have no steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from spark_assign.groups.kernel.client_libraries import STREAMS
-from spark_assign.migration.kernel.migration_verdict import CLIENTS_OWN, MigrationCandidate
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, STREAMS
+from spark_assign.migration.kernel.migration_verdict import MigrationCandidate
 
 SETTINGS = {
-    "partition.assignment.strategy": "group.remote.assignor, one of the broker's group.consumer.assignors",
-    "session.timeout.ms": "group.consumer.session.timeout.ms of the broker (45 s), of one group "
-    "consumer.session.timeout.ms",
-    "heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms of the broker (5 s), of one group "
-    "consumer.heartbeat.interval.ms",
+    "partition.assignment.strategy": "group.remote.assignor in the client, one of group.consumer.assignors of the "
+    "broker",
+    "session.timeout.ms": "group.consumer.session.timeout.ms of the broker (45 s), or consumer.session.timeout.ms of "
+    "the group",
+    "heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms of the broker (5 s), or "
+    "consumer.heartbeat.interval.ms of the group",
 }
 """Client settings that group.protocol=consumer forbids, with their replacements. The Java client and librdkafka don't
 start with them."""
 
-COSTS = ("moved", "revoked", "stopped")
+COSTS = ("moved", "revoked", "paused_partitions")
 
 _StepRow = dict[str, Any]
 
@@ -49,9 +51,9 @@ def plan_steps(
     if candidate.assignor == STREAMS:
         return
     steps = [
-        _step("prepare", describe_prepare(candidate), {}),
+        _step("prepare", describe_prepare(candidate)),
         *(_plan_online(candidate, metrics, restarts) if candidate.online else _plan_offline(candidate, metrics)),
-        _step("way-back", describe_way_back(candidate), _moved(metrics["moved_back"]), candidate.members),
+        _step("rollback", describe_rollback(candidate), candidate.members, moved=metrics["moved_on_rollback"]),
     ]
     for ordinal, step in enumerate(steps, 1):
         yield {"step": ordinal, **step}
@@ -61,35 +63,49 @@ def _plan_online(
     candidate: MigrationCandidate, metrics: Mapping[str, Any], restarts: Sequence[Mapping[str, int]]
 ) -> Iterator[_StepRow]:
     last = candidate.members - 1
-    phases: tuple[tuple[str, Callable[[MigrationCandidate], str], int, int], ...] = (
-        ("first-member", describe_first_restart, 0, 1),
-        ("other-members", describe_other_restarts, 1, last),
-        ("last-member", describe_last_restart, max(last, 1), candidate.members),
+    phases = (
+        ("first-member", describe_first_restart(candidate), 0, 1),
+        ("other-members", describe_other_restarts(candidate), 1, last),
+        (
+            "last-member",
+            "Restart the last classic member. From now on, no rebalance waits for the whole group.",
+            max(last, 1),
+            candidate.members,
+        ),
     )
-    for step_type, describe, start, end in phases:
+    for step_type, description, start, end in phases:
         if end > start:
             simulated = restarts[start:end]
-            total = {cost: sum(restart[cost] for restart in simulated) for cost in COSTS} if simulated else {}
-            yield _step(step_type, describe(candidate), total, end - start, len(simulated))
-    if candidate.static == candidate.members:
-        yield _step("settle", describe_settle(candidate), _moved(metrics["moved"]))
+            costs = {cost: sum(restart[cost] for restart in simulated) for cost in COSTS} if simulated else {}
+            yield _step(step_type, description, end - start, len(simulated), **costs)
+    if candidate.is_static:
+        text = (
+            f"The target assignment is still that of {candidate.assignor or 'the classic group'}. "
+            f"{candidate.server_assignor} computes a new one when a member or a subscription is added or removed, or a "
+            "topic gets partitions."
+        )
+        yield _step("next-rebalance", text, moved=metrics["moved"])
 
 
 def _plan_offline(candidate: MigrationCandidate, metrics: Mapping[str, Any]) -> Iterator[_StepRow]:
+    stop = (
+        "Stop all members, and wait until the group is Empty. The broker converts an empty group under every "
+        "migration policy."
+    )
+    start = (
+        f"Start all members with the new settings. Committed offsets stay; {candidate.server_assignor} assigns all "
+        "partitions from scratch."
+    )
     num_owned = metrics["owned"]
-    stop_costs = {"revoked": num_owned, "stopped": num_owned}
-    yield _step("stop-all", describe_stop_all(candidate), stop_costs, candidate.members)
-    yield _step("start-all", describe_start_all(candidate), _moved(metrics["moved"]))
-
-
-def _moved(num_moved: int | None) -> dict[str, int | None]:
-    return {"moved": num_moved}
+    yield _step("stop-all", stop, candidate.members, revoked=num_owned, paused_partitions=num_owned)
+    yield _step("start-all", start, moved=metrics["moved"])
 
 
 def _step(
-    step_type: str, action: str, costs: Mapping[str, int | None], restarts: int = 0, num_simulated: int | None = None
+    step_type: str, description: str, restarts: int = 0, num_simulated: int | None = None, **costs: int | None
 ) -> _StepRow:
-    return {"what": step_type, "action": action, **costs, "restarts": restarts, "played": num_simulated}
+    row = {"step_type": step_type, "description": description, "restarts": restarts}
+    return row | {"simulated_restarts": num_simulated, **costs}
 
 
 # --- descriptions -------------------------------------------------------------------------------------------------
@@ -98,77 +114,57 @@ def _step(
 def describe_prepare(candidate: MigrationCandidate) -> str:
     """Describes the change to the settings of all members."""
     return (
-        "Settings of every member: group.protocol=consumer, group.remote.assignor="
-        f"{candidate.server_assignor.removeprefix('server-')}; take out {', '.join(SETTINGS)}, with which a client "
-        "does not start."
+        "In the settings of every member, set group.protocol=consumer and group.remote.assignor="
+        f"{candidate.server_assignor.removeprefix('server-')}, and remove {', '.join(SETTINGS)}. A client doesn't "
+        "start with them."
     )
 
 
 def describe_first_restart(candidate: MigrationCandidate) -> str:
     """Describes the restart of the first member."""
-    if candidate.static:
-        mixed = f" One that is not static leaves and joins: {candidate.server_assignor} makes a target."
-        others = "" if candidate.static == candidate.members else mixed
+    if candidate.static_members:
+        dynamic = (
+            ""
+            if candidate.is_static
+            else (f" A dynamic member leaves and joins, so {candidate.server_assignor} computes a new target.")
+        )
         return (
-            "Restart one member. The coordinator makes a consumer group of the classic one, with what everybody has as "
-            f"the target. A static member takes over what it had.{others}"
+            "Restart one member. The coordinator converts the classic group to a consumer group; the current "
+            f"assignment becomes the target assignment. A static member keeps its partitions.{dynamic}"
         )
     reassigned = (
-        f"; what it had goes to the others by {candidate.assignor}"
+        f", and {candidate.assignor} assigns its partitions to the other members"
         if candidate.members > 1 and candidate.assignor
         else ""
     )
     return (
-        f"Restart one member. It leaves{reassigned}. When it is back, the coordinator makes a consumer group of the "
-        f"classic one, and {candidate.server_assignor} makes the target."
+        f"Restart one member. It leaves{reassigned}. When it rejoins, the coordinator converts the classic group to a "
+        f"consumer group, and {candidate.server_assignor} computes the target assignment."
     )
 
 
 def describe_other_restarts(candidate: MigrationCandidate) -> str:
     """Describes the restarts of the other members."""
-    if candidate.static == candidate.members:
-        return "Restart the other members, one after the other, each within its session timeout: it keeps what it has."
-    is_eager = candidate.assignor in CLIENTS_OWN and candidate.assignor != "cooperative-sticky"
-    effect = "give up all they have at each new target" if is_eager else "give up what moves, in a round more"
-    return f"Restart the other members, one after the other. Those that still are classic members {effect}."
-
-
-def describe_last_restart(candidate: MigrationCandidate) -> str:
-    """Describes the restart of the last classic member."""
-    return "Restart the last classic member: from now on nobody waits for the whole group."
-
-
-def describe_settle(candidate: MigrationCandidate) -> str:
-    """Describes the rebalance that a group of static members still has ahead."""
-    return (
-        f"The target still is that of {candidate.assignor or 'the classic group'}. {candidate.server_assignor} "
-        "makes its own as soon as "
-        "a member or a subscription comes or goes, or a topic grows."
+    if candidate.is_static:
+        return "Restart the other members, one at a time, within their session timeout. They keep their partitions."
+    is_eager = candidate.assignor in CLIENT_ASSIGNORS and candidate.assignor != COOPERATIVE
+    effect = (
+        "revoke all their partitions at each new target"
+        if is_eager
+        else "revoke the partitions that move, in an additional round"
     )
+    return f"Restart the other members, one at a time. The remaining classic members {effect}."
 
 
-def describe_stop_all(candidate: MigrationCandidate) -> str:
-    """Describes how the group is stopped."""
-    return "Stop all members, and wait until the group is Empty: an empty group is converted whatever the policy is."
-
-
-def describe_start_all(candidate: MigrationCandidate) -> str:
-    """Describes how the group starts with the consumer protocol."""
-    return (
-        f"Start all members with the new settings. Offsets stay; {candidate.server_assignor} shares out everything "
-        "anew."
-    )
-
-
-def describe_way_back(candidate: MigrationCandidate) -> str:
+def describe_rollback(candidate: MigrationCandidate) -> str:
     """Describes how the group becomes a classic group again."""
-    previous = candidate.assignor if candidate.assignor in CLIENTS_OWN else "the assignor it had"
+    previous = candidate.assignor if candidate.assignor in CLIENT_ASSIGNORS else "the previous assignor"
     if not candidate.policy.down:
         return (
-            f"Stop all members and start them with the old settings ({previous}): group.consumer.migration.policy="
-            f"{candidate.policy} does not convert a running group back."
+            f"Stop all members, and start them with the previous settings ({previous}). With "
+            f"group.consumer.migration.policy={candidate.policy}, the broker doesn't convert a running group back."
         )
     return (
-        f"Restart the members with the old settings ({previous}). When the last one that speaks the new protocol has "
-        f"left, the coordinator makes a classic group again, and {previous} shares out anew."
+        f"Restart the members with the previous settings ({previous}). When the last member with the consumer protocol "
+        f"has left, the coordinator converts the group to a classic group, and {previous} assigns all partitions again."
     )

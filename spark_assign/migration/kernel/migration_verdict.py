@@ -1,15 +1,15 @@
 """Decides whether a classic group should migrate to the consumer protocol (KIP-848), and explains why.
 
 Principles, in order of priority:
-    1. A group stays if Kafka refuses to convert it, or if the members' library lacks the protocol.
-    2. A group stays if it permanently loses rack awareness, or an assignor that the broker doesn't have.
+    1. A group is blocked if Kafka refuses to convert it, or if the members' library lacks the protocol.
+    2. A group is blocked if it permanently loses rack awareness, or an assignor that the broker doesn't have.
     3. What needs a check first, or costs something once, is a warning.
 
-Reasons to stay:
+Blockers:
     client-lacks-protocol  a member uses a library without the consumer protocol (`groups.kernel.client_libraries`)
     kafka-streams          the assignor of Kafka Streams: its assignments carry user data, so the broker refuses to
                            convert the group (`ConsumerGroup.fromClassicGroup`); Streams has its own protocol
-    own-assignor           an assignor that the broker doesn't have; the broker refuses its user data, too
+    custom-assignor        an assignor that the broker doesn't have; the broker refuses its user data, too
     racks-lost             more than 5 % of the partitions become cross-rack, because the broker's assignors ignore
                            racks
 
@@ -24,9 +24,9 @@ Warnings:
     racks                  a few more partitions are read across racks
     balance                max over mean gets more than 5 % worse
     moves                  more than a tenth of the partitions move because the assignor changes
-    no-way-back            the broker doesn't convert the group back online
+    no-online-rollback     the broker doesn't convert the group back online
 
-Without any of these, the group should migrate.
+Without any of these, the group is ready.
 """
 
 from __future__ import annotations
@@ -36,14 +36,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spark_assign.comparison.kernel.recommend import BALANCE, RACKS, percent
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
 from spark_assign.groups.kernel.client_libraries import LIBRARIES, STREAMS, UNKNOWN, read_clients
 
-GO, WARN, STAY, DONE = VERDICTS = ("go", "go-with-warning", "stay", "there")
-"""Verdicts; the last one is for groups that use the consumer protocol already."""
-
-CLIENTS_OWN = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""Kafka's client-side assignors. Their assignments carry no user data, so the broker converts the groups."""
+READY, READY_WITH_WARNINGS, BLOCKED, DONE = "ready", "ready-with-warnings", "blocked", "done"
+"""Verdicts of migrations and upgrades; the last one is for groups with nothing to change."""
 
 MOVES = 0.1
 """Share of the partitions that can move because of the new assignor without a warning."""
@@ -71,9 +69,12 @@ class Policy(StrEnum):
 
 
 def can_convert_online(assignor: str | None, members: int, policy: Policy, max_size: int | None) -> bool:
-    """Checks whether the broker converts a group online; for the arguments, see `MigrationCandidate`."""
+    """Checks whether the broker converts a group online; for the arguments, see `MigrationCandidate`.
+
+    The assignments of Kafka's client-side assignors carry no user data, which the broker would refuse.
+    """
     fits = max_size is None or members <= max_size
-    return policy.up and fits and (assignor is None or assignor in CLIENTS_OWN)
+    return policy.up and fits and (assignor is None or assignor in CLIENT_ASSIGNORS)
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,8 @@ class MigrationCandidate:
 
     Attributes:
         assignor, server_assignor: its current assignor (`None` if unknown), and the broker's.
-        clients: the libraries of its members, in the format of `count_clients`.
-        members, static: the number of members, and of static ones.
+        client_libraries: the libraries of its members, in the format of `count_clients`.
+        members, static_members: the number of members, and of static ones.
         partitions, moved: the number of partitions, and of those with another owner by the broker's assignor.
         max_over_mean_before, max_over_mean_after: `None` if nothing is assigned.
         cross_rack_before, cross_rack_after: partitions read across racks; `None` if racks are unknown.
@@ -94,9 +95,9 @@ class MigrationCandidate:
 
     assignor: str | None
     server_assignor: str
-    clients: str
+    client_libraries: str
     members: int
-    static: int
+    static_members: int
     partitions: int
     moved: int
     max_over_mean_before: float | None
@@ -106,6 +107,18 @@ class MigrationCandidate:
     copartitioned_topics: int
     policy: Policy = Policy.BIDIRECTIONAL
     max_size: int | None = None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether all members are static."""
+        return self.static_members == self.members
+
+    @property
+    def added_cross_rack(self) -> int:
+        """Partitions that become cross-rack, less those that no longer are; 0 if racks are unknown."""
+        if self.cross_rack_before is None or self.cross_rack_after is None:
+            return 0
+        return self.cross_rack_after - self.cross_rack_before
 
     @property
     def online(self) -> bool:
@@ -125,71 +138,64 @@ class MigrationVerdict:
 _Finding = tuple[str, str]
 
 
-def judge(candidate: MigrationCandidate) -> MigrationVerdict:
+def judge_migration(candidate: MigrationCandidate) -> MigrationVerdict:
     """Returns the verdict on a group, with all findings."""
-    blockers = [*_find_refusals(candidate), *_find_losses(candidate)]
-    warnings = list(_find_warnings(candidate))
-    verdict = STAY if blockers else WARN if warnings else GO
+    blockers, warnings = list(_find_blockers(candidate)), list(_find_warnings(candidate))
+    verdict = BLOCKED if blockers else READY_WITH_WARNINGS if warnings else READY
     findings = [*blockers, *warnings]
-    sentences = [sentences for _, sentences in findings] or ["Nothing speaks against it."]
-    if verdict != STAY and (requirements := _describe_requirements(candidate)):
+    sentences = [text for _, text in findings] or ["No issues found."]
+    if verdict != BLOCKED and (requirements := _describe_requirements(candidate)):
         sentences.append(requirements)
     return MigrationVerdict(verdict, tuple(code for code, _ in findings), " ".join(sentences))
 
 
-def _find_refusals(candidate: MigrationCandidate) -> Iterator[_Finding]:
-    libraries = [name for name in read_clients(candidate.clients) if name != UNKNOWN]
+def _find_blockers(candidate: MigrationCandidate) -> Iterator[_Finding]:
+    libraries = [name for name in read_clients(candidate.client_libraries) if name != UNKNOWN]
     if unsupported := [name for name in libraries if LIBRARIES[name].consumer_protocol is None]:
-        guess_note = (
-            " (a guess from part of the client ids)"
-            if any(_is_guessed(candidate, name) for name in unsupported)
-            else ""
-        )
-        yield "client-lacks-protocol", f"{' and '.join(unsupported)} cannot speak the protocol{guess_note}."
+        is_guess = any(_is_guessed(candidate, name) for name in unsupported)
+        guess_note = " The library is a guess from part of the client ids." if is_guess else ""
+        yield "client-lacks-protocol", f"{' and '.join(unsupported)} can't use the consumer protocol.{guess_note}"
     if candidate.assignor == STREAMS:
         yield (
             "kafka-streams",
-            "Kafka Streams: the broker refuses to convert its groups; they have group.protocol=streams (KIP-1071).",
+            "This is a Kafka Streams application. The broker refuses to convert its group; use group.protocol=streams "
+            "(KIP-1071).",
         )
-    elif candidate.assignor is not None and candidate.assignor not in CLIENTS_OWN:
+    elif candidate.assignor is not None and candidate.assignor not in CLIENT_ASSIGNORS:
         yield (
-            "own-assignor",
-            f"The broker has no {candidate.assignor}, and refuses to convert a group whose assignments carry user "
-            "data. Write "
-            "one for the broker (group.consumer.assignors), or change to an assignor of Kafka first.",
+            "custom-assignor",
+            f"The broker doesn't have the assignor {candidate.assignor}, and refuses to convert a group whose "
+            "assignments carry user data. Write an assignor for the broker (group.consumer.assignors), or switch to "
+            "one of Kafka's assignors first.",
         )
-
-
-def _find_losses(candidate: MigrationCandidate) -> Iterator[_Finding]:
-    added = _added_cross_rack(candidate)
-    if added > RACKS * candidate.partitions:
+    if candidate.added_cross_rack > RACKS * candidate.partitions:
         yield "racks-lost", _describe_racks(candidate)
 
 
 def _find_warnings(candidate: MigrationCandidate) -> Iterator[_Finding]:
+    policy = f"group.consumer.migration.policy={candidate.policy}"
     if not candidate.policy.up:
-        yield (
-            "offline",
-            f"group.consumer.migration.policy={candidate.policy}: stop all members before the first one starts.",
-        )
+        yield "offline", f"With {policy}, stop all members before you start the first one with the new settings."
     elif candidate.max_size is not None and candidate.members > candidate.max_size:
         yield (
             "offline",
-            f"{candidate.members:,} members, and group.consumer.max.size is {candidate.max_size:,}: raise it first.",
+            f"The group has {candidate.members:,} members, and group.consumer.max.size is {candidate.max_size:,}. "
+            "Raise it first.",
         )
-    counted = read_clients(candidate.clients)
-    if not counted or UNKNOWN in counted:
+    libraries = read_clients(candidate.client_libraries)
+    if not libraries or UNKNOWN in libraries:
         yield (
             "client-unknown",
-            "Client ids do not tell every member's library: make sure that each speaks the protocol.",
+            "The client ids don't show the library of every member. Check that each member supports the consumer "
+            "protocol.",
         )
-    elif guessed := [name for name in counted if LIBRARIES[name].consumer_protocol and _is_guessed(candidate, name)]:
-        yield "client-guessed", f"That members run on {' and '.join(guessed)} is a guess from part of their client ids."
+    elif guessed := [name for name in libraries if LIBRARIES[name].consumer_protocol and _is_guessed(candidate, name)]:
+        yield "client-guessed", f"The library {' and '.join(guessed)} is a guess from part of the client ids."
     if candidate.assignor is None:
-        yield "assignor-unknown", "What the group runs with now is not known."
+        yield "assignor-unknown", "The current assignor is unknown."
     yield from _find_assignor_changes(candidate)
     if not candidate.policy.down:
-        yield "no-way-back", f"group.consumer.migration.policy={candidate.policy}: no way back while the group runs."
+        yield "no-online-rollback", f"With {policy}, the broker doesn't convert a running group back."
 
 
 def _find_assignor_changes(candidate: MigrationCandidate) -> Iterator[_Finding]:
@@ -197,18 +203,16 @@ def _find_assignor_changes(candidate: MigrationCandidate) -> Iterator[_Finding]:
     if candidate.assignor == "range" and candidate.server_assignor == UNIFORM and candidate.copartitioned_topics:
         yield (
             "co-partitioning",
-            f"range gives one member the same partitions of {candidate.copartitioned_topics} topics, uniform does "
-            "not: if the members join "
-            "these topics, take server-range.",
+            f"range assigns the same partitions of {candidate.copartitioned_topics} topics to one member, uniform "
+            "doesn't. If the members join these topics, use server-range.",
         )
-    if candidate.server_assignor == SERVER_RANGE and candidate.static < candidate.members > 1:
+    if candidate.server_assignor == SERVER_RANGE and candidate.static_members < candidate.members > 1:
         yield (
             "random-order",
-            "server-range serves members by id, and ids are random now: each restart of a member that is not static "
-            "deals the ranges anew.",
+            "server-range orders members by id, and the ids are random now. Each restart of a dynamic member changes "
+            "the ranges.",
         )
-    added = _added_cross_rack(candidate)
-    if 0 < added <= RACKS * candidate.partitions:
+    if 0 < candidate.added_cross_rack <= RACKS * candidate.partitions:
         yield "racks", _describe_racks(candidate)
     before, after = candidate.max_over_mean_before, candidate.max_over_mean_after
     if before is not None and after is not None and after > before * (1 + BALANCE):
@@ -218,24 +222,18 @@ def _find_assignor_changes(candidate: MigrationCandidate) -> Iterator[_Finding]:
         yield "moves", f"{share} of the partitions move because the assignor changes."
 
 
-def _added_cross_rack(candidate: MigrationCandidate) -> int:
-    if candidate.cross_rack_before is None or candidate.cross_rack_after is None:
-        return 0
-    return candidate.cross_rack_after - candidate.cross_rack_before
-
-
 def _describe_racks(candidate: MigrationCandidate) -> str:
     cross_rack = f"{candidate.cross_rack_after:,} of {candidate.partitions:,} partitions are read across racks"
-    return f"{candidate.server_assignor} knows no racks: {cross_rack} instead of {candidate.cross_rack_before:,}."
+    return f"{candidate.server_assignor} ignores racks: {cross_rack} instead of {candidate.cross_rack_before:,}."
 
 
 def _describe_requirements(candidate: MigrationCandidate) -> str:
     """Returns the releases that the members' libraries need for the protocol."""
-    libraries = [LIBRARIES[name] for name in read_clients(candidate.clients) if name != UNKNOWN]
+    libraries = [LIBRARIES[name] for name in read_clients(candidate.client_libraries) if name != UNKNOWN]
     requirements = [f"{library.name} {library.consumer_protocol}" for library in libraries if library.consumer_protocol]
-    return f"Needs {' and '.join(requirements)}." if requirements else ""
+    return f"Requires {' and '.join(requirements)}." if requirements else ""
 
 
 def _is_guessed(candidate: MigrationCandidate, name: str) -> bool:
-    counted = candidate.clients.split(", ")
-    return any(entry.endswith("?") and entry.rpartition(" ")[0] == name for entry in counted)
+    entries = candidate.client_libraries.split(", ")
+    return any(entry.endswith("?") and entry.rpartition(" ")[0] == name for entry in entries)

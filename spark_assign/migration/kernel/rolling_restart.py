@@ -263,8 +263,7 @@ class _MigratingGroups(RestartingGroups):
             revokes_all = self.revokes_all[subset.members][ownership.owned.member]
             num_kept = count_changes(replace(ownership, owned=ownership.owned.take(revokes_all))).kept
             revoked = counts.owned - counts.kept
-            moved = counts.moved
-            self.costs[:, subset.groups] += np.stack([moved, revoked, revoked + num_kept])
+            self.costs[:, subset.groups] += np.stack([counts.moved, revoked, revoked + num_kept])
             slices = slices.concat(assignments.slices)
             self.failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
         self._set_owned(subset, slices)

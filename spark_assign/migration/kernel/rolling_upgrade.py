@@ -16,7 +16,7 @@ Costs, in partitions:
     moved by rule change   moved partitions that the rules of the previous release would not have moved
 
 Example: sticky of 2.8, static members A and B, to 3.9. Nothing moves, A leads, and at the end both have the new rules:
-at the next rebalance (`settle`), A decides with them.
+at the next rebalance, A decides with them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.group_subset import GroupSubset, select_members
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.migration.kernel.group_membership import (
+    NEXT_REBALANCE,
     RESTART,
-    SETTLE,
     ClientConfig,
     GroupMembership,
     RollingUpgrade,
@@ -81,7 +81,7 @@ def simulate_upgrade(specs: GroupSpecs, paths: Sequence[UpgradePath | None]) -> 
     num_restarts = groups.restart_members(requested)
     is_complete = (num_bounces > 0) & (num_restarts == num_bounces * num_members)
     has_static = mask_from_indexes(specs.members.group[groups.is_static], specs.num_groups)
-    groups.settle(np.flatnonzero(is_complete & has_static))
+    groups.rebalance_again(np.flatnonzero(is_complete & has_static))
     is_complete[list(groups.failed)] = False
     return RollingUpgrade(groups.steps, is_complete, groups.failed, groups.owned)
 
@@ -130,14 +130,14 @@ class _UpgradingGroups(RestartingGroups):
         self.topic_hash = specs.topic_hash
         self.steps: list[list[UpgradeStep]] = [[] for _ in paths]
 
-    def settle(self, groups: IntArray) -> None:
+    def rebalance_again(self, groups: IntArray) -> None:
         """Rebalances these groups once more, as at the next change of any kind."""
         self.costs[:] = 0
-        is_settling = mask_from_indexes(groups, self.specs.num_groups)
-        self._rebalance(np.flatnonzero(is_settling[self.specs.members.group]), EMPTY_SLICES)
+        is_affected = mask_from_indexes(groups, self.specs.num_groups)
+        self._rebalance(np.flatnonzero(is_affected[self.specs.members.group]), EMPTY_SLICES)
         for group in groups.tolist():
             if group not in self.failed:
-                self._add_step(group, SETTLE, self.steps[group][-1].bounce, -1)
+                self._add_step(group, NEXT_REBALANCE, self.steps[group][-1].bounce, -1)
 
     # --- restarts -------------------------------------------------------------------------------------------
 

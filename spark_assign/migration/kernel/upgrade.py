@@ -40,42 +40,24 @@ from spark_assign.migration.kernel.group_membership import (
     next_member_id,
     rules_of_release,
 )
+from spark_assign.migration.kernel.migration_verdict import DONE, READY, READY_WITH_WARNINGS
 from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
 from spark_assign.migration.kernel.upgrade_verdict import (
-    DONE,
-    GO,
-    NOT_KNOWN,
+    UNKNOWN_VERDICT,
     UpgradeCandidate,
     describe_start_all,
     describe_step,
     describe_stop_all,
     explain_unknown,
-    judge,
+    judge_upgrade,
 )
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES
 
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 
-_TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
-COSTS = ("moved", "revoked", "stopped", "moved_by_rules")
+COSTS = ("moved", "revoked", "paused_partitions", "moved_by_rules")
 """Costs of a step, in partitions: the names of the columns, in the order of `_step_costs`."""
-
-UPGRADED = pa.schema(
-    {
-        **dict.fromkeys(("cluster", "group_id", "kind", "verdict", "assignor", "to_assignor"), _TEXT),
-        **dict.fromkeys(("from_release", "to_release", "from_rules", "to_rules", "clients"), _TEXT),
-        **dict.fromkeys(("members", "static_members", "partitions", "restarts", "played", "leader_changes"), _LONG),
-        **dict.fromkeys(("moved", "moved_by_rules", "moved_by_old_rules", "moved_by_new_rules"), _LONG),
-        **dict.fromkeys(("revoked", "stopped"), _LONG),
-        "note": _TEXT,
-        **dict.fromkeys(("step", "bounce"), _INT),
-        **dict.fromkeys(("what", "action", "member_id", "came_back_as", "leader", "leader_release", "rules"), _TEXT),
-        "leader_changed": pa.bool_(),
-        **dict.fromkeys(("code", "detail"), _TEXT),
-    }
-)
-"""Schema of the result of `upgrade`; `kind` says which columns a row uses (`tables.comparison`)."""
 
 
 @dataclass(frozen=True)
@@ -83,23 +65,23 @@ class UpgradeParams:
     """The parameters of an upgrade.
 
     Attributes:
-        to: the release of all members afterward.
+        to_release: the release of all members afterward.
         assignor: the assignor of all members afterward; `None` if each group keeps its own.
     """
 
-    to: str
+    to_release: str
     assignor: str | None = None
 
 
-def upgrade(facts: pa.Table, params: UpgradeParams) -> Iterator[pa.Table]:
-    """Simulates the upgrade of all groups of these facts; yields tables with the columns of `UPGRADED`."""
+def plan_upgrades(facts: pa.Table, params: UpgradeParams, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the rows of all groups of these facts, with the columns of `schema`."""
     groups = open_pass(facts, action="upgrade")
     specs = groups.specs
-    yield tagged_table(REJECTED, groups.rejected_groups, UPGRADED)
+    yield tagged_table(REJECTED, groups.rejected_groups, schema)
     candidates = _read_candidates(specs, params)
     is_server_side = [kind == "consumer" for kind in read_group_types(specs)]
     unknown_reasons = [
-        "The broker assigns it (KIP-848): no member leads." if server_side else explain_unknown(candidate)
+        "The broker assigns the group (KIP-848): no member leads." if server_side else explain_unknown(candidate)
         for server_side, candidate in zip(is_server_side, candidates, strict=True)
     ]
     result = _UpgradeResult(
@@ -110,28 +92,29 @@ def upgrade(facts: pa.Table, params: UpgradeParams) -> Iterator[pa.Table]:
         ],
     )
     rejected = [
-        result.group_key(group) | {"code": code, "detail": detail}
-        for group, (code, detail) in sorted(result.failed.items())
+        result.keys[group] | {"code": code, "detail": detail} for group, (code, detail) in sorted(result.failed.items())
     ]
-    yield tagged_rows(REJECTED, rejected, UPGRADED)
+    yield tagged_rows(REJECTED, rejected, schema)
     rows = [
-        result.group_row(group, candidate, DONE if is_server_side[group] else NOT_KNOWN, reason)
+        result.group_row(group, candidate, DONE if is_server_side[group] else UNKNOWN_VERDICT, reason)
         for group, (candidate, reason) in enumerate(zip(candidates, unknown_reasons, strict=True))
         if group not in result.failed
     ]
-    yield tagged_rows(OF_GROUP, [*rows, *_empty_group_rows(groups)], UPGRADED)
+    yield tagged_rows(OF_GROUP, [*rows, *_empty_group_rows(groups)], schema)
     steps = [step for group in range(specs.num_groups) for step in result.step_rows(group)]
-    yield tagged_rows(OF_STEP, steps, UPGRADED)
+    yield tagged_rows(OF_STEP, steps, schema)
 
 
 def _read_candidates(specs: GroupSpecs, params: UpgradeParams) -> list[UpgradeCandidate]:
     current_assignors, leaders = read_assignors(specs), read_leaders(specs.facts)
     keys = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     group_leaders = [leaders.get(key, (None, None, None)) for key in keys]
-    clients = read_client_libraries(specs, current_assignors, [library for library, _, _ in group_leaders])
+    member_libraries = read_client_libraries(specs, current_assignors, [library for library, _, _ in group_leaders])
     return [
-        UpgradeCandidate(assignor, library, releases, libraries, params.to, params.assignor)
-        for assignor, (library, releases, _), libraries in zip(current_assignors, group_leaders, clients, strict=True)
+        UpgradeCandidate(assignor, library, releases, libraries, params.to_release, params.assignor)
+        for assignor, (library, releases, _), libraries in zip(
+            current_assignors, group_leaders, member_libraries, strict=True
+        )
     ]
 
 
@@ -172,7 +155,7 @@ def simulate_full_restart(
         assignments = assign(restarted_specs, name, names == name)
         counts = count_changes(read_ownership(subset.specs, GroupAssignments.of(assignments.slices), names == name))
         paused[subset.groups] += counts.owned
-        moved[subset.groups] += counts.owned_and_assigned - counts.kept
+        moved[subset.groups] += counts.moved
         failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
     return paused, moved, failed
 
@@ -188,6 +171,7 @@ class _UpgradeResult:
         upgrade: the rolling upgrade.
         with_old_rules, with_new_rules: the same restarts if all members follow the rules of one release.
         full_restart_paused, full_restart_moved: costs of a full restart. Shape: (num_groups,), partitions.
+        keys: the key columns of each group.
         failed: groups for which Kafka's assignor throws an exception: code and detail.
     """
 
@@ -206,12 +190,11 @@ class _UpgradeResult:
         self.num_members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
         is_static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
         self.num_static = np.bincount(specs.members.group[is_static], minlength=specs.num_groups).tolist()
-        self.clusters, self.group_ids = specs.cluster.to_pylist(), specs.group_id.to_pylist()
         self.member_ids = specs.member_id.to_pylist()
-
-    def group_key(self, group: int) -> dict[str, Any]:
-        """Returns the key columns of a group."""
-        return {"cluster": self.clusters[group], "group_id": self.group_ids[group]}
+        self.keys: list[dict[str, Any]] = [
+            {"cluster": cluster, "group_id": group_id}
+            for cluster, group_id in zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
+        ]
 
     def group_row(
         self, group: int, candidate: UpgradeCandidate, unknown_verdict: str, unknown_reason: str | None
@@ -224,14 +207,14 @@ class _UpgradeResult:
             unknown_verdict: the verdict if there is an `unknown_reason`.
             unknown_reason: why the group can't be analyzed; `None` if it can.
         """
-        row = self.group_key(group) | {
+        row = self.keys[group] | {
             "assignor": candidate.assignor,
-            "clients": candidate.clients,
+            "client_libraries": candidate.client_libraries,
             "members": self.num_members[group],
             "static_members": self.num_static[group],
             "partitions": self.num_partitions[group],
-            "to_release": candidate.to,
-            "to_rules": rules_of_release(candidate.to).release_line,
+            "to_release": candidate.to_release,
+            "to_rules": rules_of_release(candidate.to_release).release_line,
         }
         if unknown_reason is not None:
             return row | {"verdict": unknown_verdict, "note": unknown_reason}
@@ -242,19 +225,19 @@ class _UpgradeResult:
         }
         steps, is_complete = self.upgrade.steps[group], bool(self.upgrade.is_complete[group])
         total = _sum_restarts(steps) if is_complete else {}
-        verdict, note = judge(candidate, total.get("moved_by_rules"), is_complete)
+        verdict, note = judge_upgrade(candidate, total.get("moved_by_rules"), is_complete)
         row |= {"verdict": verdict, "note": note}
-        if self.candidates[group] is None or verdict not in (GO, "go-with-warning"):
+        if self.candidates[group] is None or verdict not in (READY, READY_WITH_WARNINGS):
             return row
         if not candidate.is_rolling:
             return row | {
                 "restarts": self.num_members[group],
                 "moved": int(self.full_restart_moved[group]),
-                "stopped": int(self.full_restart_paused[group]),
+                "paused_partitions": int(self.full_restart_paused[group]),
             }
         return row | {
             "restarts": self.num_members[group] * len(candidate.assignor_lists),
-            "played": sum(step.member >= 0 for step in steps),
+            "simulated_restarts": sum(step.member >= 0 for step in steps),
             "leader_changes": sum(step.leader_changed for step in steps),
             **total,
             "moved_by_old_rules": self._moved_with(self.with_old_rules, group, total),
@@ -275,24 +258,24 @@ class _UpgradeResult:
             return
         if candidate.switch is not None and candidate.switch.kind == STOP_ALL:
             paused, moved = int(self.full_restart_paused[group]), int(self.full_restart_moved[group])
-            stop = {"step": 1, "what": "stop-all", "action": describe_stop_all(), "stopped": paused}
-            start = {"step": 2, "what": "start-all", "action": describe_start_all(candidate), "moved": moved}
-            yield from (self.group_key(group) | step for step in (stop, start))
+            stop = {"step": 1, "step_type": "stop-all", "description": describe_stop_all(), "paused_partitions": paused}
+            start = {"step": 2, "step_type": "start-all", "description": describe_start_all(candidate), "moved": moved}
+            yield from (self.keys[group] | step for step in (stop, start))
             return
         for ordinal, step in enumerate(self.upgrade.steps[group], 1):
-            yield self.group_key(group) | {
+            yield self.keys[group] | {
                 "step": ordinal,
-                "what": step.step_type,
+                "step_type": step.step_type,
                 "bounce": step.bounce,
                 "member_id": self.member_ids[step.member] if step.member >= 0 else None,
-                "came_back_as": step.new_member_id,
+                "new_member_id": step.new_member_id,
                 "leader": step.leader,
                 "leader_release": step.leader_release,
                 "leader_changed": step.leader_changed,
                 "assignor": step.elected,
                 "rules": rules_of_release(step.leader_release).release_line,
                 **_step_costs(step),
-                "action": describe_step(candidate, step),
+                "description": describe_step(candidate, step),
             }
 
 
@@ -301,14 +284,14 @@ def _upgrade_path(candidate: UpgradeCandidate | None) -> UpgradePath | None:
         return None
     lists = candidate.assignor_lists
     current = ClientConfig(str(candidate.release), lists[0][:1])
-    return UpgradePath(current, tuple(ClientConfig(candidate.to, assignors) for assignors in lists))
+    return UpgradePath(current, tuple(ClientConfig(candidate.to_release, assignors) for assignors in lists))
 
 
 def _single_rules_path(candidate: UpgradeCandidate | None, new_rules: bool) -> UpgradePath | None:
     """Returns the same restarts under the rules of one release; `None` if both releases decide the same."""
     if candidate is None or not candidate.is_rolling or (candidate.switch is None and candidate.has_same_rules):
         return None
-    release = candidate.to if new_rules else str(candidate.release)
+    release = candidate.to_release if new_rules else str(candidate.release)
     config = ClientConfig(release, candidate.assignor_lists[0][:1])
     return UpgradePath(config, (config,))
 
@@ -316,7 +299,7 @@ def _single_rules_path(candidate: UpgradeCandidate | None, new_rules: bool) -> U
 def _full_restart_config(candidate: UpgradeCandidate | None) -> ClientConfig | None:
     if candidate is None or candidate.switch is None or candidate.switch.kind != STOP_ALL:
         return None
-    return ClientConfig(candidate.to, candidate.assignor_lists[-1])
+    return ClientConfig(candidate.to_release, candidate.assignor_lists[-1])
 
 
 def _step_costs(step: UpgradeStep) -> dict[str, int]:
@@ -324,7 +307,7 @@ def _step_costs(step: UpgradeStep) -> dict[str, int]:
 
 
 def _sum_restarts(steps: Sequence[UpgradeStep]) -> dict[str, int]:
-    """Returns the costs summed over the restarts, without those of `settle`."""
+    """Returns the costs summed over the restarts, without the next rebalance."""
     restart_costs = [_step_costs(step) for step in steps if step.member >= 0]
     return {name: sum(costs[name] for costs in restart_costs) for name in COSTS}
 
@@ -334,7 +317,7 @@ def _empty_group_rows(groups: PassInput) -> Iterator[dict[str, Any]]:
     for row in groups.empty_groups.tolist():
         yield {
             **{name: column(groups.facts.table, name)[row].as_py() for name in ("cluster", "group_id", "assignor")},
-            "verdict": GO,
+            "verdict": READY,
             "members": 0,
-            "note": "It has no members: the first one founds it anew, by its own release.",
+            "note": "The group has no members. The first member to join leads, with its own release.",
         }

@@ -1,11 +1,11 @@
 """Verdicts and descriptions of client upgrades, and how each library switches from eager to cooperative (KIP-429).
 
 Verdicts:
-    go                the change of rules moves no partition, or the rules are the same
-    go-with-warning   the new rules move partitions that the old rules would keep, or the group has to be stopped
-    stay              the library has no such assignor
-    there             the release of the leader is the requested one already, or a newer one
-    unknown           the leader isn't a Java client, or its release is unknown
+    ready                the change of rules moves no partition, or the rules are the same
+    ready-with-warnings  the new rules move partitions that the old rules would keep, or all members must stop
+    blocked              the library has no such assignor
+    done                 the leader has the requested release already, or a newer one
+    unknown              the leader isn't a Java client, or its release is unknown
 
 Two rolling restarts are safe if a consumer can list an eager and a cooperative assignor together, and is eager as long
 as it does. In the first restart, all members get both; the vote elects the old one, because it comes first. In the
@@ -21,22 +21,22 @@ from dataclasses import dataclass
 
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import (
+    COOPERATIVE,
     NOT_THERE,
     ROLLING,
+    STOP_ALL,
     UNKNOWN,
     AssignorSwitch,
     plan_switch,
     read_clients,
 )
 from spark_assign.migration.kernel.group_membership import (
-    COOPERATIVE,
-    SETTLE,
+    NEXT_REBALANCE,
     Assignors,
     UpgradeStep,
-    rules_of_release,
+    deciding_rules,
 )
-
-TWO_RESTARTS, STOP_ALL, IMPOSSIBLE = "two rolling restarts", "stop all", "not in this library"
+from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class CooperativeSwitch:
 
     Attributes:
         library: the library, as in `groups.kernel.client_libraries`.
-        safe_method: the safe method: `TWO_RESTARTS`, `STOP_ALL`, or `IMPOSSIBLE`.
+        safe_method: `ROLLING` (two rolling restarts), `STOP_ALL`, or `NOT_THERE` (the library has no such assignor).
         reason: the reason, in a sentence.
         source: the file and function that the reason comes from.
     """
@@ -59,53 +59,52 @@ class CooperativeSwitch:
 COOPERATIVE_SWITCHES = (
     CooperativeSwitch(
         "Java",
-        TWO_RESTARTS,
-        "A list that mixes makes the consumer eager until the eager assignor is dropped.",
+        ROLLING,
+        "A consumer with a mixed list is eager until the eager assignor is removed from its list.",
         "kafka-clients ConsumerCoordinator (constructor), CooperativeStickyAssignor.supportedProtocols",
     ),
     CooperativeSwitch(
         "franz-go",
-        TWO_RESTARTS,
-        "It may mix, but must not go back: an eager member downgrades the group, and its members read again from what "
-        "was committed.",
+        ROLLING,
+        "A mixed list is supported, a downgrade isn't: after an eager member downgrades the group, the members consume "
+        "again from the committed offsets.",
         "pkg/kgo/group_balancer.go CooperativeStickyBalancer, config.go Balancers",
     ),
     CooperativeSwitch(
         "librdkafka",
         STOP_ALL,
-        "A consumer does not start with a list that mixes.",
+        "A consumer doesn't start with a mixed list.",
         "src/rdkafka.c rd_kafka_new, src/rdkafka_assignor.c rd_kafka_assignor_rebalance_protocol_check",
     ),
     CooperativeSwitch(
         "kafka-python",
         STOP_ALL,
-        "Since 3.0 it has cooperative-sticky, as cooperative only, and raises KafkaConfigurationError on a list that "
-        "mixes.",
+        "Since 3.0 it has cooperative-sticky, and raises KafkaConfigurationError for a mixed list.",
         "kafka/coordinator/consumer.py _validate_rebalance_protocol, assignors/cooperative_sticky.py",
     ),
     CooperativeSwitch(
         "Sarama",
         STOP_ALL,
-        "Cooperative rebalancing is of September 2026; since then a list that mixes is eager as in Java. Older "
-        "releases have no cooperative assignor, so that who does not know the release stops all.",
+        "It has cooperative rebalancing since September 2026, with mixed lists as in Java. Older releases have no "
+        "cooperative assignor, so stop all members if the release is unknown.",
         "balance_strategy_cooperative_sticky.go SupportedProtocols, selectRebalanceProtocol (IBM/sarama#3696)",
     ),
     CooperativeSwitch(
         "aiokafka",
-        IMPOSSIBLE,
-        "It has range, roundrobin and sticky.",
+        NOT_THERE,
+        "It has only range, roundrobin, and sticky.",
         "aiokafka/coordinator/assignors (aio-libs/aiokafka#1126)",
     ),
     CooperativeSwitch(
         "kafkajs",
-        IMPOSSIBLE,
-        "It has RoundRobinAssigner alone.",
+        NOT_THERE,
+        "It has only RoundRobinAssigner.",
         "src/consumer/assigners (tulios/kafkajs#1156)",
     ),
     CooperativeSwitch(
         "kafka-go",
-        IMPOSSIBLE,
-        "It has range and roundrobin.",
+        NOT_THERE,
+        "It has only range and roundrobin.",
         "groupbalancer.go (segmentio/kafka-go#985)",
     ),
 )
@@ -113,7 +112,8 @@ COOPERATIVE_SWITCHES = (
 
 SWITCH_BY_LIBRARY = {switch.library: switch for switch in COOPERATIVE_SWITCHES}
 
-GO, WARN, STAY, DONE, NOT_KNOWN = "go", "go-with-warning", "stay", "there", "unknown"
+UNKNOWN_VERDICT = "unknown"
+"""Verdict of groups that can't be analyzed, in addition to those of migrations."""
 
 _NEWEST_RELEASE = re.compile(r"(?:<=|.*-)?(\d+\.\d+(?:\.\d+)?)", re.ASCII)
 
@@ -125,16 +125,16 @@ class UpgradeCandidate:
     Attributes:
         assignor: its assignor; `None` if unknown.
         library, releases: library and releases of its leader (`groups.leader_library` and `leader_version`).
-        clients: the libraries of its members, in the format of `groups.kernel.client_libraries.count_clients`.
-        to: the release of its members afterward.
+        client_libraries: the libraries of its members, in the format of `count_clients`.
+        to_release: the release of its members afterward.
         to_assignor: the assignor of its members afterward; `None` if it stays the same.
     """
 
     assignor: str | None
     library: str | None
     releases: str | None
-    clients: str
-    to: str
+    client_libraries: str
+    to_release: str
     to_assignor: str | None
 
     @property
@@ -150,7 +150,7 @@ class UpgradeCandidate:
         """How its members switch to another assignor; `None` if they don't."""
         if self.to_assignor is None or self.to_assignor == self.assignor:
             return None
-        return plan_switch(self.assignor, self.to_assignor, self.clients)
+        return plan_switch(self.assignor, self.to_assignor, self.client_libraries)
 
     @property
     def is_rolling(self) -> bool:
@@ -160,10 +160,8 @@ class UpgradeCandidate:
     @property
     def has_same_rules(self) -> bool:
         """Whether its assignor decides the same in both releases."""
-        current, new = rules_of_release(str(self.release)), rules_of_release(self.to)
-        if self.assignor == "roundrobin":
-            return True
-        return current.uses_racks == new.uses_racks if self.assignor == "range" else current == new
+        current, new = (deciding_rules(f"{self.assignor}@{release}") for release in (self.release, self.to_release))
+        return current == new
 
     @property
     def assignor_lists(self) -> tuple[Assignors, ...]:
@@ -177,29 +175,30 @@ class UpgradeCandidate:
     def is_done(self) -> bool:
         """Whether there is nothing to do: the release is the same or newer, and the assignor stays."""
         assert self.release is not None
-        return self.switch is None and _parse_version(self.release) >= _parse_version(self.to)
+        return self.switch is None and _parse_version(self.release) >= _parse_version(self.to_release)
 
 
 def explain_unknown(candidate: UpgradeCandidate) -> str | None:
     """Returns the reason why a group can't be analyzed; `None` if it can."""
+    remedy = "Set it with --leader-client 'GROUP=Java@2.8'."
     if candidate.assignor not in CLIENT_ASSIGNORS:
-        runs = "What it runs with is not known" if candidate.assignor is None else f"It runs with {candidate.assignor}"
-        return f"{runs}: only {', '.join(CLIENT_ASSIGNORS)} are known by release."
+        known = f"Only {', '.join(CLIENT_ASSIGNORS)} can be simulated by release."
+        current = "is unknown" if candidate.assignor is None else f"is {candidate.assignor}"
+        return f"The current assignor {current}. {known}"
     if candidate.library is None:
-        return "Who leads it is not known; say so: --leader-client 'GROUP=Java@2.8'."
+        return f"The client library of the leader is unknown. {remedy}"
     if candidate.library != "Java":
-        text = f"Its leader runs {candidate.library}, whose releases are not those of Java's clients."
+        text = f"The leader uses {candidate.library}, whose releases aren't those of Kafka's Java clients."
         switch = SWITCH_BY_LIBRARY.get(candidate.library)
         if candidate.to_assignor != COOPERATIVE or candidate.assignor == COOPERATIVE or switch is None:
             return text
-        return f"{text} To {COOPERATIVE}: {switch.safe_method}. {switch.reason}"
+        return f"{text} To switch to {COOPERATIVE}: {switch.safe_method}. {switch.reason}"
     if candidate.release is None:
-        client = f"Java {candidate.releases}" if candidate.releases else "Java"
-        return f"Its leader's release is not known ({client}); say so: --leader-client 'GROUP=Java@2.8'."
+        return f"The release of the leader is unknown (Java {candidate.releases or '?'}). {remedy}"
     return None
 
 
-def judge(candidate: UpgradeCandidate, moved_by_rule_change: int | None, is_complete: bool) -> tuple[str, str]:
+def judge_upgrade(candidate: UpgradeCandidate, moved_by_rule_change: int | None, is_complete: bool) -> tuple[str, str]:
     """Returns the verdict and the note of a group that can be analyzed.
 
     Args:
@@ -209,28 +208,26 @@ def judge(candidate: UpgradeCandidate, moved_by_rule_change: int | None, is_comp
     """
     notes = []
     if candidate.releases != candidate.release:
-        notes.append(f"Its release is one of {candidate.releases}: taken as {candidate.release}.")
+        notes.append(f"The release of the leader is one of {candidate.releases}; {candidate.release} is assumed.")
     if candidate.switch is not None:
         notes.append(candidate.switch.text)
-    other_libraries = [name for name in read_clients(candidate.clients) if name not in (UNKNOWN, "Java")]
+    other_libraries = [name for name in read_clients(candidate.client_libraries) if name not in (UNKNOWN, "Java")]
     if other_libraries:
-        notes.append(f"Members on {' and '.join(other_libraries)} are played as Java's.")
+        notes.append(f"Members with {' and '.join(other_libraries)} are simulated as Java clients.")
     if candidate.switch is not None and candidate.switch.kind == NOT_THERE:
-        return STAY, " ".join(notes)
-    verdict = WARN if other_libraries or not candidate.is_rolling else GO
+        return BLOCKED, " ".join(notes)
+    verdict = READY_WITH_WARNINGS if other_libraries or not candidate.is_rolling else READY
     if candidate.is_done:
-        return DONE, " ".join([*notes, f"Its leader is of {candidate.release} already."])
+        return DONE, " ".join([*notes, f"The leader has release {candidate.release} already."])
     if candidate.has_same_rules:
-        notes.append(f"{candidate.assignor} of {candidate.to} decides as that of {candidate.release}.")
+        notes.append(f"{candidate.assignor} assigns the same in {candidate.to_release} and {candidate.release}.")
     elif moved_by_rule_change:
-        verdict = WARN
-        notes.append(
-            f"{moved_by_rule_change:,} of the moves would not be, had the rules stayed those of {candidate.release}."
-        )
+        verdict = READY_WITH_WARNINGS
+        notes.append(f"The rules of {candidate.release} would avoid {moved_by_rule_change:,} of the moves.")
     elif moved_by_rule_change == 0 and is_complete:
-        notes.append(f"The rules of {candidate.to} differ, and move nothing here.")
+        notes.append(f"The rules of {candidate.to_release} differ, but move no partition of this group.")
     if not is_complete and candidate.is_rolling:
-        notes.append("Not all restarts were played.")
+        notes.append("Not all restarts were simulated.")
     return verdict, " ".join(notes)
 
 
@@ -245,21 +242,21 @@ def _parse_version(release: str) -> tuple[int, ...]:
 
 def describe_step(candidate: UpgradeCandidate, step: UpgradeStep) -> str:
     """Describes one restart, or the rebalance after all restarts."""
-    if step.step_type == SETTLE:
-        return "At the next rebalance, whatever it is for, the leader decides by its new rules."
+    if step.step_type == NEXT_REBALANCE:
+        return "At the next rebalance, for whatever reason, the leader assigns by its new rules."
     assignors = ",".join(candidate.assignor_lists[step.bounce - 1])
     setting = f" and partition.assignment.strategy={assignors}" if candidate.switch is not None else ""
-    return f"Restart it with {candidate.to}{setting}."
+    return f"Restart the member with {candidate.to_release}{setting}."
 
 
 def describe_stop_all() -> str:
     """Describes how the group becomes empty."""
     return (
-        "Stop all members: the group has to be empty. (Or start the new ones under another group id, with its offsets.)"
+        "Stop all members. The group must be empty. (Or start the new members with another group id and its offsets.)"
     )
 
 
 def describe_start_all(candidate: UpgradeCandidate) -> str:
     """Describes how the members start again."""
     assignor = candidate.assignor_lists[-1][0]
-    return f"Start all members with {candidate.to} and partition.assignment.strategy={assignor}."
+    return f"Start all members with {candidate.to_release} and partition.assignment.strategy={assignor}."

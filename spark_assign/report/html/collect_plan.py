@@ -107,7 +107,7 @@ def _drift_rows(drift: Tables | StoredRun) -> DriftRows:
     if not isinstance(drift, StoredRun):
         return drift_rows(drift)
     inputs = drift.manifest.content["inputs"]
-    return drift_rows(drift.tables, {side: str(inputs[side]) for side in ("from", "to") if inputs.get(side)})
+    return drift_rows(drift.tables, {side: str(inputs[side]) for side in ("before", "after") if inputs.get(side)})
 
 
 def plan_rows(plan: Plan | StoredRun, offsets: DataFrame | None = None) -> PlanRows:

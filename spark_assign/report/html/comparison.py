@@ -47,8 +47,8 @@ def build_comparison_section(rows: CompareRows) -> ComparisonSection:
     """What is recommended, what that changes in sum, and the groups that gain most; see `CompareRows`."""
     verdicts: dict[str, list[Row]] = defaultdict(list)
     for row in rows.verdicts:
-        verdicts[row["change"]].append(row)
-    sums = {row["change"]: row for row in rows.sums}
+        verdicts[row["what_if"]].append(row)
+    sums = {row["what_if"]: row for row in rows.sums}
     names = sorted(verdicts, key=lambda name: (name != rows.advised_for, name != AS_IS.name, name))
     changes = [(_change_title(name), [*_verdict(verdicts[name]), *_difference(sums.get(name))]) for name in names]
     tables = [_switches_table(rows.ways), _improvements_table(rows.gains), _totals_table(rows.totals)]
@@ -129,14 +129,17 @@ def _paused(value: float | None) -> str:
 
 def _switches_table(rows: Rows) -> Table:
     """How groups switch; the words are those of `groups.kernel.client_libraries`."""
-    several = len({row["change"] for row in rows}) > 1
+    several = len({row["what_if"] for row in rows}) > 1
     return Table(
         "How to switch, by what is known of the clients",
         [
             *([("Change", False)] if several else []),
             *(("Way", False), ("Groups", True), ("For example", False)),
         ],
-        [[*([row["change"]] if several else []), row["way"], number(row["groups"]), row["example"]] for row in rows],
+        [
+            [*([row["what_if"]] if several else []), row["switch_steps"], number(row["groups"]), row["example"]]
+            for row in rows
+        ],
         "A client library is known by the client id, which anybody may set: check it before you restart anything.",
     )
 
@@ -148,7 +151,7 @@ def _first_words(way: str | None) -> str:
 
 def _improvements_table(rows: Rows) -> Table:
     pairs = (("Max/mean now", "then"), ("Moved now", "then"), ("Paused s now", "then"))
-    several = len({row["change"] for row in rows}) > 1
+    several = len({row["what_if"] for row in rows}) > 1
     return Table(
         "Groups that gain most by another assignor",
         [
@@ -159,13 +162,13 @@ def _improvements_table(rows: Rows) -> Table:
         [
             [
                 f"{row['cluster']}/{row['group_id']}",
-                *([row["change"]] if several else []),
+                *([row["what_if"]] if several else []),
                 _current_assignor(row),
                 row["assignor"],
                 *(ratio(row[name]) for name in ("now_max_over_mean", "max_over_mean")),
                 *(number(row[name]) for name in ("now_moved", "moved")),
                 *(_paused(row[name]) for name in ("now_paused_partition_seconds", "paused_partition_seconds")),
-                *(row.get("clients") or DASH, _first_words(row.get("way"))),
+                *(row.get("client_libraries") or DASH, _first_words(row.get("switch_steps"))),
                 row["reason"].removeprefix(f"{row['assignor']}: "),
             ]
             for row in rows
@@ -190,7 +193,7 @@ def _totals_table(rows: Rows) -> Table:
         [("Change", False), ("Assignor", False), *((title, True) for title in titles)],
         [
             [
-                *(row["change"], row["assignor"]),
+                *(row["what_if"], row["assignor"]),
                 *(number(row[name]) for name in ("groups", "recommended", "rejected")),
                 ratio(row["max_over_mean"]),
                 *(number(row[name]) for name in ("moved", "revoked")),
@@ -243,7 +246,7 @@ def _advice_note(shown: int, number: int) -> str:
 
 
 _FIGURES = ("max_over_mean", "moved", "revoked", "paused_partition_seconds")
-_CLIENTS = ("runs_with", "clients", "way")
+_CLIENTS = ("current_assignor", "client_libraries", "switch_steps")
 """Columns that a comparison stored by an earlier release lacks."""
 
 
@@ -251,14 +254,14 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
     """What the page shows of a comparison of assignors.
 
     Args:
-        comparison: as `compare` gives it (`tables.groups.COMPARISON`), or read back.
+        comparison: as `compare` gives it (`tables.comparison.COMPARISON`), or read back.
         listed: groups (cluster, group_id) of the plan that the page lists; what is recommended for them is told there.
     """
     none = F.lit(None).cast("string")
     # Not withColumns, which Spark Connect refuses where there is nothing to add.
     comparison = comparison.select("*", *(none.alias(name) for name in _CLIENTS if name not in comparison.columns))
     able = F.col("rejected").isNull() & (F.col("members") > 0)
-    totals = comparison.groupBy("change", "assignor").agg(
+    totals = comparison.groupBy("what_if", "assignor").agg(
         F.count(F.when(able, 1)).alias("groups"),
         F.count("rejected").alias("rejected"),
         F.count(F.when(F.col("recommended"), 1)).alias("recommended"),
@@ -266,12 +269,12 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
         *(F.sum(name).alias(name) for name in _FIGURES[1:]),
     )
     groups = cached(_groups_with_verdict(comparison, able))
-    changes = collected(groups.select("change").distinct().orderBy("change").limit(MOST_ROWS))
-    names = [row["change"] for row in changes]
+    changes = collected(groups.select("what_if").distinct().orderBy("what_if").limit(MOST_ROWS))
+    names = [row["what_if"] for row in changes]
     first = AS_IS.name if AS_IS.name in names else names[0] if names else None
-    advice = groups.where((F.col("change") == F.lit(first)) & F.col("best").isNotNull())
+    advice = groups.where((F.col("what_if") == F.lit(first)) & F.col("best").isNotNull())
     rows = CompareRows(
-        totals=collected(totals.orderBy("change", "assignor").limit(MOST_ROWS)),
+        totals=collected(totals.orderBy("what_if", "assignor").limit(MOST_ROWS)),
         verdicts=collected(_count_verdicts(groups).limit(MOST_ROWS)),
         sums=collected(_sum_differences(groups).limit(MOST_ROWS)),
         gains=collected(_collect_improvements(groups).limit(MOST_ROWS)),
@@ -285,13 +288,13 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
 
 def _groups_with_verdict(comparison: DataFrame, able: Column) -> DataFrame:
     """A row per group and change: `best`, what it runs with (`now`), what that is held against, and the verdict."""
-    figures = F.struct("assignor", "rounds", *_FIGURES, "reason", "clients", "way")
-    rows = comparison.groupBy(*GROUP_KEY, "change").agg(
+    figures = F.struct("assignor", "rounds", *_FIGURES, "reason", "client_libraries", "switch_steps")
+    rows = comparison.groupBy(*GROUP_KEY, "what_if").agg(
         F.max_by(figures, F.when(F.col("recommended"), 1)).alias("best"),
-        F.max_by(figures, F.when(able & F.col("configured"), 1)).alias("now"),
+        F.max_by(figures, F.when(able & F.col("is_current"), 1)).alias("now"),
         F.max_by(figures, F.when(able & (F.col("assignor") == KAFKA_DEFAULT), 1)).alias("default"),
-        F.bool_or("configured").alias("compared"),
-        F.max("runs_with").alias("runs_with"),
+        F.bool_or("is_current").alias("compared"),
+        F.max("current_assignor").alias("current_assignor"),
     )
     verdict = (
         F.when(F.col("best").isNull(), "none")
@@ -304,8 +307,8 @@ def _groups_with_verdict(comparison: DataFrame, able: Column) -> DataFrame:
 
 
 def _count_verdicts(groups: DataFrame) -> DataFrame:
-    rows = groups.groupBy("change", "verdict", F.col("best.assignor").alias("assignor"))
-    return rows.agg(F.count(F.lit(1)).alias("groups")).orderBy("change", F.desc("groups"), "verdict", "assignor")
+    rows = groups.groupBy("what_if", "verdict", F.col("best.assignor").alias("assignor"))
+    return rows.agg(F.count(F.lit(1)).alias("groups")).orderBy("what_if", F.desc("groups"), "verdict", "assignor")
 
 
 def _sum_differences(groups: DataFrame) -> DataFrame:
@@ -316,7 +319,7 @@ def _sum_differences(groups: DataFrame) -> DataFrame:
         for end, prefix in (("best", ""), ("against", "now_"))
         for name in _FIGURES
     ]
-    return both.groupBy("change").agg(F.count(F.lit(1)).alias("groups"), *figures).orderBy("change")
+    return both.groupBy("what_if").agg(F.count(F.lit(1)).alias("groups"), *figures).orderBy("what_if")
 
 
 def _collect_improvements(groups: DataFrame) -> DataFrame:
@@ -326,27 +329,34 @@ def _collect_improvements(groups: DataFrame) -> DataFrame:
     )
     balance = F.coalesce(F.round(F.col("against.max_over_mean") - F.col("best.max_over_mean"), 1), F.lit(0))
     spared = F.coalesce(F.col("against.moved") - F.col("best.moved"), F.lit(0))
-    return others.orderBy(F.desc(balance), F.desc(spared), "cluster", "group_id", "change").select(
+    return others.orderBy(F.desc(balance), F.desc(spared), "cluster", "group_id", "what_if").select(
         *GROUP_KEY,
-        "change",
+        "what_if",
         "verdict",
-        *(F.col(f"best.{name}").alias(name) for name in ("assignor", "rounds", *_FIGURES, "reason", "clients", "way")),
-        F.coalesce("now.assignor", "runs_with").alias("now"),
+        *(
+            F.col(f"best.{name}").alias(name)
+            for name in ("assignor", "rounds", *_FIGURES, "reason", "client_libraries", "switch_steps")
+        ),
+        F.coalesce("now.assignor", "current_assignor").alias("now"),
         *(F.col(f"against.{name}").alias(f"now_{name}") for name in ("assignor", *_FIGURES)),
     )
 
 
 def _collect_advice(groups: DataFrame) -> DataFrame:
-    now = F.coalesce("runs_with", "now.assignor").alias("now")
-    return groups.select(*GROUP_KEY, "verdict", "best.assignor", "best.reason", "best.clients", "best.way", now)
+    now = F.coalesce("current_assignor", "now.assignor").alias("now")
+    return groups.select(
+        *GROUP_KEY, "verdict", "best.assignor", "best.reason", "best.client_libraries", "best.switch_steps", now
+    )
 
 
 def _count_switches(groups: DataFrame) -> DataFrame:
     """How groups switch, and how many of them; the commonest first."""
-    going = groups.where(F.col("best.way").isNotNull()).groupBy("change", F.col("best.way").alias("way"))
+    going = groups.where(F.col("best.switch_steps").isNotNull()).groupBy(
+        "what_if", F.col("best.switch_steps").alias("switch_steps")
+    )
     name = F.concat_ws("/", *GROUP_KEY)
     return going.agg(F.count(F.lit(1)).alias("groups"), F.min(name).alias("example")).orderBy(
-        "change", F.desc("groups"), "way"
+        "what_if", F.desc("groups"), "switch_steps"
     )
 
 

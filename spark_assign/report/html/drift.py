@@ -54,16 +54,16 @@ def _drift_sentences(rows: DriftRows) -> list[str]:
         return []
     groups = Counter({row["change"]: row["groups"] for row in rows.changes})
     sums = {name: sum(row[name] or 0 for row in rows.changes) for name in _SUMMED_COLUMNS}
-    sides = f"From {rows.about['from']} to {rows.about['to']}: " if {"from", "to"} <= set(rows.about) else ""
-    if set(groups) <= {"same"}:
-        return [f"{sides}nothing has changed in {count(groups['same'], 'group')}."]
+    sides = f"From {rows.about['before']} to {rows.about['after']}: " if {"before", "after"} <= set(rows.about) else ""
+    if set(groups) <= {"unchanged"}:
+        return [f"{sides}nothing has changed in {count(groups['unchanged'], 'group')}."]
     owned = {name: f"{number(sums[name])} {_has(sums[name])}" for name in ("newly_owned", "no_longer_owned")}
     said = [
         f"{sides}{number(groups['changed'])} of {count(sum(groups.values()), 'group')} {_has(groups['changed'])} "
-        f"changed, {number(groups['came'])} came, {number(groups['went'])} went, {number(groups['same'])} "
-        f"{_is(groups['same'])} the same.",
-        f"{count(sums['came'], 'member')} came, {number(sums['went'])} went, {number(sums['restarted'])} restarted. "
-        f"{count(sums['moved'], 'partition')} {_has(sums['moved'])} another owner, {owned['newly_owned']} one for the "
+        f"changed, {number(groups['added'])} {_is(groups['added'])} new, {number(groups['removed'])} "
+        f"{_is(groups['removed'])} gone, {number(groups['unchanged'])} {_is(groups['unchanged'])} unchanged.",
+        f"{count(sums['joined'], 'member')} joined, {number(sums['left'])} left, {number(sums['restarted'])} restarted."
+        f" {count(sums['moved'], 'partition')} {_has(sums['moved'])} another owner, {owned['newly_owned']} one for the "
         f"first time, {owned['no_longer_owned']} none any more.",
     ]
     if rows.worse:
@@ -77,7 +77,7 @@ def _drift_sentences(rows: DriftRows) -> list[str]:
     return said
 
 
-_SUMMED_COLUMNS = ("came", "went", "restarted", "moved", "newly_owned", "no_longer_owned")
+_SUMMED_COLUMNS = ("joined", "left", "restarted", "moved", "newly_owned", "no_longer_owned")
 
 
 def _has(many: int) -> str:
@@ -95,7 +95,7 @@ def _before_after(row: Row, name: str) -> str:
     return cell(after) if before == after else f"{cell(before)} → {cell(after)}"
 
 
-_COUNT_TITLES = ("Moved", "Newly owned", "No longer owned", "Came", "Went", "Restarted")
+_COUNT_TITLES = ("Moved", "Newly owned", "No longer owned", "Joined", "Left", "Restarted")
 
 
 def _groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
@@ -134,7 +134,7 @@ def _members_table(rows: Rows) -> Table:
     names = ("change", "previous_member_id", "group_instance_id", "client_id", "client_host")
     known = [name for name in names if any(row[name] is not None for row in rows)]
     return Table(
-        "Members that came, went or restarted",
+        "Members that joined, left, or restarted",
         [("Group", False), ("Member", False), *((name.replace("_", " ").capitalize(), False) for name in known)],
         [
             [f"{row['cluster']}/{row['group_id']}", row["member_id"], *(cell(row[name]) for name in known)]
@@ -177,7 +177,7 @@ def _movements(pairs: Rows) -> list[tuple[str, Matrix]]:
     return found
 
 
-CHANGES = ("moved", "newly_owned", "no_longer_owned", "came", "went", "restarted")
+CHANGES = ("moved", "newly_owned", "no_longer_owned", "joined", "left", "restarted")
 
 
 WORSE = 0.005
@@ -189,7 +189,7 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
 
     Args:
         tables: `tables.comparison.DRIFT_TABLES`, those that are there.
-        about: `from` and `to`, the names of the two runs, if they are known.
+        about: `before` and `after`, the names of the two runs, if they are known.
     """
     found: dict[str, Rows] = {}
     if "groups" in tables:
@@ -198,7 +198,7 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
         by_change = groups.groupBy("change").agg(F.count(F.lit(1)).alias("groups"), *sums)
         found["changes"] = collected(by_change.orderBy("change").limit(MOST_ROWS))
         many = reduce(Column.__add__, map(F.col, CHANGES))
-        changed = groups.where("change <> 'same'").orderBy(F.desc(many), *GROUP_KEY)
+        changed = groups.where("change <> 'unchanged'").orderBy(F.desc(many), *GROUP_KEY)
         found["groups"] = collected(changed.limit(MOST_ROWS))
         grown = F.col("max_over_mean_after") - F.col("max_over_mean_before")
         worse = groups.where(grown > WORSE).orderBy(F.desc(grown), *GROUP_KEY)

@@ -117,9 +117,9 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
 
 def _way(advice: Row | None) -> str:
     """How the group switches to what is recommended, and what is known of its clients."""
-    if advice is None or not advice.get("way"):
+    if advice is None or not advice.get("switch_steps"):
         return ""
-    return f"{advice['way']} {format_known_clients(advice.get('clients'))}"
+    return f"{advice['switch_steps']} {format_known_clients(advice.get('client_libraries'))}"
 
 
 def _bar(place: int, row: Row, names: dict[str, str], longest: int, fair: int) -> MemberBar:

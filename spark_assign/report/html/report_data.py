@@ -91,18 +91,19 @@ class CompareRows:
     """Assignors compared. `now` is what a group runs with, or Kafka's default (range) where that is not known.
 
     Attributes:
-        totals: change, assignor, groups (that it can plan), rejected and recommended (groups), max_over_mean (the mean
+        totals: what_if, assignor, groups (that it can plan), rejected and recommended (groups), max_over_mean (the mean
             over groups), moved, revoked, paused_partition_seconds (sums).
-        verdicts: change, verdict, assignor (the recommended one), groups. The verdict is `keep`, `change`, `unknown`
+        verdicts: what_if, verdict, assignor (the recommended one), groups. The verdict is `keep`, `change`, `unknown`
             (it is not known what the group runs with), `elsewhere` (it runs with what is not compared) or `none`
             (nothing is recommended).
-        sums: change, groups, and as in totals what is recommended (max_over_mean, moved, revoked,
+        sums: what_if, groups, and as in totals what is recommended (max_over_mean, moved, revoked,
             paused_partition_seconds) and what is now (now_max_over_mean, …).
-        gains: groups for which something else is recommended, those that gain most first: cluster, group_id, change,
-            verdict, assignor, rounds, the figures of sums, now (null: not known), now_assignor, reason, clients, way.
-        ways: change, way (how to switch, in words), groups (how many), example (the name of one).
+        gains: groups for which something else is recommended, those that gain most first: cluster, group_id,
+            what_if, verdict, assignor, rounds, the figures of sums, now (null: not known), now_assignor, reason,
+            client_libraries, switch_steps.
+        ways: what_if, switch_steps (how to switch, in words), groups (how many), example (the name of one).
         advice: of the groups that the page lists, under one change: cluster, group_id, verdict, assignor, reason, now
-            (what it runs with; null: not known), clients, way (`tables.groups.COMPARISON`).
+            (what it runs with; null: not known), client_libraries, switch_steps (`tables.comparison.COMPARISON`).
         advised_for: the name of that change.
     """
 
@@ -133,12 +134,12 @@ class DriftRows:
     """What changed between two runs.
 
     Attributes:
-        changes: change, groups: how many groups came, went, changed or are the same; and sums of their moved,
-            newly_owned, no_longer_owned (partitions), came, went, restarted (members).
+        changes: change, groups: how many groups were added, removed, changed or are unchanged; and sums of their
+            moved, newly_owned, no_longer_owned (partitions), joined, left, restarted (members).
         groups, members, topics: rows of these tables, what is the same left out; most changed groups first.
         worse: rows of groups whose imbalance has grown, most first.
         pairs: of the most changed groups: cluster, group_id, from_member_id, to_member_id, partitions.
-        about: `from` and `to`, the names of the two runs, if they are known.
+        about: `before` and `after`, the names of the two runs, if they are known.
     """
 
     changes: Rows = ()

@@ -14,8 +14,8 @@ from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
 _DEFAULT_LIMIT = 10
-_CHANGES = ("came", "went", "changed", "same")
-_MEMBER_CHANGES = ("came", "went", "restarted")
+_CHANGES = ("added", "removed", "changed", "unchanged")
+_MEMBER_CHANGES = ("joined", "left", "restarted")
 _PARTITION_CHANGES = ("moved", "newly_owned", "no_longer_owned")
 Row = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
     """
     is_planned = F.col("rejected").isNull() & (F.col("members") > 0)
     totals = (
-        comparison.groupBy("change", "assignor")
+        comparison.groupBy("what_if", "assignor")
         .agg(
             F.count(F.when(is_planned, 1)).alias("groups"),
             F.count(F.when(F.col("recommended"), 1)).alias("recommended"),
@@ -45,15 +45,15 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
             *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("partitions", "moved", "revoked")),
             F.coalesce(F.sum("paused_partition_seconds"), F.lit(0.0)).alias("paused"),
         )
-        .orderBy("change", "assignor")
+        .orderBy("what_if", "assignor")
         .collect()
     )  # one row per change and assignor
     lines: list[str] = []
-    for name in dict.fromkeys(row["change"] for row in totals):
-        rows = [row.asDict() for row in totals if row["change"] == name]
+    for name in dict.fromkeys(row["what_if"] for row in totals):
+        rows = [row.asDict() for row in totals if row["what_if"] == name]
         lines += [*([""] if lines else []), *totals_lines(name, rows)]
         if limit and any(row["recommended"] for row in rows):
-            improvements = _improvements(comparison.where(F.col("change") == name), limit)
+            improvements = _improvements(comparison.where(F.col("what_if") == name), limit)
             displayed = [row.asDict() for row in improvements.collect()]  # a screenful
             if displayed:
                 lines += ["", *improvement_lines(displayed)]
@@ -72,7 +72,7 @@ def totals_lines(change_name: str, rows: Sequence[Row]) -> list[str]:
         counts = [f"{row[name]:,}" for name in ("groups", "recommended", "rejected")]
         costs = [*balance, f"{row['moved']:,}", f"{row['revoked']:,}", f"{row['paused']:,.1f}"]
         table.append([row["assignor"], *counts, *costs])
-    return [f"Change {change_name}{memberless}:", *aligned(table)]
+    return [f"What if {change_name}{memberless}:", *aligned(table)]
 
 
 def improvement_lines(rows: Sequence[Row]) -> list[str]:
@@ -82,8 +82,8 @@ def improvement_lines(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         reason = row["reason"].removeprefix(f"{row['assignor']}: ")
         table.append([group_name(row), row["assignor"], reason])
-        if row.get("way"):
-            groups_by_switch.setdefault(row["way"], []).append(group_name(row))
+        if row.get("switch_steps"):
+            groups_by_switch.setdefault(row["switch_steps"], []).append(group_name(row))
     lines = ["Groups that gain most:", *("  " + line for line in aligned(table, words=(0, 1, 2)))]
     if groups_by_switch:
         switches = (f"    {', '.join(groups)}: {switch}" for switch, groups in groups_by_switch.items())
@@ -95,11 +95,11 @@ def _improvements(rows: DataFrame, limit: int) -> DataFrame:
     """Returns the groups whose recommended assignor isn't the current one, largest improvement first."""
     planned = rows.where(F.col("rejected").isNull() & (F.col("members") > 0))
     rank = (
-        F.when(F.coalesce("configured", F.lit(False)), F.lit(2))
+        F.when(F.coalesce("is_current", F.lit(False)), F.lit(2))
         .when(F.col("assignor") == KAFKA_DEFAULT, F.lit(1))
         .otherwise(F.lit(0))
     )
-    switch = "way" if "way" in rows.columns else F.lit(None).cast("string").alias("way")
+    switch = "switch_steps" if "switch_steps" in rows.columns else F.lit(None).cast("string").alias("switch_steps")
     metrics = F.struct("assignor", "max_over_mean", "moved", "reason", switch)
     pairs = planned.groupBy(*GROUP_KEY).agg(
         F.max_by(metrics, F.struct(rank, "moved", "assignor")).alias("now"),
@@ -108,17 +108,17 @@ def _improvements(rows: DataFrame, limit: int) -> DataFrame:
     balance = F.coalesce(F.round(F.col("now.max_over_mean") - F.col("best.max_over_mean"), 1), F.lit(0))
     changed = pairs.where(F.col("now.assignor") != F.col("best.assignor"))
     order = [F.desc(balance), F.desc(F.col("now.moved") - F.col("best.moved")), F.col("cluster"), F.col("group_id")]
-    return changed.orderBy(*order).limit(limit).select(*GROUP_KEY, "best.assignor", "best.reason", "best.way")
+    return changed.orderBy(*order).limit(limit).select(*GROUP_KEY, "best.assignor", "best.reason", "best.switch_steps")
 
 
 def _rejected_lines(comparison: DataFrame) -> list[str]:
     rejected = comparison.where(F.col("rejected").isNotNull())
-    rows = rejected.orderBy("cluster", "group_id", "change", "assignor").limit(_DEFAULT_LIMIT + 1).collect()
+    rows = rejected.orderBy("cluster", "group_id", "what_if", "assignor").limit(_DEFAULT_LIMIT + 1).collect()
     if not rows:
         return []
     lines = ["", "Rejected:"]
     for row in rows[:_DEFAULT_LIMIT]:
-        lines.append(f"  {row['cluster']}/{row['group_id']}, {row['change']}: {one_line(row['reason'])}")
+        lines.append(f"  {row['cluster']}/{row['group_id']}, {row['what_if']}: {one_line(row['reason'])}")
     if len(rows) > _DEFAULT_LIMIT:
         lines.append("  … and more, in the table rejected")
     return lines
@@ -141,15 +141,20 @@ def summarize_drift(groups: DataFrame, topics: DataFrame, limit: int = _DEFAULT_
     by_change = ", ".join(f"{totals[f'groups_{name}']:,} {name}" for name in _CHANGES)
     lines = [
         f"Groups: {by_change}",
-        f"Members: {totals['came']:,} came, {totals['went']:,} went, {totals['restarted']:,} restarted",
+        f"Members: {totals['joined']:,} joined, {totals['left']:,} left, {totals['restarted']:,} restarted",
         f"Partitions: {totals['moved']:,} moved, {totals['newly_owned']:,} newly owned, "
         f"{totals['no_longer_owned']:,} no longer owned",
     ]
     changed = F.col("moved") + F.col("newly_owned") + F.col("no_longer_owned")
-    order: list[Column] = [F.desc(changed), F.desc(F.col("came") + F.col("went")), F.col("cluster"), F.col("group_id")]
-    rows = groups.where(F.col("change") != "same").orderBy(*order).limit(limit).collect()
+    order: list[Column] = [
+        F.desc(changed),
+        F.desc(F.col("joined") + F.col("left")),
+        F.col("cluster"),
+        F.col("group_id"),
+    ]
+    rows = groups.where(F.col("change") != "unchanged").orderBy(*order).limit(limit).collect()
     if rows:
-        header = ["group", "change", "members", "came/went/restarted", "partitions", "moved", "max/mean"]
+        header = ["group", "change", "members", "joined/left/restarted", "partitions", "moved", "max/mean"]
         lines += ["", "Groups in which most has changed:"]
         lines += aligned([header, *(_drift_cells(row.asDict()) for row in rows)], words=(0, 1))
     topic_rows = topics.orderBy("cluster", "topic").limit(limit + 1).collect() if limit else []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.migration.kernel.migration_steps import SETTINGS
-from spark_assign.migration.kernel.upgrade_verdict import DONE, GO, NOT_KNOWN, STAY, WARN
+from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
+from spark_assign.migration.kernel.upgrade_verdict import UNKNOWN_VERDICT
 from spark_assign.report.formatting import (
     DASH,
     aligned,
@@ -25,15 +26,12 @@ from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
 _DEFAULT_LIMIT = 10
-_MIGRATION_TITLES = {GO: "Go now", WARN: "Go with a warning", STAY: "Stay"}
-_MIGRATION_COUNTS = ("moved", "moved_on_the_way", "stopped_on_the_way")
-_UPGRADE_TITLES = {WARN: "Go with a warning", GO: "Go", STAY: "Stay", NOT_KNOWN: "Not known"}
-_UPGRADE_COUNTS = ("restarts", "leader_changes", "moved", "moved_by_rules", "stopped")
 
 Row = Mapping[str, Any]
+Lines = Callable[[Sequence[Row]], list[str]]
 
 
-@progress("looking for the way over", 1)
+@progress("planning the migration", 1)
 def summarize_migration(migrations: DataFrame, rejected: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
     """Returns the totals, and the first groups of each verdict with their costs. Reads a screenful of rows.
 
@@ -42,40 +40,75 @@ def summarize_migration(migrations: DataFrame, rejected: DataFrame, limit: int =
         rejected: `Migration.rejected`, computed or read back.
         limit: Maximum number of groups listed per verdict.
     """
-    counts = {row["verdict"]: row["count"] for row in migrations.groupBy("verdict").count().collect()}  # four
-    best_first = Window.partitionBy("verdict").orderBy("rank", *GROUP_KEY)
-    with_title = migrations.where(F.col("verdict").isin(*_MIGRATION_TITLES))
-    first = with_title.withColumn("nth", F.row_number().over(best_first)).where(F.col("nth") <= limit).orderBy("rank")
-    displayed = [row.asDict() for row in first.collect()]  # `limit` of each verdict
+    sections = dict.fromkeys((READY, READY_WITH_WARNINGS, BLOCKED), _migration_table)
+    return _summarize("migrations", migrations, rejected, F.col("rank"), sections, limit)
+
+
+@progress("simulating the restarts", 1)
+def summarize_upgrade(upgrades: DataFrame, rejected: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns the totals, and the first groups of each verdict with their costs. Reads a screenful of rows.
+
+    Args:
+        upgrades: `Upgrade.upgrades`, computed or read back.
+        rejected: `Upgrade.rejected`, computed or read back.
+        limit: Maximum number of groups listed per verdict.
+    """
+    sections = {
+        READY_WITH_WARNINGS: _upgrade_table,
+        READY: _upgrade_table,
+        BLOCKED: _note_lines,
+        UNKNOWN_VERDICT: _note_lines,
+    }
+    return _summarize("upgrades", upgrades, rejected, F.desc_nulls_last("moved_by_rules"), sections, limit)
+
+
+def _summarize(
+    table: str, groups: DataFrame, rejected: DataFrame, order: Column, sections: Mapping[str, Lines], limit: int
+) -> str:
+    """Returns the number of groups by verdict, and the first groups of each verdict that has a section."""
+    counts = {row["verdict"]: row["count"] for row in groups.groupBy("verdict").count().collect()}  # at most five
+    by_verdict = Window.partitionBy("verdict").orderBy(order, *GROUP_KEY)
+    ranked = groups.where(F.col("verdict").isin(*sections)).withColumn("nth", F.row_number().over(by_verdict))
+    displayed = [row.asDict() for row in ranked.where(F.col("nth") <= limit).orderBy("nth").collect()]  # `limit` each
     rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(limit + 1).collect()]
-    lines = [
-        f"Groups: {counts.get(GO, 0):,} go, {counts.get(WARN, 0):,} go with a warning, "
-        f"{counts.get(STAY, 0):,} stay, {counts.get(DONE, 0):,} are there already"
-    ]
-    for verdict, title in _MIGRATION_TITLES.items():
-        rows = [row for row in displayed if row["verdict"] == verdict]
-        if rows:
-            more = more_lines(counts[verdict] - len(rows), "migrations")
-            lines += ["", f"{title}:", *_migration_table(rows), *more]
+    totals = (f"{counts.get(verdict, 0):,} {_title(verdict)}" for verdict in (*sections, DONE))
+    lines = [f"Groups: {', '.join(totals)}"]
+    for verdict, section_lines in sections.items():
+        if rows := [row for row in displayed if row["verdict"] == verdict]:
+            more = more_lines(counts[verdict] - len(rows), table)
+            lines += ["", f"{_title(verdict).capitalize()}:", *section_lines(rows), *more]
     return "\n".join([*lines, *first_rejected_lines(rejected_rows, limit)])
 
 
+def _title(verdict: str) -> str:
+    return verdict.replace("-", " ")
+
+
+def _note_lines(rows: Sequence[Row]) -> list[str]:
+    return [f"  {group_name(row)}: {row['note']}" for row in rows]
+
+
+# --- migrations ---------------------------------------------------------------------------------------------------
+
+
 def _migration_table(rows: Sequence[Row]) -> list[str]:
-    """Returns one line per group, with the codes of its obstacles."""
-    table = [["rank", "group", "now", "to", "moved", "on the way", "stopped", "max/mean", "across racks", "why"]]
+    """Returns one line per group, with the codes of its findings."""
+    header = ["rank", "group", "current", "target", "moved", "restart moves", "pauses", "max/mean", "cross-rack"]
+    table = [[*header, "findings"]]
     for row in rows:
         cells = [f"{row['rank']:,}", group_name(row), row["assignor"] or DASH, row["server_assignor"]]
-        cells += [number(row[name]) for name in _MIGRATION_COUNTS]
+        cells += [number(row[name]) for name in ("moved", "moved_during_migration", "paused_during_migration")]
         balance = change(ratio(row["max_over_mean_before"]), ratio(row["max_over_mean_after"]))
         cross_rack = change(number(row["cross_rack_before"]), number(row["cross_rack_after"]))
-        table.append([*cells, balance, cross_rack + _rack_aware_count(row), row["codes"] or DASH])
+        table.append([*cells, balance, cross_rack + _hypothetical_count(row), row["codes"] or DASH])
     return aligned(table, words=(1, 2, 3, 9))
 
 
-def _rack_aware_count(row: Row) -> str:
+def _hypothetical_count(row: Row) -> str:
     """Returns the cross-rack count under the rack-aware assignor, in parentheses, if it differs."""
-    what_if = row["cross_rack_what_if"]
-    return "" if what_if is None or what_if == row["cross_rack_after"] else f" ({what_if:,} with {row['what_if']})"
+    count = row["cross_rack_hypothetical"]
+    is_equal = count is None or count == row["cross_rack_after"]
+    return "" if is_equal else f" ({count:,} with {row['hypothetical_assignor']})"
 
 
 def format_migration_steps(groups: Sequence[Row], steps: Sequence[Row]) -> str:
@@ -91,53 +124,40 @@ def format_migration_steps(groups: Sequence[Row], steps: Sequence[Row]) -> str:
         lines += [*([""] if lines else []), f"{group_name(group)}: {group['verdict']}{online}. {group['reasons']}"]
         for step in steps:
             if group_name(step) == group_name(group):
-                lines += [f"  {step['step']}. {step['what']}{_step_costs(step)}", f"     {step['action']}"]
+                lines += [
+                    f"  {step['step']}. {step['step_type']}{_migration_costs(step)}",
+                    f"     {step['description']}",
+                ]
     if any(group["online"] is not None for group in groups):
-        lines += ["", "Settings that fall away, and what takes their place:"]
+        lines += ["", "Removed settings, and their replacements:"]
         lines += [f"  {name}: {replacement}" for name, replacement in SETTINGS.items()]
     return "\n".join(lines)
 
 
-def _step_costs(step: Row) -> str:
-    costs = [f"{step[name]:,} {name}" for name in ("moved", "revoked", "stopped") if step[name] is not None]
-    if step["restarts"] and step["played"] is not None:
-        plural = "member" if step["restarts"] == 1 else "members"
-        simulated = "" if step["played"] == step["restarts"] else f", {step['played']:,} of them played"
-        costs.insert(0, f"{step['restarts']:,} {plural}{simulated}")
-    return f" ({', '.join(costs)})" if costs else ""
+def _migration_costs(step: Row) -> str:
+    """Returns the number of members that restart, and the costs, in parentheses."""
+    restarts, simulated = step["restarts"], step["simulated_restarts"]
+    if not restarts or simulated is None:
+        return _costs(step)
+    members = f"{restarts:,} member{'' if restarts == 1 else 's'}"
+    return _costs(step, members if simulated == restarts else f"{members}, {simulated:,} of them simulated")
 
 
-@progress("playing the restarts", 1)
-def summarize_upgrade(upgrades: DataFrame, rejected: DataFrame, limit: int) -> str:
-    """Returns the totals, and the first groups of each verdict with their costs. Reads a screenful of rows.
+def _costs(step: Row, *counts: str) -> str:
+    """Returns these counts and the known costs of a step, in parentheses."""
+    names = ("moved", "revoked", "paused_partitions")
+    costs = [f"{step[name]:,} {name.removesuffix('_partitions')}" for name in names if step[name] is not None]
+    return f" ({', '.join([*counts, *costs])})" if counts or costs else ""
 
-    Args:
-        upgrades: `Upgrade.upgrades`, computed or read back.
-        rejected: `Upgrade.rejected`, computed or read back.
-        limit: Maximum number of groups listed per verdict.
-    """
-    counts = {row["verdict"]: row["count"] for row in upgrades.groupBy("verdict").count().collect()}  # five
-    worst_first = Window.partitionBy("verdict").orderBy(F.desc_nulls_last("moved_by_rules"), *GROUP_KEY)
-    ranked = upgrades.withColumn("nth", F.row_number().over(worst_first)).where(F.col("nth") <= limit)
-    displayed = [row.asDict() for row in ranked.orderBy("nth").collect()]  # `limit` of each verdict
-    rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(limit + 1).collect()]
-    lines = [
-        f"Groups: {counts.get(GO, 0):,} go, {counts.get(WARN, 0):,} go with a warning, "
-        f"{counts.get(STAY, 0):,} stay, {counts.get(DONE, 0):,} are there already, "
-        f"{counts.get(NOT_KNOWN, 0):,} not known"
-    ]
-    for verdict, title in _UPGRADE_TITLES.items():
-        rows = [row for row in displayed if row["verdict"] == verdict]
-        if rows:
-            without_costs = verdict in (STAY, NOT_KNOWN)
-            table = [f"  {group_name(row)}: {row['note']}" for row in rows] if without_costs else _upgrade_table(rows)
-            lines += ["", f"{title}:", *table, *more_lines(counts[verdict] - len(rows), "upgrades")]
-    return "\n".join([*lines, *first_rejected_lines(rejected_rows, limit)])
+
+# --- upgrades -----------------------------------------------------------------------------------------------------
 
 
 def _upgrade_table(rows: Sequence[Row]) -> list[str]:
     """Returns one line per group."""
-    table = [["group", "assignor", "rules", "restarts", "leaders", "moved", "by rules", "stopped", "old, new rules"]]
+    header = ["group", "assignor", "rules", "restarts", "leader changes", "moved", "by rules", "pauses"]
+    table = [[*header, "old, new rules"]]
+    counts = ("restarts", "leader_changes", "moved", "moved_by_rules", "paused_partitions")
     for row in rows:
         cells = [
             group_name(row),
@@ -145,8 +165,15 @@ def _upgrade_table(rows: Sequence[Row]) -> list[str]:
             _transition(row, "from_rules", "to_rules"),
         ]
         moved_by_rules = ", ".join(number(row[f"moved_by_{rules}_rules"]) for rules in ("old", "new"))
-        table.append([*cells, *(number(row[name]) for name in _UPGRADE_COUNTS), moved_by_rules])
+        table.append([*cells, *(number(row[name]) for name in counts), moved_by_rules])
     return aligned(table, words=(0, 1, 2))
+
+
+def _transition(row: Row, before: str, after: str) -> str:
+    """Returns the value of column `before`, and that of column `after` if it is known and differs."""
+    if row[before] is None:
+        return DASH
+    return str(row[before]) if row[after] is None else change(row[before], row[after])
 
 
 def format_restarts(groups: Sequence[Row], steps: Sequence[Row]) -> str:
@@ -161,40 +188,26 @@ def format_restarts(groups: Sequence[Row], steps: Sequence[Row]) -> str:
         lines += [*([""] if lines else []), f"{group_name(group)}: {group['verdict']}. {group['note']}"]
         group_steps = [step for step in steps if group_name(step) == group_name(group)]
         full_stops = [step for step in group_steps if step["leader"] is None]
-        lines += [f"  {step['step']}. {step['what']}: {step['action']}{_restart_costs(step)}" for step in full_stops]
-        restarts = [step for step in group_steps if step["leader"] is not None]
-        if restarts:
+        lines += [f"  {step['step']}. {step['step_type']}: {step['description']}{_costs(step)}" for step in full_stops]
+        if restarts := [step for step in group_steps if step["leader"] is not None]:
             lines += _restarts_table(restarts)
     return "\n".join(lines)
 
 
 def _restarts_table(steps: Sequence[Row]) -> list[str]:
-    """Returns one line per restart, and below the table each distinct action with the steps that it belongs to."""
-    table = [["step", "what", "member", "then leads", "of", "assignor", "rules", "moved", "by rules", "stopped"]]
+    """Returns one line per restart, and below the table each distinct description with its steps."""
+    table = [["step", "type", "member", "leader", "release", "assignor", "rules", "moved", "by rules", "pauses"]]
+    ordinals: dict[str, list[int]] = {}
     for step in steps:
-        leads = f"{without_uuids(step['leader'])}{' (new)' if step['leader_changed'] else ''}"
+        leader = f"{without_uuids(step['leader'])}{' (new)' if step['leader_changed'] else ''}"
         member = without_uuids(step["member_id"]) if step["member_id"] else DASH
-        cells = [f"{step['step']:,}", step["what"], member, leads, step["leader_release"]]
-        costs = [number(step[name]) for name in ("moved", "moved_by_rules", "stopped")]
+        cells = [f"{step['step']:,}", step["step_type"], member, leader, step["leader_release"]]
+        costs = [number(step[name]) for name in ("moved", "moved_by_rules", "paused_partitions")]
         table.append([*cells, step["assignor"], step["rules"], *costs])
-    steps_by_action: dict[str, list[int]] = {}
-    for step in steps:
-        steps_by_action.setdefault(step["action"], []).append(step["step"])
-    actions = [f"  {_step_range(ordinals)}: {action}" for action, ordinals in steps_by_action.items()]
-    return [*aligned(table, words=(1, 2, 3, 5)), *actions]
+        ordinals.setdefault(step["description"], []).append(step["step"])
+    descriptions = [f"  {_step_range(numbers)}: {description}" for description, numbers in ordinals.items()]
+    return [*aligned(table, words=(1, 2, 3, 5)), *descriptions]
 
 
 def _step_range(ordinals: Sequence[int]) -> str:
     return f"Step {ordinals[0]}" if len(ordinals) == 1 else f"Steps {ordinals[0]} to {ordinals[-1]}"
-
-
-def _restart_costs(step: Row) -> str:
-    costs = [f"{step[name]:,} {name}" for name in ("moved", "stopped") if step[name] is not None]
-    return f" ({', '.join(costs)})" if costs else ""
-
-
-def _transition(row: Row, before: str, after: str) -> str:
-    """Returns the value of column `before`, and that of column `after` if it is known and differs."""
-    if row[before] is None:
-        return DASH
-    return str(row[before]) if row[after] is None else change(row[before], row[after])
