@@ -123,7 +123,7 @@ def test_a_date(story: Story) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     output = done.stdout + done.stderr
     assert "groups planned, 1 rejected" in output
-    assert "/out/plans@20261120T050000Z" in output.partition("From nothing to ")[2].partition("\n")[0]
+    assert "/out/plans@20261120T050000Z" in output.partition("From no earlier run to ")[2].partition("\n")[0]
     assert "check: 0 alerts in 20261120T050000Z" in output
     assert lost(pages.block(PAGE, "[DAG TEST]"), output, story) is None
     story.files["first"] = story.written()

@@ -109,7 +109,7 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
         capsys.readouterr()
         assert drift.main([*sides, "--output", drifts, "--run-id", run_id]) == 0
         output[run_id] = capsys.readouterr().out
-    assert f"From nothing to {plans}@2026-11-20" in output["2026-11-20"]
+    assert f"From no earlier run to {plans}@2026-11-20" in output["2026-11-20"]
     assert "Groups: 1 added, 0 removed, 0 changed, 0 unchanged" in output["2026-11-20"]
     assert f"From {plans}@2026-11-20 to {plans}@2026-11-21" in output["2026-11-21"]
 
