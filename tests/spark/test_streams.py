@@ -92,7 +92,7 @@ def test_what_cannot_be_planned_at_all(spark: SparkSession, fleet: Fleet) -> Non
     alone = {name: ROWS[name] for name in ("members", "groups")}
     with pytest.raises(FleetError, match=r"subtopologies\.\*: the table is missing"):
         plan_streams(fleets.fleet(spark, **alone))
-    with pytest.raises(FleetError, match=r"subtopologies\.\*: the table is missing, and tasks is given"):
+    with pytest.raises(FleetError, match=r"subtopologies\.\*: the table is missing, but tasks is given"):
         fleets.fleet(spark, **alone, tasks=ROWS["tasks"])
     nameless = fleets.fleet(spark, **{**ROWS, "subtopologies": [("c", None, "0", 1, True)]})
     with pytest.raises(FleetError, match=r"subtopologies\.group_id: null in a key"):
