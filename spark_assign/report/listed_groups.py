@@ -1,7 +1,7 @@
 """Selects the groups that a report lists: the worst ones, or those whose id matches a pattern.
 
 The worst groups have the most affected partitions. A partition is affected if it gets another owner or is revoked, if
-nobody gets it, or if it is above its member's even share. The even share is the minimum that the fullest member can
+no member gets it, or if it is above its member's even share. The even share is the minimum that the largest member can
 have: partitions divided by members, rounded up. A group of eight members and five partitions with max over mean 1.60 is
 therefore perfectly even.
 """
@@ -25,17 +25,17 @@ SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
 
 
 def even_share(row: Row) -> int:
-    """Returns the minimum number of partitions of a group's fullest member."""
+    """Returns the minimum number of partitions of a group's largest member."""
     return math.ceil(row["partitions"] / row["members"]) if row["members"] else 0
 
 
 def over_share(row: Row) -> int:
-    """Returns the number of partitions that the fullest member has above the even share."""
+    """Returns the number of partitions that the largest member has above the even share."""
     return max(0, int(row["max_per_member"]) - even_share(row))
 
 
 def num_unowned(row: Row) -> int:
-    """Returns the number of partitions that no member gets, in this round or the next."""
+    """Returns the number of partitions that no member gets, in this rebalance or the next."""
     return int(row["unassigned"] - row["withheld"])
 
 
@@ -109,4 +109,4 @@ def _matches_any(patterns: Sequence[str]) -> Column:
 
 def no_match_text(patterns: Sequence[str]) -> str:
     """Returns the message for patterns that match no group."""
-    return f"No group matches {', '.join(patterns)}; what was rejected is in the summary"
+    return f"No group matches {', '.join(patterns)}. The summary lists the rejected groups."

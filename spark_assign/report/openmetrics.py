@@ -1,8 +1,7 @@
-"""A plan's figures as OpenMetrics, for the textfile collector of Prometheus' node exporter.
+"""Writes figures of a plan in OpenMetrics, for the textfile collector of Prometheus' node exporter.
 
-All are gauges without times of their own, so that the text is read the same by what knows OpenMetrics and by what knows
-Prometheus' older text format only. The file appears whole: it is written beside its place under a name that the
-collector does not read, and renamed.
+All figures are gauges without timestamps, so parsers of OpenMetrics and of Prometheus' older text format read the same
+values. The file is written under a name that the collector doesn't read, and then renamed, so it is always complete.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from spark_assign.tables.errors import SourceError, missing_extra
 from spark_assign.tables.groups import GROUP_KEY
 
 MOST_GROUPS = 10_000
-"""Groups with figures of their own, those with most partitions affected first: a series each is what they cost."""
+"""Maximum number of groups with figures: those with the most affected partitions. Each figure is a time series."""
 
 Row = Mapping[str, Any]
 
 _OF_GROUPS: tuple[tuple[str, str], ...] = (
-    ("imbalance_ratio", "Partitions of the fullest member over the mean"),
-    ("over_share_partitions", "Partitions that the fullest member has above an even share"),
+    ("imbalance_ratio", "Partitions of the largest member divided by the mean"),
+    ("over_share_partitions", "Partitions of the largest member above an even share"),
     ("moved_partitions", "Partitions that get another owner"),
-    ("revoked_partitions", "Partitions that a member which stays has to give up"),
-    ("unowned_partitions", "Partitions that nobody gets"),
+    ("revoked_partitions", "Partitions that remaining members must revoke"),
+    ("unowned_partitions", "Partitions without an owner"),
 )
 _OF_THE_PAST: tuple[tuple[str, str, str, float], ...] = (
     ("rebalances", "rebalances", "Rebalances on record", 1),
@@ -45,16 +44,16 @@ _CHANGES = ("moved", "newly_owned", "no_longer_owned")
 
 @dataclass(frozen=True)
 class Figures:
-    """What is told of a run.
+    """The rows of a run from which the figures are made.
 
     Attributes:
-        run_id: of the plan; null where no plan was given.
-        finished_s: when it was finished, in seconds since 1970.
-        groups: `tables.groups.METRICS`.
-        planned: cluster, groups: how many were planned.
-        rejected: cluster, code, groups: how many were rejected.
-        drifted: `tables.comparison.DRIFT_GROUPS`; null where no drift was given.
-        past: `tables.history.GROUPS`; null where no history was given.
+        run_id: run ID of the plan; None without a plan.
+        finished_s: end time of the plan, in seconds since 1970.
+        groups: rows of `tables.groups.METRICS`.
+        planned: number of planned groups per cluster.
+        rejected: number of rejected groups per cluster and code.
+        drifted: rows of `tables.comparison.DRIFT_GROUPS`; None without a drift.
+        past: rows of `tables.history.GROUPS`; None without a history.
     """
 
     run_id: str | None = None
@@ -69,17 +68,20 @@ class Figures:
 def write_metrics(
     plan: StoredRun | None, file: Path, drifted: DataFrame | None = None, past: DataFrame | None = None
 ) -> int:
-    """Write a stored plan's figures, and those of the drift that led to it; how many groups have figures of their own.
+    """Writes the figures of a stored plan, and those of a drift and a history.
 
     Args:
-        plan: read back; null for the figures of the past alone.
-        file: where to, such as `/var/lib/node_exporter/spark_assign.prom`: the collector reads names with `.prom`.
+        plan: the stored plan; None for the figures of a history only.
+        file: target file, such as `/var/lib/node_exporter/spark_assign.prom`. The collector reads names with `.prom`.
         drifted: the table `groups` of a drift.
         past: the table `groups` of a history.
 
+    Returns:
+        the number of groups with figures.
+
     Raises:
-        ConfigError: prometheus-client is not installed.
-        SourceError: the file cannot be written.
+        ConfigError: prometheus-client isn't installed.
+        SourceError: the file can't be written.
     """
     past_rows = None if past is None else _rows(past.orderBy(*worst_of_the_past()).limit(MOST_GROUPS))
     if plan is None:
@@ -102,10 +104,10 @@ def write_metrics(
 
 
 def expose(figures: Figures) -> bytes:
-    """The figures as text.
+    """Returns the figures as text.
 
     Raises:
-        ConfigError: prometheus-client is not installed.
+        ConfigError: prometheus-client isn't installed.
     """
     try:
         from prometheus_client import CollectorRegistry, Gauge
@@ -126,17 +128,15 @@ def expose(figures: Figures) -> bytes:
     if figures.run_id is not None:
         for at, (name, about) in enumerate(_OF_GROUPS):
             gauge(f"group_{name}", about, by_group, ((_key(row), _figures(row)[at]) for row in figures.groups))
-        past_rows = "Groups that were planned"
-        gauge(
-            "planned_groups", past_rows, ("cluster",), (((row["cluster"],), row["groups"]) for row in figures.planned)
-        )
+        about = "Planned groups"
+        gauge("planned_groups", about, ("cluster",), (((row["cluster"],), row["groups"]) for row in figures.planned))
         codes = (((row["cluster"] or "", row["code"]), row["groups"]) for row in figures.rejected)
-        gauge("rejected_groups", "Groups that were rejected, by code", ("cluster", "code"), codes)
+        gauge("rejected_groups", "Rejected groups by code", ("cluster", "code"), codes)
         finished = [((figures.run_id,), figures.finished_s)]
-        gauge("plan_finished_timestamp_seconds", "When the plan was finished", ("run",), finished)
+        gauge("plan_finished_timestamp_seconds", "End time of the plan", ("run",), finished)
     if figures.drifted is not None:
         changed = (((*_key(row), change), row[change]) for row in figures.drifted for change in _CHANGES if row[change])
-        about = "Partitions that have changed hands since the run before"
+        about = "Partitions whose owner changed since the previous run"
         gauge("group_drift_partitions", about, (*by_group, "change"), changed)
     for name, column, about, unit in _OF_THE_PAST if figures.past is not None else ():
         values = ((_key(row), None if row[column] is None else row[column] / unit) for row in figures.past or ())
@@ -146,10 +146,10 @@ def expose(figures: Figures) -> bytes:
 
 
 def publish(text: bytes, file: Path) -> None:
-    """Write a file whole: who reads it meanwhile sees the old one or the new one.
+    """Replaces a file atomically: readers see the old or the new content.
 
     Raises:
-        SourceError: it cannot be written.
+        SourceError: the file can't be written.
     """
     partial = file.with_name(f".{file.name}.partial")
     try:
@@ -157,11 +157,11 @@ def publish(text: bytes, file: Path) -> None:
         partial.replace(file)
     except OSError as error:
         partial.unlink(missing_ok=True) if partial.parent.is_dir() else None
-        raise SourceError(f"cannot write {file}: {error.strerror}. Name a file in a folder that is there") from error
+        raise SourceError(f"Can't write {file}: {error.strerror}. The parent folder must exist.") from error
 
 
 def _figures(row: Row) -> tuple[float | None, ...]:
-    """In the order of `_OF_GROUPS`."""
+    """Returns the figures of a group in the order of `_OF_GROUPS`."""
     return (row["max_over_mean"], over_share(row), row["moved"], row["revoked"], num_unowned(row))
 
 

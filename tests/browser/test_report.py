@@ -247,7 +247,7 @@ def test_what_a_screen_reader_hears(page_of: Open) -> None:
         'searchbox "Search groups"',
         'table "Groups"',
         'columnheader "Recommended"',
-        'heading "What to do: assignors compared" [level=2]',
+        'heading "Recommended assignors" [level=2]',
         'img "Groups by imbalance"',
         'img "Rebalances of c/orders-service in time"',
         'img "Stops and starts in orders-service-2, added up"',
@@ -280,7 +280,7 @@ def test_what_is_recommended_can_be_searched_and_sorted(page_of: Open) -> None:
     page.get_by_label("Search groups").fill("sticky")
     page.get_by_role("status").get_by_text("1 of 1 groups match").wait_for()
     assert page.get_by_text("Recommended: sticky: 3 % move (orders-service).").is_visible()
-    page.get_by_role("banner").get_by_role("link", name="What to do").first.click()
+    page.get_by_role("banner").get_by_role("link", name="Recommendations").first.click()
     assert page.evaluate("location.hash") == "#comparison"
     table = page.locator("table", has=page.get_by_text("Groups that gain most by another assignor"))
     table.get_by_role("button", name="Moved now").click()

@@ -151,7 +151,7 @@ def test_nothing_to_show_is_a_page_too(empty: PlanRows | None) -> None:
     """A fleet without groups; a report without a plan."""
     page = Page(render_report(empty))
     assert page.elements["main"] == 1
-    assert ("Every group could be planned." in "".join(page.texts)) == (empty is not None)
+    assert ("All groups were planned." in "".join(page.texts)) == (empty is not None)
 
 
 def test_a_group_that_has_nothing() -> None:
@@ -169,8 +169,8 @@ def test_omitted_rows_are_counted() -> None:
     refused = [{"cluster": "c", "group_id": "g", "code": "x", "detail": "y"}]
     plan = PlanRows(classes=more, groups=rows.groups, rejected=refused, rejected_total=1_234)
     text = render_report(plan)
-    assert re.search(r"Listed are the first 3 of \d,003 groups", text)
-    assert "Shown are the first 1 of 1,234" in text
+    assert re.search(r"Shows the first 3 of \d,003 groups", text)
+    assert "Shows the first 1 of 1,234" in text
 
 
 def test_members_and_movement_of_a_group() -> None:
@@ -197,7 +197,7 @@ def test_members_and_movement_of_a_group() -> None:
     seen = view("g1", row, members, moves)
     assert [(bar.name, bar.change) for bar in seen.bars] == [("b", "+5"), ("c", "-1"), ("a", "-3"), ("gone", "-1")]
     assert [bar.after_wide + bar.waiting_wide for bar in seen.bars] == [100, 60, 40, 0]
-    assert seen.hidden == "1 more member has nothing, before and after."
+    assert seen.hidden == "1 more member has none, before and after."
     assert seen.reasons == "3 over-quota, 1 rack-mismatch, 1 topic-gone"
     assert seen.matrix is not None
     assert seen.matrix.columns == [("1", "b"), ("nobody", "nobody")]
@@ -287,11 +287,11 @@ def test_by_whose_rules() -> None:
 def test_moved_and_revoked_are_one_number_if_equal() -> None:
     """Otherwise both are told."""
     rows = report_rows.plan(3)
-    assert "each is given up by a member that stays" in render_report(rows)
+    assert "all are revoked from remaining members" in render_report(rows)
     classes = [{**row, "revoked": 1} for row in rows.classes]
     text = render_report(PlanRows(classes=classes, groups=[{**row, "revoked": 7} for row in rows.groups]))
-    assert f"{len(classes)} are given up by members that stay" in text
-    assert "7 given up" in text
+    assert f"{len(classes)} are revoked from remaining members" in text
+    assert "7 revoked" in text
 
 
 def test_clusters_are_rolled_up() -> None:

@@ -70,5 +70,5 @@ def test_the_file_is_whole(tmp_path: Path) -> None:
     assert file.read_bytes().endswith(b"# EOF\n")
     assert [each.name for each in tmp_path.iterdir()] == ["spark_assign.prom"]
     for wrong in (tmp_path / "no" / "folder.prom", tmp_path):
-        with pytest.raises(SourceError, match="cannot write"):
+        with pytest.raises(SourceError, match="Can't write"):
             publish(b"", wrong)

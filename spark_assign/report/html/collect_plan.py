@@ -1,4 +1,4 @@
-"""From tables to the rows of a report: what grows with the fleet is added up or cut off by Spark (bounds: `rows`)."""
+"""Collects the rows of a report. Spark aggregates or limits each table that grows with the fleet (`report_data`)."""
 
 from __future__ import annotations
 
@@ -60,32 +60,30 @@ def report(
     title: str = "Kafka assignment report",
     sources: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The report as one HTML page that needs no network; `displayHTML(report(plan))` shows it in a notebook.
+    """Returns the report as one HTML page that needs no network; `displayHTML(report(plan))` shows it in a notebook.
 
     Args:
-        plan: a plan, or one read back. (One that is not stored is computed several times over, where the session
-            cannot cache.)
-        comparison: what several assignors would do, a row per group, assignor and change (`compare`). What is
-            recommended is then told of every group of the plan, too.
+        plan: a plan or a stored plan. A plan that isn't stored is computed several times if the session can't cache.
+        comparison: a row per group, assignor, and what-if change (`compare`). The groups of the plan then also show the
+            recommended assignor.
         simulation: `simulation.simulate_variants(…)`; or stored tables (`tables.simulation.SIMULATION_TABLES`, or
-            `comparison`) by the name of what is compared: `{"eager": {"rebalances": …, …}, "cooperative": …}`.
-        connect: a `ConnectPlan`, a `ConnectSimulation`, or stored tables of either: metrics, delays, rejected; rounds,
-            costs.
-        replicas: tables of a placement, a reassignment or a check, by name (`tables.replicas`).
-        drift: tables of what changed between two runs: groups, members, ownership, topics, as far as they are there; or
-            a stored drift, whose two runs are then named.
-        advice: what to do, ranked (`Advice.advice`, or read back); the page begins with it.
-        history: what groups have been through, by name (`tables.history.HISTORY_TABLES`, and `replayed`).
-        offsets: of the snapshot that was planned (`tables.groups.OFFSETS`): partitions without traffic are then told
-            apart.
-        title: the page's heading.
-        sources: where the sections come from, by their names; told at the end.
+            `comparison`) by the name of the variant: `{"eager": {"rebalances": …, …}, "cooperative": …}`.
+        connect: a `ConnectPlan`, a `ConnectSimulation`, or stored tables of either.
+        replicas: tables of a placement, a reassignment, or a check, by name (`tables.replicas`).
+        drift: the available tables of a drift, by name: groups, members, ownership, topics; or a stored drift, so that
+            the page names the two compared runs.
+        advice: the ranked recommendations (`Advice.advice`), the first section of the page.
+        history: tables of a history, by name (`tables.history.HISTORY_TABLES`, and those of a replay).
+        offsets: offsets of the planned snapshot (`tables.groups.OFFSETS`); the page then marks partitions without
+            traffic.
+        title: heading of the page.
+        sources: name and location of each source, listed at the end of the page.
 
     Returns:
-        the page. Bounds on what is read: `rows`.
+        the page. For the limits on the rows that are read, see `report_data`.
 
     Raises:
-        ConfigError: jinja2 is not installed (extra `report`).
+        ConfigError: jinja2 isn't installed (extra `report`).
     """
     planned = None if plan is None else plan_rows(plan, offsets)
     listed = () if planned is None else planned.groups
@@ -111,7 +109,7 @@ def _drift_rows(drift: Tables | StoredRun) -> DriftRows:
 
 
 def plan_rows(plan: Plan | StoredRun, offsets: DataFrame | None = None) -> PlanRows:
-    """What the page shows of a plan; offsets as for `report`."""
+    """Collects the rows of a plan; offsets as for `report`."""
     if isinstance(plan, StoredRun):
         manifest = plan.manifest
         about = {
@@ -130,8 +128,7 @@ def plan_rows(plan: Plan | StoredRun, offsets: DataFrame | None = None) -> PlanR
 
 
 def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame | None = None) -> PlanRows:
-    """The same from tables by name (`tables.groups.PLAN_TABLES`): metrics and rejected, the rest as far as it is
-    there."""
+    """Collects the rows from tables by name (`tables.groups.PLAN_TABLES`); only metrics and rejected are required."""
     metrics, rejected = tables["metrics"], tables["rejected"]
     groups = collected(worst_first(metrics).limit(MOST_GROUPS))
     worst = [row for row in groups[:WORST_GROUPS] if num_affected(row)]
@@ -139,11 +136,11 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame 
     known = {"moves", "revocations"} <= set(tables)
     notes = []
     if not known:
-        notes.append("What was before is not shown: the plan was stored without the tables moves and revocations.")
+        notes.append("Previous owners aren't shown: the plan was stored without the tables moves and revocations.")
     elif any(row["claim_conflicts"] for row in worst):
-        notes.append("A partition that several members claim now counts for each of them before.")
+        notes.append("A partition that several members claim counts as previously owned by each of them.")
     if not {"assignment_slices", "assignments"} & set(tables):
-        notes.append("Members are not shown: the plan was stored without the tables assignment_slices and assignments.")
+        notes.append("Members aren't shown: the plan was stored without the tables assignment_slices and assignments.")
     silent = None if offsets is None else offsets.where("end_offset = 0").select(*_PARTITION)
     shares = _shares(of_worst, known)
     if shares is not None:
@@ -169,7 +166,7 @@ def _silent_of_groups(silent: DataFrame) -> DataFrame:
 
 
 def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) -> DataFrame:
-    """How many of a member's partitions are without traffic."""
+    """Adds the number of partitions without traffic per member."""
     if silent is None:
         return shares.withColumn("silent", F.lit(0).cast("long"))
     given = expand(of_worst["assignment_slices"]) if "assignment_slices" in of_worst else of_worst["assignments"]
@@ -179,7 +176,7 @@ def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) 
 
 
 def _classes(metrics: DataFrame) -> DataFrame:
-    """`PlanRows.classes`: at most a few dozen rows for each cluster."""
+    """Returns `PlanRows.classes`: at most a few dozen rows per cluster."""
     passed = reduce(Column.__add__, [(F.col("max_over_mean") > edge).cast("int") for edge in EDGES])
     key = {
         "imbalance": F.coalesce(passed, F.lit(NOTHING_ASSIGNED)),
@@ -191,22 +188,23 @@ def _classes(metrics: DataFrame) -> DataFrame:
 
 
 def _ruled(metrics: DataFrame) -> DataFrame:
-    """`PlanRows.ruled`: a few rows, as there are few libraries and releases."""
+    """Returns `PlanRows.ruled`: a row per assignor and leader, so few rows."""
     sums = (F.count(F.lit(1)).alias("groups"), F.sum("partitions").alias("partitions"))
     return metrics.where("members > 0").groupBy("assignor", "leader_client").agg(*sums)
 
 
 def _reasons(moves: DataFrame) -> DataFrame:
-    """A row per reason."""
+    """Returns a row per reason."""
     per_group = moves.groupBy(*GROUP_KEY, "reason").agg(F.count(F.lit(1)).alias("partitions"))
     return per_group.groupBy("reason").agg(F.sum("partitions").alias("partitions"), F.count(F.lit(1)).alias("groups"))
 
 
 def _shares(tables: Tables, known: bool) -> DataFrame | None:
-    """Partitions of every member that has or had any: cluster, group_id, member_id, before, after, waiting, gone.
+    """Counts the partitions of every member that has or had any: cluster, group_id, member_id, before, after, waiting,
+    gone.
 
-    What a member owned before follows from what it has afterwards, what came, and what went. A partition that comes
-    from another claimer may have been its own already: then that is its only change of owner.
+    The previous number follows from the new number, the gained partitions, and the lost partitions. If several members
+    claim a partition, the member that keeps it might have owned it before; then this is its only change of owner.
     """
     if "assignment_slices" in tables:
         after = tables["assignment_slices"].groupBy(*MEMBER_KEY).agg(F.sum("count").alias("after"))
@@ -256,7 +254,7 @@ def _shares(tables: Tables, known: bool) -> DataFrame | None:
 
 
 def _most_of_each(shares: DataFrame) -> DataFrame:
-    """The members with most partitions of every group; names decide between equals."""
+    """Returns the members with the most partitions of every group; ties are sorted by member ID."""
     most = F.desc(F.greatest(F.coalesce("before", F.lit(0)), F.col("after") + F.col("waiting")))
     of_group = Window.partitionBy(*GROUP_KEY)
     listed = shares.withColumns(
@@ -269,7 +267,7 @@ def _most_of_each(shares: DataFrame) -> DataFrame:
 
 
 def _pairs(moves: DataFrame) -> DataFrame:
-    """`PlanRows.moves`: of every group the members with most changes, the rest as others."""
+    """Returns `PlanRows.moves`: in every group, the members with the most changes, and all others as one member."""
     each_end = moves.select(*GROUP_KEY, F.explode(F.array("from_member_id", "to_member_id")).alias("member_id"))
     changes = each_end.where("member_id is not null").groupBy(*MEMBER_KEY).agg(F.count(F.lit(1)).alias("changes"))
     place = F.row_number().over(Window.partitionBy(*GROUP_KEY).orderBy(F.desc("changes"), "member_id"))

@@ -1,4 +1,4 @@
-"""One group of the report: a bar per member before and after, and who gives how much to whom."""
+"""Builds the details of a group in the report: a bar per member, before and after, and a matrix of moves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_MEMBER, _OTHERS = "nobody", "all others"
 
 @dataclass(frozen=True)
 class MemberBar:
-    """A line of the bars; widths in per cent of the longest."""
+    """The bar of a member. Widths are in percent of the longest bar."""
 
     place: int
     name: str
@@ -38,13 +38,13 @@ class MemberBar:
 
     @property
     def change(self) -> str:
-        """With its sign; empty where it is not known what was before."""
+        """Returns the signed difference; empty if the previous number is unknown."""
         return "" if self.before is None else f"{self.after + self.waiting - self.before:+,}".replace("+0", "0")
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Who gives how many partitions to whom. `columns`: mark and full name; `rows`: mark, name, numbers, their sum."""
+    """Numbers of moves between members. `columns`: label and full name; `rows`: label, name, numbers, sum."""
 
     columns: Sequence[tuple[str, str]]
     rows: Sequence[tuple[str, str, Sequence[int], int]]
@@ -53,7 +53,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class GroupView:
-    """All that the page says of one group."""
+    """The details of a group."""
 
     ident: str
     row: Row
@@ -74,14 +74,14 @@ class GroupView:
 
 
 def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = None, silent: int = 0) -> GroupView:
-    """One group as the page shows it.
+    """Builds the details of a group.
 
     Args:
-        ident: of its place in the page.
-        row: of `tables.groups.METRICS`.
-        members, moves: its rows as `PlanRows` has them.
-        advice: its row of `CompareRows.advice`, if there is one.
-        silent: how many of its partitions are without traffic.
+        ident: anchor on the page.
+        row: row of `tables.groups.METRICS`.
+        members, moves: rows of the group in `PlanRows`.
+        advice: row of the group in `CompareRows.advice`, if any.
+        silent: number of partitions without traffic.
     """
     ordered = sorted(members, key=lambda each: (-(each["after"] + each["waiting"]), each["member_id"]))
     names = short_names(
@@ -94,7 +94,7 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
     reasons: Counter[str] = Counter()
     for each in moves:
         reasons[each["reason"]] += each["partitions"]
-    said = ", ".join(f"{number(partitions)} {reason}" for reason, partitions in reasons.most_common())
+    counted_reasons = ", ".join(f"{number(partitions)} {reason}" for reason, partitions in reasons.most_common())
     return GroupView(
         ident=ident,
         row=row,
@@ -108,7 +108,7 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
         waits=any(bar.waiting for bar in bars),
         knows_before=any(bar.before is not None for bar in bars),
         matrix=matrix(moves, names, [bar.member_id for bar in bars]),
-        reasons=said,
+        reasons=counted_reasons,
         advice="" if advice is None else advice["reason"],
         way=_way(advice),
         silent=any(bar.silent for bar in bars),
@@ -116,14 +116,14 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
 
 
 def _way(advice: Row | None) -> str:
-    """How the group switches to what is recommended, and what is known of its clients."""
+    """Returns how the group switches to the recommended assignor, and the known clients."""
     if advice is None or not advice.get("switch_steps"):
         return ""
     return f"{advice['switch_steps']} {format_known_clients(advice.get('client_libraries'))}"
 
 
 def _bar(place: int, row: Row, names: dict[str, str], longest: int, fair: int) -> MemberBar:
-    """What is above an even share is told apart, and what is without traffic, as far as they do not overlap."""
+    """Returns the bar, with separate widths for partitions above an even share and partitions without traffic."""
     over = max(0, row["after"] - fair)
     silent = min(row.get("silent", 0), row["after"])
     wide = {name: 100 * (row[name] or 0) / longest for name in ("before", "after", "waiting")}
@@ -144,46 +144,50 @@ def _bar(place: int, row: Row, names: dict[str, str], longest: int, fair: int) -
 
 
 def _facts(row: Row, silent: int) -> str:
-    """The group in one sentence or two."""
-    said = [
+    """Returns the description of the group."""
+    parts = [
         f"{row['assignor']} gives {count(row['partitions'], 'partition')} to {count(row['members'], 'member')}, "
         f"{number(row['min_per_member'])} to {number(row['max_per_member'])} each"
     ]
     if over := over_share(row):
         share_of = count(even_share(row), "partition")
-        said.append(f"the fullest has {number(over)} more than an even share of {share_of}")
+        parts.append(f"the largest has {number(over)} more than an even share of {share_of}")
     if row["moved"]:
-        said.append(f"{number(row['moved'])} ({share(row['moved'], row['partitions'] + row['withheld'])}) change owner")
+        parts.append(
+            f"{number(row['moved'])} ({share(row['moved'], row['partitions'] + row['withheld'])}) change owner"
+        )
     if silent:
-        said.append(f"{number(silent)} are without traffic: no record was ever written to them")
+        parts.append(f"{number(silent)} have no traffic: no record was ever written to them")
     if row["withheld"]:
-        said.append(f"{number(row['withheld'])} with their next owner in the next round")
+        parts.append(f"{number(row['withheld'])} get their next owner in the next rebalance")
     if left := num_unowned(row):
-        said.append(f"{number(left)} without an owner")
+        parts.append(f"{number(left)} without an owner")
     if row["rack_matched"] is not None:
-        said.append(f"{share(row['rack_matched'], row['partitions'])} have a replica in their member's rack")
-    return "; ".join(said) + "."
+        parts.append(f"{share(row['rack_matched'], row['partitions'])} have a replica in their member's rack")
+    return "; ".join(parts) + "."
 
 
 def _hidden(row: Row, shown: Rows) -> str:
-    """What is said of members without a bar."""
+    """Returns the note about members without a bar."""
     listed = max((each["listed"] for each in shown), default=0)
     idle = max(0, row["members"] - listed)
-    said = []
+    notes = []
     if listed > len(shown):
-        said.append(f"Shown are the {len(shown)} members with most partitions, of {number(listed)} that have any.")
+        notes.append(f"Shows the {len(shown)} members with the most partitions, of {number(listed)} that have any.")
     if idle and listed == len([each for each in shown if not each["gone"]]):
-        said.append(f"{count(idle, 'more member')} {'has' if idle == 1 else 'have'} nothing, before and after.")
-    return " ".join(said)
+        notes.append(f"{count(idle, 'more member')} {'has' if idle == 1 else 'have'} none, before and after.")
+    return " ".join(notes)
 
 
 def matrix(moves: Rows, names: dict[str, str], order: Sequence[str] = ()) -> Matrix | None:
-    """Nothing where nothing moves. Members stand in the order of the bars, then the rest, the others and nobody.
+    """Returns the matrix of moves, or None if nothing moves.
+
+    Members are in the order of the bars, followed by members without a bar, "all others", and "nobody".
 
     Args:
-        moves: from_member_id, to_member_id, partitions.
-        names: of the members, as they are shown.
-        order: members in the order of the bars above it; those are told by their number, too.
+        moves: rows with from_member_id, to_member_id, partitions.
+        names: displayed name by member ID.
+        order: members in the order of the bars; these are labeled with the number of their bar.
     """
     pairs: Counter[tuple[Any, Any]] = Counter()
     for each in moves:

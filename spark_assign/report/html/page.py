@@ -1,4 +1,4 @@
-"""The report as one HTML page, from plain rows: no Spark, no network, nothing that is not in the page."""
+"""Renders the report as one self-contained HTML page from plain rows, without Spark and without network access."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 SHOWN_AT_FIRST = 50
-"""Rows of the table of groups before more are asked for."""
+"""Number of rows of the table of groups that are visible at first."""
 
 
 def render_report(
@@ -41,15 +41,15 @@ def render_report(
     title: str = "Kafka assignment report",
     sources: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The page. What is not given has no section in it.
+    """Returns the page, with a section for each given argument.
 
     Args:
-        plan, comparison, simulation, connect, replicas, drift, advice, history: see `rows`.
-        title: the page's heading.
-        sources: where the sections come from, by their names; told at the end.
+        plan, comparison, simulation, connect, replicas, drift, advice, history: see `report_data`.
+        title: heading of the page.
+        sources: name and location of each source, listed at the end of the page.
 
     Raises:
-        ConfigError: jinja2 is not installed.
+        ConfigError: jinja2 isn't installed.
     """
     try:
         template = _template()
@@ -99,5 +99,5 @@ def _template() -> Template:
 
 
 def _file(name: str) -> str:
-    """A file beside this one; also out of the zip that spark-submit takes to a cluster."""
+    """Returns a file of the folder `files`, also from the zip file that spark-submit sends to a cluster."""
     return resources.files("spark_assign.report.html").joinpath("files", name).read_text(encoding="utf-8")

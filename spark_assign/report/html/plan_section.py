@@ -1,4 +1,4 @@
-"""What each section of the report shows: rows in, plain values and drawings for the templates out."""
+"""Builds the plan section of the report: converts rows to text, numbers, and charts for the templates."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from spark_assign.report.html.section_parts import Length, Table, by_group, reje
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 
 UNEVEN = 1.25
-"""A group is noted as uneven by load where that is so many times as uneven as it is by count."""
+"""A group has a note about its load if its imbalance by load exceeds this multiple of its imbalance by count."""
 
 
 @dataclass(frozen=True)
 class GroupLine:
-    """A line of the table of groups.
+    """A row of the table of groups.
 
     Attributes:
-        numbers: each with the width of its bar, or the heat of its ground, in per cent; 0 where there is none.
-        link: of the place in the page that shows it, or nothing.
-        rules: by whose rules it is planned, and how surely its leader decides by them.
-        now, advice: what the group runs with and what is recommended, where they are known; `changes`: whether the
-            latter is another one.
+        numbers: each number with the width of its bar or the intensity of its background, in percent; 0 if none.
+        link: anchor of the group's details on the page; empty if there are none.
+        rules: the leader whose rules the plan follows, and how certain that is.
+        now, advice: current and recommended assignor, or a dash if unknown.
+        changes: whether the recommended assignor differs from the current one.
     """
 
     cluster: str
@@ -48,7 +48,7 @@ class GroupLine:
 
 @dataclass(frozen=True)
 class PlanSection:
-    """Everything that the page says of a plan."""
+    """The content of the plan section."""
 
     headline: Sequence[str]
     tiles: Sequence[tuple[str, str, str, bool]]
@@ -74,17 +74,20 @@ class PlanSection:
 
 _NUMBERS = (
     ("Members", "members of the group"),
-    ("Partitions", "partitions that are assigned"),
-    ("Max/mean", "partitions of the fullest member over the mean"),
-    ("Over share", "partitions that the fullest member has above an even share"),
-    ("Moved", "partitions that get another owner; each is given up by a member that stays, unless the line says more"),
-    ("Moved %", "moved in per cent of the partitions"),
-    ("Without owner", "partitions that nobody gets, in this round or the next"),
+    ("Partitions", "assigned partitions"),
+    ("Max/mean", "partitions of the largest member divided by the mean"),
+    ("Over share", "partitions of the largest member above an even share"),
+    (
+        "Moved",
+        "partitions that get another owner; all are revoked from remaining members unless noted",
+    ),
+    ("Moved %", "moved partitions in percent of all partitions"),
+    ("Without owner", "partitions without an owner, in this rebalance and the next"),
 )
 
 
 def build_plan_section(plan: PlanRows, advice: Rows = ()) -> PlanSection:
-    """The plan's sections; see `PlanRows`, and `CompareRows.advice`."""
+    """Builds the section from the rows of a plan (`PlanRows`) and, optionally, `CompareRows.advice`."""
     advised = {(row["cluster"], row["group_id"]): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
@@ -106,10 +109,10 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> PlanSection:
         clusters=_clusters(plan),
         cluster_names=sorted({row["cluster"] for row in plan.groups}),
         drawing=draw_histogram(bars, "imbalance", "Groups by imbalance", "groups"),
-        legend=legend_html({"uneven": "could be more even", "even": "as even as their numbers allow"}),
+        legend=legend_html({"uneven": "could be more even", "even": "as even as possible"}),
         classes=Table(
             "Groups by imbalance",
-            [("Largest over mean", False), ("Groups", True), ("Could be more even", True)],
+            [("Largest / mean", False), ("Groups", True), ("Could be more even", True)],
             [[bar.label, number(bar.total), number(bar.uneven)] for bar in bars],
         ),
         number_names=_NUMBERS,
@@ -131,40 +134,40 @@ def _keys(rows: Rows) -> list[tuple[str, str]]:
 
 
 def _headline(totals: Mapping[str, int], uneven: int, rejected: int) -> list[str]:
-    """What a team lead should know first."""
+    """Returns the summary in sentences."""
     groups, partitions = totals["groups"], totals["partitions"]
-    said = [f"{count(groups, 'group')} with {count(totals['members'], 'member')}: {count(partitions, 'partition')}."]
+    lines = [f"{count(groups, 'group')} with {count(totals['members'], 'member')}: {count(partitions, 'partition')}."]
     if totals["moved"]:
-        said.append(f"{number(totals['moved'])} of them ({share(totals['moved'], partitions)}) get another owner.")
+        lines.append(f"{number(totals['moved'])} of them ({share(totals['moved'], partitions)}) get another owner.")
     else:
-        said.append("None of them gets another owner.")
-    some = f"In {count(uneven, 'group')} ({share(uneven, groups)}) the fullest member has more than an even share."
-    said.append(some if uneven else "Every group is as even as its numbers allow.")
+        lines.append("None of them gets another owner.")
+    above = f"In {count(uneven, 'group')} ({share(uneven, groups)}), the largest member has more than an even share."
+    lines.append(above if uneven else "Every group is as even as possible.")
     if rejected:
-        said.append(f"{count(rejected, 'group')} could not be planned.")
-    return said
+        lines.append(f"{count(rejected, 'group')} couldn't be planned.")
+    return lines
 
 
 def _tiles(
     totals: Mapping[str, int], uneven: int, plan: PlanRows, silent: Mapping[tuple[str, str], int]
 ) -> list[tuple[str, str, str, bool]]:
-    """Name, number, what is to be said of it, and whether it is a problem."""
+    """Returns name, number, explanation, and whether it is a problem, for each tile."""
     lost = totals["unassigned"] - totals["withheld"]
     quiet = sum(silent.values())
-    said = [f"{number(lost)} without owner"] if lost else ["all have an owner"]
+    details = [f"{number(lost)} without owner"] if lost else ["all have an owner"]
     if plan.silent is not None:
-        said.append(f"{number(quiet)} without traffic")
+        details.append(f"{number(quiet)} without traffic")
     moved, revoked = totals["moved"], totals["revoked"]
-    waiting = f"; {number(totals['withheld'])} wait for the next round" if totals["withheld"] else ""
+    waiting = f"; {number(totals['withheld'])} wait for the next rebalance" if totals["withheld"] else ""
     given_up = (
-        ("each is given up by a member that stays" if moved else "nothing has to be given up")
+        ("all are revoked from remaining members" if moved else "nothing is revoked")
         if moved == revoked
-        else f"{number(revoked)} are given up by members that stay"
+        else f"{number(revoked)} are revoked from remaining members"
     )
     return [
         ("Groups", number(totals["groups"]), f"{number(plan.rejected_total)} rejected", plan.rejected_total > 0),
         ("Members", number(totals["members"]), "", False),
-        ("Partitions", number(totals["partitions"]), "; ".join(said), lost > 0),
+        ("Partitions", number(totals["partitions"]), "; ".join(details), lost > 0),
         ("Change owner", number(moved), f"{share(moved, totals['partitions'])}; {given_up}{waiting}", False),
         ("Could be more even", number(uneven), count(totals["groups"], "group").join(("of ", "")), uneven > 0),
     ]
@@ -182,7 +185,7 @@ def _assignors(classes: Rows) -> Table:
 
 
 def _clusters(plan: PlanRows) -> Table | None:
-    """A line per cluster, where there are several."""
+    """Returns a row per cluster, or None if there is only one cluster."""
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for row in plan.classes:
         _add(sums[row["cluster"]], row)
@@ -193,7 +196,7 @@ def _clusters(plan: PlanRows) -> Table | None:
     ordered = sorted(sums.items(), key=lambda one: (-one[1]["uneven"], -one[1]["moved"], one[0]))
     all_listed = len(plan.rejected) == plan.rejected_total
     return Table(
-        "By cluster, those with most groups that could be more even first",
+        "By cluster, in descending order of groups that could be more even",
         [("Cluster", False), *((title, True) for title, _ in _SUMMED), ("Rejected", True)],
         [
             [name, *_summed(each, sums.values()), number(each["rejected"]) if all_listed else "–"]
@@ -246,7 +249,7 @@ def _lines(
     advised: Mapping[tuple[str, str], Row],
     silent: Mapping[tuple[str, str], int],
 ) -> list[GroupLine]:
-    """All lines; bars are drawn against the longest of their column."""
+    """Returns all rows. The width of a bar is relative to the longest one in its column."""
     most = {
         "partitions": max((row["partitions"] for row in rows), default=0) or 1,
         "over": max((over_share(row) for row in rows), default=0) or 1,
@@ -255,7 +258,7 @@ def _lines(
     lines = []
     for key, row in zip(_keys(rows), rows, strict=True):
         advice, over, lost = advised.get(key), over_share(row), num_unowned(row)
-        # Beyond three times the mean it is no hotter; where nothing could be more even it is not hot at all.
+        # The intensity is highest from three times the mean, and 0 if the group is as even as possible.
         heat = min(100, round(50 * (row["max_over_mean"] - 1))) if over and row["max_over_mean"] else 0
         numbers = [
             (number(row["members"]), 0),
@@ -283,60 +286,60 @@ def _lines(
 
 
 def _wide(part: int, whole: int) -> int:
-    """In whole per cent; what there is is always seen."""
+    """Returns the percentage as an integer: at least 2 unless the part is 0, so that the bar is visible."""
     return max(2, round(100 * part / whole)) if part and whole else 0
 
 
 def _now(advice: Row) -> str:
-    """What a group runs with, as far as the comparison knows."""
+    """Returns the current assignor, or a dash if the comparison doesn't know it."""
     if advice.get("now") is not None:
         return str(advice["now"])
     return str(advice["assignor"]) if advice["verdict"] == "keep" else DASH
 
 
 def _oddities(row: Row) -> list[str]:
-    """What is odd about a group, in words."""
+    """Returns notes about a group."""
     by_broker = row["assignor"] in SERVER_ASSIGNORS
-    withheld = f"{number(row['withheld'])} wait {'until they are given up' if by_broker else 'for the next round'}"
-    given_up = [f"{number(row['revoked'])} given up"] if row["revoked"] != row["moved"] else []
-    said = {
+    withheld = f"{number(row['withheld'])} wait {'until they are revoked' if by_broker else 'for the next rebalance'}"
+    given_up = [f"{number(row['revoked'])} revoked"] if row["revoked"] != row["moved"] else []
+    notes = {
         "withheld": withheld,
         "claim_conflicts": count(row["claim_conflicts"], "partition") + " claimed by several members",
         "members_without_subscription": count(row["members_without_subscription"], "member") + " without subscription",
         "unknown_topics": count(row["unknown_topics"], "subscribed topic") + " unknown",
-        "owned_unknown_topic": count(row["owned_unknown_topic"], "owned partition") + " of topics that are gone",
-        "owned_out_of_range": count(row["owned_out_of_range"], "owned partition") + " beyond the topic's count",
-        "order_dependent": f"{number(row.get('order_dependent') or 0)} may go to another member: an order is not known",
+        "owned_unknown_topic": count(row["owned_unknown_topic"], "owned partition") + " of deleted topics",
+        "owned_out_of_range": count(row["owned_out_of_range"], "owned partition") + " out of the topic's range",
+        "order_dependent": f"{number(row.get('order_dependent') or 0)} might go to another member: an order is unknown",
     }
-    return [*given_up, *_by_load(row), *(words for name, words in said.items() if row.get(name))]
+    return [*given_up, *_by_load(row), *(words for name, words in notes.items() if row.get(name))]
 
 
 def _by_load(row: Row) -> list[str]:
-    """How unevenly load is shared, where that is worse than by count, and who never catches up."""
+    """Returns notes if the load is more uneven than the number of partitions, or if a member never catches up."""
     uneven, text = row.get("load_max_over_mean"), []
     if uneven is not None and uneven > UNEVEN * max(row["max_over_mean"] or 1, 1):
         text.append(f"one member has {ratio(uneven)} times the mean load")
     if row.get("drain_seconds") == math.inf:
-        text.append("falls behind: more is written than one member reads")
+        text.append("falls behind: a member receives more than it can read")
     return text
 
 
 REASONS = {
-    "topic-gone": "the topic does not exist any more",
+    "topic-gone": "the topic no longer exists",
     "partition-gone": "the topic has fewer partitions now",
-    "new": "nobody owned it",
+    "new": "it had no owner",
     "member-left": "its owner has left the group",
-    "claim-conflict": "several members claim it, and this one does not keep it",
-    "unsubscribed": "its owner does not subscribe to the topic any more",
-    "unassigned": "nobody gets it",
+    "claim-conflict": "several members claim it, and this one doesn't keep it",
+    "unsubscribed": "its owner no longer subscribes to the topic",
+    "unassigned": "no member gets it",
     "over-quota": "its owner has more than its share",
     "rack-mismatch": "it has no replica in its owner's rack",
-    "balancing": "its next owner had at least two partitions less",
+    "balancing": "its next owner had at least two partitions fewer",
     "over-load": "its owner has more load than its bound",
-    "makes-room": "another partition gets its place, which fits nowhere else",
+    "makes-room": "another partition, which fits nowhere else, takes its place",
     "rebalanced": "the assignor gives it to another member",
 }
-"""As `spark_assign.moves` has them."""
+"""Explanations of `Plan.moves.reason`."""
 
 
 def _reasons(rows: Rows) -> Table | None:
@@ -345,7 +348,7 @@ def _reasons(rows: Rows) -> Table | None:
     ordered = sorted(rows, key=lambda row: (-row["partitions"], row["reason"]))
     return Table(
         "Changes of owner by reason",
-        [("Reason", False), ("It means", False), ("Changes", True), ("Groups", True)],
+        [("Reason", False), ("Meaning", False), ("Changes", True), ("Groups", True)],
         [
             [row["reason"], REASONS.get(row["reason"], ""), number(row["partitions"]), number(row["groups"])]
             for row in ordered
@@ -354,7 +357,7 @@ def _reasons(rows: Rows) -> Table | None:
 
 
 def rules_table(rows: Rows) -> Table | None:
-    """A line for each way in which a plan knows the leaders."""
+    """Returns a row for each kind of source of the rules."""
     if not rows:
         return None
     sums: dict[str, Counter[str]] = defaultdict(Counter)
@@ -363,7 +366,7 @@ def rules_table(rows: Rows) -> Table | None:
         whose = find_rule_source(row["assignor"], row["leader_client"])
         sums[whose.kind].update(groups=row["groups"], partitions=row["partitions"])
         which[whose.kind][whose.text] += row["groups"]
-    remedy = "Where the leader is not known or a guess, name it: plan --leader-client 'PATTERN=Java@3.3'. "
+    remedy = "If the leader is unknown or a guess, specify it: plan --leader-client 'PATTERN=Java@3.3'. "
     return Table(
         "By whose rules",
         [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Which", False)],
@@ -377,18 +380,18 @@ def rules_table(rows: Rows) -> Table | None:
             for kind in RULE_SOURCES
             if kind in sums
         ],
-        f"{remedy if TO_NAME & set(sums) else ''}The leader of a group decides, by the rules of its library and its "
-        "release: with others, the plan may not be what the group will do. Of releases that cannot be told apart the "
-        "newest is taken.",
+        f"{remedy if TO_NAME & set(sums) else ''}The leader of a group assigns by the rules of its library and "
+        "release. With other rules, the plan might differ from what the group does. If several releases are possible, "
+        "the newest is used.",
     )
 
 
 def _which(counted: Counter[str]) -> str:
-    """The most frequent ones."""
+    """Returns the most frequent sources as text."""
     ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
     more = [f"{len(ordered) - _WHICH} more"] if len(ordered) > _WHICH else []
     return "; ".join([*(f"{words}: {number(many)}" for words, many in ordered[:_WHICH]), *more])
 
 
 _WHICH = 6
-"""Leaders that are told of a line."""
+"""Number of sources listed per row."""

@@ -53,24 +53,24 @@ class PlanRows:
     """A plan.
 
     Attributes:
-        classes: cluster, assignor, imbalance (the class: 0 to len(EDGES), or NOTHING_ASSIGNED), even (whether no other
-            plan of so many partitions and members would be more even), groups (how many), and their sums of
-            ranking.SUMS.
-        groups: `tables.groups.METRICS`, most partitions affected first (`ranking`).
-        members: of the worst groups: cluster, group_id, member_id, before, after, waiting (partitions: owned now,
-            owned after this round, and withheld until the next), gone (it left the group), listed (how many members of
-            this group own anything), silent (of `after`, partitions without traffic; 0 where offsets are not known).
-            `before` is null where it is not known.
-        moves: of the worst groups: cluster, group_id, from_member_id, to_member_id (null: nobody), reason, partitions.
-            Members beyond the matrix are called OTHERS.
+        classes: cluster, assignor, imbalance (class 0 to len(EDGES), or NOTHING_ASSIGNED), even (whether the imbalance
+            is the minimum for these numbers of partitions and members), groups (count), and sums of
+            `listed_groups.SUMS`.
+        groups: `tables.groups.METRICS`, most affected partitions first (`listed_groups`).
+        members: members of the worst groups: cluster, group_id, member_id, before, after, waiting (partitions
+            owned now, owned after this rebalance, withheld until the next), gone (the member left), listed (number
+            of members of the group that own partitions), silent (number of partitions in `after` without traffic; 0 if
+            offsets are unknown). `before` is null if unknown.
+        moves: moves in the worst groups: cluster, group_id, from_member_id, to_member_id (null: no member), reason,
+            partitions. All members outside the matrix are OTHERS.
         reasons: reason, partitions, groups.
         rejected: cluster, group_id, code, detail.
-        rejected_total: how many there are.
-        about: run_id, finished_at, inputs, versions, as far as known.
-        notes: sentences on what the plan does not hold.
-        ruled: assignor, leader_client, groups (how many), partitions: by whose rules groups with members are planned.
-        silent: of the listed groups that have any: cluster, group_id, partitions (without traffic: no record was ever
-            written to them); null where offsets are not known.
+        rejected_total: total number of rejected groups.
+        about: run_id, finished_at, inputs, and versions, if known.
+        notes: sentences about missing data.
+        ruled: assignor, leader_client, groups (count), partitions: whose rules groups with members are planned with.
+        silent: listed groups that have partitions without traffic: cluster, group_id, partitions (number to which no
+            record was ever written); None if offsets are unknown.
     """
 
     classes: Rows
@@ -254,23 +254,23 @@ class HistoryRows:
 
 
 OTHERS = "\u0000others"
-"""Stands for all members beyond the matrix; no member can be called so."""
+"""Represents all members outside the matrix; no member can have this ID."""
 
 
 def collected(table: DataFrame) -> list[Row]:
-    """Rows of a table that its caller has bounded."""
+    """Returns the rows of a table whose size the caller has limited."""
     return [row.asDict() for row in table.collect()]  # at most a few hundred, of groups ten thousand
 
 
 def any_of(groups: Rows) -> Column:
-    """Whether a row is of one of these groups, which are few."""
+    """Returns the condition that a row belongs to one of these groups (a few)."""
     each = [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
     found: Column = reduce(or_, each)
     return found
 
 
 def only(table: DataFrame, groups: Rows) -> DataFrame:
-    """The rows of these groups, of which there may be thousands."""
+    """Returns the rows of these groups (up to thousands)."""
     keys: dict[str, list[Any]] = {name: [row[name] for row in groups] for name in GROUP_KEY}
     listed = table.sparkSession.createDataFrame(pa.table({name: pa.array(keys[name], pa.string()) for name in keys}))
     return table.join(F.broadcast(listed), GROUP_KEY, "left_semi")

@@ -14,7 +14,7 @@ from spark_assign.report.html.report_data import Row, Rows
 
 @dataclass(frozen=True)
 class Length:
-    """A cell with a bar (`was`, `is`, `flow`, `bad`) beside its words; left and wide in per cent of the column."""
+    """A cell with a bar (`was`, `is`, `flow`, `bad`) next to its text; left and wide in percent of the column."""
 
     kind: str
     words: str
@@ -24,7 +24,7 @@ class Length:
 
 @dataclass(frozen=True)
 class Table:
-    """Any table: columns with whether they are numbers, and rows of text or bars; the first cell heads its row."""
+    """A table: columns with a flag for numbers, and rows of text or bars; the first cell is the row's heading."""
 
     caption: str
     columns: Sequence[tuple[str, bool]]
@@ -33,14 +33,14 @@ class Table:
 
     @property
     def drawn(self) -> bool:
-        """Whether there are bars in it."""
+        """Returns whether the table contains bars."""
         return any(isinstance(value, Length) for row in self.rows[:1] for value in row)
 
 
 def rejected_table(rows: Rows, total: int | None = None) -> Table:
-    """What could not be planned, with code and remedy; of any table `rejected`."""
+    """Returns the table of rejected groups or clusters, with code and remedy."""
     total = len(rows) if total is None else total
-    more = f"Shown are the first {len(rows):,} of {total:,}; the table rejected has all." if total > len(rows) else ""
+    more = f"Shows the first {len(rows):,} of {total:,}; the table rejected contains all." if total > len(rows) else ""
     return Table(
         "Rejected",
         [("What", False), ("Code", False), ("Detail", False)],
@@ -53,7 +53,7 @@ def rejected_table(rows: Rows, total: int | None = None) -> Table:
 
 
 def any_table(name: str, rows: Rows, note: str = "") -> Table:
-    """A table as it is."""
+    """Returns a table with all columns of the rows."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     numeric = {column for column in columns if any(isinstance(row.get(column), int | float) for row in rows)}
     return Table(
@@ -65,7 +65,7 @@ def any_table(name: str, rows: Rows, note: str = "") -> Table:
 
 
 def by_group(rows: Rows) -> Mapping[tuple[str, str], list[Row]]:
-    """Rows of many groups, by cluster and group_id."""
+    """Groups rows by cluster and group_id."""
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         found[row["cluster"], row["group_id"]].append(row)
@@ -74,7 +74,7 @@ def by_group(rows: Rows) -> Mapping[tuple[str, str], list[Row]]:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture with its heading."""
+    """A chart with its heading."""
 
     heading: str
     picture: Markup
@@ -82,7 +82,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class ClusterSection:
-    """Tables, what is said above them, and drawings below."""
+    """Sentences, tables, and charts, in this order."""
 
     said: Sequence[str]
     tables: Sequence[Table]
