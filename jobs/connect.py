@@ -1,4 +1,4 @@
-"""Plan Kafka Connect clusters, or play a scenario through them: eager against incremental."""
+"""Plan a rebalance of Kafka Connect clusters, or simulate a scenario with several protocols."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import (
     compose_options,
+    exit_codes,
     fail_on,
     input_options,
     location_option,
@@ -22,7 +23,7 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.connect import ConnectFleet, plan_connect
-from spark_assign.connect.scenarios import SCENARIOS, LocalConnectSimulation, simulate_scenario
+from spark_assign.connect.simulate import SCENARIOS, LocalConnectSimulation, simulate_scenario
 from spark_assign.report.text.connect import (
     draw_protocol_comparison,
     format_protocol_comparison,
@@ -36,52 +37,61 @@ from spark_assign.tables.errors import ConfigError
 
 TIMES = (
     ("start", "a task takes to start", 2_000),
-    ("stop", "a worker takes to stop what it must give up", 1_000),
+    ("stop", "a worker takes to stop revoked connectors and tasks", 1_000),
     ("rebalance", "a rebalance takes", 3_000),
 )
 FLEET = Shape("A ConnectFleet", INPUT_TABLES, REQUIRED_TABLES)
-EXIT_CODES = """Exit codes: 0 done; 1 clusters were rejected and --fail-on rejected is given; 2 wrong usage or tables;
-3 failure."""
 
 
-@job(__doc__, EXIT_CODES, name="connect", input_errors=(SparkAssignError, ValueError))
-@click.option("--scenario", type=click.Choice(sorted(SCENARIOS)), help="play a story that comes with the package")
+@job(__doc__, exit_codes("Connect clusters were rejected"), name="connect", input_errors=(SparkAssignError, ValueError))
+@click.option("--scenario", type=click.Choice(sorted(SCENARIOS)), help="Packaged scenario to simulate, without Spark.")
 @input_options(", ".join(INPUT_TABLES), sample=False)
 @output_options("Folder, URI, or catalog prefix for the tables of the plan or scenario (default: print only).")
-@fail_on("rejected", "clusters are rejected")
-@top("clusters in the summary")
+@fail_on("rejected", "Connect clusters are rejected")
+@top("Connect clusters in the summary")
 @location_option(
     "--pictures-dir", "Folder for the picture of a scenario (default: the current folder).", metavar="DIR", default="."
 )
-@click.option("--picture", type=click.Choice(["svg", "png", "pdf"]), default="svg", help="its format (default: svg)")
-@compose_options(*(milliseconds(f"{name}_ms", f"scenario: so long {what} ({ms})", ms) for name, what, ms in TIMES))
+@click.option(
+    "--picture",
+    type=click.Choice(["svg", "png", "pdf"]),
+    default="svg",
+    help="Format of the picture of a scenario (default: svg).",
+)
+@compose_options(
+    *(
+        milliseconds(f"{name}_ms", f"With --scenario: time that {what} (default: {ms} ms).", ms)
+        for name, what, ms in TIMES
+    )
+)
 def main(options: Options) -> int:
-    """A story here, without Spark; a folder of clusters with it."""
+    """Simulates a scenario without Spark, or plans Connect clusters with it."""
     if bool(options.scenario) == bool(options.fleet or options.table):
         raise ConfigError("Use either --fleet LOCATION or --scenario NAME.")
-    return play(options) if options.scenario else plan(options)
+    return simulate(options) if options.scenario else plan(options)
 
 
-def play(options: Options) -> int:
-    """A scenario: a table and a picture."""
+def simulate(options: Options) -> int:
+    """Prints and draws the comparison of a scenario's protocols."""
     scenario = SCENARIOS[options.scenario]()
     times = {name: getattr(options, name) for name in ("start_ms", "stop_ms", "rebalance_ms")}
-    played = simulate_scenario(scenario, **times)
-    print(f"Scenario {scenario.name}\n" + format_protocol_comparison(scenario, played.rounds, played.costs))
+    simulation = simulate_scenario(scenario, **times)
+    comparison = format_protocol_comparison(scenario, simulation.rebalances, simulation.costs)
+    print(f"Scenario {scenario.name}\n{comparison}")
     folder = Path(options.pictures_dir)
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"{scenario.name}.{options.picture}"
-    draw_protocol_comparison(scenario, played.rounds, str(picture))
+    draw_protocol_comparison(scenario, simulation.rebalances, str(picture))
     options.outcome.locations["pictures"] = str(folder.resolve())
     print(f"Drawn to {picture.resolve()}", flush=True)
     if options.output:  # for the report
-        _store(options, played, Path(options.output).resolve(), {"scenario": scenario.name, **times})
+        _store(options, simulation, Path(options.output).resolve(), {"scenario": scenario.name, **times})
     return 0
 
 
-def _store(options: Options, played: LocalConnectSimulation, folder: Path, inputs: Mapping[str, Any]) -> None:
-    """The rows as tables; in any other format than Parquet Spark writes them."""
-    tables = {name: getattr(played, name) for name in SIMULATION_TABLES}
+def _store(options: Options, simulation: LocalConnectSimulation, folder: Path, inputs: Mapping[str, Any]) -> None:
+    """Writes the rows as tables; Spark writes formats other than Parquet."""
+    tables = {name: getattr(simulation, name) for name in SIMULATION_TABLES}
     options.output = str(folder)  # a path, not a catalog
     if options.output_format not in (None, "parquet") or options.output_option:
         spark = spark_session("connect", options)
@@ -97,19 +107,19 @@ def _store(options: Options, played: LocalConnectSimulation, folder: Path, input
 
 
 def plan(options: Options) -> int:
-    """One rebalance of every Connect cluster of a folder."""
+    """Plans one rebalance of every Connect cluster of a fleet."""
     spark = spark_session("connect", options)
     if options.output:
         check_output(options.output)
     given = {"format": options.format, "options": options.option, "tables": options.table}
     planned = plan_connect(ConnectFleet(**read_tables(spark, FLEET, options.fleet, **given)))
-    text, refused = summarize_connect_plan(planned, options.top)
+    text, num_rejected = summarize_connect_plan(planned, options.top)
     print(text)
     if options.output:
         tables = {name: getattr(planned, name) for name in PLAN_TABLES}
         store_run(options, tables, schemas=PLAN_TABLES, inputs={"fleet": options.fleet}, found=options.fail_on)
     planned.unpersist()
-    return 1 if options.fail_on == "rejected" and refused else 0
+    return 1 if options.fail_on == "rejected" and num_rejected else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Place replicas as Kafka does, reassign them with the fewest moves, or check where they are."""
+"""Place replicas as Kafka does, reassign them with as few moves as possible, or check them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyspark.sql.types import ArrayType
 
 from spark_assign import FleetError
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
-from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, named_values, output_options
-from spark_assign.replicas import Change, ReplicaFleet, check, place, reassign, tool_files, write_tool_files
+from spark_assign.cli.options import exit_codes, fail_on, fleet_or_sample, input_options, named_values, output_options
+from spark_assign.replicas import ClusterChange, ReplicaFleet, check, place, reassign, tool_files, write_tool_files
 from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.report.text import replicas as report
 from spark_assign.sources.files.tables import Shape, read_tables
@@ -24,40 +24,47 @@ from spark_assign.tables.errors import ConfigError, Fault
 from spark_assign.tables.groups import REPLICAS
 from spark_assign.tables.replicas import BROKERS, REQUESTS, SIZES
 
-EXIT_CODES = """Exit codes: 0 done; 1 what --fail-on names was found; 2 wrong usage or tables; 3 failure."""
 SHAPES = {"replicas": REPLICAS, "brokers": BROKERS, "sizes": SIZES, "requests": REQUESTS}
+
+CONDITIONS = {
+    "place": ("rejected", "requests were rejected"),
+    "reassign": ("rejected", "clusters were rejected"),
+    "check": ("problems", "problems were found"),
+}
+"""Condition of --fail-on of each command, and what it looks for."""
 
 Tables = Mapping[str, DataFrame]
 
 
-@click.command(cls=Commands, name="replicas", help=__doc__, epilog=EXIT_CODES, no_args_is_help=False)
+@click.command(cls=Commands, name="replicas", help=__doc__, epilog=exit_codes("", ""), no_args_is_help=False)
 def main() -> None:
-    """Place, reassign, check."""
+    """Has the commands place, reassign, and check."""
 
 
 def _command(name: str, what: str) -> Callable[[Callable[[Options], int]], Job]:
-    """One of the three, with the options that all of them have."""
-    found = "problems" if name == "check" else "rejected"
-    common = [
-        input_options("the tables, for example of a snapshot"),
-        output_options("folder, URI or catalog prefix for the result (default: print only)"),
-        fail_on(found, f"there are {found}"),
-    ]
+    """Returns a decorator for a command, which adds the options that all commands have."""
+    condition, found = CONDITIONS[name]
+    common = [input_options("the tables, for example a snapshot"), output_options(), fail_on(condition, found)]
 
     def decorate(run: Callable[[Options], int]) -> Job:
         for option in reversed(common):
             run = option(run)
-        made = job(what, EXIT_CODES, name=name, label="replicas")(run)
+        made = job(what, exit_codes(found, condition), name=name, label="replicas")(run)
         main.add_command(made)
         return made
 
     return decorate
 
 
-@_command("place", "where the replicas of new topics go: tables requests and brokers")
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="adminutils", help="default: adminutils")
+@_command("place", "Place the replicas of new topics and partitions. Reads the tables requests and brokers.")
+@click.option(
+    "--algorithm",
+    type=click.Choice(ALGORITHMS),
+    default="adminutils",
+    help="Kafka's class: AdminUtils (adminutils) or StripedReplicaPlacer (striped; default: adminutils).",
+)
 def placing(options: Options) -> int:
-    """Load, call, write, print."""
+    """Places the replicas of requests."""
     spark = _begin(options, "place")
     tables = _read(spark, options, ("requests", "brokers"), ("requests", "brokers"))
     placed = place(tables["requests"], tables["brokers"], options.algorithm)
@@ -66,10 +73,12 @@ def placing(options: Options) -> int:
     return _failed(options, results["rejected"])
 
 
-@_command("check", "what is wrong now: tables replicas and brokers")
-@click.option("--min-replicas", metavar="N", type=int, default=1, help="fewer are a problem (default: 1)")
+@_command("check", "Check racks, brokers, and balance of replicas. Reads the tables replicas and brokers.")
+@click.option(
+    "--min-replicas", metavar="N", type=int, default=1, help="Minimum number of replicas of a partition (default: 1)."
+)
 def checking(options: Options) -> int:
-    """Load, call, write, print."""
+    """Checks the replicas of a fleet."""
     spark = _begin(options, "check")
     checked = check(_read_fleet(spark, options), min_replicas=options.min_replicas)
     about = ("brokers", "racks", "problems", "clusters")
@@ -78,23 +87,44 @@ def checking(options: Options) -> int:
     return _failed(options, results["problems"])
 
 
-@_command("reassign", "what moves after a change: tables replicas and brokers, perhaps sizes")
-@click.option("--cluster", metavar="GLOB", default="*", help="only clusters whose name matches change")
-@click.option("--remove", metavar="ID,ID,…", help="brokers whose replicas must move away")
-@click.option("--add", metavar="ID[=RACK],…", help="new brokers")
-@click.option("--rack", metavar="ID=RACK,…", help="brokers that get another rack")
-@named_values("--replication-factor", "GLOB=N", "of topics")
-@named_values("--partitions", "GLOB=N", "the new number of topics")
-@click.option("--tolerance", metavar="X", type=float, default=0.1, help="part of its share a broker may be off (0.1)")
+@_command(
+    "reassign",
+    "Reassign replicas after a change, with as few moves as possible. Reads replicas, brokers, and sizes.",
+)
+@click.option(
+    "--cluster",
+    metavar="GLOB",
+    default="*",
+    help="Clusters that change, by shell pattern of their names (default: all).",
+)
+@click.option("--remove", metavar="ID,ID,…", help="Brokers that must lose all replicas.")
+@click.option("--add", metavar="ID[=RACK],…", help="New brokers, with their racks.")
+@click.option("--rack", metavar="ID=RACK,…", help="New racks of brokers.")
+@named_values("--replication-factor", "GLOB=N", "New replication factor of topics whose name matches a shell pattern.")
+@named_values("--partitions", "GLOB=N", "New number of partitions of topics whose name matches a shell pattern.")
+@click.option(
+    "--tolerance",
+    metavar="X",
+    type=float,
+    default=0.1,
+    help="Maximum deviation of a broker from its even share, as a fraction of the share (default: 0.1).",
+)
 @click.option(
     "--voluntary",
     type=click.Choice(["yes", "no"]),
-    help="may replicas that could stay move for balance? default: where brokers are added",
+    help="Whether replicas that could stay may move to improve balance (default: only if brokers are added).",
 )
-@click.option("--partitions-per-batch", metavar="N", type=int, help="reassigned together at most")
-@click.option("--bytes-per-batch", metavar="N", type=int, help="moved together at most, where sizes are known")
+@click.option(
+    "--partitions-per-batch", metavar="N", type=int, help="Maximum number of partitions in a batch (default: no limit)."
+)
+@click.option(
+    "--bytes-per-batch",
+    metavar="N",
+    type=int,
+    help="Maximum number of bytes that a batch moves, if sizes are known (default: no limit).",
+)
 def reassigning(options: Options) -> int:
-    """Load, call, write, print; and the files for Kafka's tools."""
+    """Reassigns replicas, and writes the files for Kafka's tools."""
     limits = {"--partitions-per-batch": options.partitions_per_batch, "--bytes-per-batch": options.bytes_per_batch}
     for flag, limit in limits.items():
         if limit is not None and limit < 1:
@@ -123,7 +153,7 @@ def reassigning(options: Options) -> int:
 
 
 def _begin(options: Options, name: str) -> SparkSession:
-    """The session, once it is known that there is something to read and that the result can be written."""
+    """Returns the session, after the checks of input and output."""
     options.fleet = fleet_or_sample(options, __file__)
     if options.output:
         check_output(options.output)
@@ -152,10 +182,10 @@ def _read(
 
 
 def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> Tables:
-    """The tables written and read back, or as they were where nothing is to be written."""
+    """Writes the tables and reads them back; without `--output`, returns them."""
     if options.output is None:
         return tables
-    # csv has no lists: there they are json.
+    # CSV has no lists, so they are JSON there.
     lists = {
         name: {field.name: field.dataType for field in table.schema.fields if isinstance(field.dataType, ArrayType)}
         for name, table in tables.items()
@@ -184,8 +214,8 @@ def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> 
     }
 
 
-def _change(fleet: ReplicaFleet, options: Options) -> Change:
-    return Change.of(
+def _change(fleet: ReplicaFleet, options: Options) -> ClusterChange:
+    return ClusterChange.from_values(
         fleet,
         cluster=options.cluster,
         removed=[_number("--remove", word) for word in _words(options.remove)],
@@ -215,7 +245,7 @@ def _number(flag: str, word: str) -> int:
     try:
         return int(word)
     except ValueError:
-        raise ConfigError(f"{flag}: {word!r} is not a whole number") from None
+        raise ConfigError(f"{flag}: {word!r} isn't an integer") from None
 
 
 def _failed(options: Options, found: DataFrame) -> int:

@@ -1,4 +1,4 @@
-"""Plan Streams groups (KIP-1071): who runs which task, who keeps a copy, and what has to be restored."""
+"""Plan Kafka Streams groups (KIP-1071): active and standby tasks of each member, and state to restore."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import fail_on, input_options, output_options, top
+from spark_assign.cli.options import exit_codes, fail_on, input_options, output_options, top
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.report.text.share_and_streams import summarize_streams_plan
 from spark_assign.sources.files.tables import read_fleet
@@ -21,20 +21,21 @@ from spark_assign.tables.streams import PLAN_TABLES
 CHANGES = """Changes, one after the other: leave:GROUPS:NUMBER and join:GROUPS:NUMBER: so many members of each group
 leave or join, each as a process of its own; leave-members:MEMBERS: a host goes. GROUPS and MEMBERS are shell
 patterns."""
-EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
-3 failure."""
 
 
-@job(__doc__, f"{CHANGES} {EXIT_CODES}", name="streams", input_errors=(SparkAssignError, ValueError))
-@input_options("the fleet's tables, subtopologies among them", sample=False)
+@job(__doc__, f"{CHANGES} {exit_codes()}", name="streams", input_errors=(SparkAssignError, ValueError))
+@input_options("the fleet's tables, including subtopologies", sample=False)
 @click.option(
     "--assignor",
     metavar="NAME",
     default="streams-sticky",
-    help="streams-sticky: as brokers of 4.4 decide (default); streams-sticky@4.3: as those of 4.2 and 4.3 do",
+    help="Assignor: streams-sticky (of Kafka 4.4) or streams-sticky@4.3 (of 4.2 and 4.3; default: streams-sticky).",
 )
 @click.option(
-    "--standby-replicas", metavar="N", type=click.IntRange(min=0), help="in place of what each group is configured with"
+    "--standby-replicas",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Number of standby replicas per task with state (default: as each group is configured).",
 )
 @click.option(
     "--what-if",
@@ -46,7 +47,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 @fail_on("rejected", "groups are rejected")
 @top()
 def main(options: Options) -> int:
-    """Load, call, write, print."""
+    """Plans the streams groups of a fleet after the changes."""
     what_ifs = [_of_members(text) for text in options.what_if]  # before Spark takes its time to start
     if not options.fleet and not options.table:
         raise ConfigError("No fleet given. Use --fleet LOCATION.")
@@ -57,7 +58,7 @@ def main(options: Options) -> int:
     for what_if in what_ifs:
         fleet = what_if.apply(fleet)
     planned = plan_streams(fleet, options.assignor, standby_replicas=options.standby_replicas)
-    text, refused = summarize_streams_plan(planned, options.top)
+    text, num_rejected = summarize_streams_plan(planned, options.top)
     print(text, flush=True)
     if options.output:
         tables = {name: getattr(planned, name) for name in PLAN_TABLES}
@@ -65,11 +66,11 @@ def main(options: Options) -> int:
         inputs["standby_replicas"] = options.standby_replicas
         store_run(options, tables, schemas=PLAN_TABLES, inputs=inputs, found=options.fail_on)
     planned.unpersist()
-    return int(options.fail_on == "rejected" and refused > 0)
+    return int(options.fail_on == "rejected" and num_rejected > 0)
 
 
 def _of_members(text: str) -> WhatIf:
-    """A change of members; topics are not what the tasks of a streams group are counted by here."""
+    """Reads a change of members. The number of tasks depends on `subtopologies`, not on topics."""
     what_if = parse_what_if(text)
     if text.partition(":")[0].rpartition("=")[2] == "partitions":
         raise ConfigError(f"What-if {text}: the number of tasks is in subtopologies. Change it there.")

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from spark_assign.spark.fleet_check import Sizes, check_fleet
 from spark_assign.spark.partition_slices import compress
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, REQUIRED_TABLES
-from spark_assign.tables.schema_check import check_schema
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.schema_check import check_schemas
 
 if TYPE_CHECKING:
     from spark_assign.groups.planning import Plan
@@ -68,15 +68,7 @@ class Fleet:
     departed_tasks: DataFrame | None = None
 
     def __post_init__(self) -> None:
-        faults: list[Fault] = []
-        for name in _TABLES:
-            table = getattr(self, name)
-            if table is not None:
-                checked, table_faults = check_schema(_DEPARTED.get(name, name), table)
-                faults += table_faults
-                object.__setattr__(self, name, checked)
-            elif name in REQUIRED_TABLES:
-                faults.append(Fault(name, "*", "the table is missing", "Add it as a DataFrame"))
+        faults = check_schemas(self, _SCHEMAS, REQUIRED_TABLES)
         if self.owned is not None and self.owned_slices is not None:
             faults.append(Fault("owned", "*", "owned and owned_slices are both given", "Give only one of them"))
         if self.tasks is not None and self.subtopologies is None:
@@ -387,6 +379,6 @@ class Fleet:
 
 
 _TABLES = tuple(field.name for field in fields(Fleet))
-_DEPARTED = {"departed": "owned_slices", "departed_tasks": "tasks"}
+_SCHEMAS = INPUT_TABLES | {"departed": INPUT_TABLES["owned_slices"], "departed_tasks": INPUT_TABLES["tasks"]}
 _CLUSTER_TABLES = ("topics", "replicas", "brokers", "loads")
 """Tables whose rows don't belong to a single group."""

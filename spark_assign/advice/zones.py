@@ -199,12 +199,13 @@ def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching:
         follower_fetching: selects the moves for groups with follower fetching, or for those without.
 
     Returns:
-        cluster, topic, partition, previous, replicas, moved (replicas), leader_changed, bytes (null: unknown).
+        cluster, topic, partition, previous_replicas, replicas, moved (replicas), leader_changed, bytes
+            (null: unknown).
     """
     wanted = (F.col("kind") == kind) & (F.col("follower_fetching") == follower_fetching)
     return replica_moves.where(wanted).select(
         *_PARTITION,
-        F.col("previous_replicas").alias("previous"),
+        "previous_replicas",
         "replicas",
         F.size(F.array_except("replicas", "previous_replicas")).alias("moved"),
         (F.element_at("previous_replicas", 1) != F.element_at("replicas", 1)).alias("leader_changed"),

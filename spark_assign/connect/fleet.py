@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
 from spark_assign.tables.connect import INPUT_TABLES, REQUIRED_TABLES
-from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.schema_check import check_schema
+from spark_assign.tables.errors import FleetError
+from spark_assign.tables.schema_check import check_schemas
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,5 @@ class ConnectFleet:
     state: DataFrame | None = None
 
     def __post_init__(self) -> None:
-        faults: list[Fault] = []
-        for field in fields(self):
-            table = getattr(self, field.name)
-            if table is None:
-                if field.name in REQUIRED_TABLES:
-                    faults.append(Fault(field.name, "*", "the table is missing", "Give it as a DataFrame"))
-                continue
-            table, table_faults = check_schema(field.name, table, INPUT_TABLES[field.name])
-            faults += table_faults
-            object.__setattr__(self, field.name, table)
-        if faults:
+        if faults := check_schemas(self, INPUT_TABLES, REQUIRED_TABLES):
             raise FleetError(faults)

@@ -1,24 +1,33 @@
-"""Simulates events of Connect clusters: the rebalances that follow, and their costs, by protocol."""
+"""Simulates events of Connect clusters: the rebalances that follow, and their costs, by protocol.
+
+`simulate_connect` simulates the clusters of a fleet with Spark. `simulate_scenario` simulates a scenario that comes
+with the package in this process, without a Spark session. `90x10` is the comparison published with KIP-415 (incremental
+cooperative rebalancing in Kafka Connect).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
 
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
+from spark_assign.connect.kernel import simulate_clusters as kernel
 from spark_assign.connect.kernel.faults import PROTOCOLS
-from spark_assign.connect.kernel.simulate_clusters import simulate_clusters
+from spark_assign.connect.kernel.plan_clusters import REJECTED
 from spark_assign.connect.kernel.simulation import ConnectTiming
-from spark_assign.connect.plan import EVENT_NUMBERS, gather_facts, join_numbers, num_spark_tasks, to_facts
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.caching import cached, uncached
-from spark_assign.tables.connect import EVENTS, PLAYED
+from spark_assign.connect.plan import gather_facts, join_numbers, num_spark_tasks
+from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.spark.tagged_pass import run_pass, tagged_schema, to_facts
+from spark_assign.tables.connect import EVENTS, INPUT_TABLES, REQUIRED_TABLES, SIMULATION_TABLES
 from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.tables.schema_check import check_schema
 
@@ -27,40 +36,30 @@ EVENTS_PER_SPARK_TASK = 500
 
 MAX_SPARK_TASKS = 1_000
 
+SIMULATION_ROWS = tagged_schema(SIMULATION_TABLES)
+"""Schema of the tagged rows (`connect.kernel.simulate_clusters`)."""
+
+Rows = list[dict[str, Any]]
+
 
 @dataclass(frozen=True)
-class ConnectSimulation:
-    """The result of a simulation as lazy DataFrames (columns: `tables.connect.SIMULATION_TABLES`).
-
-    Attributes:
-        played: One row per Connect cluster and protocol with all results; cached if the session can.
-    """
-
-    played: DataFrame
+class ConnectSimulation(LazyResult):
+    """The result of a simulation as lazy DataFrames (columns: `tables.connect.SIMULATION_TABLES`)."""
 
     @property
-    def rounds(self) -> DataFrame:
-        """One row per rebalance (`tables.connect.ROUNDS`)."""
-        rows = self._simulated.select("connect_cluster", "protocol", F.explode("rounds").alias("played"))
-        return rows.select("connect_cluster", "protocol", "played.*")
+    def rebalances(self) -> DataFrame:
+        """One row per rebalance (`tables.connect.REBALANCES`)."""
+        return self._rows(kernel.REBALANCES, SIMULATION_TABLES["rebalances"])
 
     @property
     def costs(self) -> DataFrame:
         """One row per Connect cluster and protocol (`tables.connect.COSTS`)."""
-        return self._simulated.select("connect_cluster", "protocol", "costs.*")
+        return self._rows(kernel.COSTS, SIMULATION_TABLES["costs"])
 
     @property
     def rejected(self) -> DataFrame:
         """Connect clusters that can't be simulated: connect_cluster, code, detail."""
-        return self.played.where(F.col("code").isNotNull()).select("connect_cluster", "code", "detail")
-
-    def unpersist(self) -> None:
-        """Frees the cached rows in the executors; Spark recomputes them if needed."""
-        uncached(self.played)
-
-    @property
-    def _simulated(self) -> DataFrame:
-        return self.played.where(F.col("code").isNull())
+        return self._rows(REJECTED, SIMULATION_TABLES["rejected"])
 
 
 def simulate_connect(
@@ -82,11 +81,11 @@ def simulate_connect(
         fleet: Connect clusters. The leader is `clusters.leader`, or else the worker with the lowest id. When it leaves,
             the next leader starts with an empty state.
         events: connect_cluster, at_ms bigint, event, subject, tasks int?. The events:
-            worker-joined, worker-left     subject is the worker; it joins without connectors and tasks. A worker that
-                                           bounces leaves and joins, possibly at one time.
-            connector-added                subject is the connector; tasks is its number of tasks (null: none yet)
-            connector-removed              subject is the connector, which is removed with its tasks
-            tasks-changed                  subject is the connector; tasks is its new number of tasks
+            worker-joined, worker-left  subject is the worker; it joins without connectors and tasks. A worker that
+                                        bounces leaves and joins, possibly at one time.
+            connector-added             subject is the connector; tasks is its number of tasks (null: none yet)
+            connector-removed           subject is the connector, which is removed with its tasks
+            tasks-changed               subject is the connector; tasks is its new number of tasks
         start_ms: Time that a task takes to start.
         stop_ms: Time that a worker takes to stop revoked connectors and tasks, which stop concurrently.
         rebalance_ms: Time from the start of a rebalance to the arrival of its result.
@@ -101,17 +100,25 @@ def simulate_connect(
         ValueError: A time is negative.
     """
     if unknown := sorted(set(protocols or ()) - set(PROTOCOLS)):
-        raise UnknownAssignorError(f"no protocol is called {', '.join(unknown)}; there are {', '.join(PROTOCOLS)}")
+        names = ", ".join(unknown)
+        raise UnknownAssignorError(f"{names}: no such protocol. Use one of {', '.join(PROTOCOLS)}")
     timing = build_timing(start_ms, stop_ms, rebalance_ms)
     events, faults = check_schema("events", events, EVENTS)
+    if protocols is not None and not protocols:
+        faults.append(Fault("protocols", "*", "the list is empty", "Give at least one protocol, or None"))
     if faults:
         raise FleetError(faults)
-    if protocols is not None and not protocols:
-        raise FleetError([Fault("protocols", "*", "no protocol is given", "Name at least one, or leave it out")])
     tasks = num_spark_tasks(fleet) + min(events.count() // EVENTS_PER_SPARK_TASK, MAX_SPARK_TASKS)
-    facts = gather_facts(fleet).unionByName(_facts_of_events(events)).repartition(tasks, "connect_cluster")
-    work = partial(_simulate, protocols=tuple(protocols or ()), timing=timing)
-    return ConnectSimulation(cached(facts.mapInArrow(map_arrow_batches(work, 100), PLAYED)))
+    simulate = partial(kernel.simulate_clusters, protocols=tuple(protocols or ()) or None, timing=timing)
+    facts = gather_facts(fleet).unionByName(_event_facts(events))
+    return ConnectSimulation(run_pass(facts, ["connect_cluster"], tasks, simulate, SIMULATION_ROWS))
+
+
+def _event_facts(events: DataFrame) -> DataFrame:
+    is_worker, subject = F.col("event").startswith("worker-"), F.col("subject")
+    columns = {"name": F.when(is_worker, subject), "connector": F.when(~is_worker, subject)}
+    numbers = join_numbers(*kinds.EVENT_NUMBERS)
+    return to_facts(events, kinds.FACTS, kinds.EVENT, text="event", numbers=numbers, **columns)
 
 
 def build_timing(start_ms: int, stop_ms: int, rebalance_ms: int) -> ConnectTiming:
@@ -126,18 +133,138 @@ def build_timing(start_ms: int, stop_ms: int, rebalance_ms: int) -> ConnectTimin
     return ConnectTiming(start_ms, stop_ms, rebalance_ms)
 
 
-def _simulate(facts: pa.Table, protocols: tuple[str, ...], timing: ConnectTiming) -> list[pa.Table]:
-    """Simulates the clusters of one Spark task."""
-    return [simulate_clusters(facts, protocols or None, timing)]
+# --- scenarios ----------------------------------------------------------------------------------------------------
+
+CALM_MS = 600_000
+"""Time between two changes, longer than the delay, so that each change is complete when the next one starts."""
+
+BOUNCE_MS = 60_000
+"""Time that a bouncing worker is away, shorter than the delay."""
 
 
-def _facts_of_events(events: DataFrame) -> DataFrame:
-    is_worker = F.col("event").startswith("worker-")
-    return to_facts(
-        events,
-        kinds.EVENT,
-        name=F.when(is_worker, F.col("subject")),
-        connector=F.when(~is_worker, F.col("subject")),
-        names=F.col("event"),
-        numbers=join_numbers(*EVENT_NUMBERS),
+@dataclass(frozen=True)
+class ConnectScenario:
+    """Events of one Connect cluster.
+
+    Attributes:
+        name: Name of the scenario and of its Connect cluster.
+        events: Rows of `tables.connect.EVENTS`.
+        phases: Start (at_ms) and name of each phase, in order.
+        max_delay_ms: `scheduled.rebalance.max.delay.ms`.
+        protocols: Protocols to compare.
+    """
+
+    name: str
+    events: Rows
+    phases: list[tuple[int, str]]
+    max_delay_ms: int = 300_000
+    protocols: tuple[str, ...] = ("eager", "sessioned", "compatible-2.6")
+
+    @property
+    def cluster(self) -> dict[str, Any]:
+        """The initially empty cluster, a row of `tables.connect.CLUSTERS`."""
+        clock = {"protocol": "sessioned", "now_ms": 0, "generation_id": 1, "last_completed_generation_id": -1}
+        return {"connect_cluster": self.name, "max_delay_ms": self.max_delay_ms} | clock
+
+    def tables(self, spark: SparkSession) -> tuple[ConnectFleet, DataFrame]:
+        """Returns the initially empty cluster and the events."""
+        tables: dict[str, Rows] = {name: [] for name in REQUIRED_TABLES}
+        tables["clusters"] = [self.cluster]
+        fleet = ConnectFleet(**{name: _dataframe(spark, rows, INPUT_TABLES[name]) for name, rows in tables.items()})
+        return fleet, _dataframe(spark, self.events, EVENTS)
+
+
+def ninety_by_ten(connectors: int = 90, tasks: int = 10) -> ConnectScenario:
+    """Returns the comparison published with KIP-415, optionally in another size.
+
+    3 workers; 90 connectors with 10 tasks each, added one at a time; a worker joins, one bounces within the delay, one
+    leaves for good; all connectors are removed one at a time.
+    """
+    names = [f"c{number:0{len(str(connectors))}d}" for number in range(1, connectors + 1)]
+    steps_by_phase: list[tuple[str, list[tuple[int, str, str, int | None]]]] = [
+        ("start", [(0, "worker-joined", worker, None) for worker in ("w1", "w2", "w3")]),
+        ("add", [(CALM_MS, "connector-added", name, tasks) for name in names]),
+        ("join", [(CALM_MS, "worker-joined", "w4", None)]),
+        ("bounce", [(CALM_MS, "worker-left", "w2", None), (BOUNCE_MS, "worker-joined", "w2", None)]),
+        ("leave", [(CALM_MS, "worker-left", "w3", None)]),
+        ("delete", [(CALM_MS, "connector-removed", name, None) for name in names]),
+    ]
+    scenario_name = "90x10" if (connectors, tasks) == (90, 10) else f"{connectors}x{tasks}"
+    events: Rows = []
+    phases: list[tuple[int, str]] = []
+    now = 0
+    for phase, steps in steps_by_phase:
+        phases += [(now + delay, phase) for delay, *_ in steps[:1]]
+        for delay, event, subject, count in steps:
+            now += delay
+            row = {"at_ms": now, "event": event, "subject": subject, "tasks": count}
+            events.append(row | {"connect_cluster": scenario_name})
+    return ConnectScenario(scenario_name, events, phases)
+
+
+SCENARIOS = {"90x10": ninety_by_ten}
+
+
+def _dataframe(spark: SparkSession, rows: Rows, schema: StructType) -> DataFrame:
+    nullable = StructType([StructField(field.name, field.dataType) for field in schema.fields])
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(nullable)), nullable)
+
+
+@dataclass(frozen=True)
+class LocalConnectSimulation:
+    """The result of a simulation, as rows of `tables.connect.SIMULATION_TABLES`.
+
+    Attributes:
+        rebalances: One row per rebalance.
+        costs: One row per protocol.
+        rejected: The cluster, if it can't be simulated.
+    """
+
+    rebalances: Rows
+    costs: Rows
+    rejected: Rows
+
+
+def simulate_scenario(
+    scenario: ConnectScenario, *, start_ms: int, stop_ms: int, rebalance_ms: int
+) -> LocalConnectSimulation:
+    """Simulates a scenario with each of its protocols in this process, without a Spark session.
+
+    The result is that of `simulate_connect`.
+
+    Args:
+        scenario: The scenario.
+        start_ms: Time that a task takes to start.
+        stop_ms: Time that a worker takes to stop revoked connectors and tasks.
+        rebalance_ms: Time from the start of a rebalance to the arrival of its result.
+
+    Raises:
+        ValueError: A time is negative.
+    """
+    timing = build_timing(start_ms, stop_ms, rebalance_ms)
+    tables = kernel.simulate_clusters(
+        _local_facts(scenario), to_arrow_schema(SIMULATION_ROWS), scenario.protocols, timing
     )
+    rows = pa.concat_tables(tables).to_pylist()
+    return LocalConnectSimulation(
+        **{
+            name: [{column: row[column] for column in schema.names} for row in rows if row["kind"] == name]
+            for name, schema in SIMULATION_TABLES.items()
+        }
+    )
+
+
+def _local_facts(scenario: ConnectScenario) -> pa.Table:
+    """Returns the facts of a scenario."""
+    row = scenario.cluster
+    numbers = _join_values(row, kinds.CLUSTER_NUMBERS)
+    facts: Rows = [{"kind": kinds.CLUSTER, "text": row["protocol"], "numbers": numbers}]
+    for row in scenario.events:
+        subject = "name" if row["event"].startswith("worker-") else "connector"
+        numbers = _join_values(row, kinds.EVENT_NUMBERS)
+        facts.append({"kind": kinds.EVENT, subject: row["subject"], "text": row["event"], "numbers": numbers})
+    return pa.Table.from_pylist([{"connect_cluster": scenario.name, "items": []} | row for row in facts], kinds.FACTS)
+
+
+def _join_values(row: Mapping[str, Any], columns: Iterable[str]) -> str:
+    return ",".join("" if row.get(name) is None else str(row[name]) for name in columns)

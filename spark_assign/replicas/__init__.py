@@ -1,16 +1,16 @@
 """Replica placement: places new partitions as Kafka does, and moves as few replicas as possible when brokers change."""
 
-from spark_assign.replicas.fleet import Change, ReplicaFleet
+from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet
 from spark_assign.replicas.kafka_tool_files import tool_files, write_tool_files
 from spark_assign.replicas.placement import Placements, place
 from spark_assign.replicas.reassignment import Reassignment, reassign
-from spark_assign.replicas.replica_check import Check, check
+from spark_assign.replicas.replica_check import ReplicaCheck, check
 
 __all__ = [
-    "Change",
-    "Check",
+    "ClusterChange",
     "Placements",
     "Reassignment",
+    "ReplicaCheck",
     "ReplicaFleet",
     "check",
     "place",

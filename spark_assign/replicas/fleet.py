@@ -5,37 +5,51 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StructType
 
 from spark_assign.fleet import Fleet
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import REPLICAS
 from spark_assign.tables.replicas import ADDED, BROKERS, FACTORS, PARTITIONS, RACKS, REMOVED, SIZES
-from spark_assign.tables.schema_check import check_schema
+from spark_assign.tables.schema_check import check_schemas
 
-_KEYS = {
-    "replicas": ["cluster", "topic", "partition"],
-    "brokers": ["cluster", "broker_id"],
-    "sizes": ["cluster", "topic", "partition"],
-}
 
-_SCHEMAS = {
-    "removed": REMOVED,
-    "added": ADDED,
-    "racks": RACKS,
-    "replication_factors": FACTORS,
-    "partitions": PARTITIONS,
-}
+class CheckedTables:
+    """Tables whose columns and types the constructor checks."""
 
-_TWICE = "twice"
+    schemas: ClassVar[Mapping[str, StructType]]
+    required: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if faults := check_schemas(self, self.schemas, self.required):
+            raise FleetError(faults)
+
+    def tables(self) -> dict[str, DataFrame]:
+        """Returns the tables that are set, by name."""
+        return {name: table for name in self.schemas if (table := getattr(self, name)) is not None}
+
+    def check_keys(self) -> None:
+        """Checks the required columns for nulls.
+
+        Raises:
+            FleetError: A null, or an integer out of range.
+        """
+        faults = []
+        for name, table in self.tables().items():
+            required = (field for field in self.schemas[name].fields if not field.nullable)
+            key = [field.name for field in required if not isinstance(field.dataType, ArrayType)]
+            faults.append(faulty_rows(name, table, key, unique=False))
+        if faults:
+            raise_faults(union(faults).collect())  # a row per table and column
 
 
 @dataclass(frozen=True)
-class ReplicaFleet:
+class ReplicaFleet(CheckedTables):
     """The replicas of partitions, and brokers.
 
     Args:
@@ -44,51 +58,28 @@ class ReplicaFleet:
         sizes: cluster, topic, partition, bytes (of one replica); optional.
 
     Raises:
-        FleetError: a missing column or a wrong type; lists all faults.
+        FleetError: A column is missing or has a wrong type; lists all faults.
     """
+
+    schemas: ClassVar = {"replicas": REPLICAS, "brokers": BROKERS, "sizes": SIZES}
+    required = ("replicas", "brokers")
 
     replicas: DataFrame
     brokers: DataFrame
     sizes: DataFrame | None = None
-
-    def __post_init__(self) -> None:
-        tables = {"replicas": (self.replicas, REPLICAS), "brokers": (self.brokers, BROKERS)}
-        if self.sizes is not None:
-            tables["sizes"] = (self.sizes, SIZES)
-        for name, table in zip(tables, conform_tables(tables), strict=True):
-            object.__setattr__(self, name, table)
-
-    def check_keys(self) -> None:
-        """Checks keys for nulls.
-
-        Raises:
-            FleetError: rows without a cluster, partition, or broker.
-        """
-        tables = {"replicas": self.replicas, "brokers": self.brokers, "sizes": self.sizes}
-        faults = union_faults(
-            [faulty_rows(name, rows, _KEYS[name], unique=False) for name, rows in tables.items() if rows is not None]
-        )
-        raise_faults(faults.collect(), _KEYS)  # a row per table and column
 
 
 def replica_fleet(fleet: Fleet | ReplicaFleet) -> ReplicaFleet:
     """Returns the replicas and brokers of a fleet.
 
     Raises:
-        FleetError: the fleet has no replicas or no brokers.
+        FleetError: The fleet has no replicas or no brokers.
     """
-    if isinstance(fleet, ReplicaFleet):
-        return fleet
-    missing = [name for name in ("replicas", "brokers") if getattr(fleet, name) is None]
-    if missing:
-        raise FleetError([Fault(name, "*", "the table is missing", "Give it as a DataFrame") for name in missing])
-    assert fleet.replicas is not None
-    assert fleet.brokers is not None
-    return ReplicaFleet(fleet.replicas, fleet.brokers)
+    return fleet if isinstance(fleet, ReplicaFleet) else ReplicaFleet(fleet.replicas, fleet.brokers)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
-class Change:
+class ClusterChange(CheckedTables):
     """Changes of clusters for a reassignment; every table is optional.
 
     Args:
@@ -101,8 +92,16 @@ class Change:
     Clusters without a row in any table don't change; a change without tables repairs all clusters.
 
     Raises:
-        FleetError: a missing column or a wrong type.
+        FleetError: A column is missing or has a wrong type; lists all faults.
     """
+
+    schemas: ClassVar = {
+        "removed": REMOVED,
+        "added": ADDED,
+        "racks": RACKS,
+        "replication_factors": FACTORS,
+        "partitions": PARTITIONS,
+    }
 
     removed: DataFrame | None = None
     added: DataFrame | None = None
@@ -110,28 +109,8 @@ class Change:
     replication_factors: DataFrame | None = None
     partitions: DataFrame | None = None
 
-    def __post_init__(self) -> None:
-        tables = {name: (table, _SCHEMAS[name]) for name, table in self.tables().items()}
-        for name, table in zip(tables, conform_tables(tables), strict=True):
-            object.__setattr__(self, name, table)
-
-    def tables(self) -> dict[str, DataFrame]:
-        """Returns the tables that are set, by name."""
-        return {name: getattr(self, name) for name in _SCHEMAS if getattr(self, name) is not None}
-
-    def check_values(self) -> None:
-        """Checks keys and new values for nulls.
-
-        Raises:
-            FleetError: rows that don't specify the change.
-        """
-        keys = {name: [field.name for field in _SCHEMAS[name].fields if not field.nullable] for name in self.tables()}
-        if keys:
-            faults = [faulty_rows(name, table, keys[name], unique=False) for name, table in self.tables().items()]
-            raise_faults(union_faults(faults).collect(), keys)  # a row per table and column
-
     @staticmethod
-    def of(
+    def from_values(
         fleet: Fleet | ReplicaFleet,
         *,
         cluster: str = "*",
@@ -140,30 +119,28 @@ class Change:
         racks: Mapping[int, str | None] | None = None,
         replication_factors: Mapping[str, int] | None = None,
         partitions: Mapping[str, int] | None = None,
-    ) -> Change:
+    ) -> ClusterChange:
         """Builds a change from plain values.
 
         Args:
-            fleet: the fleet that changes.
-            cluster: shell pattern of cluster names; the same change applies to every cluster that matches.
-            removed: broker ids.
-            added, racks: the rack by broker id.
-            replication_factors, partitions: the new value by shell pattern of topics; the first match applies.
+            fleet: The fleet that changes.
+            cluster: Shell pattern of cluster names. The same change applies to every cluster that matches.
+            removed: Broker ids.
+            added, racks: Rack by broker id.
+            replication_factors, partitions: New value by shell pattern of topics. The first match applies.
         """
         tables = replica_fleet(fleet)
         clusters = tables.brokers.where(_matches("cluster", cluster)).select("cluster").distinct()
         topics = tables.replicas.where(_matches("cluster", cluster)).select("cluster", "topic").distinct()
-        broker_racks = {"added": added, "racks": racks}
-        topic_values = {
+        racked = {name: _broker_rows(values) for name, values in (("added", added), ("racks", racks)) if values}
+        brokers = {"removed": [_row(broker_id=F.lit(broker)) for broker in removed]} if removed else {}
+        counts = {
             "replication_factors": ("replication_factor", replication_factors),
             "partitions": ("partitions", partitions),
         }
-        return Change(
-            removed=_per_cluster(clusters, [_row(broker_id=F.lit(broker)) for broker in removed]) if removed else None,
-            **{name: _per_cluster(clusters, _broker_rows(values)) for name, values in broker_racks.items() if values},
-            **{
-                name: _match_topics(topics, column, values) for name, (column, values) in topic_values.items() if values
-            },
+        return ClusterChange(
+            **{name: clusters.select("cluster", F.inline(F.array(*rows))) for name, rows in (brokers | racked).items()},
+            **{name: _match_topics(topics, column, values) for name, (column, values) in counts.items() if values},
         )
 
 
@@ -173,11 +150,6 @@ def _broker_rows(racks: Mapping[int, str | None]) -> list[Column]:
 
 def _row(**values: Column) -> Column:
     return F.struct(*(value.alias(name) for name, value in values.items()))
-
-
-def _per_cluster(clusters: DataFrame, rows: list[Column]) -> DataFrame:
-    """Returns the rows once per cluster."""
-    return clusters.select("cluster", F.inline(F.array(*rows)))
 
 
 def _match_topics(topics: DataFrame, column: str, values: Mapping[str, int]) -> DataFrame:
@@ -190,72 +162,39 @@ def _matches(name: str, pattern: str) -> Column:
     return F.lit(True) if pattern == "*" else F.col(name).rlike(fnmatch.translate(pattern))
 
 
-# --- faults of tables ---------------------------------------------------------------------------------------------
-
-
-def conform_tables(tables: Mapping[str, tuple[DataFrame, StructType]]) -> list[DataFrame]:
-    """Returns the tables with the declared columns and types.
-
-    Raises:
-        FleetError: a missing column or a wrong type; lists all faults.
-    """
-    results = [check_schema(name, table, schema) for name, (table, schema) in tables.items()]
-    if faults := [fault for _, table_faults in results for fault in table_faults]:
-        raise FleetError(faults)
-    return [table for table, _ in results]
+# --- faulty rows --------------------------------------------------------------------------------------------------
 
 
 def faulty_rows(table: str, rows: DataFrame, key: Sequence[str], *, unique: bool) -> DataFrame:
     """Returns the rows with a null in their key and, if keys must be `unique`, the duplicate keys.
 
     Returns:
-        table, problem (the column, or `twice`), rows (their number), example; one row per problem.
+        table, column (of a null), rows (their number), example, key; one row per column with a null, and one with a
+        null in `column` for duplicate keys.
     """
     null = F.coalesce(*(F.when(F.col(name).isNull(), name) for name in key))
-    keyed = rows.select(*key, null.alias("problem"))
+    texts = (F.concat(F.lit(f"{name}="), F.coalesce(F.col(name).cast("string"), F.lit("null"))) for name in key)
+    keyed = rows.select(F.concat_ws(", ", *texts).alias("example"), null.alias("column"), F.lit(1).alias("rows"))
     if unique:
-        counted = keyed.groupBy(*key, "problem").agg(F.count(F.lit(1)).alias("rows"))
-        counted = counted.withColumn("problem", F.coalesce("problem", F.when(F.col("rows") > 1, _TWICE)))
-    else:
-        counted = keyed.withColumn("rows", F.lit(1).cast("long"))
-    return (
-        counted.where(F.col("problem").isNotNull())
-        .groupBy("problem")
-        .agg(F.sum("rows").alias("rows"), F.min(_key_text(key)).alias("example"))
-        .select(F.lit(table).alias("table"), "problem", "rows", "example")
-    )
+        keyed = keyed.groupBy("example", "column").agg(F.sum("rows").alias("rows"))
+    faulty = keyed.where(F.col("column").isNotNull() | (F.col("rows") > 1)).groupBy("column")
+    counts = faulty.agg(F.sum("rows").alias("rows"), F.min("example").alias("example"))
+    return counts.select(F.lit(table).alias("table"), "column", "rows", "example", F.lit([*key]).alias("key"))
 
 
-def union_faults(faults: Sequence[DataFrame]) -> DataFrame:
-    """Unites the `faulty_rows` of several tables."""
-    return reduce(DataFrame.unionByName, faults)
-
-
-def raise_faults(rows: Sequence[Row], keys: Mapping[str, Sequence[str]]) -> None:
+def raise_faults(rows: Sequence[Row]) -> None:
     """Raises an error if `faulty_rows` returned any rows.
 
-    Args:
-        rows: the collected rows of `faulty_rows`.
-        keys: the key columns of each table.
-
     Raises:
-        FleetError: lists every kind of fault with its number of rows and an example.
+        FleetError: Lists every kind of fault with its number of rows and an example.
     """
     faults = []
     for row in rows:
-        examples = f"{row['rows']} row(s), e.g. {row['example']}"
-        key = keys[row["table"]]
-        if row["problem"] == _TWICE:
-            remedy = f"Keep one row per {' and '.join(key)}"
-            faults.append(Fault(row["table"], key[-1], f"the same key twice: {examples}", remedy))
+        key, column, examples = row["key"], row["column"], f"{row['rows']} row(s), e.g. {row['example']}"
+        if column is None:
+            problem, remedy = f"the same key twice: {examples}", f"Keep one row per {' and '.join(key)}"
         else:
-            remedy = "Fill it in or leave the row out"
-            faults.append(Fault(row["table"], row["problem"], f"null or beyond int in a key: {examples}", remedy))
+            problem, remedy = f"null or out of range in a key: {examples}", "Add the value, or remove the row"
+        faults.append(Fault(row["table"], column or key[-1], problem, remedy))
     if faults:
         raise FleetError(sorted(faults, key=str))
-
-
-def _key_text(columns: Sequence[str]) -> Column:
-    """Returns a key as text: `cluster=c1, topic=orders`."""
-    values = [F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in columns]
-    return F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), value) for name, value in zip(columns, values, strict=True)))

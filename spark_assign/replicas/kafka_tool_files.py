@@ -1,4 +1,4 @@
-"""Writes a reassignment as JSON files for Kafka's own tools.
+"""Writes a reassignment as JSON files for Kafka's own tools, in batches.
 
     reassign-001.json        kafka-reassign-partitions --execute --reassignment-json-file; one batch
     rollback-001.json        the same partitions with their previous replicas
@@ -9,21 +9,25 @@ No file has new partitions: Kafka adds those by `kafka-topics --alter` or the ad
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.replicas.kernel.reassignment_batches import FILE_COLUMNS, to_tool_files
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.stores.locations import file_system, join
 from spark_assign.tables.replicas import TOOL_FILES
 
-_TOOL_FILE_NAME = re.compile(r"(reassign|rollback)-\d+\.json|preferred-leaders\.json")
-_MapInArrow = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+REASSIGN, ROLLBACK, LEADERS = "reassign", "rollback", "preferred-leaders"
+_TOOL_FILE_NAME = re.compile(rf"({REASSIGN}|{ROLLBACK})-\d+\.json|{LEADERS}\.json")
+Row = dict[str, Any]
 
 
 def tool_files(
@@ -32,33 +36,76 @@ def tool_files(
     """Returns the files of every planned cluster, one row per file (`tables.replicas.TOOL_FILES`).
 
     Args:
-        plan: the result of `reassign`, its `changes`, or a table with the same columns (`advice.zones.changes`).
-        partitions_per_batch: the maximum number of partitions in a batch; None: no limit.
-        bytes_per_batch: the maximum number of bytes that a batch moves, if sizes are known; None: no limit. A
-            partition that moves more is a batch of its own.
+        plan: Result of `reassign`, its `changes`, or a table with the same columns (`advice.zones.changes`).
+        partitions_per_batch: Maximum number of partitions in a batch; `None`: no limit.
+        bytes_per_batch: Maximum number of bytes that a batch moves, if sizes are known; `None`: no limit. A partition
+            that moves more is a batch of its own.
 
     Raises:
-        ValueError: a limit below 1.
+        ValueError: A limit is below 1.
     """
     for name, limit in (("partitions_per_batch", partitions_per_batch), ("bytes_per_batch", bytes_per_batch)):
         if limit is not None and limit < 1:
-            raise ValueError(f"{name} is {limit}; give 1 or more, or nothing for no limit")
+            raise ValueError(f"{name} is {limit}, expected 1 or more, or None for no limit")
     changes = plan.changes if isinstance(plan, Reassignment) else plan
-    changed = changes.where(F.col("previous").isNotNull())
-    columns = ("cluster", "topic", "partition", "previous", "replicas", "moved", "leader_changed", "bytes")
+    changed = changes.where(F.col("previous_replicas").isNotNull())
+    columns = ("cluster", "topic", "partition", "previous_replicas", "replicas", "moved", "leader_changed", "bytes")
     sorted_rows = changed.select(*columns).repartition("cluster").sortWithinPartitions("cluster", "topic", "partition")
-    return sorted_rows.mapInArrow(_writer(partitions_per_batch, bytes_per_batch), TOOL_FILES)
+    schema = to_arrow_schema(TOOL_FILES)
 
-
-def _writer(partitions: int | None, limit: int | None) -> _MapInArrow:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in batch.to_pylist())
-        kinds = [pa.string(), pa.string(), pa.int32(), pa.string(), pa.int32(), pa.int64(), pa.string()]
-        for file in to_tool_files(rows, partitions, limit):
-            columns = [pa.array([value], kind) for value, kind in zip(file, kinds, strict=True)]
-            yield pa.RecordBatch.from_arrays(columns, names=list(FILE_COLUMNS))
+        for file in to_tool_files(rows, partitions_per_batch, bytes_per_batch):
+            yield pa.RecordBatch.from_pylist([file], schema)
 
-    return work
+    return sorted_rows.mapInArrow(write, TOOL_FILES)
+
+
+def to_tool_files(rows: Iterable[Row], partitions: int | None, limit: int | None) -> Iterator[Row]:
+    """Yields the files of all clusters, as rows of `tables.replicas.TOOL_FILES`.
+
+    Args:
+        rows: The changed partitions, sorted by cluster, topic, and partition.
+        partitions: Maximum number of partitions in a batch; `None`: no limit.
+        limit: Maximum number of bytes that a batch moves; `None`: no limit.
+    """
+    for cluster, changed in groupby(rows, key=lambda row: row["cluster"]):
+        partition_rows = list(changed)
+        for ordinal, (batch, size) in enumerate(_batches(partition_rows, partitions, limit), start=1):
+            for kind, column in ((REASSIGN, "replicas"), (ROLLBACK, "previous_replicas")):
+                content = _content([_entry(row) | {"replicas": row[column]} for row in batch], version=1)
+                file = {"cluster": cluster, "kind": kind, "batch": ordinal, "name": f"{kind}-{ordinal:03}.json"}
+                yield file | {"partitions": len(batch), "bytes": size, "content": content}
+        led = [_entry(row) for row in partition_rows if row["leader_changed"]]
+        if led:
+            file = {"cluster": cluster, "kind": LEADERS, "batch": None, "name": f"{LEADERS}.json"}
+            yield file | {"partitions": len(led), "bytes": None, "content": _content(led)}
+
+
+def _batches(rows: list[Row], partitions: int | None, limit: int | None) -> Iterator[tuple[list[Row], int | None]]:
+    """Yields rows that are reassigned together, and the bytes that this moves (`None` if sizes are unknown)."""
+    batch: list[Row] = []
+    size: int | None = None
+    for row in rows:
+        moving = None if row["bytes"] is None else row["bytes"] * row["moved"]
+        is_full = partitions is not None and len(batch) >= partitions
+        is_heavy = limit is not None and moving is not None and moving > 0 and (size or 0) + moving > limit
+        if batch and (is_full or is_heavy):
+            yield batch, size
+            batch, size = [], None
+        batch.append(row)
+        size = size if moving is None else (size or 0) + moving
+    yield batch, size
+
+
+def _entry(row: Row) -> Row:
+    return {"topic": row["topic"], "partition": row["partition"]}
+
+
+def _content(entries: list[Row], **head: int) -> str:
+    """Returns JSON with one partition per line."""
+    first = "".join(f"{json.dumps(key)}:{json.dumps(value)}," for key, value in head.items())
+    return f'{{{first}"partitions":[\n' + ",\n".join(json.dumps(entry) for entry in entries) + "\n]}\n"
 
 
 def write_tool_files(files: DataFrame, folder: str) -> list[str]:
@@ -67,11 +114,11 @@ def write_tool_files(files: DataFrame, folder: str) -> list[str]:
     Removes the files of an earlier plan below the folder first, so that none of its batches remains.
 
     Args:
-        files: the result of `tool_files`.
-        folder: a local folder, or a URI that pyarrow can write to.
+        files: Result of `tool_files`.
+        folder: A local folder, or a URI that pyarrow can write to.
 
     Returns:
-        The paths of the written files, sorted.
+        Paths of the written files, sorted.
     """
     from pyarrow import fs
 

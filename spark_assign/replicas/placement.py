@@ -4,28 +4,31 @@ Algorithms
     adminutils  `AdminUtils.assignReplicasToBrokers`: ZooKeeper-based clusters, and tools that still use it
     striped     `StripedReplicaPlacer`: the KRaft controller
 
-Requests are few: each is one row, which is checked and gets its random start. Then requests are split into tiles
+Requests are few: each is one row, which is checked and gets its random start. Then requests are split into chunks
 (ranges of consecutive partitions), so that the partitions of one topic are spread over the executors. Without racks,
-the replicas are arithmetic on the partition number; with racks, the kernel places a tile at a time
-(`replicas.kernel.admin_utils`). Striped depends on the preceding partitions and can't be split: a request is one tile.
+the replicas are arithmetic on the partition number; with racks, the kernel places a chunk at a time
+(`replicas.kernel.admin_utils`). Striped depends on the preceding partitions and can't be split: a request is one chunk.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import ClassVar
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.java.hash_map import LONGEST_CHAIN
-from spark_assign.replicas.fleet import conform_tables, faulty_rows, raise_faults
-from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, STRIPED, TILE, admit, place_tiles
+from spark_assign.replicas.fleet import CheckedTables, faulty_rows, raise_faults
+from spark_assign.replicas.kernel import placement_requests as kernel
+from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, CHUNK_PARTITIONS, STRIPED
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.errors import SparkAssignError
-from spark_assign.tables.replicas import ADMITTED, BROKERS, PLACED, PLACEMENTS, REJECTED, REQUESTS
+from spark_assign.tables.replicas import BROKERS, PLACEMENTS, REJECTED, REQUESTS
 
 ALGORITHMS = (ADMINUTILS, STRIPED)
 
@@ -33,15 +36,21 @@ PARTITIONS_PER_TASK = {ADMINUTILS: 2_000_000, STRIPED: 250_000}
 """Number of partitions per Spark task: about a second of work, because starting Python for a task takes
 some tenths of a second."""
 
-_CLOSED_FORM_TILE = 50_000
+_CLOSED_FORM_CHUNK = 50_000
 _UNROLLED = 12
 """Up to this replication factor, the array expression is unrolled; above it, Spark builds the array by element."""
-
-_KEYS = {"requests": ["cluster", "topic"], "brokers": ["cluster", "broker_id"]}
 
 
 class UnknownAlgorithmError(SparkAssignError):
     """There is no algorithm of the requested name."""
+
+
+@dataclass(frozen=True)
+class _PlacementInput(CheckedTables):
+    schemas: ClassVar = {"requests": REQUESTS, "brokers": BROKERS}
+
+    requests: DataFrame
+    brokers: DataFrame
 
 
 @dataclass(frozen=True)
@@ -77,25 +86,28 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) 
         UnknownAlgorithmError: no such algorithm.
     """
     if algorithm not in ALGORITHMS:
-        raise UnknownAlgorithmError(f"no algorithm is called {algorithm!r}; there are {', '.join(ALGORITHMS)}")
-    requests, brokers = conform_tables({"requests": (requests, REQUESTS), "brokers": (brokers, BROKERS)})
+        raise UnknownAlgorithmError(f"{algorithm!r}: no such algorithm. Use one of {', '.join(ALGORITHMS)}")
+    tables = _PlacementInput(requests, brokers)
+    requests, brokers = tables.requests, tables.brokers
     sizes = _read_sizes(requests, brokers)
     brokers_by_cluster = _brokers_by_cluster(brokers)
-    admitted = _admitted(requests, brokers_by_cluster, algorithm)
-    rejected = admitted.where(F.col("code").isNotNull()).select(*REJECTED.fieldNames())
-    accepted = admitted.where(F.col("code").isNull()).drop("code", "detail")
+    validated = _validated(requests, brokers_by_cluster, algorithm)
+    rejected = validated.where(F.col("code").isNotNull()).select(*REJECTED.fieldNames())
+    accepted = validated.where(F.col("code").isNull()).drop("code", "detail")
     tasks = max(1, -(-sizes.partitions // PARTITIONS_PER_TASK[algorithm]))
     if algorithm == STRIPED:
-        return Placements(_by_kernel(_one_tile_each(accepted), brokers_by_cluster, tasks, algorithm, sizes), rejected)
-    racked = _by_kernel(_tiles(accepted.where("racked > 0"), TILE), brokers_by_cluster, tasks, algorithm, sizes)
-    plain = _in_closed_form(_tiles(accepted.where("racked = 0"), _CLOSED_FORM_TILE), brokers_by_cluster, tasks, sizes)
+        return Placements(_by_kernel(_one_chunk_each(accepted), brokers_by_cluster, tasks, algorithm, sizes), rejected)
+    racked = _by_kernel(
+        _chunks(accepted.where("racked > 0"), CHUNK_PARTITIONS), brokers_by_cluster, tasks, algorithm, sizes
+    )
+    plain = _in_closed_form(_chunks(accepted.where("racked = 0"), _CLOSED_FORM_CHUNK), brokers_by_cluster, tasks, sizes)
     if not sizes.racked:
         return Placements(plain, rejected)
     return Placements(racked if sizes.racked == sizes.brokers else racked.unionByName(plain), rejected)
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class _InputSizes:
     """Sizes of the input: requested partitions, the largest replication factor, the replication factors to unroll (up
     to `_UNROLLED`), brokers, and brokers with a rack."""
 
@@ -106,7 +118,7 @@ class _Sizes:
     racked: int
 
 
-def _read_sizes(requests: DataFrame, brokers: DataFrame) -> _Sizes:
+def _read_sizes(requests: DataFrame, brokers: DataFrame) -> _InputSizes:
     """Reads the sizes and checks the keys of both tables, in one Spark job.
 
     Raises:
@@ -124,33 +136,33 @@ def _read_sizes(requests: DataFrame, brokers: DataFrame) -> _Sizes:
     ).withColumn("table", F.lit("requests"))
     broker_sizes = brokers.agg(F.array(F.count(F.lit(1)), F.count("rack_id")).alias("sizes"))
     tables = [
-        faulty_rows("requests", requests, _KEYS["requests"], unique=False),
-        faulty_rows("brokers", brokers, _KEYS["brokers"], unique=True),
+        faulty_rows("requests", requests, ["cluster", "topic"], unique=False),
+        faulty_rows("brokers", brokers, ["cluster", "broker_id"], unique=True),
         request_sizes,
         broker_sizes.withColumn("table", F.lit("brokers")),
     ]
     result = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
     rows = result.collect()  # a row per table, and one per fault of a column
-    raise_faults([row for row in rows if row["problem"] is not None], _KEYS)
+    raise_faults([row for row in rows if row["sizes"] is None])
     sizes = {row["table"]: row["sizes"] for row in rows}
     partitions, most_replicas, *unrolled = sizes["requests"]
-    return _Sizes(partitions, most_replicas, unrolled, *sizes["brokers"])
+    return _InputSizes(partitions, most_replicas, unrolled, *sizes["brokers"])
 
 
 def _brokers_by_cluster(brokers: DataFrame) -> DataFrame:
-    """Returns one row per cluster: cluster, line (brokers in Kafka's order), and the numbers racked and unfenced."""
+    """Returns cluster, broker_list (brokers in Kafka's order), and the numbers racked and unfenced."""
     position = F.coalesce("position", F.lit(2**31 - 1)).alias("at")
     fenced = F.coalesce("fenced", F.lit(False))
-    line = F.array_sort(F.collect_list(F.struct(position, "broker_id", "rack_id", fenced.alias("fenced"))))
+    broker_list = F.array_sort(F.collect_list(F.struct(position, "broker_id", "rack_id", fenced.alias("fenced"))))
     return brokers.groupBy("cluster").agg(
-        line.alias("line"),
+        broker_list.alias("broker_list"),
         F.count("rack_id").cast("int").alias("racked"),
         F.sum((~fenced).cast("int")).cast("int").alias("unfenced"),
     )
 
 
-def _admitted(requests: DataFrame, brokers_by_cluster: DataFrame, algorithm: str) -> DataFrame:
-    """Checks requests and draws missing start positions; returns one row per request (`tables.replicas.ADMITTED`)."""
+def _validated(requests: DataFrame, brokers_by_cluster: DataFrame, algorithm: str) -> DataFrame:
+    """Checks requests and draws missing start positions; returns one row per request (`kernel.ADMITTED`)."""
     start = F.lit(0) if algorithm == STRIPED else F.coalesce("start_partition", F.lit(0))
     first = F.greatest(start, F.lit(0)).cast("long")
     by_topic = Window.partitionBy("cluster", "topic").orderBy("first", "end")
@@ -161,9 +173,11 @@ def _admitted(requests: DataFrame, brokers_by_cluster: DataFrame, algorithm: str
     overlaps = (F.col("first") < F.coalesce(before, F.lit(0))) | (F.coalesce(after, F.col("end")) < F.col("end"))
     # Drawn once per call and request, so that Spark gets the same value if it recomputes the row.
     drawn = F.xxhash64("cluster", "topic", "start_partition", F.lit(secrets.randbits(62)))
-    racks = F.array_distinct("line.rack_id")
+    racks = F.array_distinct("broker_list.rack_id")
     many_racks = F.when(F.size(racks) > LONGEST_CHAIN, racks).alias("many_racks")
-    counts = brokers_by_cluster.select("cluster", F.size("line").alias("brokers"), "racked", "unfenced", many_racks)
+    counts = brokers_by_cluster.select(
+        "cluster", F.size("broker_list").alias("brokers"), "racked", "unfenced", many_racks
+    )
     rows = (
         requests.withColumn("first", first)
         .withColumn("end", F.col("first") + F.greatest(F.coalesce("partitions", F.lit(0)), F.lit(0)))
@@ -177,47 +191,44 @@ def _admitted(requests: DataFrame, brokers_by_cluster: DataFrame, algorithm: str
             "many_racks",
         )
     )
-    return rows.mapInArrow(_admitter(algorithm), ADMITTED)
+    work = map_arrow_batches(lambda rows: [kernel.validate_requests(rows, algorithm)])
+    return rows.mapInArrow(work, from_arrow_schema(kernel.VALIDATED_REQUESTS))
 
 
-def _admitter(algorithm: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        for batch in batches:
-            yield from admit(pa.Table.from_batches([batch]), algorithm).to_batches()
-
-    return work
-
-
-def _tiles(requests: DataFrame, size: int) -> DataFrame:
-    """Splits requests into tiles of at most `size` partitions, `first` to `first + count - 1`."""
+def _chunks(requests: DataFrame, size: int) -> DataFrame:
+    """Splits requests into chunks of at most `size` partitions, `first` to `first + count - 1`."""
     end = F.col("request_first") + F.col("partitions").cast("long")
     firsts = F.explode(F.sequence(F.col("request_first").cast("long"), end - 1, F.lit(size).cast("long")))
-    tiles = requests.withColumnRenamed("first", "request_first").select("*", firsts.alias("first"))
+    chunks = requests.withColumnRenamed("first", "request_first").select("*", firsts.alias("first"))
     count = F.least(end - F.col("first"), F.lit(size)).cast("int")
-    return tiles.withColumn("count", count).withColumn("first", F.col("first").cast("int"))
+    return chunks.withColumn("count", count).withColumn("first", F.col("first").cast("int"))
 
 
-def _one_tile_each(requests: DataFrame) -> DataFrame:
-    """Makes every request one tile; a request for 0 partitions, which Kafka's striped placer accepts, has no tile."""
+def _one_chunk_each(requests: DataFrame) -> DataFrame:
+    """Makes every request one chunk; a request for 0 partitions, which Kafka's striped placer accepts, has no chunk."""
     return requests.where("partitions > 0").withColumn("count", F.col("partitions"))
 
 
-# --- with racks, and striped: tiles to the kernel ----------------------------------------------------------------
+# --- with racks, and striped: chunks to the kernel ----------------------------------------------------------------
 
 
-def _by_kernel(tiles: DataFrame, brokers_by_cluster: DataFrame, tasks: int, algorithm: str, sizes: _Sizes) -> DataFrame:
-    """Places tiles by the kernel, which gets the brokers of a cluster once for many tiles."""
+def _by_kernel(
+    chunks: DataFrame, brokers_by_cluster: DataFrame, tasks: int, algorithm: str, sizes: _InputSizes
+) -> DataFrame:
+    """Places chunks by the kernel, which gets the brokers of a cluster once for many chunks."""
     work = F.pmod(F.xxhash64("topic", "first"), F.lit(4 * tasks))
-    tile = F.struct("topic", "first", "count", "replication_factor", "start_index", "base", "seed")
+    chunk = F.struct("topic", "first", "count", "replication_factor", "start_index", "base", "seed")
     work_rows = (
-        tiles.withColumn("work", work)
+        chunks.withColumn("work", work)
         .repartition(tasks, "cluster", "work")
         .groupBy("cluster", "work")
-        .agg(F.collect_list(tile).alias("tiles"))
-        .join(F.broadcast(brokers_by_cluster.select("cluster", "line")), "cluster")
-        .select("cluster", "line", "tiles")
+        .agg(F.collect_list(chunk).alias("chunks"))
+        .join(F.broadcast(brokers_by_cluster.select("cluster", "broker_list")), "cluster")
+        .select("cluster", "broker_list", "chunks")
     )
-    placed = work_rows.mapInArrow(_placer(algorithm), PLACED)
+    placed = work_rows.mapInArrow(
+        lambda batches: kernel.place_all_chunks(batches, algorithm), from_arrow_schema(kernel.PLACED_CHUNKS)
+    )
     partitions = placed.select("*", F.explode(F.sequence(F.lit(0), F.col("count") - 1)).alias("pos"))
     partitions = partitions.withColumn("at", F.col("pos") * F.col("replication_factor")).withColumn(
         "partition", F.col("first") + F.col("pos")
@@ -230,21 +241,14 @@ def _placed_replica(index: int) -> Column:
     return F.get("placed", F.col("at") + index)
 
 
-def _placer(algorithm: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        return place_tiles(batches, algorithm)
-
-    return work
-
-
 # --- without racks: closed form -----------------------------------------------------------------------------------
 
 
-def _in_closed_form(tiles: DataFrame, brokers_by_cluster: DataFrame, tasks: int, sizes: _Sizes) -> DataFrame:
-    """Places tiles by a column expression: the first replica goes around the brokers, the followers come after it."""
-    ids = brokers_by_cluster.select("cluster", F.col("line.broker_id").alias("ids"))
+def _in_closed_form(chunks: DataFrame, brokers_by_cluster: DataFrame, tasks: int, sizes: _InputSizes) -> DataFrame:
+    """Places chunks by a column expression: the first replica goes around the brokers, the followers come after it."""
+    ids = brokers_by_cluster.select("cluster", F.col("broker_list.broker_id").alias("ids"))
     partitions = (
-        tiles.repartition(tasks, "cluster", "topic", "first")
+        chunks.repartition(tasks, "cluster", "topic", "first")
         .join(F.broadcast(ids), "cluster")
         .select(
             *("cluster", "topic", "replication_factor", "start_index", "base", "brokers", "seed", "ids"),
@@ -270,7 +274,7 @@ def _closed_form_replica(index: int | Column) -> Column:
 # --- both -------------------------------------------------------------------------------------------------------
 
 
-def _replica_array(sizes: _Sizes, replica: Callable[[int], Column], any_factor: Column) -> Column:
+def _replica_array(sizes: _InputSizes, replica: Callable[[int], Column], any_factor: Column) -> Column:
     """Returns the replicas of a partition as an array.
 
     Args:

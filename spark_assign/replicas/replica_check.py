@@ -25,7 +25,7 @@ _KEY = ["cluster", "topic", "partition"]
 
 
 @dataclass(frozen=True)
-class Check:
+class ReplicaCheck:
     """The result of `check` (schemas: `tables.replicas`).
 
     Args:
@@ -41,7 +41,7 @@ class Check:
     clusters: DataFrame
 
 
-def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> Check:
+def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> ReplicaCheck:
     """Checks the replicas of a fleet.
 
     Codes of `problems`
@@ -63,7 +63,7 @@ def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> Check:
     tables.check_keys()
     brokers = _broker_rows(tables)
     problems = _problems(tables, min_replicas)
-    return Check(brokers, _rack_rows(brokers), problems, _cluster_rows(tables, brokers, problems))
+    return ReplicaCheck(brokers, _rack_rows(brokers), problems, _cluster_rows(tables, brokers, problems))
 
 
 def _broker_rows(fleet: ReplicaFleet) -> DataFrame:

@@ -10,46 +10,40 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.share.kernel.plan_groups import (
-    ASSIGNED,
-    CHANGE,
-    METRICS,
-    REJECTED,
-    SHARE_PLAN_ROWS,
-    plan_share_groups,
-)
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.caching import cached, uncached
+from spark_assign.share.kernel import plan_groups as kernel
+from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.tagged_pass import run_pass, tagged_schema
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY
-from spark_assign.tables.share import CHANGES, PLAN_TABLES
-from spark_assign.tables.share import METRICS as METRICS_TABLE
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, REJECTED
+from spark_assign.tables.share import CHANGES, METRICS
 
 SHARE = "share"
 """`group_type` of share groups."""
 
-_PLAN_SCHEMA = from_arrow_schema(SHARE_PLAN_ROWS)
+PLAN_ROWS = tagged_schema(
+    {"assignment_slices": ASSIGNMENT_SLICES, "metrics": METRICS, "rejected": REJECTED},
+    change=StringType(),
+    reason=StringType(),
+)
+"""Schema of the tagged rows (`share.kernel.plan_groups`)."""
 
 
 @dataclass(frozen=True)
-class SharePlan:
+class SharePlan(LazyResult):
     """The plan of share groups, as lazy DataFrames (columns: `tables.share.PLAN_TABLES`).
 
     Every share group of the fleet is either in `metrics` or in `rejected`.
 
     Attributes:
-        fleet: the planned fleet.
-        tagged_rows: a row per slice, group, and rejected group (`share.kernel.plan_groups.SHARE_PLAN_ROWS`); cached if
-            the session allows it.
+        fleet: The planned fleet.
     """
 
     fleet: Fleet
-    tagged_rows: DataFrame
 
     @property
     def assignments(self) -> DataFrame:
@@ -63,7 +57,7 @@ class SharePlan:
         A `count` of 0 means that the member keeps the topic without partitions, as in Kafka. Use this table as
         `owned_slices` of a fleet to start the next plan from it.
         """
-        return self._rows(ASSIGNED).select(*ASSIGNMENT_SLICES.names)
+        return self._rows(kernel.ASSIGNED, ASSIGNMENT_SLICES)
 
     @property
     def changes(self) -> DataFrame:
@@ -71,28 +65,17 @@ class SharePlan:
 
         Share groups don't wait for revocations: a member gets its new partitions with its next heartbeat.
         """
-        return expand(self._rows(CHANGE)).select(*CHANGES.names)
+        return expand(self._rows(kernel.CHANGE)).select(*CHANGES.names)
 
     @property
     def metrics(self) -> DataFrame:
-        """Returns a row per planned group; see `tables.share.METRICS`."""
-        return self._rows(METRICS).select(*METRICS_TABLE.names)
+        """One row per planned group (`tables.share.METRICS`)."""
+        return self._rows(kernel.METRICS, METRICS).fillna(0)
 
     @property
     def rejected(self) -> DataFrame:
         """The share groups that can't be planned: cluster, group_id, code, detail."""
-        return self._rows(REJECTED).select(*PLAN_TABLES["rejected"].names)
-
-    def tables(self) -> dict[str, DataFrame]:
-        """Returns all tables of the plan by name."""
-        return {name: getattr(self, name) for name in PLAN_TABLES}
-
-    def unpersist(self) -> None:
-        """Removes the plan from the cache of the executors; Spark recomputes it if it is needed again."""
-        uncached(self.tagged_rows)
-
-    def _rows(self, kind: str) -> DataFrame:
-        return self.tagged_rows.where(F.col("kind") == kind)
+        return self._rows(kernel.REJECTED, REJECTED)
 
 
 def plan_share(fleet: Fleet) -> SharePlan:
@@ -110,10 +93,10 @@ def plan_share(fleet: Fleet) -> SharePlan:
         FleetError: The table `groups` is missing, or the fleet contains invalid rows that belong to no group.
     """
     if fleet.groups is None:
-        problem = "the table is missing, which says what is a share group"
-        raise FleetError([Fault("groups", "group_type", problem, "Give it, with group_type = 'share'")])
+        problem = "the table is missing, so that no group is known to be a share group"
+        raise FleetError([Fault("groups", "group_type", problem, "Add it, with group_type = 'share'")])
     share_groups = fleet.groups.where(F.col("group_type") == SHARE).select(*GROUP_KEY)
     share_facts = facts.gather_facts(fleet, topic_ids=True, initialized=True, owned_order=True)
     share_facts = share_facts.join(F.broadcast(share_groups), GROUP_KEY, "left_semi")
-    share_facts = share_facts.repartition(facts.num_spark_tasks(fleet), *GROUP_KEY)
-    return SharePlan(fleet, cached(share_facts.mapInArrow(map_arrow_batches(plan_share_groups), _PLAN_SCHEMA)))
+    tasks = facts.num_spark_tasks(fleet)
+    return SharePlan(run_pass(share_facts, GROUP_KEY, tasks, kernel.plan_share_groups, PLAN_ROWS), fleet)

@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_assign.spark.caching import uncached
+
 
 @dataclass(frozen=True)
 class LazyResult:
@@ -28,6 +30,10 @@ class LazyResult:
     def with_tagged_rows(self, rows: DataFrame) -> Self:
         """Returns the same result, reading its tagged rows from a table instead of computing them."""
         return replace(self, rows=rows)
+
+    def unpersist(self) -> None:
+        """Removes the tagged rows from the cache, if they are cached; Spark computes them again if needed."""
+        uncached(self.rows)
 
     def _rows(self, kind: str, table: StructType | None = None) -> DataFrame:
         """Returns the rows of a kind, with the columns of a table."""

@@ -1,76 +1,60 @@
-"""Every table of Kafka Connect planning, declared once; the rules of `spark_assign.tables.groups` hold.
+"""Schemas of the tables of Kafka Connect planning and simulation; the rules of `spark_assign.tables.groups` apply.
 
-`kind` is `connector` or `task`; a connector's `task` is null. Times are milliseconds, `…_ms` of a clock since 1970.
+`kind` is `connector` or `task`. The `task` of a connector is null. Columns `…_ms` are milliseconds: a duration, or a
+time since 1970.
 """
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructType
+
+from spark_assign.tables.schema_fields import nullable, required
 
 _STRING, _INT, _LONG, _BOOLEAN = StringType(), IntegerType(), LongType(), BooleanType()
-
-_CLUSTER = StructField("connect_cluster", _STRING, nullable=False)
-_WORKER = StructField("worker_id", _STRING, nullable=False)
-_CONNECTOR = StructField("connector", _STRING, nullable=False)
-_KIND = StructField("kind", _STRING, nullable=False)
-_TASK = StructField("task", _INT)
-_POSITION = StructField("position", _INT)
-
-ITEM = StructType([StructField("kind", _STRING), StructField("connector", _STRING), StructField("task", _INT)])
+_CLUSTER = required(connect_cluster=_STRING)
+_ITEM = [*required(kind=_STRING, connector=_STRING), *nullable(task=_INT)]
+_ITEMS = ArrayType(StructType(nullable(kind=_STRING, connector=_STRING, task=_INT)))
 
 # --- the ConnectFleet -------------------------------------------------------------------------------------
 
 CLUSTERS = StructType(
     [
-        _CLUSTER,
-        StructField("protocol", _STRING, nullable=False),
-        StructField("now_ms", _LONG, nullable=False),
-        StructField("generation_id", _INT, nullable=False),
-        StructField("last_completed_generation_id", _INT, nullable=False),
-        StructField("max_delay_ms", _LONG, nullable=False),
-        StructField("leader", _STRING),
+        *_CLUSTER,
+        *required(protocol=_STRING, now_ms=_LONG, generation_id=_INT, last_completed_generation_id=_INT),
+        *required(max_delay_ms=_LONG),
+        *nullable(leader=_STRING),
     ]
 )
-"""`protocol`: eager, compatible, sessioned or compatible-2.6. `generation_id` is that of the rebalance to be planned,
-`last_completed_generation_id` the last whose result the leader knows to have arrived (-1: none). `max_delay_ms` is
-`scheduled.rebalance.max.delay.ms`."""
+"""One row per Connect cluster.
 
-CONNECTORS = StructType([_CLUSTER, _CONNECTOR])
+`protocol`: eager, compatible, sessioned, or compatible-2.6. `now_ms`: time of the rebalance. `generation_id`:
+generation of the rebalance. `last_completed_generation_id`: last generation whose assignments arrived, as far as the
+leader knows; -1 if there is none. `max_delay_ms`: `scheduled.rebalance.max.delay.ms`. `leader`: a worker id.
+"""
 
-TASKS = StructType([_CLUSTER, _CONNECTOR, StructField("task", _INT, nullable=False)])
+CONNECTORS = StructType([*_CLUSTER, *required(connector=_STRING)])
+"""One row per configured connector."""
 
-WORKERS = StructType([_CLUSTER, _WORKER, _POSITION])
-"""`position`: the worker's place when the leader walks over its `HashMap` of workers."""
+TASKS = StructType([*_CLUSTER, *required(connector=_STRING, task=_INT)])
+"""One row per configured task."""
 
-REPORTED = StructType([_CLUSTER, _WORKER, _KIND, _CONNECTOR, _TASK, _POSITION])
-"""What each worker runs now. `position`: the item's place in the worker's report."""
+WORKERS = StructType([*_CLUSTER, *required(worker_id=_STRING), *nullable(position=_INT)])
+"""One row per worker. `position`: position in the iteration order of the leader's `HashMap` of workers."""
+
+REPORTED = StructType([*_CLUSTER, *required(worker_id=_STRING), *_ITEM, *nullable(position=_INT)])
+"""One row per connector or task that a worker runs. `position`: position in the worker's report."""
 
 STATE = StructType(
     [
-        _CLUSTER,
-        StructField("assignment", ArrayType(ITEM)),
-        StructField("revocation", ArrayType(ITEM)),
-        StructField("revoked_in_previous", _BOOLEAN),
-        StructField("can_revoke", _BOOLEAN),
-        StructField("candidates", ArrayType(_STRING)),
-        StructField("scheduled_rebalance_ms", _LONG),
-        StructField("delay_ms", _LONG),
-        StructField("generation_id", _INT),
-        StructField("members", ArrayType(_STRING)),
-        StructField("successive_revoking_rebalances", _INT),
+        *_CLUSTER,
+        *nullable(assignment=_ITEMS, revocation=_ITEMS, revoked_in_previous=_BOOLEAN, can_revoke=_BOOLEAN),
+        *nullable(candidates=ArrayType(_STRING), scheduled_rebalance_ms=_LONG, delay_ms=_LONG, generation_id=_INT),
+        *nullable(members=ArrayType(_STRING), successive_revoking_rebalances=_INT),
     ]
 )
-"""What the leader remembers (`connect.kernel.rebalance_input.AssignorState`). Null, or no row at all: as in the
-beginning. `can_revoke` is of `compatible-2.6`; `revoked_in_previous` and `successive_revoking_rebalances` are of Kafka
-4.x."""
+"""State of the leader (`connect.kernel.rebalance_input.AssignorState`). A null or a missing row: the state of a new
+leader. `can_revoke` belongs to `compatible-2.6`; `revoked_in_previous` and `successive_revoking_rebalances` belong to
+Kafka 4.x."""
 
 INPUT_TABLES: dict[str, StructType] = {
     "clusters": CLUSTERS,
@@ -84,57 +68,37 @@ REQUIRED_TABLES = ("clusters", "connectors", "tasks", "workers", "reported")
 
 # --- the ConnectPlan --------------------------------------------------------------------------------------
 
-ASSIGNED = StructType([_CLUSTER, _WORKER, _KIND, _CONNECTOR, _TASK])
+ASSIGNED = StructType([*_CLUSTER, *required(worker_id=_STRING), *_ITEM])
+"""One row per connector or task that a worker must start."""
 
 REVOKED = ASSIGNED
+"""One row per connector or task that a worker must stop."""
 
-DELAYS = StructType(
-    [
-        _CLUSTER,
-        StructField("delay_ms", _LONG, nullable=False),
-        StructField("scheduled_rebalance_ms", _LONG, nullable=False),
-    ]
-)
-"""`delay_ms`: after this time all workers join again; 0: no rebalance is scheduled. `scheduled_rebalance_ms` is the
-leader's own note of when that is."""
+DELAYS = StructType([*_CLUSTER, *required(delay_ms=_LONG, scheduled_rebalance_ms=_LONG)])
+"""One row per planned Connect cluster. `delay_ms`: time after which all workers rejoin; 0 if no rebalance is scheduled.
+`scheduled_rebalance_ms`: the time at which the leader expects that rebalance."""
 
+_LOADS = [
+    f"{bound}_{kind}_{time}"
+    for time in ("before", "after")
+    for kind in ("connectors", "tasks")
+    for bound in ("min", "max")
+]
 METRICS = StructType(
     [
-        _CLUSTER,
-        StructField("protocol", _STRING, nullable=False),
-        *(
-            StructField(name, _LONG, nullable=False)
-            for name in (
-                "workers",
-                "connectors",
-                "tasks",
-                "assigned",
-                "revoked",
-                "lost",
-                "waiting",
-                *(
-                    f"{bound}_{kind}_{when}"
-                    for when in ("before", "after")
-                    for kind in ("connectors", "tasks")
-                    for bound in ("min", "max")
-                ),
-            )
-        ),
+        *_CLUSTER,
+        *required(protocol=_STRING, workers=_LONG, connectors=_LONG, tasks=_LONG),
+        *required(assigned=_LONG, revoked=_LONG, lost=_LONG, waiting=_LONG, **dict.fromkeys(_LOADS, _LONG)),
     ]
 )
-"""A row per planned Connect cluster. `connectors` and `tasks` are configured. Of both together: `assigned`, `revoked`,
-`lost` (they were assigned, and no worker runs them) and `waiting` (of the lost: not handed out in this round).
-`min_connectors_before` … `max_tasks_after`: of a worker, what it reports, and what it runs after the round."""
+"""One row per planned Connect cluster. `connectors` and `tasks` are configured. These count connectors and tasks:
+`assigned`; `revoked`; `lost`: were assigned, and no worker runs them; `waiting`: lost, and not assigned in this
+rebalance. `min_connectors_before` to `max_tasks_after`: minimum and maximum of a worker, before and after the
+rebalance."""
 
-REJECTED = StructType(
-    [
-        StructField("connect_cluster", _STRING),
-        StructField("code", _STRING, nullable=False),
-        StructField("detail", _STRING, nullable=False),
-    ]
-)
-"""A row per Connect cluster that could not be planned, by the gravest code; `detail` tells all. Rows that name no
-cluster stand under null."""
+REJECTED = StructType([*nullable(connect_cluster=_STRING), *required(code=_STRING, detail=_STRING)])
+"""One row per Connect cluster that can't be planned: the most severe code, and the details of all faults. Rows without
+a cluster are listed under null."""
 
 PLAN_TABLES: dict[str, StructType] = {
     "assigned": ASSIGNED,
@@ -145,112 +109,37 @@ PLAN_TABLES: dict[str, StructType] = {
     "rejected": REJECTED,
 }
 
-_LISTED = StructType([StructField("connector", _STRING), StructField("task", _INT)])
-_SHARE = StructType([_WORKER, StructField("items", ArrayType(_LISTED))])
-_REMEMBERED = StructType([StructField("connector", _STRING), StructField("tasks", ArrayType(_INT))])
-
-DECIDED = StructType(
-    [
-        StructField("connect_cluster", _STRING),
-        StructField("assigned", ArrayType(_SHARE)),
-        StructField("revoked", ArrayType(_SHARE)),
-        StructField("delay_ms", _LONG),
-        StructField("scheduled_rebalance_ms", _LONG),
-        StructField(
-            "state",
-            StructType(
-                [
-                    StructField("assignment", ArrayType(_REMEMBERED)),
-                    StructField("revocation", ArrayType(_REMEMBERED)),
-                    *STATE.fields[3:],
-                ]
-            ),
-        ),
-        StructField("metrics", StructType(METRICS.fields[1:])),
-        StructField("code", _STRING),
-        StructField("detail", _STRING),
-    ]
-)
-"""What the kernel answers (`connect.kernel.result_table.DECIDED`): folded, a connector itself being a task that is
-null."""
-
 # --- the ConnectSimulation --------------------------------------------------------------------------------
 
-EVENTS = StructType(
+EVENTS = StructType([*_CLUSTER, *required(at_ms=_LONG, event=_STRING, subject=_STRING), *nullable(tasks=_INT)])
+"""One row per event of a Connect cluster; `connect.simulate.simulate_connect` lists the events."""
+
+_PROTOCOL = required(protocol=_STRING)
+
+REBALANCES = StructType(
     [
-        _CLUSTER,
-        StructField("at_ms", _LONG, nullable=False),
-        StructField("event", _STRING, nullable=False),
-        StructField("subject", _STRING, nullable=False),
-        StructField("tasks", _INT),
+        *_CLUSTER,
+        *_PROTOCOL,
+        *required(rebalance=_INT, at_ms=_LONG, event=_STRING, generation_id=_INT, workers=_LONG),
+        *required(assigned=_LONG, revoked=_LONG, lost_with_worker=_LONG, stopped=_LONG, started=_LONG),
+        *required(running=_LONG, not_running=_LONG, delay_ms=_LONG),
     ]
 )
-"""What happens to a Connect cluster; `connect.simulate.simulate_connect` lists the events."""
-
-_PROTOCOL = StructField("protocol", _STRING, nullable=False)
-
-ROUNDS = StructType(
-    [
-        _CLUSTER,
-        _PROTOCOL,
-        StructField("round", _INT, nullable=False),
-        StructField("at_ms", _LONG, nullable=False),
-        StructField("event", _STRING, nullable=False),
-        StructField("generation_id", _INT, nullable=False),
-        *(
-            StructField(name, _LONG, nullable=False)
-            for name in (
-                "workers",
-                "assigned",
-                "revoked",
-                "gone",
-                "stopped",
-                "started",
-                "running",
-                "not_running",
-                "delay_ms",
-            )
-        ),
-    ]
-)
-"""A row per rebalance, numbered from 0; `at_ms` is its begin, `event` what it follows from: events, `rejoin` (a worker
-had to give something up) or `delay-over`. Of connectors and tasks together: `assigned` and `revoked` by the leader;
-`gone` with workers since the round before; `stopped` and `started` by workers; `running` afterwards. `not_running`:
-configured tasks that no worker has afterwards. `delay_ms`: after this time all join again; 0: no delay."""
+"""One row per rebalance. `rebalance`: ordinal number, from 0. `at_ms`: start. `event`: the events that caused it,
+`rejoin` (a worker stopped what the leader revoked), or `delay-over`. These count connectors and tasks: `assigned` and
+`revoked` by the leader; `lost_with_worker` since the previous rebalance; `stopped` and `started` by workers; `running`
+afterward. `not_running`: configured tasks that no worker has afterward. `delay_ms`: as in `DELAYS`."""
 
 COSTS = StructType(
     [
-        _CLUSTER,
-        _PROTOCOL,
-        *(
-            StructField(name, _LONG, nullable=False)
-            for name in (
-                "rounds",
-                "connector_starts",
-                "connector_stops",
-                "task_starts",
-                "task_stops",
-                "gone",
-                "task_ms_not_running",
-                "ended_ms",
-            )
-        ),
+        *_CLUSTER,
+        *_PROTOCOL,
+        *required(rebalances=_LONG, connector_starts=_LONG, connector_stops=_LONG, task_starts=_LONG),
+        *required(task_stops=_LONG, lost_with_worker=_LONG, task_ms_not_running=_LONG, ended_ms=_LONG),
     ]
 )
-"""A row per Connect cluster and protocol. `gone`: connectors and tasks that went with their worker, which is no stop.
-`task_ms_not_running`: milliseconds added up over all tasks, see `connect.kernel.simulation`. `ended_ms`: when the last
-round was over."""
+"""One row per Connect cluster and protocol. `lost_with_worker`: connectors and tasks lost with their worker, which are
+not stops. `task_ms_not_running`: milliseconds summed over all tasks (`connect.kernel.simulation.ConnectCosts`).
+`ended_ms`: end of the last rebalance."""
 
-SIMULATION_TABLES: dict[str, StructType] = {"rounds": ROUNDS, "costs": COSTS, "rejected": REJECTED}
-
-PLAYED = StructType(
-    [
-        StructField("connect_cluster", _STRING),
-        StructField("protocol", _STRING),
-        StructField("rounds", ArrayType(StructType(ROUNDS.fields[2:]))),
-        StructField("costs", StructType(COSTS.fields[2:])),
-        StructField("code", _STRING),
-        StructField("detail", _STRING),
-    ]
-)
-"""What the kernel answers (`connect.kernel.simulate_clusters.PLAYED`)."""
+SIMULATION_TABLES: dict[str, StructType] = {"rebalances": REBALANCES, "costs": COSTS, "rejected": REJECTED}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from typing import Any
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -19,12 +23,12 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.tables.errors import Fault
-from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
+from spark_assign.tables.groups import ONLY_IF_GIVEN
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
 
-def check_schema(table: str, df: DataFrame, schema: StructType | None = None) -> tuple[DataFrame, list[Fault]]:
+def check_schema(table: str, df: DataFrame, schema: StructType) -> tuple[DataFrame, list[Fault]]:
     """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types).
 
     Columns of the schema come first, in its order, followed by any other columns. Integers of any size are cast; a
@@ -34,12 +38,11 @@ def check_schema(table: str, df: DataFrame, schema: StructType | None = None) ->
     Args:
         table: name of the table in messages.
         df: the table.
-        schema: the expected schema; default: that of the fleet's table of this name.
+        schema: the expected schema.
     """
     present = {field.name: field.dataType for field in df.schema.fields}
     columns: list[Column] = []
     faults: list[Fault] = []
-    schema = schema or INPUT_TABLES[table]
     for field in schema.fields:
         want = field.dataType.simpleString()
         have = present.get(field.name)
@@ -61,6 +64,26 @@ def check_schema(table: str, df: DataFrame, schema: StructType | None = None) ->
         return df, faults
     known = {field.name for field in schema.fields}
     return df.select(*columns, *(F.col(f"`{name}`") for name in present if name not in known)), []
+
+
+def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Collection[str] = ()) -> list[Fault]:
+    """Gives the tables of a frozen dataclass the columns and types of their schemas, in place; returns the faults.
+
+    Args:
+        fleet: a dataclass whose fields are DataFrames or None.
+        schemas: the schema of each field.
+        required: names of the fields that must not be None.
+    """
+    faults: list[Fault] = []
+    for name in (field.name for field in fields(fleet)):
+        table = getattr(fleet, name)
+        if table is not None:
+            checked, found = check_schema(name, table, schemas[name])
+            faults += found
+            object.__setattr__(fleet, name, checked)
+        elif name in required:
+            faults.append(Fault(name, "*", "the table is missing", "Add it as a DataFrame"))
+    return faults
 
 
 def _fits(have: DataType, want: DataType) -> bool:

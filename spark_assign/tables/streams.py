@@ -1,5 +1,4 @@
-"""Every table of a plan of Streams groups, declared once; what they are planned from is in
-`spark_assign.tables.groups`."""
+"""Schemas of the tables of a plan of Streams groups; `spark_assign.tables.groups` has the input tables."""
 
 from __future__ import annotations
 
@@ -9,13 +8,11 @@ from spark_assign.tables.groups import REJECTED
 from spark_assign.tables.schema_fields import nullable, required
 
 _STRING, _INT, _LONG = StringType(), IntegerType(), LongType()
-
-
 _GROUP = required(cluster=_STRING, group_id=_STRING)
 _TASK = required(subtopology=_STRING, task=_INT, role=_STRING)
 
 TASKS = StructType([*_GROUP, *required(member_id=_STRING), *_TASK])
-"""Who is to have which task in the end (the target). `role`: `active` or `standby`."""
+"""One row per task of the target assignment and member. `role`: `active` or `standby`."""
 
 MOVES = StructType(
     [
@@ -26,10 +23,10 @@ MOVES = StructType(
         *nullable(state=_STRING, changelog_offset=_LONG),
     ]
 )
-"""Every change of owner in a role, with the reason (`streams.kernel.task_moves`). `state`: whether `to_member_id` has
-state of the task: `member` (it itself), `process` (another member of its process, on the same disk), `none` (all of it
-has to be restored from the changelog); null where the task has no state, or nobody gets it. `changelog_offset`: how far
-the state there is, as that process reports it."""
+"""One row per task and role that changes its owner; `streams.kernel.plan_groups` lists the reasons. `state`: which
+state of the task `to_member_id` has: `member` (its own), `process` (of another member of its process, on the same
+disk), `none` (all of it must be restored from the changelog); null if the task is stateless or no member gets it.
+`changelog_offset`: offset of that state, as the process reports it."""
 
 METRICS = StructType(
     [
@@ -41,10 +38,9 @@ METRICS = StructType(
         *required(unassigned_active=_LONG, unassigned_standby=_LONG),
     ]
 )
-"""A row per planned group. `tasks`, `stateful_tasks`: of its subtopologies, each counted once; `standby_replicas`: what
-was planned with; `min_active` … `max_standby`: tasks of one member; `moved_active`: tasks that get another owner than
-they have, of those `moved_without_state` one whose process has nothing of their state; `moved_standby`: likewise, of
-copies; `unassigned_active`: tasks of a group without members; `unassigned_standby`: copies for which there is no
-process."""
+"""One row per planned group. `standby_replicas`: the number that was planned with. `min_active` to `max_standby`: tasks
+of a member. `moved_active`: active tasks that change their owner; `moved_without_state`: those whose new process has
+none of their state. `moved_standby`: standbys that change their owner. `unassigned_active`: tasks of a group without
+members. `unassigned_standby`: standbys without a process."""
 
 PLAN_TABLES: dict[str, StructType] = {"tasks": TASKS, "moves": MOVES, "metrics": METRICS, "rejected": REJECTED}

@@ -250,7 +250,7 @@ def test_what_a_screen_reader_hears(page_of: Open) -> None:
         'heading "Recommended assignors" [level=2]',
         'img "Groups by imbalance"',
         'img "Rebalances of c/orders-service in time"',
-        'img "Stops and starts in orders-service-2, added up"',
+        'img "Cumulative stops and starts in orders-service-2"',
         'table "Partitions of each member, before and after; the thin line is the mean, 3.00"',
         'rowheader "orders-service/0"',
     ):

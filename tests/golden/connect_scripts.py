@@ -29,11 +29,11 @@ def events_of(rows: Iterable[Row]) -> list[Happened]:
 
 
 def totals(rows: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Rounds, stopped, started and gone, added up."""
+    """Rebalances, stopped, started and lost, added up."""
     sums: Counter[str] = Counter()
     for row in rows:
-        sums["rounds"] += 1
+        sums["rebalances"] += 1
         sums["stopped"] += row["stopped"]
         sums["started"] += row["started"]
-        sums["gone"] += row["gone_with_worker"] if "gone_with_worker" in row else row["gone"]
+        sums["lost_with_worker"] += row["gone_with_worker" if "gone_with_worker" in row else "lost_with_worker"]
     return dict(sums)

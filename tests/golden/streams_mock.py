@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from spark_assign.java.hash_map import HashTable, string_hash, text_order
 from spark_assign.java.priority_queue import Heap
-from spark_assign.streams import Group, Target, TaskAssignorError
+from spark_assign.streams import StreamsGroupAssignment, StreamsGroupSpec, TaskAssignorError
 
 
-def streams_mock(group: Group) -> Target:
+def streams_mock(group: StreamsGroupSpec) -> StreamsGroupAssignment:
     """Standbys there are none. A task that two members run is an error, and so is one behind the last."""
-    target = Target()
+    target = StreamsGroupAssignment()
     count = [0] * len(group.members)
     for at, member in enumerate(group.members):
         for task in member.active:
@@ -33,7 +33,7 @@ def streams_mock(group: Group) -> Target:
     return target
 
 
-def _walk(group: Group, count: list[int]) -> list[int]:
+def _walk(group: StreamsGroupSpec, count: list[int]) -> list[int]:
     """Members in the walk of a `HashSet` of pairs of member and count, filled in the walk of a `HashMap` of members."""
     ids = [member.member_id for member in group.members]
     table: HashTable[int] = HashTable(rank=None)

@@ -12,7 +12,12 @@ from pyspark.sql import SparkSession
 from spark_assign import Fleet
 from spark_assign.java.hash_map import java_key, texts_in_table_order
 from spark_assign.streams.kernel.streams_group_input import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK, process_hash_order
-from spark_assign.streams.kernel.task_assignor_api import Group, Member, Target, Task
+from spark_assign.streams.kernel.task_assignor_api import (
+    StreamsGroupAssignment,
+    StreamsGroupSpec,
+    StreamsMemberSpec,
+    TaskId,
+)
 from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
 from tests.frames import dataframe
 from tests.recorded_lines import read_rows
@@ -53,7 +58,7 @@ def expected(row: Row) -> Sets:
     return {member: got for member, got in sets.items() if got}
 
 
-def group_of(row: Row, *, release_4_3: bool = False) -> Group:
+def group_of(row: Row, *, release_4_3: bool = False) -> StreamsGroupSpec:
     """A row as an assignor sees it, in the recorded order of members."""
     ids = sorted(row["subtopologies"], key=java_key)
     number = {subtopology: at for at, subtopology in enumerate(ids)}
@@ -61,11 +66,11 @@ def group_of(row: Row, *, release_4_3: bool = False) -> Group:
         for subtopology in (*member["active"], *member["standby"], *member["offsets"]):
             number.setdefault(subtopology, len(number))
 
-    def tasks(values: dict[str, Iterable[Any]]) -> list[Task]:
+    def tasks(values: dict[str, Iterable[Any]]) -> list[TaskId]:
         return [(number[subtopology], int(task)) for subtopology, listed in values.items() for task in listed]
 
     members = [
-        Member(
+        StreamsMemberSpec(
             member["id"],
             member["process"],
             active=tasks(member["active"]),
@@ -78,8 +83,8 @@ def group_of(row: Row, *, release_4_3: bool = False) -> Group:
         )
         for member in row["members"]
     ]
-    named = [member.member_id for member in members], [member.process for member in members]
-    return Group(
+    named = [member.member_id for member in members], [member.process_id for member in members]
+    return StreamsGroupSpec(
         members,
         process_hash_order(*named, release_4_3=release_4_3),
         ids,
@@ -89,7 +94,7 @@ def group_of(row: Row, *, release_4_3: bool = False) -> Group:
     )
 
 
-def sets_of(group: Group, target: Target) -> Sets:
+def sets_of(group: StreamsGroupSpec, target: StreamsGroupAssignment) -> Sets:
     """A target by names; nobody may have a task twice."""
     sets: Sets = {}
     given = [("active", task, member) for task, member in target.active.items()]

@@ -158,7 +158,7 @@ def test_numbers_with_too_many_zeros(fleet: Fleet) -> None:
 @pytest.mark.parametrize(
     ("flag", "value", "code", "message"),
     [
-        ("--partitions", "*=3000000000", 2, "partitions.partitions: null or beyond int"),
+        ("--partitions", "*=3000000000", 2, "partitions.partitions: null or out of range"),
         ("--partitions", "*=1000000000", 0, "too-many-partitions: "),
     ],
 )

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
-from spark_assign.connect.scenarios import ninety_by_ten
-from spark_assign.tables.connect import CLUSTERS, COSTS, PLAN_TABLES, ROUNDS
+from spark_assign.connect.simulate import ninety_by_ten
+from spark_assign.tables.connect import CLUSTERS, COSTS, PLAN_TABLES, REBALANCES
 from spark_assign.tables.errors import FleetError, UnknownAssignorError
 from tests.frames import dataframe
 from tests.golden import connect_rows, connect_tables
@@ -120,9 +120,9 @@ def test_tables_are_checked_at_once(spark: SparkSession) -> None:
 
 
 PUBLISHED = {
-    "eager": {"rounds": 185, "stopped": 92_565, "started": 93_060},
-    "sessioned": {"rounds": 278, "stopped": 1_451, "started": 1_946},
-    "compatible-2.6": {"rounds": 278, "stopped": 1_236, "started": 1_732},
+    "eager": {"rebalances": 185, "stopped": 92_565, "started": 93_060},
+    "sessioned": {"rebalances": 278, "stopped": 1_451, "started": 1_946},
+    "compatible-2.6": {"rebalances": 278, "stopped": 1_236, "started": 1_732},
 }
 
 
@@ -143,14 +143,14 @@ def test_the_90x10_scenario_and_faulty_events(spark: SparkSession) -> None:
     played = simulate_connect(
         fleet, events, start_ms=2_000, stop_ms=1_000, rebalance_ms=500, protocols=tuple(PUBLISHED)
     )
-    rounds = [row.asDict() for row in played.rounds.collect()]
+    rounds = [row.asDict() for row in played.rebalances.collect()]
     costs = {(row["connect_cluster"], row["protocol"]): row.asDict() for row in played.costs.collect()}
     for protocol, total in PUBLISHED.items():
         sums = totals(row for row in rounds if row["protocol"] == protocol)
         cost = costs["90x10", protocol]
         assert {name: sums[name] for name in total} == total, protocol
         assert cost["connector_stops"] + cost["task_stops"] == total["stopped"]
-        assert costs["calm", protocol]["rounds"] == 0
+        assert costs["calm", protocol]["rebalances"] == 0
     waited = {protocol: costs["90x10", protocol]["task_ms_not_running"] for protocol in PUBLISHED}
     assert waited["eager"] > waited["sessioned"] > 2 * 225 * 300_000
     assert {row["connect_cluster"]: row["code"] for row in played.rejected.collect()} == {
@@ -158,7 +158,7 @@ def test_the_90x10_scenario_and_faulty_events(spark: SparkSession) -> None:
         "odd": "bad-event",
         "stray": "unknown-cluster",
     }
-    assert (played.rounds.columns, played.costs.columns) == (ROUNDS.names, COSTS.names)
+    assert (played.rebalances.columns, played.costs.columns) == (REBALANCES.names, COSTS.names)
     played.unpersist()
 
 
@@ -167,7 +167,7 @@ def test_wrong_arguments_of_a_simulation(spark: SparkSession) -> None:
     """Each is named before anything runs."""
     fleet, events = ninety_by_ten(1, 1).tables(spark)
     times = {"start_ms": 0, "stop_ms": 0, "rebalance_ms": 0}
-    with pytest.raises(UnknownAssignorError, match="no protocol is called sticky; there are eager, compatible"):
+    with pytest.raises(UnknownAssignorError, match=r"sticky: no such protocol\. Use one of eager, compatible"):
         simulate_connect(fleet, events, **times, protocols=["sticky"])
     with pytest.raises(ValueError, match="stop_ms is -1"):
         simulate_connect(fleet, events, **times | {"stop_ms": -1})

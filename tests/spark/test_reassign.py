@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import FleetError
-from spark_assign.replicas import Change, Check, Reassignment, ReplicaFleet, check, reassign
+from spark_assign.replicas import ClusterChange, Reassignment, ReplicaCheck, ReplicaFleet, check, reassign
 from tests.frames import dataframe
 
 pytestmark = pytest.mark.spark
@@ -38,12 +38,12 @@ def _fleet(spark: SparkSession) -> ReplicaFleet:
     )
 
 
-def _change(spark: SparkSession) -> Change:
+def _change(spark: SparkSession) -> ClusterChange:
     def table(rows: list[Any], schema: str) -> DataFrame:
         return dataframe(spark, f"cluster string, {schema}", rows)
 
     topics = [("fewer", "t", 2), ("raised", "t", 2), ("lost", "t", 1), ("repaired", "t", 2)]
-    return Change(
+    return ClusterChange(
         removed=table([("shrinks", 19)], "broker_id int"),
         added=table([("grows", 4)], "broker_id int"),
         replication_factors=table(topics, "topic string, replication_factor int"),
@@ -85,7 +85,7 @@ def test_moves_and_their_reasons(planned: Reassignment, metrics: dict[str, Any])
     ]
     assert [from_broker for from_broker, _, _ in moves["raised"]] == [None] * 4
     assert "fewer" not in moves
-    assert {cluster: row["distance"] for cluster, row in metrics.items()} == dict.fromkeys(metrics, 0)
+    assert {cluster: row["moves_above_bound"] for cluster, row in metrics.items()} == dict.fromkeys(metrics, 0)
     assert metrics.keys() == {"shrinks", "grows", "repaired", "fewer", "raised"}
     assert [row["code"] for row in planned.rejected.collect()] == ["unknown-broker"]
 
@@ -96,21 +96,21 @@ def test_placement(planned: Reassignment, metrics: dict[str, Any]) -> None:
     rows = {(row["cluster"], row["partition"]): row for row in planned.placement.collect()}
     assert len(rows) == 10 + 40 + 3 + 4 + 6
     assert all(len(row["replicas"]) == 2 == len(set(row["replicas"])) for row in rows.values())
-    assert rows["raised", 5]["previous"] is None
+    assert rows["raised", 5]["previous_replicas"] is None
     assert rows["raised", 5]["moved"] == 0
     assert metrics["raised"]["new_partitions"] == 2
     assert (metrics["raised"]["min_replicas"], metrics["raised"]["max_replicas"]) == (3, 3)
-    assert [row["leaders_outside"] for row in metrics.values()] == [0] * 5
+    assert [row["leaders_out_of_tolerance"] for row in metrics.values()] == [0] * 5
     assert {row["partition"] for row in planned.changes.where("cluster = 'shrinks'").collect()} == {9}
 
 
 @pytest.fixture(scope="module")
-def checked(fleet: ReplicaFleet) -> Check:
+def checked(fleet: ReplicaFleet) -> ReplicaCheck:
     return check(fleet, min_replicas=2)
 
 
 @pytest.mark.keeps_cached
-def test_check(checked: Check, planned: Reassignment) -> None:
+def test_check(checked: ReplicaCheck, planned: Reassignment) -> None:
     """What is wrong before; afterwards nothing is."""
     problems = {(row["cluster"], row["partition"], row["code"]) for row in checked.problems.collect()}
     assert problems == {
@@ -134,15 +134,17 @@ def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> N
     """Patterns of clusters and topics; other clusters are left alone; sizes; faults."""
     sizes = dataframe(spark, "cluster string, topic string, partition int, bytes int", [("shrinks", "t", 9, 500)])
     sized = ReplicaFleet(fleet.replicas, fleet.brokers, sizes)
-    change = Change.of(sized, cluster="sh*", removed=[19], racks={0: "rack1"}, replication_factors={"u": 1, "t": 2})
+    change = ClusterChange.from_values(
+        sized, cluster="sh*", removed=[19], racks={0: "rack1"}, replication_factors={"u": 1, "t": 2}
+    )
     plan = reassign(sized, change)
     [row] = plan.metrics.collect()
-    assert (row["cluster"], row["moved"], row["forced"], row["moved_bytes"]) == ("shrinks", 2, 2, 1000)
+    assert (row["cluster"], row["moved"], row["required_moves"], row["moved_bytes"]) == ("shrinks", 2, 2, 1000)
     assert {each["reason"] for each in plan.moves.collect()} == {"removed-broker", "rack"}
     changed = plan.after.brokers.where("broker_id = 0 and rack_id = 'rack1'").collect()
     assert [row["cluster"] for row in changed] == ["shrinks"]
     plan.unpersist()
-    with pytest.raises(FleetError, match=r"removed.broker_id: null or beyond int in a key: 1 row"):
-        reassign(fleet, Change(removed=dataframe(spark, "cluster string, broker_id int", [("shrinks", None)])))
+    with pytest.raises(FleetError, match=r"removed.broker_id: null or out of range in a key: 1 row"):
+        reassign(fleet, ClusterChange(removed=dataframe(spark, "cluster string, broker_id int", [("shrinks", None)])))
     with pytest.raises(FleetError, match=r"brokers.broker_id: the column is missing"):
         ReplicaFleet(fleet.replicas, fleet.brokers.drop("broker_id"))

@@ -73,7 +73,7 @@ def test_striped_places_as_recorded(spark: SparkSession, seed: int) -> None:
 
 
 def test_what_was_drawn_can_be_repeated(spark: SparkSession) -> None:
-    """Null seeds: the same from the same result; the seeds shown give the same in another call; many tiles."""
+    """Null seeds: the same from the same result; the seeds shown give the same in another call; many chunks."""
     requests = dataframe(
         spark,
         "cluster string, topic string, partitions int, replication_factor int",

@@ -16,7 +16,7 @@ pytest.importorskip("jinja2", reason="reports are an extra")
 from jobs import report as job
 from spark_assign import Plan, find_drift, plan
 from spark_assign.connect import simulate_connect
-from spark_assign.connect.scenarios import ninety_by_ten
+from spark_assign.connect.simulate import ninety_by_ten
 from spark_assign.report.html import PlanRows, report
 from spark_assign.report.html.collect_plan import plan_rows
 from spark_assign.report.html.comparison import compare_rows
@@ -340,17 +340,17 @@ def test_connect_clusters(spark: SparkSession) -> None:
     tables, events = scenario.tables(spark)
     times = {"start_ms": 2_000, "stop_ms": 1_000, "rebalance_ms": 3_000}
     played = simulate_connect(tables, events, **times, protocols=("eager", "sessioned"))
-    rows = connect_rows({"rounds": played.rounds, "costs": played.costs})
+    rows = connect_rows({"rebalances": played.rebalances, "costs": played.costs})
     spent = {row["protocol"]: row["stops"] + row["starts"] for row in rows.totals}
     assert spent["eager"] > 2 * spent["sessioned"] > 0
     for protocol, sum_ in spent.items():
-        drawn = [row for row in rows.rounds if row["protocol"] == protocol]
+        drawn = [row for row in rows.rebalances if row["protocol"] == protocol]
         assert [row["so_far"] for row in drawn] == sorted(row["so_far"] for row in drawn)
         assert drawn[-1]["so_far"] == sum_
         assert drawn[0]["at_ms"] >= 0
     text = report(connect=played)
     assert f"The same events stop and start {spent['eager']:,} connectors and tasks with eager" in text
-    assert "6x2: connectors and tasks stopped and started, added up" in text
+    assert "6x2: cumulative stops and starts of connectors and tasks" in text
 
 
 @pytest.mark.once
@@ -358,10 +358,10 @@ def test_replicas(spark: SparkSession) -> None:
     """Replicas and leaders of every broker before and after; lists of csv are read, too."""
     placement = dataframe(
         spark,
-        "cluster string, topic string, partition int, previous array<int>, replicas array<int>",
+        "cluster string, topic string, partition int, previous_replicas array<int>, replicas array<int>",
         [("c", "t", 0, [1, 2], [1, 3]), ("c", "t", 1, [2, 1], [3, 1]), ("c", "new", 0, None, [1, 3])],
     )
-    as_text = placement.withColumns({name: F.to_json(name) for name in ("previous", "replicas")})
+    as_text = placement.withColumns({name: F.to_json(name) for name in ("previous_replicas", "replicas")})
     for table in (placement, as_text):
         rows = replica_rows({"placement": table})
         assert [tuple(row.values()) for row in rows.loads] == [
@@ -369,7 +369,7 @@ def test_replicas(spark: SparkSession) -> None:
             ("c", 2, 2, 1, 0, 0),
             ("c", 3, 0, 0, 3, 1),
         ]
-    placed = placement.drop("previous")
+    placed = placement.drop("previous_replicas")
     assert [row["replicas_before"] for row in replica_rows({"placements": placed}).loads] == [None, None]
     assert "Replicas and preferred leaders of each broker, before and after" in report(
         replicas={"placement": placement}

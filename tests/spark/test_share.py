@@ -79,7 +79,7 @@ def test_who_leaves_gives_up_what_it_has(fleet: Fleet) -> None:
     """What if a member left: its partitions are taken, with that reason."""
     planned = plan_share(fleet.with_members_left(group_id="s", count=1))
     left = planned.changes.where("reason = 'member-left'").collect()
-    assert [(row["member_id"], row["partition"], row["change"]) for row in left] == [("m0", 0, "taken")]
+    assert [(row["member_id"], row["partition"], row["change"]) for row in left] == [("m0", 0, "revoked")]
     planned.unpersist()
 
 

@@ -14,8 +14,8 @@ from jobs import connect
 from spark_assign.connect import plan as connect_plan
 from spark_assign.connect import simulate as connect_simulate
 from spark_assign.connect import simulate_connect
-from spark_assign.connect.scenarios import ninety_by_ten
-from spark_assign.connect.scenarios import simulate_scenario as play_connect_story
+from spark_assign.connect.simulate import ninety_by_ten
+from spark_assign.connect.simulate import simulate_scenario as play_connect_story
 from spark_assign.report.group_pictures import local_picture_data, read_picture_data
 from spark_assign.report.text.simulation import summarize_local_simulation, summarize_simulation
 from spark_assign.simulation import Settings, facts
@@ -132,8 +132,8 @@ def test_the_same_of_connect(spark: SparkSession, connectors: int, tasks: int) -
     """Facts and rows."""
     scenario = ninety_by_ten(connectors, tasks)
     fleet, events = scenario.tables(spark)
-    from_rows = connect_plan.facts_of_rows([scenario.cluster], scenario.events)
-    from_frames = connect_plan.gather_facts(fleet).unionByName(connect_simulate._facts_of_events(events))
+    from_rows = connect_simulate._local_facts(scenario)
+    from_frames = connect_plan.gather_facts(fleet).unionByName(connect_simulate._event_facts(events))
     assert from_rows.column_names == from_frames.columns
     assert as_lines(from_rows.to_pylist()) == collected(from_frames)
     story = play_connect_story(scenario, **TIMES)
@@ -154,10 +154,10 @@ def test_rows_are_read_as_a_plan_is(spark: SparkSession, tmp_path: Path) -> None
     assert connect.main([*words, "parquet"]) == 0
     stored = read_run(spark, str(tmp_path), schemas=SIMULATION_TABLES)
     assert stored.manifest.content["inputs"] == {"scenario": "90x10", **TIMES}
-    assert stored.manifest.rows == {"rounds": 741, "costs": 3, "rejected": 0}
+    assert stored.manifest.rows == {"rebalances": 741, "costs": 3, "rejected": 0}
     assert {name: table.count() for name, table in stored.tables.items()} == stored.manifest.rows
     story = play_connect_story(ninety_by_ten(), **TIMES)
-    assert collected(stored.tables["rounds"]) == as_lines(story.rounds)
+    assert collected(stored.tables["rebalances"]) == as_lines(story.rebalances)
     write_rows(tables, tmp_path, run_id="a run", inputs={}, schemas=schemas)
     stored = read_run(spark, str(tmp_path), "a run", schemas=schemas)
     assert collected(stored.tables["costs"]) == as_lines(tables["costs"])

@@ -7,29 +7,21 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.connect.kernel import indexed_facts as kinds
+from spark_assign.connect.kernel.indexed_facts import CLUSTER_NUMBERS, EVENT_NUMBERS, FACTS, STATE_NUMBERS
+from spark_assign.connect.kernel.plan_clusters import plan_clusters
+from spark_assign.connect.kernel.simulate_clusters import simulate_clusters
+from spark_assign.connect.kernel.simulation import ConnectTiming
+from spark_assign.connect.plan import PLAN_ROWS
+from spark_assign.connect.simulate import SIMULATION_ROWS
+from spark_assign.tables.connect import COSTS, DELAYS, METRICS, REBALANCES, STATE
 
 Tables = dict[str, list[dict[str, Any]]]
-
-FACTS = pa.schema(
-    [
-        ("connect_cluster", pa.string()),
-        ("kind", pa.int8()),
-        ("name", pa.string()),
-        ("connector", pa.string()),
-        ("task", pa.int32()),
-        ("position", pa.int32()),
-        ("names", pa.string()),
-        ("numbers", pa.string()),
-        ("items", pa.list_(pa.struct([("kind", pa.string()), ("connector", pa.string()), ("task", pa.int32())]))),
-    ]
-)
-_CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
-_STATE = (
-    *("revoked_in_previous", "can_revoke", "scheduled_rebalance_ms", "delay_ms", "generation_id"),
-    *("successive_revoking_rebalances",),
-)
+Result = dict[str, Any]
+AT_ONCE = ConnectTiming(0, 0, 0)
+PLAN_SCHEMA, SIMULATION_SCHEMA = to_arrow_schema(PLAN_ROWS), to_arrow_schema(SIMULATION_ROWS)
 
 
 def facts(tables: Tables) -> pa.Table:
@@ -40,7 +32,7 @@ def facts(tables: Tables) -> pa.Table:
         rows.append({"connect_cluster": row["connect_cluster"], "kind": kind} | columns)
 
     for row in tables.get("clusters", ()):
-        add(kinds.CLUSTER, row, name=row.get("leader"), names=row["protocol"], numbers=_listed(row, _CLOCK))
+        add(kinds.CLUSTER, row, name=row.get("leader"), text=row["protocol"], numbers=_listed(row, CLUSTER_NUMBERS))
     for row in tables.get("connectors", ()):
         add(kinds.CONNECTOR, row, connector=row["connector"])
     for row in tables.get("tasks", ()):
@@ -54,20 +46,20 @@ def facts(tables: Tables) -> pa.Table:
         _add_state(add, row)
     for row in tables.get("events", ()):
         column = "name" if row["event"] and row["event"].startswith("worker-") else "connector"
-        numbers = _listed(row, ("at_ms", "tasks"))
-        add(kinds.EVENT, row, names=row["event"], numbers=numbers, **{column: row["subject"]})
+        numbers = _listed(row, EVENT_NUMBERS)
+        add(kinds.EVENT, row, text=row["event"], numbers=numbers, **{column: row["subject"]})
     return pa.Table.from_pylist(rows, schema=FACTS)
 
 
 def _add_state(add: Any, row: dict[str, Any]) -> None:
-    add(kinds.STATE, row, numbers=_listed(row, _STATE))
+    add(kinds.STATE, row, numbers=_listed(row, STATE_NUMBERS))
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
         if items := row.get(name):
             add(kind, row, items=items)
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
         for position, worker in enumerate(row.get(name) or []):
             if worker is None:
-                add(kinds.FAULTY, row, names=name, position=position)
+                add(kinds.FAULTY, row, text=name, position=position)
             else:
                 add(kind, row, name=worker, position=position)
 
@@ -79,6 +71,54 @@ def _fits(row: dict[str, Any]) -> bool:
 
 def _listed(row: dict[str, Any], columns: Iterable[str]) -> str:
     return ",".join("" if row.get(name) is None else str(int(row[name])) for name in columns)
+
+
+def results(tables: Tables) -> list[Result]:
+    """Plans the clusters of the tables; returns a result per cluster: its rows by kind, delays, code, and detail."""
+    table = pa.concat_tables(plan_clusters(facts(tables), PLAN_SCHEMA))
+    assert table.schema == PLAN_SCHEMA
+    found: dict[str | None, Result] = {}
+    for row in table.to_pylist():
+        name, kind = row["connect_cluster"], row["kind"]
+        empty = {"connect_cluster": name, "assigned": [], "revoked": [], "code": None, "detail": None}
+        result = found.setdefault(name, empty)
+        if kind == "rejected":
+            result |= {column: row[column] for column in ("code", "detail")}
+        elif kind == "state":
+            result["state"] = {column: row[column] for column in STATE.names[1:]}
+        elif kind == "metrics":
+            result["metrics"] = {column: row[column] for column in METRICS.names[1:]}
+            result |= {column: row[column] for column in DELAYS.names[1:]}
+        else:
+            result[kind].append({column: row[column] for column in ("worker_id", "items")})
+    return list(found.values())
+
+
+def simulated(
+    tables: Tables, protocols: tuple[str, ...] | None = None, timing: ConnectTiming = AT_ONCE
+) -> list[Result]:
+    """Simulates the clusters of the tables; returns rebalances, costs, code, and detail per cluster and protocol."""
+    table = pa.concat_tables(simulate_clusters(facts(tables), SIMULATION_SCHEMA, protocols, timing))
+    assert table.schema == SIMULATION_SCHEMA
+    rows = table.to_pylist()
+    costs = [row for row in rows if row["kind"] == "costs"]
+    rebalances = iter([row for row in rows if row["kind"] == "rebalances"])
+    key = ("connect_cluster", "protocol")
+    return [
+        {column: row[column] for column in ("connect_cluster", "code", "detail")}
+        for row in rows
+        if row["kind"] == "rejected"
+    ] + [
+        {column: row[column] for column in key}
+        | {"code": None, "costs": {column: row[column] for column in COSTS.names[2:]}}
+        | {"rebalances": [_columns(next(rebalances), row, key) for _ in range(row["rebalances"])]}
+        for row in costs
+    ]
+
+
+def _columns(rebalance: Result, cost: Result, key: tuple[str, ...]) -> Result:
+    assert [rebalance[column] for column in key] == [cost[column] for column in key]
+    return {column: rebalance[column] for column in REBALANCES.names[2:]}
 
 
 def items(*names: str) -> list[dict[str, Any]]:

@@ -204,7 +204,14 @@ def comparison(name: str, key: Row) -> CompareRows:
 def connect(name: str) -> ConnectRows:
     """A cluster in one rebalance, and another under two protocols."""
     sizes = {f"{end}_tasks_{when}": 2 + (end == "max") for end in ("min", "max") for when in ("before", "after")}
-    cost = {"clusters": 1, "rounds": 3, "stops": 40, "starts": 50, "gone": 0, "task_ms_not_running": 7_200_000}
+    cost = {
+        "clusters": 1,
+        "rebalances": 3,
+        "stops": 40,
+        "starts": 50,
+        "lost_with_worker": 0,
+        "task_ms_not_running": 7_200_000,
+    }
     costs = [cost | {"connect_cluster": f"{name}-2", "protocol": each} for each in ("sessioned", "eager")]
     return ConnectRows(
         metrics=[
@@ -217,7 +224,7 @@ def connect(name: str) -> ConnectRows:
         total=1,
         totals=costs,
         costs=costs,
-        rounds=[
+        rebalances=[
             {"connect_cluster": f"{name}-2", "protocol": each, "at_ms": at, "so_far": at / 40 * grows}
             for each, grows in (("sessioned", 1), ("eager", 2))
             for at in (0, 600, 1_200)
@@ -234,7 +241,7 @@ def replicas(name: str) -> ReplicaRows:
         metrics=[
             about_cluster
             | {"cluster": name, "moved": 3, "lower_bound": 3, "moved_bytes": None}
-            | dict.fromkeys(("leaders_changed", "brokers_outside", "leaders_outside"), 0)
+            | dict.fromkeys(("leaders_changed", "brokers_out_of_tolerance", "leaders_out_of_tolerance"), 0)
             | {f"{end}_{what}": 9 for end in ("min", "max") for what in ("replicas", "leaders")}
         ],
         reasons=[{"cluster": name, "reason": "removed-broker", "replicas": 3}],

@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 from spark_assign.connect.kernel.faults import REMEDIES, ClusterFaults
-from spark_assign.connect.kernel.plan_clusters import plan_clusters
-from spark_assign.connect.kernel.simulate_clusters import simulate_clusters
-from spark_assign.connect.kernel.simulation import ConnectTiming
-from tests.unit.connect_facts import CODES, Tables, cluster, facts, faulty_clusters, items, merged, unfolded
+from tests.unit.connect_facts import (
+    CODES,
+    Tables,
+    cluster,
+    faulty_clusters,
+    items,
+    merged,
+    results,
+    simulated,
+    unfolded,
+)
 
 FAULTS = {
     None: "connectors: connect_cluster=null and 1 more",
@@ -41,10 +48,10 @@ def rejected(tables: Tables, seed: int = 7) -> dict[str | None, tuple[str, str]]
     """Code and text of each faulty cluster; the order of the rows has no say."""
     for rows in tables.values():
         random.Random(seed).shuffle(rows)
-    results = plan_clusters(facts(tables)).to_pylist()
+    found = results(tables)
     named = {row["connect_cluster"] for rows in tables.values() for row in rows}
-    assert sorted(row["connect_cluster"] or "" for row in results) == sorted(name or "" for name in named)
-    return {row["connect_cluster"]: (row["code"], row["detail"]) for row in results if row["code"]}
+    assert sorted(row["connect_cluster"] or "" for row in found) == sorted(name or "" for name in named)
+    return {row["connect_cluster"]: (row["code"], row["detail"]) for row in found if row["code"]}
 
 
 def test_every_fault_has_its_code_and_names_its_row() -> None:
@@ -167,9 +174,9 @@ def test_faulty_reports_belong_to_no_valid_cluster(worker: str | None) -> None:
     tables = merged(cluster("b"), _with("c", "reported", row), _with("d", "workers", {"worker_id": None}))
     tables = merged(tables, _with("a", "reported", row | {"worker_id": "zz"}), cluster("e"))
     assert rejected(tables).keys() == {"a", "c", "d"}
-    together = {row["connect_cluster"]: row for row in plan_clusters(facts(tables)).to_pylist()}
+    together = {row["connect_cluster"]: row for row in results(tables)}
     for name in ("b", "e"):
-        assert [together[name]] == plan_clusters(facts(cluster(name))).to_pylist()
+        assert [together[name]] == results(cluster(name))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +197,7 @@ def test_faults_of_a_state(state: dict[str, Any], name: str) -> None:
     valid = cluster("b", protocol="eager") | {"state": [{"connect_cluster": "b"} | memory]}
     tables = merged(cluster("c") | {"state": [{"connect_cluster": "c"} | state]}, valid)
     assert rejected(tables) == {"c": ("bad-state", f"state: {name}. {REMEDIES['bad-state']}")}
-    [planned] = [row for row in plan_clusters(facts(tables)).to_pylist() if row["connect_cluster"] == "b"]
+    [planned] = [row for row in results(tables) if row["connect_cluster"] == "b"]
     state = unfolded(planned["state"])
     assert {column: state[column] for column in memory} == memory
 
@@ -215,7 +222,7 @@ def test_faults_of_a_simulation() -> None:
     ]
     names = {row["connect_cluster"] for row in events} - {None}
     tables = merged(empty, *map(cluster, names), {"events": events})
-    played = simulate_clusters(facts(tables), None, ConnectTiming(0, 0, 0)).to_pylist()
+    played = simulated(tables)
     by_code = {row["connect_cluster"]: (row["code"], row["detail"]) for row in played if row["code"]}
     assert {name: code for name, (code, _) in by_code.items()} == {
         "odd": "bad-event",
@@ -228,12 +235,12 @@ def test_faults_of_a_simulation() -> None:
         None: "null-key",
     }
     assert by_code[None][1].startswith("events: connect_cluster=null. ")
-    assert by_code["odd"][1].startswith(
-        "events: at_ms=5, event=worker-gone: there is no such event; there are worker-left"
-    )
+    assert by_code["odd"][1].startswith("events: at_ms=5, event=worker-gone: no such event. Use one of worker-left")
     assert by_code["no-time"][1] == f"events: at_ms=None, event=worker-left. {REMEDIES['null-key']}"
     assert by_code["no-event"][1] == f"events: at_ms=5, event=None. {REMEDIES['null-key']}"
     assert by_code["no-subject"][1].startswith("events: at_ms=5, event=worker-left, subject=null. ")
-    assert by_code["fewer-than-none"][1].startswith("events: at_ms=5, event=tasks-changed: tasks=-1. ")
-    assert by_code["twice"][1].startswith("events: at_ms=5, event=worker-joined: worker w1 is there already. ")
+    assert by_code["fewer-than-none"][1].startswith(
+        "events: at_ms=5, event=tasks-changed: tasks=-1, expected 0 or more. "
+    )
+    assert by_code["twice"][1].startswith("events: at_ms=5, event=worker-joined: worker w1 is already a member. ")
     assert sorted(row["connect_cluster"] for row in played if not row["code"]) == ["empty", "fine"]

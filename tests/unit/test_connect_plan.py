@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from spark_assign.connect.kernel.indexed_facts import FACTS
 from spark_assign.connect.kernel.plan_clusters import plan_clusters
-from spark_assign.connect.kernel.result_table import DECIDED
-from tests.unit.connect_facts import FACTS, Tables, cluster, facts, items, merged, unfolded
-
-Result = dict[str, Any]
+from tests.unit.connect_facts import PLAN_SCHEMA, Result, Tables, cluster, items, merged, results, unfolded
 
 
 def planned(*tables: Tables, seed: int | None = 3) -> dict[str, Result]:
@@ -20,11 +19,9 @@ def planned(*tables: Tables, seed: int | None = 3) -> dict[str, Result]:
     for rows in every.values():
         if seed is not None:
             random.Random(seed).shuffle(rows)
-    table = plan_clusters(facts(every))
-    assert table.schema == DECIDED
-    results = table.to_pylist()
-    assert [row["detail"] for row in results if row["code"]] == []
-    return {row["connect_cluster"]: row | {"state": unfolded(row["state"])} for row in results}
+    found = results(every)
+    assert [row["detail"] for row in found if row["code"]] == []
+    return {row["connect_cluster"]: row | {"state": unfolded(row["state"])} for row in found}
 
 
 def shares(result: Result, name: str) -> dict[str, list[str]]:
@@ -64,7 +61,8 @@ def of(
 
 def test_no_facts_and_no_clusters() -> None:
     """An empty table of the same shape."""
-    assert plan_clusters(FACTS.empty_table()).equals(DECIDED.empty_table())
+    tables = plan_clusters(FACTS.empty_table(), PLAN_SCHEMA)
+    assert pa.concat_tables(tables).equals(PLAN_SCHEMA.empty_table())
 
 
 def test_clusters_do_not_mix() -> None:

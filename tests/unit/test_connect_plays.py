@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spark_assign.connect.kernel.simulate_clusters import PLAYED, simulate_clusters
 from spark_assign.connect.kernel.simulation import ConnectTiming
+from spark_assign.tables.connect import REBALANCES
 from tests.golden.connect_scripts import Happened
-from tests.unit.connect_facts import Tables, cluster, facts, items, merged
+from tests.unit.connect_facts import Tables, cluster, items, merged, simulated
 from tests.unit.test_connect_simulation import ADDED, TWO, play
 
 SLOW = ConnectTiming(start_ms=1_000, stop_ms=50, rebalance_ms=100)
@@ -28,41 +28,36 @@ def _played(*tables: Tables, events: list[Happened], protocols: tuple[str, ...] 
         {"connect_cluster": "c", "at_ms": at, "event": event, "subject": subject, "tasks": tasks}
         for at, event, subject, tasks in events
     ]
-    table = simulate_clusters(facts(merged(*tables, {"events": rows})), protocols, SLOW)
-    assert table.schema == PLAYED
-    return table.to_pylist()
+    return simulated(merged(*tables, {"events": rows}), protocols, SLOW)
 
 
 def test_duplicated_items_are_not_lost() -> None:
     """One of two owners leaves: the task keeps running."""
     [row] = _played(_doubled(), events=[(5_000, "worker-left", "w2", None)])
-    assert [(round["gone"], round["not_running"]) for round in row["rounds"]] == [(1, 0)]
+    assert [(round["lost_with_worker"], round["not_running"]) for round in row["rebalances"]] == [(1, 0)]
     assert row["costs"]["task_ms_not_running"] == 0
 
 
 def test_fields_of_a_simulation() -> None:
     """w3 joins a cluster in which w1 runs everything: one rebalance revokes, the next one assigns."""
     [row] = _played(cluster("c"), events=[(5_000, "worker-joined", "w3", None)])
-    assert row["rounds"] == [
+    assert row["rebalances"] == [
         dict(zip(FIELDS, (0, 5_000, "worker-joined w3", 2, 3, 0, 2, 0, 2, 0, 3, 2, 0), strict=True)),
         dict(zip(FIELDS, (1, 5_150, "rejoin", 3, 3, 2, 0, 0, 0, 2, 5, 0, 0), strict=True)),
     ]
     assert row["costs"] == {
-        "rounds": 2,
+        "rebalances": 2,
         "connector_starts": 0,
         "connector_stops": 0,
         "task_starts": 2,
         "task_stops": 2,
-        "gone": 0,
+        "lost_with_worker": 0,
         "task_ms_not_running": 2 * (50 + 100 + 1_000),
         "ended_ms": 5_250,
     }
 
 
-FIELDS = (
-    *("round", "at_ms", "event", "generation_id", "workers", "assigned", "revoked", "gone", "stopped", "started"),
-    *("running", "not_running", "delay_ms"),
-)
+FIELDS = REBALANCES.names[2:]
 
 
 def test_reports_with_positions() -> None:
@@ -80,7 +75,7 @@ def test_all_protocols_simulate_equal_events() -> None:
     rows = _played(cluster("c"), events=events, protocols=("eager", "sessioned", "compatible-2.6", "sessioned"))
     assert [row["protocol"] for row in rows] == ["eager", "sessioned", "compatible-2.6", "sessioned"]
     assert rows[1] == rows[3] == _played(cluster("c"), events=events)[0]
-    assert [(round["stopped"], round["started"]) for round in rows[0]["rounds"]] == [(5, 5)]
+    assert [(round["stopped"], round["started"]) for round in rows[0]["rebalances"]] == [(5, 5)]
     assert rows[0]["costs"]["ended_ms"] == 5_150  # the stop, then the rebalance
     assert rows[0]["costs"]["connector_starts"] == rows[0]["costs"]["connector_stops"] == 1
 
@@ -96,11 +91,11 @@ def test_unassigned_tasks_count_from_start_to_end() -> None:
     bare = cluster("c")
     bare["reported"].pop()
     [row] = _played(bare, events=[(5_001, "worker-joined", "w3", None)])
-    assert [round["not_running"] for round in row["rounds"]] == [1, 0]  # it is given, and w1 gives up one
+    assert [round["not_running"] for round in row["rebalances"]] == [1, 0]  # it is given, and w1 gives up one
     assert row["costs"]["task_ms_not_running"] == (5_000 + 100 + 1_000) + (50 + 100 + 1_000)
     no_workers = cluster("c") | {"workers": [], "reported": []}
     [row] = _played(no_workers, events=[(2_001, "tasks-changed", "c", 2), (5_001, "connector-added", "d", 1)])
-    assert row["rounds"] == []
+    assert row["rebalances"] == []
     assert row["costs"]["task_ms_not_running"] == 2 * 5_000 + 2 * 2_000
     assert row["costs"]["ended_ms"] == 5_001
 
@@ -142,8 +137,8 @@ def test_events_at_the_end_of_a_delay() -> None:
     ):
         events: list[Happened] = [(1_000, "connector-added", "e", 0), (at_ms, "connector-added", "d", 0)]
         [row] = _played(_waiting(), events=events)
-        assert [round["delay_ms"] for round in row["rounds"]][:2] == [300_000, 0]
-        assert [round["event"] for round in row["rounds"]][1:3] == event_texts
+        assert [round["delay_ms"] for round in row["rebalances"]][:2] == [300_000, 0]
+        assert [round["event"] for round in row["rebalances"]][1:3] == event_texts
 
 
 def test_workers_with_revoked_items_rejoin_at_once() -> None:
@@ -179,7 +174,10 @@ def test_events_without_workers_are_not_reported_later() -> None:
         (6_000, "worker-joined", "w1", None),
     ]
     rounds, _, _ = play("sessioned", events, SLOW)
-    assert [(round["event"], round["gone"]) for round in rounds] == [("worker-joined w1", 0), ("worker-joined w1", 2)]
+    assert [(round["event"], round["lost_with_worker"]) for round in rounds] == [
+        ("worker-joined w1", 0),
+        ("worker-joined w1", 2),
+    ]
 
 
 def _waiting(leader: str | None = None) -> Tables:
@@ -208,7 +206,7 @@ def _waiting(leader: str | None = None) -> Tables:
 def test_the_state_is_that_of_the_leader(leader: str | None, events: list[Happened], delay_ms: int) -> None:
     """If the leader leaves or isn't a member, the state is lost: waiting items are new, and assigned at once."""
     [row] = _played(_waiting(leader), events=events)
-    assert row["rounds"][0]["delay_ms"] == delay_ms
+    assert row["rebalances"][0]["delay_ms"] == delay_ms
 
 
 def test_a_leader_stays_until_it_leaves() -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.connect.scenarios import ninety_by_ten
+from spark_assign.connect.simulate import ninety_by_ten
 from spark_assign.report.text.connect import draw_protocol_comparison, format_protocol_comparison
 
 SCENARIO = ninety_by_ten(2, 3)
 
 
-def rounds() -> list[dict[str, object]]:
-    """One made-up round per change and protocol; eager stops and starts ten times as much."""
+def rebalances() -> list[dict[str, object]]:
+    """One made-up rebalance per change and protocol; eager stops and starts ten times as much."""
     return [
         {"protocol": protocol, "at_ms": at, "stopped": factor, "started": 2 * factor}
         for protocol, factor in zip(SCENARIO.protocols, (10, 1, 1), strict=True)
@@ -37,9 +37,9 @@ def test_the_story() -> None:
 def test_a_line_per_phase_and_the_bill() -> None:
     """Rounds, stops and starts of each phase, and of all."""
     costs = [{"protocol": name, "task_ms_not_running": 3_600_000 * at} for at, name in enumerate(SCENARIO.protocols)]
-    lines = [line.split("  ") for line in format_protocol_comparison(SCENARIO, rounds(), costs).splitlines()]
+    lines = [line.split("  ") for line in format_protocol_comparison(SCENARIO, rebalances(), costs).splitlines()]
     cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    assert cells[0][:2] == ["phase", "eager: rounds / stopped / started"]
+    assert cells[0][:2] == ["phase", "eager: rebalances / stopped / started"]
     assert cells[4] == ["bounce", "2 / 20 / 40", "2 / 2 / 4", "2 / 2 / 4"]
     assert cells[7] == ["all", "9 / 90 / 180", "9 / 9 / 18", "9 / 9 / 18"]
     assert cells[8] == ["task-hours not running", "0.0", "1.0", "2.0"]
@@ -48,5 +48,5 @@ def test_a_line_per_phase_and_the_bill() -> None:
 def test_the_picture(tmp_path: Path) -> None:
     """A file of the kind that its name says."""
     pytest.importorskip("altair", reason="drawing is an extra")
-    draw_protocol_comparison(SCENARIO, rounds(), str(tmp_path / "story.svg"))
+    draw_protocol_comparison(SCENARIO, rebalances(), str(tmp_path / "story.svg"))
     assert "</svg>" in (tmp_path / "story.svg").read_text()

@@ -68,7 +68,7 @@ def test_the_90x10_script_goes_as_recorded(system: str) -> None:
     rounds, costs, _ = play(PROTOCOLS[system], events_of(rows))
     assert len(rounds) == len(rows)
     for row, played in zip(rows, rounds, strict=True):
-        got = (played["stopped"], played["started"], played["running"], played["gone"], played["delay_ms"])
+        got = (played["stopped"], played["started"], played["running"], played["lost_with_worker"], played["delay_ms"])
         want = (row["stopped"], row["started"], row["running"], row["gone_with_worker"], row["expect"]["delay_ms"])
         assert got == want, row["round"]
     for phase in dict.fromkeys(row["phase"] for row in rows):
@@ -148,12 +148,12 @@ def test_a_cluster_without_workers() -> None:
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        ((5, "worker-joined", "w1", None), "worker w1 is there already"),
-        ((5, "worker-left", "w9", None), "worker w9 is not there"),
-        ((5, "connector-added", "c", 1), "connector c is there already"),
-        ((5, "connector-removed", "d", None), "there is no connector d"),
-        ((5, "tasks-changed", "c", None), "does not tell how many tasks"),
-        ((-1, "worker-left", "w1", None), "before the now_ms"),
+        ((5, "worker-joined", "w1", None), "worker w1 is already a member"),
+        ((5, "worker-left", "w9", None), "worker w9 isn't a member"),
+        ((5, "connector-added", "c", 1), "connector c exists already"),
+        ((5, "connector-removed", "d", None), "connector d doesn't exist"),
+        ((5, "tasks-changed", "c", None), "tasks is null, expected the new number of tasks"),
+        ((-1, "worker-left", "w1", None), "at_ms is before 0"),
     ],
 )
 def test_events_that_cannot_happen(event: Happened, reason: str) -> None:

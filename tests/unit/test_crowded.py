@@ -22,17 +22,12 @@ EQUAL_HASHES = ["".join(letters) for letters in itertools.product(["Aa", "BB"], 
 def test_connect_iterates_a_second_map() -> None:
     """`memberAssignments` is made from the map of what workers have sent; 2.6 has the latter only."""
     ids = EQUAL_HASHES[:30]
-    none = dict.fromkeys(["name", "connector", "task", "position", "names", "numbers", "items"])
     protocols = {"new": "compatible", "old": facts.PROTOCOL_2_6}
     rows: list[dict[str, Any]] = []
     for cluster, protocol in protocols.items():
-        rows.append(none | {"connect_cluster": cluster, "kind": facts.CLUSTER, "names": protocol})
-        rows += [none | {"connect_cluster": cluster, "kind": facts.WORKER, "name": name} for name in ids]
-    text, number = pa.string(), pa.int32()
-    kinds = {"connect_cluster": text, "kind": pa.int8(), "name": text, "connector": text, "task": number}
-    item = pa.struct({"kind": text, "connector": text, "task": number})
-    kinds |= {"position": number, "names": text, "numbers": text, "items": pa.list_(item)}
-    indexed = facts.IndexedConnectFacts(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
+        rows.append({"connect_cluster": cluster, "kind": facts.CLUSTER, "text": protocol})
+        rows += [{"connect_cluster": cluster, "kind": facts.WORKER, "name": name} for name in ids]
+    indexed = facts.IndexedConnectFacts(pa.Table.from_pylist(rows, schema=facts.FACTS))
     ordered = indexed.ordered_workers()
     iterated = [indexed.workers.texts[name] for name in indexed.name[ordered]]
     first_order = texts_in_table_order(ids)
@@ -72,5 +67,5 @@ def test_a_request_that_depends_on_identity_is_rejected(racks: list[str] | None,
     request = {"cluster": "c", "topic": "t", "partitions": 1, "replication_factor": 1, "start_index": None, "seed": 1}
     request |= {"start_partition": 0, "brokers": 11, "racked": 11, "unfenced": 11, "overlaps": False}
     table = pa.Table.from_pylist([request | {"many_racks": racks}])
-    assert placement_requests.admit(table, placement_requests.STRIPED)["code"].to_pylist() == [code]
-    assert placement_requests.admit(table, placement_requests.ADMINUTILS)["code"].to_pylist() == [None]
+    assert placement_requests.validate_requests(table, placement_requests.STRIPED)["code"].to_pylist() == [code]
+    assert placement_requests.validate_requests(table, placement_requests.ADMINUTILS)["code"].to_pylist() == [None]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from spark_assign.replicas.kernel import reassignment_facts as kinds
-from spark_assign.replicas.kernel.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED
+from spark_assign.replicas.kernel.reassign_table import METRICS, PLACEMENT, REJECTED
+from spark_assign.tables import replicas as schemas
 from tests.unit.test_replica_facts import decided, fact, partition
 
 
@@ -26,14 +27,14 @@ def moved(rows: list[dict[str, Any]]) -> dict[tuple[str, int], list[tuple[int | 
     return {
         (row["topic"], row["partition"]): list(zip(row["moved_from"], row["moved_to"], row["reasons"], strict=True))
         for row in rows
-        if row["kind"] == PLANNED and row["moved_to"]
+        if row["kind"] == PLACEMENT and row["moved_to"]
     }
 
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, int]:
     """Returns the metrics of the only cluster."""
-    [values] = [row["figures"] for row in rows if row["kind"] == FIGURES]
-    return dict(zip(FIGURE_NAMES, values, strict=True))
+    [values] = [row for row in rows if row["kind"] == METRICS]
+    return {name: values[name] for name in schemas.METRICS.names[1:]}
 
 
 def test_each_reason() -> None:
@@ -77,9 +78,13 @@ def test_fewer_replicas_move_nothing() -> None:
     rows = decided([broker(1), broker(2), broker(3), partition(0, [3, 2]), partition(1, [1, 2]), partition(0, [1], "u"),
                     factor("t", 1)])  # fmt: skip
     assert moved(rows) == {}
-    plan = {(row["topic"], row["partition"]): row for row in rows if row["kind"] == PLANNED}
-    assert plan["t", 0]["replicas"] == [3]
-    assert (plan["u", 0]["previous"], plan["u", 0]["replicas"], plan["u", 0]["reasons"]) == ([1], [1], [])
+    plan = {(row["topic"], row["partition"]): row for row in rows if row["kind"] == PLACEMENT}
+    assert plan["t", 0]["new_replicas"] == [3]
+    assert (plan["u", 0]["previous_replicas"], plan["u", 0]["new_replicas"], plan["u", 0]["reasons"]) == (
+        [1],
+        [1],
+        [],
+    )
     assert {row["bytes"] for row in plan.values()} == {None}
 
 
@@ -97,39 +102,45 @@ def test_all_figures() -> None:
     assert moved(rows) == {("t", 0): [(3, 2, "removed-broker")]}
     values = figures(rows)
     [stays] = [row for row in rows if row["partition"] == 1]
-    assert stays["replicas"] == [1, 2]
+    assert stays["new_replicas"] == [1, 2]
     assert values == {
         "brokers": 2,
         "partitions": 3,
         "replicas": 6,
         "new_partitions": 1,
         "moved": 1,
-        "forced": 1,
+        "required_moves": 1,
         "lower_bound": 1,
+        "moves_above_bound": 0,
         "moved_bytes": 100,
         "lower_bound_bytes": 100,
         "leaders_changed": 1,
         "leaders_reordered": 0,
         "min_replicas": 3,
         "max_replicas": 3,
-        "brokers_outside": 0,
+        "brokers_out_of_tolerance": 0,
         "min_leaders": 1,
         "max_leaders": 2,
-        "leaders_outside": 0,
+        "leaders_out_of_tolerance": 0,
     }
     [new] = [row for row in rows if row["partition"] == 2]
-    assert (new["previous"], sorted(new["replicas"]), new["moved_to"], new["reasons"]) == (None, [1, 2], [], [])
-    assert [row["bytes"] for row in rows if row["kind"] == PLANNED] == [100, 40, 70]
+    assert (new["previous_replicas"], sorted(new["new_replicas"]), new["moved_to"], new["reasons"]) == (
+        None,
+        [1, 2],
+        [],
+        [],
+    )
+    assert [row["bytes"] for row in rows if row["kind"] == PLACEMENT] == [100, 40, 70]
 
 
 def test_leaders_that_change_without_a_move() -> None:
     """A leader that changes by order alone counts as changed and as reordered."""
     values = figures(decided([broker(1), broker(2), *(partition(at, [1, 2]) for at in range(10))]))
     assert (values["moved"], values["leaders_changed"], values["leaders_reordered"]) == (0, 4, 4)
-    assert (values["min_leaders"], values["max_leaders"], values["leaders_outside"]) == (4, 6, 0)
-    assert (values["moved_bytes"], values["lower_bound_bytes"]) == (-1, -1)
+    assert (values["min_leaders"], values["max_leaders"], values["leaders_out_of_tolerance"]) == (4, 6, 0)
+    assert (values["moved_bytes"], values["lower_bound_bytes"]) == (None, None)
     stuck = figures(decided([broker(1), broker(2), *(partition(at, [1]) for at in range(10))]))
-    assert (stuck["brokers_outside"], stuck["leaders_outside"]) == (2, 2)
+    assert (stuck["brokers_out_of_tolerance"], stuck["leaders_out_of_tolerance"]) == (2, 2)
     assert (stuck["min_replicas"], stuck["max_replicas"], stuck["min_leaders"], stuck["max_leaders"]) == (0, 10, 0, 10)
 
 
@@ -143,7 +154,7 @@ def test_unknown_sizes_are_the_mean() -> None:
         ([size(0, 7), size(0, 100, "u")], [7, 53, 53, 53]),
     ):
         rows = decided([*base_facts, *sizes])
-        assert [row["bytes"] for row in rows if row["kind"] == PLANNED] == expected
+        assert [row["bytes"] for row in rows if row["kind"] == PLACEMENT] == expected
 
 
 def test_new_partitions_and_factors() -> None:
@@ -151,16 +162,18 @@ def test_new_partitions_and_factors() -> None:
     base = [broker(1), broker(2), broker(3), partition(0, [1, 2]), partition(1, [1]), partition(0, [3], "a")]
     rows = decided([*base, count("t", 4)])
     plan = [
-        (r["topic"], r["partition"], len(r["replicas"]), r["previous"] is None) for r in rows if r["kind"] == PLANNED
+        (r["topic"], r["partition"], len(r["new_replicas"]), r["previous_replicas"] is None)
+        for r in rows
+        if r["kind"] == PLACEMENT
     ]
     assert plan == [
         *(("a", 0, 1, False), ("t", 0, 2, False), ("t", 1, 1, False)),
         *(("t", 2, 2, True), ("t", 3, 2, True)),
     ]
     rows = decided([*base, count("t", 3), factor("t", 3)])
-    assert [len(row["replicas"]) for row in rows if row["kind"] == PLANNED] == [1, 3, 3, 3]
+    assert [len(row["new_replicas"]) for row in rows if row["kind"] == PLACEMENT] == [1, 3, 3, 3]
     same = decided([*base, count("t", 2)])
-    assert len([row for row in same if row["kind"] == PLANNED]) == 3
+    assert len([row for row in same if row["kind"] == PLACEMENT]) == 3
 
 
 def test_racks_that_change() -> None:
@@ -206,47 +219,50 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
         (
             [count("t", 1_000_001)],
             TOO_MANY,
-            "partitions: t is to have 1,000,001 partitions, expected at most 1,000,000",
+            "partitions: 1,000,001 partitions of t, expected at most 1,000,000",
         ),
-        ([count("t", 1)], "fewer-partitions", "partitions: t has 2 partitions, 1 were asked. Kafka removes none"),
-        ([count("u", 1)], UNKNOWN, "partitions: replicas has no topic u. Place it as a new one"),
-        ([count("t", 3), count("t", 4)], UNKNOWN, "partitions: topic t is listed twice. Keep one row"),
-        ([factor("t", 1), factor("t", 2)], UNKNOWN, "replication_factors: topic t is listed twice. Keep one row"),
+        ([count("t", 1)], "fewer-partitions", "partitions: t has 2 partitions, and Kafka can't reduce them to 1"),
+        ([count("u", 1)], UNKNOWN, "partitions: replicas has no topic u. Use place for new topics"),
+        ([count("t", 3), count("t", 4)], UNKNOWN, "partitions: topic t is listed twice. Remove one of the rows"),
+        (
+            [factor("t", 1), factor("t", 2)],
+            UNKNOWN,
+            "replication_factors: topic t is listed twice. Remove one of the rows",
+        ),
         ([factor("u", 1)], UNKNOWN, "replication_factors: replicas has no topic u. Check its name"),
         (
             [factor("t", 4)],
             "invalid-replication-factor",
-            "topic t needs 4 replicas, 3 broker(s) may have some. Add brokers",
+            "topic t needs 4 replicas, 3 broker(s) can have replicas. Add brokers",
         ),
         (changed(kinds.REMOVED, 9), NO_BROKER, "removed: brokers has no broker 9. Check its id"),
         (changed(kinds.RACK, 9), NO_BROKER, "racks: brokers has no broker 9. Check its id"),
         (
             [partition(2, [1, 9])],
             NO_BROKER,
-            "replicas names broker 9, which brokers does not have. Add it to brokers, or remove it by the change to "
-            "move its replicas away",
+            "replicas: brokers has no broker 9. Add it to brokers, or remove the broker to move its replicas",
         ),
-        (changed(kinds.ADDED, 2), "known-broker", "added: broker 2 is in brokers already. Leave it out"),
-        ([broker(2)], TWICE, "brokers: broker 2 is listed twice. Keep one row"),
-        (changed(kinds.REMOVED, 2, 2), TWICE, "removed: broker 2 is listed twice. Keep one row"),
-        (changed(kinds.ADDED, 8, 8), TWICE, "added: broker 8 is listed twice. Keep one row"),
-        (changed(kinds.RACK, 2, 2), TWICE, "racks: broker 2 is listed twice. Keep one row"),
+        (changed(kinds.ADDED, 2), "known-broker", "added: broker 2 already exists in brokers. Remove it from added"),
+        ([broker(2)], TWICE, "brokers: broker 2 is listed twice. Remove one of the rows"),
+        (changed(kinds.REMOVED, 2, 2), TWICE, "removed: broker 2 is listed twice. Remove one of the rows"),
+        (changed(kinds.ADDED, 8, 8), TWICE, "added: broker 8 is listed twice. Remove one of the rows"),
+        (changed(kinds.RACK, 2, 2), TWICE, "racks: broker 2 is listed twice. Remove one of the rows"),
         (
             changed(kinds.REMOVED, 1, 2, 3),
             "no-brokers",
-            "No broker is left that is neither removed nor fenced. Add one",
+            "All brokers are removed or fenced. Add a broker",
         ),
         (
             [partition(1, [1])],
             "duplicate-partition",
             "replicas: the same key twice: topic=t, partition=1. Keep one row per partition",
         ),
-        ([partition(2, [1, 1])], BAD, "replicas: a broker twice: topic=t, partition=2. List every broker once"),
+        ([partition(2, [1, 1])], BAD, "replicas: duplicate broker, e.g. topic=t, partition=2. Remove one of them"),
         *(
             (
                 [partition(at, of)],
                 BAD,
-                f"replicas: empty, null or no partition, e.g. topic=t, partition={at}. List the broker ids",
+                f"replicas: empty, null, or a partition below 0, e.g. topic=t, partition={at}. Correct the row",
             )
             for at, of in ((2, []), (-3, [1]))
         ),

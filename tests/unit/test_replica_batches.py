@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_assign.replicas.kernel.reassignment_batches import FILE_COLUMNS, to_tool_files
+from spark_assign.replicas.kafka_tool_files import to_tool_files
 
 
 def _row(partition: int, size: int | None, moved: int = 1, cluster: str = "c") -> dict[str, Any]:
@@ -13,7 +13,7 @@ def _row(partition: int, size: int | None, moved: int = 1, cluster: str = "c") -
         "cluster": cluster,
         "topic": 't"',
         "partition": partition,
-        "previous": [1, 2],
+        "previous_replicas": [1, 2],
         "replicas": [2, 3] if moved else [2, 1],
         "moved": moved,
         "leader_changed": partition == 0,
@@ -22,8 +22,7 @@ def _row(partition: int, size: int | None, moved: int = 1, cluster: str = "c") -
 
 
 def _files(*rows: dict[str, Any], **limits: int | None) -> list[dict[str, Any]]:
-    files = to_tool_files(rows, limits.get("partitions"), limits.get("limit"))
-    return [dict(zip(FILE_COLUMNS, each, strict=True)) for each in files]
+    return list(to_tool_files(rows, limits.get("partitions"), limits.get("limit")))
 
 
 def test_content() -> None:

@@ -12,10 +12,18 @@ import numpy as np
 import pytest
 
 from spark_assign.replicas.kernel import rebalance_replicas
-from spark_assign.replicas.kernel.reassign import LowerBound, ReassignmentPlan, broker_loads, count_unbalanced, reassign
+from spark_assign.replicas.kernel.reassign import (
+    LowerBound,
+    ReassignmentPlan,
+    broker_loads,
+    choose_kept,
+    count_unbalanced,
+    fill_vacancies,
+    most_kept,
+    reassign,
+)
 from spark_assign.replicas.kernel.rebalance_replicas import Chain, ReplicaBalance, cheapest_chain
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, BrokerShares, ReplicaCluster, fair_shares
-from spark_assign.replicas.kernel.retained_replicas import choose_kept, fill_vacancies, most_kept
 from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
 

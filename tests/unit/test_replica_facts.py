@@ -7,22 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.replicas.kernel import reassignment_facts as kinds
-from spark_assign.replicas.kernel.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED, reassign_clusters
-
-SCHEMA = pa.schema(
-    [
-        ("cluster", pa.string()),
-        ("kind", pa.int8()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("broker_id", pa.int32()),
-        ("rack_id", pa.string()),
-        ("replicas", pa.list_(pa.int32())),
-        ("amount", pa.int64()),
-    ]
-)
+from spark_assign.replicas.kernel.reassign_table import METRICS, PLACEMENT, REJECTED, reassign_clusters
+from spark_assign.replicas.reassignment import REASSIGNMENT_ROWS
 
 
 def fact(kind: int, **columns: Any) -> dict[str, Any]:
@@ -38,8 +27,9 @@ def partition(number: int, replicas: list[int | None] | None, topic: str = "t") 
 
 
 def decided(rows: list[dict[str, Any]], voluntary: bool | None = None) -> list[dict[str, Any]]:
-    table = pa.Table.from_pylist(rows, SCHEMA)
-    return [row for batch in reassign_clusters(table, 0.1, voluntary) for row in batch.to_pylist()]
+    table = pa.Table.from_pylist(rows, kinds.FACTS)
+    schema = to_arrow_schema(REASSIGNMENT_ROWS)
+    return pa.concat_tables(reassign_clusters(table, schema, 0.1, voluntary)).to_pylist()
 
 
 GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
@@ -50,17 +40,21 @@ GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
     [
         ([fact(kinds.REMOVED, broker_id=9)], "unknown-broker", "removed: brokers has no broker 9"),
         ([fact(kinds.RACK, broker_id=9, rack_id="r")], "unknown-broker", "racks: brokers has no broker 9"),
-        ([partition(2, [0, 9])], "unknown-broker", "replicas names broker 9"),
+        ([partition(2, [0, 9])], "unknown-broker", "replicas: brokers has no broker 9"),
         ([fact(kinds.ADDED, broker_id=3)], "known-broker", "added: broker 3"),
         (brokers(3), "duplicate-broker", "brokers: broker 3 is listed twice"),
-        ([fact(kinds.REMOVED, broker_id=each) for each in range(4)], "no-brokers", "No broker is left"),
-        ([fact(kinds.COUNT, topic="t", amount=1)], "fewer-partitions", "t has 2 partitions, 1 were asked"),
+        ([fact(kinds.REMOVED, broker_id=each) for each in range(4)], "no-brokers", "All brokers are removed or fenced"),
+        (
+            [fact(kinds.COUNT, topic="t", amount=1)],
+            "fewer-partitions",
+            "t has 2 partitions, and Kafka can't reduce them to 1",
+        ),
         ([fact(kinds.COUNT, topic="u", amount=1)], "unknown-topic", "partitions: replicas has no topic u"),
         ([fact(kinds.FACTOR, topic="u", amount=1)], "unknown-topic", "replication_factors: replicas has no topic u"),
         ([fact(kinds.FACTOR, topic="t", amount=5)], "invalid-replication-factor", "t needs 5 replicas, 4 broker(s)"),
         ([fact(kinds.FACTOR, topic="t", amount=0)], "invalid-replication-factor", "t needs 0 replicas"),
         ([partition(1, [0, 1])], "duplicate-partition", "topic=t, partition=1"),
-        ([partition(2, [1, 1])], "bad-replicas", "a broker twice: topic=t, partition=2"),
+        ([partition(2, [1, 1])], "bad-replicas", "duplicate broker, e.g. topic=t, partition=2"),
         ([partition(2, [])], "bad-replicas", "e.g. topic=t, partition=2"),
         ([partition(2, None)], "bad-replicas", "e.g. topic=t, partition=2"),
         ([partition(2, [1, None])], "bad-replicas", "null"),
@@ -74,7 +68,7 @@ def test_a_cluster_that_cannot_be_planned(more: list[dict[str, Any]], code: str,
     [rejected] = [row for row in rows if row["kind"] == REJECTED]
     assert (rejected["cluster"], rejected["code"]) == ("c", code)
     assert detail in rejected["detail"]
-    assert {row["cluster"] for row in rows if row["kind"] == PLANNED} == {"d"}
+    assert {row["cluster"] for row in rows if row["kind"] == PLACEMENT} == {"d"}
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
@@ -89,20 +83,19 @@ def test_the_order_of_rows_does_not_matter() -> None:
     for seed in range(5):
         random.Random(seed).shuffle(rows)
         assert decided(rows) == once
-    figures = next(row for row in once if row["kind"] == FIGURES and row["cluster"] == "c")["figures"]
-    named = dict(zip(FIGURE_NAMES, figures, strict=True))
-    assert named["moved"] == named["lower_bound"] > named["forced"]
+    named = next(row for row in once if row["kind"] == METRICS and row["cluster"] == "c")
+    assert named["moved"] == named["lower_bound"] > named["required_moves"]
     assert (named["partitions"], named["new_partitions"]) == (63, 3)
 
 
 def test_a_broker_that_is_gone_already_can_be_removed() -> None:
     """If only `replicas` lists a broker, removing it moves its replicas."""
     rows = decided([*GOOD, partition(2, [9, 0]), fact(kinds.REMOVED, broker_id=9)])
-    [moved] = [row for row in rows if row["kind"] == PLANNED and row["moved_to"]]
-    assert (moved["moved_from"], moved["reasons"], moved["previous"]) == ([9], ["removed-broker"], [9, 0])
+    [moved] = [row for row in rows if row["kind"] == PLACEMENT and row["moved_to"]]
+    assert (moved["moved_from"], moved["reasons"], moved["previous_replicas"]) == ([9], ["removed-broker"], [9, 0])
 
 
 def test_a_cluster_without_partitions() -> None:
     """A cluster of brokers only has an empty plan."""
     [figures] = decided(brokers(0, 1))
-    assert figures["figures"][:3] == [2, 0, 0]
+    assert [figures[name] for name in ("brokers", "partitions", "replicas")] == [2, 0, 0]

@@ -1,4 +1,4 @@
-"""Requests for placement: Java's draws, admission, tiles, and topics larger than a tile."""
+"""Requests for placement: Java's draws, validation, chunks, and topics larger than a chunk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from spark_assign.java.random import JavaRandom, draw_pairs
 from spark_assign.replicas.kernel import admin_utils
 from spark_assign.replicas.kernel import striped_replica_placer as striped
 from spark_assign.replicas.kernel.cluster_brokers import ClusterBrokers, java_order, to_cluster_brokers
-from spark_assign.replicas.kernel.placement_requests import ADMITTED, PLACED, TILE, admit, place_tiles
+from spark_assign.replicas.kernel.placement_requests import (
+    CHUNK_PARTITIONS,
+    PLACED_CHUNKS,
+    VALIDATED_REQUESTS,
+    place_all_chunks,
+    validate_requests,
+)
 
 INT_MAX = 2**31 - 1
 
@@ -92,12 +98,14 @@ def test_layout_counts() -> None:
     assert sorted(["b", None, "", "\U0001f600", "\uffee"], key=java_order) == [None, "", "b", "\U0001f600", "\uffee"]
 
 
-def _tiles(algorithm: str, brokers: list[tuple[int, str | None, bool]], *tiles: dict[str, Any]) -> list[dict[str, Any]]:
+def _chunks(
+    algorithm: str, brokers: list[tuple[int, str | None, bool]], *chunks: dict[str, Any]
+) -> list[dict[str, Any]]:
     line = [{"broker_id": each, "rack_id": rack, "fenced": fenced} for each, rack, fenced in brokers]
     defaults = {"start_index": None, "base": None, "seed": None, "first": 0}
-    work = [{"cluster": "c", "line": line, "tiles": [defaults | tile for tile in tiles]}]
-    found = list(place_tiles([pa.RecordBatch.from_pylist(work)], algorithm))
-    assert all(batch.schema == PLACED for batch in found)
+    work = [{"cluster": "c", "broker_list": line, "chunks": [defaults | chunk for chunk in chunks]}]
+    found = list(place_all_chunks([pa.RecordBatch.from_pylist(work)], algorithm))
+    assert all(batch.schema == PLACED_CHUNKS for batch in found)
     return [row for batch in found for row in batch.to_pylist()]
 
 
@@ -107,11 +115,13 @@ BROKERS: list[tuple[int, str | None, bool]] = [
 ]
 
 
-@pytest.mark.parametrize("partitions", [1, TILE - 1, TILE, TILE + 1, 2 * TILE + 5])
+@pytest.mark.parametrize(
+    "partitions", [1, CHUNK_PARTITIONS - 1, CHUNK_PARTITIONS, CHUNK_PARTITIONS + 1, 2 * CHUNK_PARTITIONS + 5]
+)
 def test_a_striped_topic_of_any_size_is_one_walk(partitions: int) -> None:
     """Rows have at most 8,192 consecutive partitions; the iteration over racks continues from row to row."""
-    rows = _tiles("striped", BROKERS, {"topic": "t", "count": partitions, "replication_factor": 3, "seed": 7})
-    assert TILE == 8192
+    rows = _chunks("striped", BROKERS, {"topic": "t", "count": partitions, "replication_factor": 3, "seed": 7})
+    assert CHUNK_PARTITIONS == 8192
     assert [row["first"] for row in rows] == list(range(0, partitions, 8192))
     assert [row["count"] for row in rows] == [min(8192, partitions - row["first"]) for row in rows]
     keys = {(row["cluster"], row["topic"], row["brokers"], row["seed"], row["replication_factor"]) for row in rows}
@@ -122,15 +132,15 @@ def test_a_striped_topic_of_any_size_is_one_walk(partitions: int) -> None:
 
 
 def test_tiles_of_admin_utils_are_parts_of_the_whole() -> None:
-    """Tiles are placed independently, and together equal one call."""
+    """Chunks are placed independently, and together equal one call."""
     racked = [(each, rack or "d", fenced) for each, rack, fenced in BROKERS]
     expected = admin_utils.assign_replicas_to_brokers(to_cluster_brokers(racked), 3, 4, 2, 0, 50)
     parts = [(0, 20), (20, 1), (21, 29)]
-    tiles = [
+    chunks = [
         {"topic": f"t{first}", "first": first, "count": count, "replication_factor": 3, "start_index": 4, "base": 2}
         for first, count in parts
     ]
-    rows = _tiles("adminutils", racked, *tiles)
+    rows = _chunks("adminutils", racked, *chunks)
     assert [(row["topic"], row["first"], row["count"]) for row in rows] == [(f"t{a}", a, b) for a, b in parts]
     assert {(row["start_index"], row["base"], row["brokers"]) for row in rows} == {(4, 2, 6)}
     assert [each for row in rows for each in row["placed"]] == expected.ravel().tolist()
@@ -163,17 +173,17 @@ REQUEST = {
 }
 
 
-def _admitted(algorithm: str, *changes: dict[str, Any]) -> list[dict[str, Any]]:
+def _validated(algorithm: str, *changes: dict[str, Any]) -> list[dict[str, Any]]:
     kinds = [pa.string(), pa.string(), *[pa.int64()] * 8, pa.bool_()]
     schema = pa.schema(list(zip(REQUEST, kinds, strict=True)))
-    table = admit(pa.Table.from_pylist([REQUEST | change for change in changes], schema), algorithm)
-    assert table.schema == ADMITTED
+    table = validate_requests(pa.Table.from_pylist([REQUEST | change for change in changes], schema), algorithm)
+    assert table.schema == VALIDATED_REQUESTS
     return table.to_pylist()
 
 
 def test_where_requests_start() -> None:
     """A requested start is start index and shift; a missing one is drawn, and only then the seed is kept."""
-    requested, low, zero, drawn, added = _admitted(
+    requested, low, zero, drawn, added = _validated(
         "adminutils",
         {"start_index": 4},
         {"start_index": -1},
@@ -205,7 +215,7 @@ def test_the_shift_grows_at_every_multiple_of_the_brokers() -> None:
 
 def test_a_striped_request_has_no_start() -> None:
     """Kafka's class counts from 0, whatever the start partition."""
-    [row] = _admitted("striped", {"start_partition": 7, "start_index": 2})
+    [row] = _validated("striped", {"start_partition": 7, "start_index": 2})
     assert (row["first"], row["start_index"], row["base"], row["seed"]) == (0, None, None, 42)
     assert (row["partitions"], row["replication_factor"], row["brokers"], row["racked"]) == (5, 2, 3, 0)
 
@@ -216,13 +226,18 @@ FACTOR, BAD_FACTOR = "replication_factor", "invalid-replication-factor"
 @pytest.mark.parametrize(
     ("algorithm", "change", "code", "detail"),
     [
-        ("adminutils", {"partitions": None}, "null-value", "requests.partitions is null or beyond int. Fill it in"),
-        ("striped", {FACTOR: None}, "null-value", "requests.replication_factor is null or beyond int. Fill it in"),
+        (
+            "adminutils",
+            {"partitions": None},
+            "null-value",
+            "requests.partitions is null or out of range. Add the value",
+        ),
+        ("striped", {FACTOR: None}, "null-value", "requests.replication_factor is null or out of range. Add the value"),
         (
             "adminutils",
             {"overlaps": True, "partitions": 0},
             "duplicate-request",
-            "Another row of requests asks for partitions of this one. Keep one of them",
+            "Another row of requests has partitions of this row. Keep one of the rows",
         ),
         (
             "adminutils",
@@ -256,7 +271,7 @@ FACTOR, BAD_FACTOR = "replication_factor", "invalid-replication-factor"
 )
 def test_refusals(algorithm: str, change: dict[str, Any], code: str, detail: str) -> None:
     """Errors have Kafka's order and messages; a rejected request has no start."""
-    row, accepted = _admitted(algorithm, change, {})
+    row, accepted = _validated(algorithm, change, {})
     assert (row["code"], row["detail"]) == (code, detail)
     assert (row["start_index"], row["base"], row["seed"]) == (None, None, None if algorithm == "adminutils" else 42)
     assert (accepted["code"], accepted["detail"]) == (None, None)
@@ -266,7 +281,7 @@ def test_refusals(algorithm: str, change: dict[str, Any], code: str, detail: str
 def test_what_kafka_accepts(change: dict[str, Any]) -> None:
     """Accepted: racks on no or all brokers, as many replicas as brokers, one partition."""
     for algorithm in ("adminutils", "striped"):
-        [row] = _admitted(algorithm, change)
+        [row] = _validated(algorithm, change)
         assert row["code"] is None
 
 
@@ -285,9 +300,9 @@ def test_what_kafka_accepts(change: dict[str, Any]) -> None:
 )
 def test_what_kafka_cannot_count(change: dict[str, Any], last: int, start: int) -> None:
     """An index or a shift beyond int is rejected; the largest that fits is accepted."""
-    fits, beyond = _admitted("adminutils", change | {"start_index": start}, change | {"start_index": start + 1})
+    fits, beyond = _validated("adminutils", change | {"start_index": start}, change | {"start_index": start + 1})
     assert (fits["code"], fits["start_index"]) == (None, start)
     assert (beyond["code"], beyond["start_index"], beyond["base"]) == ("beyond-int", None, None)
     assert beyond["detail"] == (
-        f"Partition {last} from start index {start + 1} is more than Kafka can count. Give a smaller start_index"
+        f"Partition {last} with start index {start + 1} overflows Kafka's arithmetic. Use a smaller start_index"
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from spark_assign.replicas.kernel.preferred_leaders import choose_leaders
+from spark_assign.replicas.kernel.reassign import choose_kept, fill_vacancies, most_kept, sum_load
 from spark_assign.replicas.kernel.replica_cluster import (
     NO_BROKER,
     BrokerShares,
@@ -18,7 +19,6 @@ from spark_assign.replicas.kernel.replica_cluster import (
     leader_shares,
     usable_replicas,
 )
-from spark_assign.replicas.kernel.retained_replicas import choose_kept, fill_vacancies, most_kept, sum_load
 from tests.unit.random_clusters import random_cluster
 
 SEEDS = range(60)

@@ -9,16 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE, GROUP, INITIALIZED, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.java.compute_if_absent import ComputedTable, capacities_for, compute_if_absent_order
 from spark_assign.java.hash_map import spread_hashes
 from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.kernel.pool_assignment import compute_quotas
+from spark_assign.share.plan import PLAN_ROWS
 from tests.plan_rows import facts_table
 from tests.slices import partitions
 
 Fact = dict[str, Any]
+SCHEMA = to_arrow_schema(PLAN_ROWS)
 IDS = {"t": "kYcGx5mSTBWtVzUuEmKbxw", "u": "i_smQ0a4TmmkxNIq7rdHQg"}
 PARTITIONS = {"t": 4, "u": 2}
 
@@ -52,7 +55,7 @@ def plan(*facts: list[Fact], group: str = "g") -> dict[str, list[Fact]]:
 def plan_facts(lines: list[Fact]) -> dict[str, list[Fact]]:
     """Returns the rows of the plan of any facts by kind, without nulls."""
     tables: dict[str, list[Fact]] = {"assigned": [], "change": [], "metrics": [], "rejected": []}
-    for table in plan_share_groups(facts_table(lines)):
+    for table in plan_share_groups(facts_table(lines), SCHEMA):
         for row in table.to_pylist():
             tables[row.pop("kind")].append({name: value for name, value in row.items() if value is not None})
     return tables
@@ -86,18 +89,18 @@ def test_reasons_of_changes() -> None:
         owns("z", "t", 3, kind=DEPARTED_SLICE),
     )
     found = changes(tables["change"])
-    assert ("a", "gone", 7, "taken", "topic-gone") in found
-    assert ("b", "u", 1, "taken", "unsubscribed") in found
-    assert ("z", "t", 3, "taken", "member-left") in found
+    assert ("a", "gone", 7, "revoked", "topic-gone") in found
+    assert ("b", "u", 1, "revoked", "unsubscribed") in found
+    assert ("z", "t", 3, "revoked", "member-left") in found
     over = {each for each in found if each[4] == "over-quota"}
     assert len(over) == 1
     ((_, _, lost, _, _),) = over
-    assert {each for each in found if each[3] == "given"} == {
-        ("b", "t", 3, "given", "new"),
-        ("b", "t", lost, "given", "under-shared"),
+    assert {each for each in found if each[3] == "assigned"} == {
+        ("b", "t", 3, "assigned", "new"),
+        ("b", "t", lost, "assigned", "under-shared"),
     }
     figures = tables["metrics"][0]
-    assert (figures["given"], figures["taken"], figures["assignments"], figures["partitions"]) == (2, 3, 4, 4)
+    assert (figures["assigned"], figures["revoked"], figures["assignments"], figures["partitions"]) == (2, 3, 4, 4)
     assert (figures["min_per_member"], figures["max_per_member"], figures["mean_per_member"]) == (2, 2, 2.0)
     assert (figures["unassigned"], figures["under_shared"]) == (0, 0)
 
@@ -105,7 +108,7 @@ def test_reasons_of_changes() -> None:
 def test_partitions_that_too_many_share() -> None:
     """Two members would do for four partitions; nobody has too many, but one partition has both."""
     tables = plan(subscribes("a", "t"), subscribes("b", "t"), owns("a", "t", 0, 1), owns("b", "t", 1, 2))
-    taken = {each for each in changes(tables["change"]) if each[3] == "taken"}
+    taken = {each for each in changes(tables["change"]) if each[3] == "revoked"}
     assert {(topic, partition, reason) for _, topic, partition, _, reason in taken} == {("t", 1, "over-shared")}
     assert Counter(partition for each in got(tables["assigned"]).values() for partition in each) == {
         0: 1,
@@ -144,11 +147,11 @@ def test_subscriptions_to_nothing() -> None:
     """Names that no topic has: nobody gets anything, and what was there is taken; it is no fault."""
     tables = plan(subscribes("a", "absent"), owns("a", "t", 0))
     assert tables["assigned"] == tables["rejected"] == []
-    assert changes(tables["change"]) == {("a", "t", 0, "taken", "unsubscribed")}
+    assert changes(tables["change"]) == {("a", "t", 0, "revoked", "unsubscribed")}
     assert tables["metrics"][0]["unknown_topics"] == 1
     tables = plan(subscribes("a", "absent"), subscribes("b", "absent", "other"), owns("a", "t", 0))
     assert tables["assigned"] == tables["rejected"] == []
-    assert changes(tables["change"]) == {("a", "t", 0, "taken", "unsubscribed")}
+    assert changes(tables["change"]) == {("a", "t", 0, "revoked", "unsubscribed")}
 
 
 def test_a_topic_of_nobody_stays_where_subscriptions_differ() -> None:

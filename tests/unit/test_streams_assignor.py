@@ -8,7 +8,7 @@ import pytest
 
 from spark_assign.streams.kernel.sticky_task_assignor import Quota, assign_tasks
 from spark_assign.streams.kernel.streams_group_input import member_order, process_order
-from spark_assign.streams.kernel.task_assignor_api import Group, Target
+from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
 from tests.kafka import random_streams
@@ -68,7 +68,7 @@ def test_no_standby_beside_its_active_task() -> None:
 
 def test_nobody_is_there() -> None:
     """Nothing is made of it."""
-    assert assign_tasks(streams_rows.group_of(row([]))) == Target()
+    assert assign_tasks(streams_rows.group_of(row([]))) == StreamsGroupAssignment()
 
 
 def test_a_quota_falls_only_by_who_reaches_it() -> None:
@@ -114,11 +114,11 @@ def test_promises(release_4_3: bool) -> None:
     assert standbys > drawn(120, 250)
 
 
-def _check_copies(group: Group, target: Target) -> None:
-    processes = {member.process for member in group.members}
+def _check_copies(group: StreamsGroupSpec, target: StreamsGroupAssignment) -> None:
+    processes = {member.process_id for member in group.members}
     for task in group.tasks(stateful=True):
         copies = target.standby.get(task, [])
-        there = [group.members[at].process for at in (*copies, target.active[task])]
+        there = [group.members[at].process_id for at in (*copies, target.active[task])]
         assert len(set(there)) == len(there)
         assert len(copies) == min(group.standby_replicas, len(processes) - 1)
         assert target.unassigned.get(task, 0) == group.standby_replicas - len(copies)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
 from spark_assign.streams.kernel.streams_group_input import (
@@ -18,11 +19,18 @@ from spark_assign.streams.kernel.streams_group_input import (
     SUBTOPOLOGY,
     TASK,
 )
-from spark_assign.streams.kernel.task_assignor_api import Group, Target, TaskAssignor, TaskAssignorError
+from spark_assign.streams.kernel.task_assignor_api import (
+    StreamsGroupAssignment,
+    StreamsGroupSpec,
+    TaskAssignor,
+    TaskAssignorError,
+)
+from spark_assign.streams.plan import PLAN_ROWS
 from tests.golden import streams_rows
 from tests.kafka import random_streams
 
 Row = dict[str, Any]
+SCHEMA = to_arrow_schema(PLAN_ROWS)
 STICKY = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"])
 
 
@@ -51,13 +59,13 @@ def group(standby_replicas: int | None = 0, kind: str | None = "streams") -> Row
 def plan_rows(rows: list[Row], params: StreamsPlanParams = STICKY) -> list[Row]:
     """Returns the rows of the plan of one group, without nulls."""
     facts = pa.Table.from_pylist([{"cluster": "c", "group_id": "g"} | row for row in rows], FACTS)
-    table = pa.concat_tables(plan_streams_groups(facts, params)).to_pylist()
+    table = pa.concat_tables(plan_streams_groups(facts, SCHEMA, params)).to_pylist()
     return [{name: value for name, value in row.items() if value is not None} for row in table]
 
 
 def moves(rows: list[Row]) -> list[tuple[Any, ...]]:
     """role, task, from, to, reason, state, offset."""
-    names = ("role", "task", "member_id", "next_member_id", "reason", "state", "changelog_offset")
+    names = ("role", "task", "from_member_id", "to_member_id", "reason", "state", "changelog_offset")
     return [tuple(row.get(name) for name in names) for row in plan_rows(rows) if row["kind"] == "move"]
 
 
@@ -210,15 +218,15 @@ def test_several_faults() -> None:
 def test_an_assignor_of_ones_own_fails() -> None:
     """Whatever it does, the other groups are planned; its words are table."""
 
-    def only_a(configured_for: Group) -> Target:
+    def only_a(configured_for: StreamsGroupSpec) -> StreamsGroupAssignment:
         if configured_for.members[0].member_id == "a":
-            return Target(dict.fromkeys(configured_for.tasks(), 0))
+            return StreamsGroupAssignment(dict.fromkeys(configured_for.tasks(), 0))
         raise TaskAssignorError("No process available")
 
     own: TaskAssignor = only_a
     rows = [{"cluster": "c", "group_id": name} | row for name in "ab" for row in (subtopology("0", 1), member(name))]
     table = pa.concat_tables(
-        plan_streams_groups(pa.Table.from_pylist(rows, FACTS), StreamsPlanParams("mine", own))
+        plan_streams_groups(pa.Table.from_pylist(rows, FACTS), SCHEMA, StreamsPlanParams("mine", own))
     ).to_pylist()
     assert [(row["group_id"], row["kind"]) for row in table] == [
         ("a", "task"),
@@ -233,7 +241,7 @@ def test_the_order_of_rows_says_nothing() -> None:
     """Random groups, their facts shuffled."""
     rows = list(random_streams.groups(5, 40))
     facts = streams_rows.facts_of(rows)
-    table = pa.concat_tables(plan_streams_groups(facts, STICKY))
+    table = pa.concat_tables(plan_streams_groups(facts, SCHEMA, STICKY))
     shuffled = Random(1).sample(range(len(facts)), len(facts))
-    assert pa.concat_tables(plan_streams_groups(facts.take(shuffled), STICKY)).equals(table)
+    assert pa.concat_tables(plan_streams_groups(facts.take(shuffled), SCHEMA, STICKY)).equals(table)
     assert len(table) > 1_000

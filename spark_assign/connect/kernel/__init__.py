@@ -13,6 +13,6 @@ Example: worker A runs [c0, c0-0, c0-1] and worker B joins. `eager_assignor` ass
     incremental_cooperative_assignor_2_6  Kafka's `IncrementalCooperativeAssignor` of Kafka 2.6.2 to 3.2
     simulation                            events, rebalances, and costs of one cluster
     indexed_facts, faults                 the facts of many clusters as arrays, and their faults
-    plan_clusters, result_table           facts to rebalances, and results to one row per cluster
+    plan_clusters                         facts to rebalances, and results to tagged rows
     simulate_clusters                     facts to simulations
 """

@@ -21,24 +21,24 @@ PROTOCOLS = ("eager", "compatible", "sessioned", PROTOCOL_2_6)
 _LONGEST_DELAY = 2**31 - 1
 
 REMEDIES = {
-    "null-key": "Fill it in or leave the row out",
-    "unknown-cluster": "Add the Connect cluster to clusters, or take its rows out",
+    "null-key": "Add the value, or remove the row",
+    "unknown-cluster": "Add the Connect cluster to clusters, or remove its rows",
     "duplicate-cluster": "Keep one row per Connect cluster",
     "unknown-protocol": f"Use one of {', '.join(PROTOCOLS)}",
-    "bad-clock": f"now_ms is 0 or more, max_delay_ms from 0 to {_LONGEST_DELAY}",
-    "no-workers": "Without a worker there is no leader and no rebalance; add its workers or leave the cluster out",
+    "bad-clock": f"now_ms must be 0 or more, and max_delay_ms must be from 0 to {_LONGEST_DELAY}",
+    "no-workers": "A rebalance needs at least one worker, the leader. Add the workers, or remove the Connect cluster",
     "duplicate-worker": "Keep one row per worker",
-    "unknown-leader": "The leader is one of the workers; name one, or none",
+    "unknown-leader": "The leader must be one of the workers, or null",
     "duplicate-connector": "Keep one row per connector",
-    "bad-task": "Tasks count from 0",
+    "bad-task": "Task numbers start at 0",
     "duplicate-task": "Keep one row per connector and task",
-    "unknown-connector": "Add the connector to connectors, or take its tasks out",
-    "unknown-worker": "Only workers of the cluster can report; add it to workers, or take what it reports out",
-    "bad-item": "kind is connector (then task is null) or task (then task is 0 or more)",
-    "duplicate-reported": "A worker reports a connector or a task once",
-    "duplicate-state": "Keep one row per Connect cluster; the memory is the leader's alone",
-    "bad-event": "Give events that can happen, in time order, from the now_ms of their cluster on",
-    "bad-state": "Items need kind, connector and, for a task, task; members and candidates hold no null",
+    "unknown-connector": "Add the connector to connectors, or remove its tasks",
+    "unknown-worker": "Add the worker to workers, or remove its rows from reported",
+    "bad-item": "kind must be connector, with a null task, or task, with a task of 0 or more",
+    "duplicate-reported": "Keep one row per worker and connector or task",
+    "duplicate-state": "Keep one row per Connect cluster, the state of its leader",
+    "bad-event": "Correct the event. Events can't occur before the now_ms of their Connect cluster",
+    "bad-state": "Each item needs kind and connector, and a task its number; members and candidates can't have nulls",
 }
 """Remedy of each code, the most severe code first."""
 

@@ -1,26 +1,23 @@
 """The facts of many Connect clusters, an Arrow table, as NumPy columns.
 
-A fact is one row. Its `kind` defines which columns it uses:
+A fact is one row. Its `kind` determines which columns it uses:
 
-    cluster     name (leader), names [protocol], numbers [now_ms, generation_id, last_completed_generation_id,
-                max_delay_ms]
+    cluster     name (leader), text (protocol), numbers (`CLUSTER_NUMBERS`)
     connector   connector
     task        connector, task
     worker      name (worker_id), position
     reported    name (worker_id), connector, task (null: the connector itself), position
     faulty      a row of reported whose `kind` is neither connector nor task, or contradicts `task`: name, connector,
-                task; or a null in a list of state: names [its column]
-    state       numbers [revoked_in_previous, can_revoke, scheduled_rebalance_ms, delay_ms, generation_id,
-                successive_revoking_rebalances], each empty if unknown
+                task; or a null in a list of state: text (its column)
+    state       numbers (`STATE_NUMBERS`)
     member      name (worker_id), of the state
     candidate   name (worker_id), of the state, position
-    assignment  items [kind, connector, task], of the state
-    revocation  items [kind, connector, task], of the state
-    event       name (worker_id) or connector, names [event], numbers [at_ms, tasks]; only for simulations
+    assignment  items, of the state
+    revocation  items, of the state
+    event       name (worker_id) or connector, text (event), numbers (`EVENT_NUMBERS`); only for simulations
 
-Numbers are text joined by commas, because few facts have them, and each column costs space in every row.
-
-Names are indexed in sort order, so the result doesn't depend on the order of the rows.
+Numbers are text joined by commas, and an empty text is null: few facts have numbers, and each column costs space in
+every row. Names are indexed in sort order, so that the result doesn't depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -37,6 +34,27 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 
 CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)
 """Kinds of facts."""
+
+FACTS = pa.schema(
+    {
+        "connect_cluster": pa.string(),
+        "kind": pa.int8(),
+        "name": pa.string(),
+        "connector": pa.string(),
+        "task": pa.int32(),
+        "position": pa.int32(),
+        "text": pa.string(),
+        "numbers": pa.string(),
+        "items": pa.list_(pa.struct({"kind": pa.string(), "connector": pa.string(), "task": pa.int32()})),
+    }
+)
+CLUSTER_NUMBERS = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
+EVENT_NUMBERS = ("at_ms", "tasks")
+STATE_NUMBERS = (
+    *("revoked_in_previous", "can_revoke", "scheduled_rebalance_ms"),
+    *("delay_ms", "generation_id", "successive_revoking_rebalances"),
+)
+"""Columns of `clusters`, `events`, and `state` that are in `numbers`."""
 
 TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", *("state",) * 5, "events")
 """Table of each kind of fact (`faulty`: reported or state)."""
@@ -77,7 +95,7 @@ class IndexedConnectFacts:
         self.task = _integers(facts["task"], NO_INDEX)
         self.is_task_null: BoolArray = facts["task"].is_null().to_numpy()
         self.position = _integers(facts["position"], NO_POSITION)
-        self._texts = facts["names"].combine_chunks()
+        self._texts = facts["text"].combine_chunks()
         self._numbers = facts["numbers"].combine_chunks()
         lists = [_Items(facts, self.rows[kind]) for kind in (ASSIGNMENT, REVOCATION)]
         self.workers, (self.name,) = _index_names(facts["name"])

@@ -1,12 +1,24 @@
-"""Plans many Connect clusters: facts to rebalances, and results to one row per cluster.
+"""Plans many Connect clusters: facts to rebalances, and results to tagged rows.
+
+The `kind` of a result row determines which columns it uses, beside connect_cluster:
+
+    assigned, revoked  worker_id, items (connector, and task or null): one row per worker with at least one item
+    state              the leader's state after the rebalance (`tables.connect.STATE`), except that assignment and
+                       revocation are lists of a connector and its tasks, in which the connector itself is a null task
+    metrics            `tables.connect.METRICS` and `tables.connect.DELAYS`
+    rejected           code, detail
+
+Results are nested, because most of them are never read as rows.
 
 Example: a cluster with the facts connector c, task c-0, workers w1 and w2 becomes RebalanceInput(workers=[0, 1],
-configured={c, c-0}, …); its result becomes a row with assigned = [(w1, connector, c, null), (w2, task, c, 0)].
+configured={c, c-0}, …); its result becomes the rows assigned w1 [(c, null)] and assigned w2 [(c, 0)], a state, and
+metrics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from itertools import chain
 
 import numpy as np
@@ -18,12 +30,13 @@ from spark_assign.connect.kernel import (
     incremental_cooperative_assignor_2_6,
 )
 from spark_assign.connect.kernel import indexed_facts as facts
-from spark_assign.connect.kernel.connectors_and_tasks import ConnectorsAndTasks, serialized_order
+from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, ConnectorsAndTasks, serialized_order
 from spark_assign.connect.kernel.faults import ClusterFaults, describe, find_faults, repeated_items
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, WorkerColumns
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
-from spark_assign.connect.kernel.result_table import ResultColumns
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.groups.kernel.tagged_rows import tagged_table
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 ASSIGNORS: dict[str, Callable[[RebalanceInput], RebalanceResult]] = {
     "eager": eager_assignor.assign,
@@ -31,28 +44,29 @@ ASSIGNORS: dict[str, Callable[[RebalanceInput], RebalanceResult]] = {
     "sessioned": incremental_cooperative_assignor.assign,
     facts.PROTOCOL_2_6: incremental_cooperative_assignor_2_6.assign,
 }
+ASSIGNED, REVOKED, STATE, METRICS, REJECTED = "assigned", "revoked", "state", "metrics", "rejected"
+"""Kinds of result rows."""
 
 
-def plan_clusters(table: pa.Table) -> pa.Table:
-    """Plans one rebalance of every Connect cluster of a table of facts (`indexed_facts`).
-
-    Returns:
-        One row per cluster (`result_table.DECIDED`).
-    """
+def plan_clusters(table: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Plans one rebalance of every Connect cluster of a table of facts (`indexed_facts`); yields tagged rows."""
     indexed = IndexedConnectFacts(table)
     clusters = ConnectClusters(indexed)
-    results = ResultColumns(indexed, clusters.workers)
+    results = _ResultColumns(indexed, clusters.workers)
     for cluster, protocol, rebalance in clusters.rebalances():
         results.add(cluster, protocol, rebalance, ASSIGNORS[protocol](rebalance))
-    return results.table(clusters.num_reported, clusters.faults.by_cluster())
+    for kind, rows in (*results.tables(clusters.num_reported), (REJECTED, clusters.rejected())):
+        yield tagged_table(kind, rows, schema)
+
+
+# --- facts to rebalances ------------------------------------------------------------------------------------------
 
 
 class _Grouped:
     """Values sorted by group, and the start of each group; the last entry of `start` is the end."""
 
     def __init__(self, values: IntArray, group: IntArray, groups: int) -> None:
-        order = np.argsort(group, kind="stable")
-        self.values: list[int] = values[order].tolist()
+        self.values: list[int] = values[np.argsort(group, kind="stable")].tolist()
         self.start: list[int] = [0, *np.cumsum(np.bincount(group, minlength=groups)).tolist()]
 
     def of(self, group: int) -> list[int]:
@@ -82,11 +96,16 @@ class ConnectClusters:
         self._is_ordered = indexed.has_report_positions().tolist()
         self._connectors, self._tasks = self._reports()
 
+    def rejected(self) -> pa.Table:
+        """Returns connect_cluster, code, and detail of the clusters with faults."""
+        rows = [(self._indexed.clusters[cluster], code, detail) for cluster, code, detail in self.faults.by_cluster()]
+        columns = zip(*rows, strict=True) if rows else ((), (), ())
+        return pa.table(dict(zip(("connect_cluster", "code", "detail"), map(list, columns), strict=True)))
+
     @property
     def num_reported(self) -> list[IntArray]:
         """Number of connectors, and number of tasks, that each worker reports."""
-        starts = [np.array(reports.start, np.int64) for reports in (self._connectors, self._tasks)]
-        return [start[1:] - start[:-1] for start in starts]
+        return [np.diff(reports.start) for reports in (self._connectors, self._tasks)]
 
     def _reports(self) -> tuple[_Grouped, _Grouped]:
         """Returns the reported connectors and tasks by worker, sorted by position if positions are known."""
@@ -197,3 +216,159 @@ class ConnectClusters:
                 state = states[cluster]
                 (state.candidates if kind == facts.CANDIDATE else state.members).append(worker)
         return states
+
+
+# --- results to rows ----------------------------------------------------------------------------------------------
+
+
+class _ResultColumns:
+    """The results of the planned clusters, as columns.
+
+    A *worker row* is an index into `workers`, the workers of all clusters.
+    """
+
+    def __init__(self, indexed: IndexedConnectFacts, workers: WorkerColumns) -> None:
+        self._indexed, self._workers = indexed, workers
+        self._planned: list[int] = []
+        self._protocols: list[str] = []
+        self._results: list[RebalanceResult] = []
+        self._sizes: list[tuple[int, int, int]] = []
+        self._assigned_to: list[int] = []
+        self._revoked_from: list[int] = []
+        self._is_reported: list[bool] = []
+
+    def add(self, cluster: int, protocol: str, rebalance: RebalanceInput, result: RebalanceResult) -> None:
+        """Adds the result of a cluster."""
+        self._planned.append(cluster)
+        self._protocols.append(protocol)
+        self._results.append(result)
+        tasks = rebalance.configured_tasks
+        self._sizes.append((len(rebalance.workers), len(rebalance.configured) - tasks, tasks))
+        start = self._workers.start[cluster]
+        for worker_row, items in enumerate(result.assigned, start):
+            self._assigned_to += [worker_row] * len(items)
+        if result.revoked:
+            position = {worker: index for index, worker in enumerate(rebalance.workers)}
+            for worker, revoked in result.revoked.items():
+                reported = set(chain(*rebalance.reported[position[worker]]))
+                self._revoked_from += [start + position[worker]] * len(revoked)
+                # An item that was assigned and revoked in the same rebalance isn't reported.
+                self._is_reported += [item in reported for item in revoked]
+
+    def tables(self, num_reported: Sequence[IntArray]) -> Iterator[tuple[str, pa.Table]]:
+        """Yields the rows of the planned clusters by kind.
+
+        Args:
+            num_reported: Number of connectors, and number of tasks, that each worker reports.
+        """
+        assigned = _flatten(chain.from_iterable(result.assigned) for result in self._results)
+        revoked = _flatten(chain.from_iterable(result.revoked.values()) for result in self._results)
+        yield ASSIGNED, self._shares(assigned[0], self._assigned_to)
+        yield REVOKED, self._shares(revoked[0], self._revoked_from)
+        yield STATE, self._states()
+        counts = {ASSIGNED: np.diff(assigned[1]), REVOKED: np.diff(revoked[1])}
+        yield METRICS, self._metrics(counts | self._extremes(num_reported, assigned[0], revoked[0]))
+
+    def _table(self, cluster: Sequence[int] | IntArray, columns: dict[str, object]) -> pa.Table:
+        return pa.table({"connect_cluster": _take(self._indexed.clusters, cluster)} | columns)
+
+    def _shares(self, items: IntArray, worker_rows: Sequence[int]) -> pa.Table:
+        """Returns the assigned or revoked items of each worker with at least one."""
+        rows = np.array(worker_rows, np.int64)
+        starts = np.flatnonzero(starts_new_key(rows))  # the items of a worker are consecutive
+        connectors, tasks = self._item_columns(items)
+        structs = pa.StructArray.from_arrays([connectors, tasks], names=["connector", "task"])
+        workers, clusters = self._workers.worker[rows[starts]], self._workers.cluster[rows[starts]]
+        columns = {"worker_id": _take(self._indexed.workers.texts, workers), "items": _lists(starts, structs)}
+        return self._table(clusters, columns)
+
+    def _states(self) -> pa.Table:
+        """Returns the leader's state of each cluster."""
+        states = [result.state for result in self._results]
+        columns = {field.name: [getattr(state, field.name) for state in states] for field in fields(AssignorState)}
+        lists: dict[str, object] = {}
+        for name in ("assignment", "revocation"):
+            lists[name] = self._tasks_by_connector(*_flatten(map(sorted, columns[name])))
+        for name in ("candidates", "members"):
+            workers, ends = _flatten(columns[name])
+            lists[name] = _lists(ends[:-1], _take(self._indexed.workers.texts, workers))
+        return self._table(self._planned, columns | lists)
+
+    def _tasks_by_connector(self, items: IntArray, ends: IntArray) -> pa.Array:
+        """Returns the sorted items of each cluster as a list of tasks per connector."""
+        cluster = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+        starts = np.flatnonzero(starts_new_key(items >> TASK_BITS) | starts_new_key(cluster))
+        columns = [self._item_columns(items[starts])[0], _lists(starts, self._item_columns(items)[1])]
+        structs = pa.StructArray.from_arrays(columns, names=["connector", "tasks"])
+        return _lists(np.searchsorted(starts, ends[:-1]), structs)
+
+    def _item_columns(self, items: IntArray) -> tuple[pa.Array, pa.Array]:
+        """Returns the connector and the task of each item."""
+        task = (items & ((1 << TASK_BITS) - 1)) - 1
+        return _take(self._indexed.connectors.texts, items >> TASK_BITS), pa.array(task.astype(np.int32), mask=task < 0)
+
+    def _metrics(self, counts: dict[str, IntArray]) -> pa.Table:
+        """Returns the metrics and the delay of each cluster."""
+        workers, connectors, tasks = np.array(self._sizes, np.int64).reshape(-1, 3).T
+        results = list(zip(self._protocols, self._results, strict=True))
+        columns: dict[str, object] = {
+            "protocol": pa.array(self._protocols, pa.string()),
+            "delay_ms": [result.delay_ms for _, result in results],
+            "scheduled_rebalance_ms": [
+                0 if name == "eager" else result.state.scheduled_rebalance_ms for name, result in results
+            ],
+            "lost": [result.lost for _, result in results],
+            "waiting": [result.waiting for _, result in results],
+        }
+        return self._table(
+            self._planned, columns | {"workers": workers, "connectors": connectors, "tasks": tasks} | counts
+        )
+
+    def _extremes(self, num_reported: Sequence[IntArray], assigned: IntArray, revoked: IntArray) -> dict[str, IntArray]:
+        """Returns the minimum and maximum of a worker's connectors and tasks, before and after the rebalance."""
+        planned = np.array(self._planned, np.int64)
+        num_workers = np.diff(self._workers.start)[planned]
+        ends = np.cumsum(num_workers)
+        starts = np.array(self._workers.start, np.int64)[planned]
+        rows = np.repeat(starts - (ends - num_workers), num_workers) + np.arange(int(num_workers.sum()))
+        eager = np.zeros(len(self._indexed.clusters), bool)
+        eager[planned[np.array(self._protocols, str) == "eager"]] = True
+        extremes: dict[str, IntArray] = {}
+        for kind, (name, before) in enumerate(zip(("connectors", "tasks"), num_reported, strict=True)):
+            is_reported = np.array(self._is_reported, bool)
+            gained = _count_kind(assigned, self._assigned_to, kind, len(before))
+            lost = _count_kind(revoked, self._revoked_from, kind, len(before), is_reported)
+            # Eager workers stop everything first.
+            after = np.where(eager[self._workers.cluster], 0, before - lost) + gained
+            for time, counts in (("before", before), ("after", after)):
+                for bound, extreme in (("min", np.minimum), ("max", np.maximum)):
+                    values = extreme.reduceat(counts[rows], ends - num_workers) if len(rows) else counts[rows]
+                    extremes[f"{bound}_{name}_{time}"] = values
+        return extremes
+
+
+def _flatten(lists: Iterable[Iterable[int]]) -> tuple[IntArray, IntArray]:
+    """Returns the values of all lists, and the end of each list after a 0."""
+    values: list[int] = []
+    ends = [0]
+    for items in lists:
+        values.extend(items)
+        ends.append(len(values))
+    return np.array(values, np.int64), np.array(ends, np.int64)
+
+
+def _lists(starts: IntArray, values: pa.Array) -> pa.Array:
+    """Returns the values as lists that start at these positions."""
+    return pa.ListArray.from_arrays(pa.array(np.append(starts, len(values)), pa.int32()), values)
+
+
+def _take(texts: Sequence[str | None], indexes: Sequence[int] | IntArray) -> pa.Array:
+    return pa.array(texts, pa.string()).take(pa.array(indexes, pa.int64()))
+
+
+def _count_kind(
+    items: IntArray, worker_rows: Sequence[int], kind: int, num_workers: int, mask: BoolArray | bool = True
+) -> IntArray:
+    """Returns the number of connectors (kind 0) or tasks (kind 1) of each worker, among the items in the mask."""
+    counted = (((items & ((1 << TASK_BITS) - 1)) != 0) == bool(kind)) & mask
+    return np.bincount(np.array(worker_rows, np.int64)[counted], minlength=num_workers)

@@ -1,7 +1,10 @@
 """Simulates many Connect clusters from their facts: the same events with each protocol.
 
-Example: cluster c with three events and the protocols eager and sessioned becomes two rows, each with its rebalances
-and its costs. A cluster with a fault, or with an event that can't occur, becomes one row with a code and a text.
+The `kind` of a result row is `rebalances`, `costs`, or `rejected`; its columns are those of the table of that name
+(`tables.connect.SIMULATION_TABLES`).
+
+Example: cluster c with three events and the protocols eager and sessioned becomes two rows of costs, and a row per
+rebalance. A cluster with a fault, or with an event that can't occur, becomes one row of rejected.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import pyarrow as pa
 from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.faults import PROTOCOLS
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
-from spark_assign.connect.kernel.plan_clusters import ASSIGNORS, ConnectClusters
+from spark_assign.connect.kernel.plan_clusters import ASSIGNORS, REJECTED, ConnectClusters
 from spark_assign.connect.kernel.rebalance_input import RebalanceInput
 from spark_assign.connect.kernel.simulation import (
     EVENTS,
@@ -27,53 +30,22 @@ from spark_assign.connect.kernel.simulation import (
     InvalidEventError,
     simulate,
 )
+from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 
-_COUNTS = ("assigned", "revoked", "gone", "stopped", "started", "running", "not_running")
-ROUND = pa.struct(
-    [
-        ("round", pa.int32()),
-        ("at_ms", pa.int64()),
-        ("event", pa.string()),
-        ("generation_id", pa.int32()),
-        ("workers", pa.int64()),
-        *((name, pa.int64()) for name in _COUNTS),
-        ("delay_ms", pa.int64()),
-    ]
-)
-COSTS = pa.struct(
-    [
-        ("rounds", pa.int64()),
-        ("connector_starts", pa.int64()),
-        ("connector_stops", pa.int64()),
-        ("task_starts", pa.int64()),
-        ("task_stops", pa.int64()),
-        ("gone", pa.int64()),
-        ("task_ms_not_running", pa.int64()),
-        ("ended_ms", pa.int64()),
-    ]
-)
-PLAYED = pa.schema(
-    [
-        ("connect_cluster", pa.string()),
-        ("protocol", pa.string()),
-        ("rounds", pa.list_(ROUND)),
-        ("costs", COSTS),
-        ("code", pa.string()),
-        ("detail", pa.string()),
-    ]
-)
+REBALANCES, COSTS = "rebalances", "costs"
+"""Kinds of result rows, beside `REJECTED`."""
 
 
-def simulate_clusters(table: pa.Table, protocols: Sequence[str] | None, timing: ConnectTiming) -> pa.Table:
-    """Simulates every Connect cluster of a table of facts.
+def simulate_clusters(
+    table: pa.Table, schema: pa.Schema, protocols: Sequence[str] | None, timing: ConnectTiming
+) -> Iterator[pa.Table]:
+    """Simulates every Connect cluster of a table of facts; yields tagged rows.
 
     Args:
         table: Facts (`indexed_facts`).
+        schema: Schema of the tagged rows.
         protocols: Protocols to simulate; `None`: each cluster's own.
         timing: Durations of starts, stops, and rebalances.
-
-    Returns:
-        One row per cluster and protocol (`PLAYED`).
     """
     indexed = IndexedConnectFacts(table)
     clusters = ConnectClusters(indexed, simulated=True)
@@ -88,40 +60,43 @@ def simulate_clusters(table: pa.Table, protocols: Sequence[str] | None, timing: 
             clusters.faults.add(cluster, *fault)
         if event is not None:
             events[cluster].append(event)
-    rows: list[dict[str, Any]] = []
+    rows: dict[str, list[dict[str, Any]]] = {REBALANCES: [], COSTS: []}
     for cluster, own_protocol, rebalance in clusters.rebalances():
         initial = _initial_state(indexed, rebalance, leaders.get(cluster))
+        found: dict[str, list[dict[str, Any]]] = {REBALANCES: [], COSTS: []}
         try:
             for protocol in protocols or (own_protocol,):
-                rows.append({"protocol": protocol, **_simulate(initial, events[cluster], protocol, timing)})
-                rows[-1]["connect_cluster"] = indexed.clusters[cluster]
+                key = {"connect_cluster": indexed.clusters[cluster], "protocol": protocol}
+                for kind, simulated in _simulate(initial, events[cluster], protocol, timing).items():
+                    found[kind] += (key | row for row in simulated)
         except InvalidEventError as error:
             clusters.faults.add(cluster, "bad-event", str(error))
-    rejected = {indexed.clusters[cluster]: (code, detail) for cluster, code, detail in clusters.faults.by_cluster()}
-    rows = [row for row in rows if row["connect_cluster"] not in rejected]
-    rows += [{"connect_cluster": name, "code": code, "detail": detail} for name, (code, detail) in rejected.items()]
-    return pa.Table.from_pylist(rows, schema=PLAYED)
+            continue
+        for kind, simulated in found.items():
+            rows[kind] += simulated
+    for kind, simulated in rows.items():
+        yield tagged_rows(kind, simulated, schema)
+    yield tagged_table(REJECTED, clusters.rejected(), schema)
 
 
 def _simulate(
     initial: ConnectInitialState, events: Sequence[ConnectEvent], protocol: str, timing: ConnectTiming
-) -> dict[str, Any]:
-    """Returns the rebalances and the costs of one cluster with one protocol."""
+) -> dict[str, list[dict[str, Any]]]:
+    """Returns the rows of one cluster with one protocol, by kind."""
     assert protocol in PROTOCOLS
-    rounds, costs, end_ms = simulate(initial, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
-    return {
-        "rounds": [{"round": index, **asdict(round)} for index, round in enumerate(rounds)],
-        "costs": {
-            "rounds": len(rounds),
-            "connector_starts": costs.starts[0],
-            "connector_stops": costs.stops[0],
-            "task_starts": costs.starts[1],
-            "task_stops": costs.stops[1],
-            "gone": costs.lost_with_worker,
-            "task_ms_not_running": costs.task_ms_not_running,
-            "ended_ms": end_ms,
-        },
+    rebalances, costs, end_ms = simulate(initial, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
+    cost = {
+        "rebalances": len(rebalances),
+        "connector_starts": costs.starts[0],
+        "connector_stops": costs.stops[0],
+        "task_starts": costs.starts[1],
+        "task_stops": costs.stops[1],
+        "lost_with_worker": costs.lost_with_worker,
+        "task_ms_not_running": costs.task_ms_not_running,
+        "ended_ms": end_ms,
     }
+    numbered = [{"rebalance": index, **asdict(rebalance)} for index, rebalance in enumerate(rebalances)]
+    return {REBALANCES: numbered, COSTS: [cost]}
 
 
 def _initial_state(indexed: IndexedConnectFacts, rebalance: RebalanceInput, leader: int | None) -> ConnectInitialState:
@@ -152,13 +127,13 @@ def _read_events(indexed: IndexedConnectFacts) -> Iterator[tuple[int, tuple[str,
             yield cluster, ("null-key", text), None
             continue
         if name not in EVENTS:
-            yield cluster, ("bad-event", f"{text}: there is no such event; there are {', '.join(EVENTS)}"), None
+            yield cluster, ("bad-event", f"{text}: no such event. Use one of {', '.join(EVENTS)}"), None
             continue
         event_type = EVENTS.index(name)
         subject = int((indexed.name if event_type <= WORKER_JOINED else indexed.connector)[row])
         if subject < 0:
             yield cluster, ("null-key", f"{text}, subject=null"), None
         elif tasks is not None and tasks < 0:
-            yield cluster, ("bad-event", f"{text}: tasks={tasks}"), None
+            yield cluster, ("bad-event", f"{text}: tasks={tasks}, expected 0 or more"), None
         else:
             yield cluster, None, ConnectEvent(at_ms, event_type, subject, -1 if tasks is None else tasks)

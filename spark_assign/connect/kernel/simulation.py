@@ -10,9 +10,8 @@ Events of one time are applied together, then the workers rebalance. A rebalance
 Events that occur during a rebalance take effect in the next one, which starts when the current one is over.
 
 Example (sessioned, maximum delay 5 min): w2 leaves at 0 with task t. Rebalance 1 at 0: nothing is assigned, delay 5
-min.
-w2 returns without tasks at 1 min: rebalance 2, delay 4 min. Rebalance 3 at 5 min: w2 gets t, which hasn't run for 5
-minutes and start_ms.
+min. w2 returns without tasks at 1 min: rebalance 2, delay 4 min. Rebalance 3 at 5 min: w2 gets t, which hasn't run for
+5 minutes and start_ms.
 
 Workers report in serialized order (`serialized_order`). The leader is the given one, or else the worker with the lowest
 id; it leads until it leaves. The next leader starts with an empty state.
@@ -78,9 +77,8 @@ class ConnectTiming:
 
 
 @dataclass(slots=True)
-class ConnectRound:
-    """One rebalance. `gone`: number of items lost with their worker since the previous rebalance; `not_running`: number
-    of configured tasks that no worker has after the rebalance."""
+class ConnectRebalance:
+    """One rebalance, a row of `tables.connect.REBALANCES`."""
 
     at_ms: int
     event: str
@@ -88,7 +86,7 @@ class ConnectRound:
     workers: int
     assigned: int
     revoked: int
-    gone: int
+    lost_with_worker: int
     stopped: int
     started: int
     running: int
@@ -212,7 +210,7 @@ def simulate(
     timing: ConnectTiming,
     *,
     eager: bool,
-) -> tuple[list[ConnectRound], ConnectCosts, int]:
+) -> tuple[list[ConnectRebalance], ConnectCosts, int]:
     """Simulates all events and all rebalances that follow from them.
 
     Returns:
@@ -230,7 +228,7 @@ def simulate(
         now = max(now, at_ms)
     now = cluster.rebalance_until(None, now)
     cluster.costs.end(now)
-    return cluster.rounds, cluster.costs, now
+    return cluster.rebalances, cluster.costs, now
 
 
 @dataclass(slots=True)
@@ -240,7 +238,7 @@ class _SimulatedConnectCluster:
     timing: ConnectTiming
     eager: bool
     costs: ConnectCosts = field(init=False)
-    rounds: list[ConnectRound] = field(default_factory=list)
+    rebalances: list[ConnectRebalance] = field(default_factory=list)
     lists: dict[int, ConnectorsAndTasks] = field(init=False)
     configured: set[int] = field(init=False)
     leader: int | None = field(init=False)
@@ -267,7 +265,7 @@ class _SimulatedConnectCluster:
     def apply(self, event: ConnectEvent) -> None:
         """Changes the cluster, and schedules a rebalance as soon as possible."""
         now_ms = self.initial.now_ms
-        _check(event.at_ms >= now_ms, event, f"it comes before the now_ms of clusters, {now_ms}")
+        _check(event.at_ms >= now_ms, event, f"at_ms is before {now_ms}, the now_ms of its cluster")
         is_worker = event.event_type in (WORKER_LEFT, WORKER_JOINED)
         name = (self.initial.workers if is_worker else self.initial.connectors).texts[event.subject]
         if is_worker:
@@ -280,10 +278,10 @@ class _SimulatedConnectCluster:
     def _change_worker(self, event: ConnectEvent, name: str) -> None:
         is_member = event.subject in self.lists
         if event.event_type == WORKER_JOINED:
-            _check(not is_member, event, f"worker {name} is there already")
+            _check(not is_member, event, f"worker {name} is already a member")
             self.lists[event.subject] = ([], [])
             return
-        _check(is_member, event, f"worker {name} is not there")
+        _check(is_member, event, f"worker {name} isn't a member")
         lost = [*chain(*self.lists.pop(event.subject))]
         self.lost_with_worker += len(lost)
         self.costs.lose(lost, event.at_ms, self.configured - self._owned())  # items of several workers keep running
@@ -295,11 +293,11 @@ class _SimulatedConnectCluster:
         item = connector_item(event.subject)
         is_configured = item in self.configured
         if event.event_type == CONNECTOR_ADDED:
-            _check(not is_configured, event, f"connector {name} is there already")
+            _check(not is_configured, event, f"connector {name} exists already")
         else:
-            _check(is_configured, event, f"there is no connector {name}")
+            _check(is_configured, event, f"connector {name} doesn't exist")
         if event.event_type == TASKS_CHANGED:
-            _check(event.tasks >= 0, event, f"it does not tell how many tasks connector {name} has")
+            _check(event.tasks >= 0, event, f"tasks is null, expected the new number of tasks of connector {name}")
         before = set(filter(lambda item: connector_of(item) == event.subject, self.configured))
         after = set() if event.event_type == CONNECTOR_REMOVED else {item}
         after.update(task_item(event.subject, task) for task in range(event.tasks) if after)
@@ -345,7 +343,7 @@ class _SimulatedConnectCluster:
             num_started += len(assigned)
         self.state = result.state
         self.last_completed = rebalance.generation_id
-        self._add_round(rebalance, result, num_stopped, num_started)
+        self._add_rebalance(rebalance, result, num_stopped, num_started)
         if result.revoked:
             self.next_ms, self.cause = arrival + self.timing.stop_ms, REJOIN
             return self.next_ms
@@ -375,16 +373,16 @@ class _SimulatedConnectCluster:
         self.generation += 1
         return rebalance
 
-    def _add_round(self, rebalance: RebalanceInput, result: RebalanceResult, stopped: int, started: int) -> None:
-        self.rounds.append(
-            ConnectRound(
+    def _add_rebalance(self, rebalance: RebalanceInput, result: RebalanceResult, stopped: int, started: int) -> None:
+        self.rebalances.append(
+            ConnectRebalance(
                 at_ms=rebalance.now_ms,
                 event=", ".join(self.event_texts) or self.cause,
                 generation_id=rebalance.generation_id,
                 workers=len(rebalance.workers),
                 assigned=sum(map(len, result.assigned)),
                 revoked=sum(map(len, result.revoked.values())),
-                gone=self.lost_with_worker,
+                lost_with_worker=self.lost_with_worker,
                 stopped=stopped,
                 started=started,
                 running=sum(len(connectors) + len(tasks) for connectors, tasks in self.lists.values()),

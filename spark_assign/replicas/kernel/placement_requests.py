@@ -1,7 +1,8 @@
-"""Checks placement requests and places tiles of their partitions, as Arrow tables.
+"""Checks placement requests and places chunks of their partitions, as Arrow tables.
 
-A tile is a range of consecutive partitions of one topic. An input row of `place_tiles` is a cluster with its brokers
-and a list of tiles; an output row is one tile with the replicas of its partitions, so that names aren't repeated.
+A chunk is a range of consecutive partitions of one topic. An input row of `place_all_chunks` is a cluster with its
+brokers and a list of chunks; an output row is one chunk with the replicas of its partitions, so that names aren't
+repeated.
 """
 
 from __future__ import annotations
@@ -25,47 +26,41 @@ DUPLICATE_REQUEST = "duplicate-request"
 
 _INT_MAX = 2**31 - 1
 
-ADMITTED = pa.schema(
-    [
-        ("cluster", pa.string()),
-        ("topic", pa.string()),
-        ("first", pa.int32()),
-        ("partitions", pa.int32()),
-        ("replication_factor", pa.int32()),
-        ("start_index", pa.int32()),
-        ("base", pa.int32()),
-        ("seed", pa.int64()),
-        ("brokers", pa.int32()),
-        ("racked", pa.int32()),
-        ("code", pa.string()),
-        ("detail", pa.string()),
-    ]
+_STRING, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
+VALIDATED_REQUESTS = pa.schema(
+    {
+        "cluster": _STRING,
+        "topic": _STRING,
+        **dict.fromkeys(("first", "partitions", "replication_factor", "start_index", "base"), _INT),
+        "seed": _LONG,
+        "brokers": _INT,
+        "racked": _INT,
+        "code": _STRING,
+        "detail": _STRING,
+    }
 )
 """One row per request. `first` is its first partition; `base` is that of `admin_utils.shift_base`. `start_index` and
 `base` are null for striped; `seed` is null if nothing was drawn. `code` is not null if the request is rejected."""
 
-TILE = 8192
-"""Maximum number of partitions in a tile."""
+CHUNK_PARTITIONS = 8192
+"""Maximum number of partitions in a chunk."""
 
-PLACED = pa.schema(
-    [
-        ("cluster", pa.string()),
-        ("topic", pa.string()),
-        ("first", pa.int32()),
-        ("start_index", pa.int32()),
-        ("base", pa.int32()),
-        ("brokers", pa.int32()),
-        ("seed", pa.int64()),
-        ("replication_factor", pa.int32()),
-        ("count", pa.int32()),
-        ("placed", pa.list_(pa.int32())),
-    ]
+PLACED_CHUNKS = pa.schema(
+    {
+        "cluster": _STRING,
+        "topic": _STRING,
+        **dict.fromkeys(("first", "start_index", "base", "brokers"), _INT),
+        "seed": _LONG,
+        "replication_factor": _INT,
+        "count": _INT,
+        "placed": pa.list_(_INT),
+    }
 )
 """`placed` concatenates the replicas of the `count` partitions `first`, `first` + 1, …: a flat array is far cheaper to
-transfer than an array of arrays. The other columns are those of `ADMITTED`."""
+transfer than an array of arrays. The other columns are those of `VALIDATED_REQUESTS`."""
 
 
-def admit(requests: pa.Table, algorithm: str) -> pa.Table:
+def validate_requests(requests: pa.Table, algorithm: str) -> pa.Table:
     """Checks requests as Kafka does, and draws their random start positions.
 
     Args:
@@ -76,7 +71,7 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
         algorithm: `adminutils` or `striped`.
 
     Returns:
-        A table with the schema `ADMITTED`.
+        A table with the schema `VALIDATED_REQUESTS`.
     """
     rows = requests.to_pylist()
     errors = [_find_error(row, algorithm) for row in rows]
@@ -110,9 +105,7 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
         result["first"] = [0] * len(rows)
     result["code"] = [None if error is None else error.code for error in errors]
     result["detail"] = [None if error is None else error.message for error in errors]
-    return pa.table(
-        {name: pa.array(result[name], kind) for name, kind in zip(ADMITTED.names, ADMITTED.types, strict=True)}
-    )
+    return pa.table(result).select(VALIDATED_REQUESTS.names).cast(VALIDATED_REQUESTS)
 
 
 def _find_error(row: dict[str, Any], algorithm: str) -> PlacementError | None:
@@ -120,11 +113,10 @@ def _find_error(row: dict[str, Any], algorithm: str) -> PlacementError | None:
     partitions, replication_factor = row["partitions"], row["replication_factor"]
     if partitions is None or replication_factor is None:
         column = "partitions" if partitions is None else "replication_factor"
-        return PlacementError(NULL_VALUE, f"requests.{column} is null or beyond int. Fill it in")
+        return PlacementError(NULL_VALUE, f"requests.{column} is null or out of range. Add the value")
     if row["overlaps"]:
-        return PlacementError(
-            DUPLICATE_REQUEST, "Another row of requests asks for partitions of this one. Keep one of them"
-        )
+        message = "Another row of requests has partitions of this row. Keep one of the rows"
+        return PlacementError(DUPLICATE_REQUEST, message)
     if algorithm == STRIPED:
         error = striped.find_error(replication_factor, row["brokers"], row["unfenced"])
         return error or striped.find_order_error(row.get("many_racks") or [])
@@ -138,52 +130,53 @@ def _find_overflow(row: dict[str, int], start: int, shift: int) -> PlacementErro
     max_candidate = (shift + rounds) * max(1, row["racked"]) + 2 * row["brokers"]
     if max(last + start, max_candidate) <= _INT_MAX:
         return None
-    detail = f"Partition {last} from start index {start} is more than Kafka can count. Give a smaller start_index"
+    detail = f"Partition {last} with start index {start} overflows Kafka's arithmetic. Use a smaller start_index"
     return PlacementError(BEYOND_INT, detail)
 
 
-# --- tiles
+# --- chunks
 
 
-def place_tiles(batches: Iterable[pa.RecordBatch], algorithm: str) -> Iterator[pa.RecordBatch]:
-    """Places the tiles of each row.
+def place_all_chunks(batches: Iterable[pa.RecordBatch], algorithm: str) -> Iterator[pa.RecordBatch]:
+    """Places the chunks of each row.
 
     Args:
-        batches: cluster, line (a list of broker_id, rack_id, fenced in Kafka's order), tiles (a list of topic, first,
-            count, replication_factor, start_index, base, seed). With striped, a tile is a complete request.
+        batches: cluster, broker_list (a list of broker_id, rack_id, fenced in Kafka's order), chunks (a list of topic,
+            first, count, replication_factor, start_index, base, seed). With striped, a chunk is a complete request.
         algorithm: `adminutils` or `striped`.
     """
     for batch in batches:
         for row in batch.to_pylist():
             brokers = to_cluster_brokers(
-                [(broker["broker_id"], broker["rack_id"], broker["fenced"]) for broker in row["line"]]
+                [(broker["broker_id"], broker["rack_id"], broker["fenced"]) for broker in row["broker_list"]]
             )
-            for tile in row["tiles"]:
-                for first, replicas in _place_tile(brokers, tile, algorithm):
-                    yield _to_batch(row["cluster"], len(brokers.ids), tile, first, replicas)
+            for chunk in row["chunks"]:
+                for first, replicas in _place_chunk(brokers, chunk, algorithm):
+                    yield _to_batch(row["cluster"], len(brokers.ids), chunk, first, replicas)
 
 
-def _place_tile(brokers: ClusterBrokers, tile: dict[str, Any], algorithm: str) -> Iterator[tuple[int, IntArray]]:
-    """Yields chunks of a tile: the first partition, and the broker ids with one row per partition."""
-    replication_factor, first, count = tile["replication_factor"], tile["first"], tile["count"]
+def _place_chunk(brokers: ClusterBrokers, chunk: dict[str, Any], algorithm: str) -> Iterator[tuple[int, IntArray]]:
+    """Yields chunks of a chunk: the first partition, and the broker ids with one row per partition."""
+    replication_factor, first, count = chunk["replication_factor"], chunk["first"], chunk["count"]
     if algorithm == STRIPED:
-        random = JavaRandom(tile["seed"])
-        for index, replicas in enumerate(striped.place_chunks(brokers, replication_factor, random, TILE, count)):
-            yield first + index * TILE, replicas
+        random = JavaRandom(chunk["seed"])
+        for index, replicas in enumerate(
+            striped.place_chunks(brokers, replication_factor, random, CHUNK_PARTITIONS, count)
+        ):
+            yield first + index * CHUNK_PARTITIONS, replicas
     else:
+        start_index, base = chunk["start_index"], chunk["base"]
         yield (
             first,
-            admin_utils.assign_replicas_to_brokers(
-                brokers, replication_factor, tile["start_index"], tile["base"], first, count
-            ),
+            admin_utils.assign_replicas_to_brokers(brokers, replication_factor, start_index, base, first, count),
         )
 
 
-def _to_batch(cluster: str, num_brokers: int, tile: dict[str, Any], first: int, replicas: IntArray) -> pa.RecordBatch:
+def _to_batch(cluster: str, num_brokers: int, chunk: dict[str, Any], first: int, replicas: IntArray) -> pa.RecordBatch:
     partitions, replication_factor = replicas.shape
     flat = pa.array(replicas.ravel().astype(np.int32))
     placed = pa.ListArray.from_arrays(pa.array([0, len(flat)], pa.int32()), flat)
-    values = [cluster, tile["topic"], first, tile["start_index"], tile["base"], num_brokers, tile["seed"]]
+    values = [cluster, chunk["topic"], first, chunk["start_index"], chunk["base"], num_brokers, chunk["seed"]]
     values += [replication_factor, partitions]
-    columns = [pa.array([value], kind) for value, kind in zip(values, PLACED.types[:-1], strict=True)]
-    return pa.RecordBatch.from_arrays([*columns, placed], schema=PLACED)
+    columns = [pa.array([value], kind) for value, kind in zip(values, PLACED_CHUNKS.types[:-1], strict=True)]
+    return pa.RecordBatch.from_arrays([*columns, placed], schema=PLACED_CHUNKS)

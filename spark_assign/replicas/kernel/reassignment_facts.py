@@ -28,6 +28,19 @@ from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaClust
 
 BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT = range(8)
 
+FACTS = pa.schema(
+    {
+        "cluster": pa.string(),
+        "kind": pa.int8(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "broker_id": pa.int32(),
+        "rack_id": pa.string(),
+        "replicas": pa.list_(pa.int32()),
+        "amount": pa.int64(),
+    }
+)
+
 NO_BROKERS = "no-brokers"
 UNKNOWN_BROKER = "unknown-broker"
 KNOWN_BROKER = "known-broker"
@@ -120,23 +133,23 @@ def _brokers(rows: dict[int, pa.Table]) -> tuple[dict[int, str | None], dict[int
         _by_broker(rows[tag], name) for tag, name in ((REMOVED, "removed"), (ADDED, "added"), (RACK, "racks"))
     )
     if duplicates := sorted(set(known) & set(added)):
-        raise RejectedError(KNOWN_BROKER, f"added: broker {duplicates[0]} is in brokers already. Leave it out")
+        raise RejectedError(
+            KNOWN_BROKER, f"added: broker {duplicates[0]} already exists in brokers. Remove it from added"
+        )
     mentioned = set(pc.unique(pc.list_flatten(rows[PARTITION]["replicas"])).drop_null().to_pylist())
     all_racks: dict[int, str | None] = {broker: row["rack_id"] for broker, row in (known | added).items()}
     for name, brokers in (("removed", removed), ("racks", racks)):
         if unknown := sorted(set(brokers) - set(all_racks) - (mentioned if name == "removed" else set())):
             raise RejectedError(UNKNOWN_BROKER, f"{name}: brokers has no broker {unknown[0]}. Check its id")
     if unlisted := sorted(mentioned - set(all_racks) - set(removed)):
-        remedy = "Add it to brokers, or remove it by the change to move its replicas away"
-        raise RejectedError(
-            UNKNOWN_BROKER, f"replicas names broker {unlisted[0]}, which brokers does not have. {remedy}"
-        )
+        remedy = "Add it to brokers, or remove the broker to move its replicas"
+        raise RejectedError(UNKNOWN_BROKER, f"replicas: brokers has no broker {unlisted[0]}. {remedy}")
     excluded = {broker: "fenced-broker" for broker, row in known.items() if row["amount"]}
     excluded |= dict.fromkeys(removed, "removed-broker")
     all_racks |= {broker: None for broker in removed if broker not in all_racks}
     all_racks |= {broker: row["rack_id"] for broker, row in racks.items()}
     if not set(all_racks) - set(excluded):
-        raise RejectedError(NO_BROKERS, "No broker is left that is neither removed nor fenced. Add one")
+        raise RejectedError(NO_BROKERS, "All brokers are removed or fenced. Add a broker")
     return all_racks, excluded
 
 
@@ -145,7 +158,9 @@ def _by_broker(rows: pa.Table, table: str) -> dict[int, dict[str, Any]]:
     row_by_broker: dict[int, dict[str, Any]] = {}
     for row in rows.select(["broker_id", "rack_id", "amount"]).to_pylist():
         if row["broker_id"] in row_by_broker:
-            raise RejectedError(DUPLICATE_BROKER, f"{table}: broker {row['broker_id']} is listed twice. Keep one row")
+            raise RejectedError(
+                DUPLICATE_BROKER, f"{table}: broker {row['broker_id']} is listed twice. Remove one of the rows"
+            )
         row_by_broker[row["broker_id"]] = row
     return row_by_broker
 
@@ -160,7 +175,9 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
     if not sizes.all() or flat.null_count or (partition < 0).any():
         row = int(np.flatnonzero((sizes == 0) | (partition < 0))[0]) if not sizes.all() or (partition < 0).any() else 0
         example = f"topic={topics[row]}, partition={partition[row]}"
-        raise RejectedError(BAD_REPLICAS, f"replicas: empty, null or no partition, e.g. {example}. List the broker ids")
+        raise RejectedError(
+            BAD_REPLICAS, f"replicas: empty, null, or a partition below 0, e.g. {example}. Correct the row"
+        )
     duplicates = np.flatnonzero((partition[1:] == partition[:-1]) & (np.array(topics[1:]) == np.array(topics[:-1])))
     if len(duplicates):
         example = f"topic={topics[duplicates[0]]}, partition={partition[duplicates[0]]}"
@@ -174,7 +191,7 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
     repeated = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NO_BROKER)).any(axis=1))
     if len(repeated):
         example = f"topic={topics[repeated[0]]}, partition={partition[repeated[0]]}"
-        raise RejectedError(BAD_REPLICAS, f"replicas: a broker twice: {example}. List every broker once")
+        raise RejectedError(BAD_REPLICAS, f"replicas: duplicate broker, e.g. {example}. Remove one of them")
     return topics, partition, current
 
 
@@ -190,14 +207,14 @@ def _add_new_partitions(
     names, indexes = list(topics), partition.tolist()
     for topic, wanted in _by_topic(counts, "partitions").items():
         if topic not in num_partitions:
-            raise RejectedError(UNKNOWN_TOPIC, f"partitions: replicas has no topic {topic}. Place it as a new one")
+            raise RejectedError(UNKNOWN_TOPIC, f"partitions: replicas has no topic {topic}. Use place for new topics")
         if wanted < num_partitions[topic]:
             detail = (
-                f"partitions: {topic} has {num_partitions[topic]} partitions, {wanted} were asked. Kafka removes none"
+                f"partitions: {topic} has {num_partitions[topic]} partitions, and Kafka can't reduce them to {wanted}"
             )
             raise RejectedError(FEWER_PARTITIONS, detail)
         if wanted > MOST_PARTITIONS:
-            detail = f"partitions: {topic} is to have {wanted:,} partitions, expected at most {MOST_PARTITIONS:,}"
+            detail = f"partitions: {wanted:,} partitions of {topic}, expected at most {MOST_PARTITIONS:,}"
             raise RejectedError(TOO_MANY_PARTITIONS, detail)
         names += [topic] * (wanted - num_partitions[topic])
         indexes += range(num_partitions[topic], wanted)
@@ -212,7 +229,7 @@ def _by_topic(rows: pa.Table, table: str) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for row in rows.select(["topic", "amount"]).to_pylist():
         if amounts.setdefault(row["topic"], row["amount"]) != row["amount"]:
-            raise RejectedError(UNKNOWN_TOPIC, f"{table}: topic {row['topic']} is listed twice. Keep one row")
+            raise RejectedError(UNKNOWN_TOPIC, f"{table}: topic {row['topic']} is listed twice. Remove one of the rows")
     return amounts
 
 
@@ -241,7 +258,7 @@ def _factors(rows: pa.Table, names: Any, partition: IntArray, current: IntArray,
     invalid = np.flatnonzero((factor < 1) | (factor > usable))
     if len(invalid):
         row = invalid[0]
-        detail = f"topic {names[row]} needs {factor[row]} replicas, {usable} broker(s) may have some. Add brokers"
+        detail = f"topic {names[row]} needs {factor[row]} replicas, {usable} broker(s) can have replicas. Add brokers"
         raise RejectedError(INVALID_REPLICATION_FACTOR, detail)
     return np.asarray(factor, np.int64)
 

@@ -6,8 +6,7 @@ the cheapest chain of such steps from a broker above its bounds to a broker with
 Bellman-Ford (as in a minimum-cost flow). In a large cluster, replicas move directly between the two brokers first, and
 chains are searched only for the remaining ones.
 
-Whether all bounds are met depends on the steps found. That is a heuristic, unlike `retained_replicas` and
-`preferred_leaders`.
+Whether all bounds are met depends on the steps found: this is a heuristic, unlike the other steps of `reassign`.
 """
 
 from __future__ import annotations

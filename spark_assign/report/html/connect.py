@@ -52,7 +52,7 @@ def _rebalances_table(rows: ConnectRows) -> Table:
         [
             *(("Cluster", False), ("Protocol", False), ("Tasks per worker before", True), ("after", True)),
             *((title, True) for title in titles),
-            *([("All join again after", True)] if delayed else []),
+            *([("Workers rejoin after", True)] if delayed else []),
         ],
         [
             [
@@ -63,8 +63,8 @@ def _rebalances_table(rows: ConnectRows) -> Table:
             ]
             for row in rows.metrics
         ],
-        f"{more}A bar begins at the worker with the fewest tasks and ends at the one with the most. Waiting: "
-        "connectors and tasks of a worker that is gone, kept for it until the delay is over.",
+        f"{more}A bar starts at the minimum and ends at the maximum of a worker. Waiting: "
+        "lost connectors and tasks that wait for their worker until the delay ends.",
     )
 
 
@@ -99,26 +99,29 @@ def _savings_sentences(totals: Rows) -> list[str]:
     ]
 
 
-_COST_TITLES = ("Rebalances", "Stops", "Starts", "Gone with a worker", "Task-hours not running")
+_COST_TITLES = ("Rebalances", "Stops", "Starts", "Lost with a worker", "Task-hours not running")
 
 
 def _cost_cells(row: Row) -> list[str]:
-    return [*(number(row[name]) for name in ("rounds", "stops", "starts", "gone")), _hours(row["task_ms_not_running"])]
+    return [
+        *(number(row[name]) for name in ("rebalances", "stops", "starts", "lost_with_worker")),
+        _hours(row["task_ms_not_running"]),
+    ]
 
 
 def _costs_table(rows: Rows) -> Table:
     """A line per protocol."""
     return Table(
-        "What the same events cost with each protocol",
+        "Costs of the same events by protocol",
         [("Protocol", False), ("Clusters", True), *((title, True) for title in _COST_TITLES)],
         [[row["protocol"], number(row["clusters"]), *_cost_cells(row)] for row in sorted(rows, key=_protocol_order)],
-        "Stops and starts of connectors and tasks by workers.",
+        "Stops and starts are those of connectors and tasks by workers.",
     )
 
 
 def _worst_clusters_table(rows: Rows) -> Table:
     return Table(
-        "Connect clusters that lose most",
+        "Connect clusters with most time without running tasks",
         [("Cluster", False), ("Protocol", False), *((title, True) for title in _COST_TITLES)],
         [[row["connect_cluster"], row["protocol"], *_cost_cells(row)] for row in rows],
     )
@@ -127,7 +130,7 @@ def _worst_clusters_table(rows: Rows) -> Table:
 def _cumulative_charts(rows: ConnectRows) -> list[Drawing]:
     """Stops and starts over time, a drawing per Connect cluster with a line per protocol."""
     drawn: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows.rounds:
+    for row in rows.rebalances:
         drawn[row["connect_cluster"]][row["protocol"]].append(row)
     costs = {(row["connect_cluster"], row["protocol"]): row for row in rows.costs}
     names = list(dict.fromkeys(row["connect_cluster"] for row in rows.costs if row["connect_cluster"] in drawn))
@@ -141,9 +144,9 @@ def _cumulative_charts(rows: ConnectRows) -> list[Drawing]:
             )
             for protocol in sorted(drawn[name], key=lambda each: _protocol_order({"protocol": each}))
         ]
-        title = f"Stops and starts in {name}, added up"
+        title = f"Cumulative stops and starts in {name}"
         picture = draw_line_series(lines, f"connect{at}", title, "time since the first rebalance")
-        found.append(Drawing(f"{name}: connectors and tasks stopped and started, added up", picture))
+        found.append(Drawing(f"{name}: cumulative stops and starts of connectors and tasks", picture))
     return found
 
 
@@ -151,14 +154,14 @@ def _cost_text(cost: Row | None, points: Rows) -> str:
     if cost is None:
         return f"{number(points[-1]['so_far'])} stops and starts"
     return (
-        f"{count(cost['rounds'], 'rebalance')}, {number(cost['stops'])} stops and {number(cost['starts'])} starts, "
+        f"{count(cost['rebalances'], 'rebalance')}, {number(cost['stops'])} stops and {number(cost['starts'])} starts, "
         f"{_hours(cost['task_ms_not_running'])} task-hours not running"
     )
 
 
 Tables = Mapping[str, DataFrame]
 
-_CONNECT = ("metrics", "delays", "rejected", "rounds", "costs")
+_CONNECT = ("metrics", "delays", "rejected", "rebalances", "costs")
 
 
 def connect_rows(connect: Any) -> ConnectRows:
@@ -176,9 +179,9 @@ def connect_rows(connect: Any) -> ConnectRows:
         found["rejected"] = collected(tables["rejected"].orderBy("connect_cluster", "code").limit(MOST_ROWS))
     if "costs" in tables:
         found |= _collect_costs(tables["costs"])
-    if "costs" in tables and "rounds" in tables:
+    if "costs" in tables and "rebalances" in tables:
         drawn = list(dict.fromkeys(row["connect_cluster"] for row in found["costs"]))[:DRAWN_GROUPS]
-        found["rounds"] = collected(_cumulative_moves(tables["rounds"], drawn)) if drawn else ()
+        found["rebalances"] = collected(_cumulative_moves(tables["rebalances"], drawn)) if drawn else ()
     return ConnectRows(**found)
 
 
@@ -191,7 +194,9 @@ def _collect_costs(costs: DataFrame) -> dict[str, Rows]:
     """Sums per protocol, and the Connect clusters that lose most with any."""
     stops, starts = (F.col(f"connector_{what}") + F.col(f"task_{what}") for what in ("stops", "starts"))
     costs = costs.withColumns({"stops": stops, "starts": starts})
-    sums = (F.sum(name).alias(name) for name in ("rounds", "stops", "starts", "gone", "task_ms_not_running"))
+    sums = (
+        F.sum(name).alias(name) for name in ("rebalances", "stops", "starts", "lost_with_worker", "task_ms_not_running")
+    )
     totals = costs.groupBy("protocol").agg(F.count(F.lit(1)).alias("clusters"), *sums)
     worst = F.max("task_ms_not_running").over(Window.partitionBy("connect_cluster"))
     ordered = costs.withColumn("worst", worst).orderBy(F.desc("worst"), "connect_cluster", "protocol")
@@ -201,9 +206,9 @@ def _collect_costs(costs: DataFrame) -> dict[str, Rows]:
     }
 
 
-def _cumulative_moves(rounds: DataFrame, clusters: list[str]) -> DataFrame:
+def _cumulative_moves(rebalances: DataFrame, clusters: list[str]) -> DataFrame:
     """Stops and starts of some Connect clusters, added up until the end of each of `BUCKETS` time buckets."""
-    these = rounds.where(F.col("connect_cluster").isin(clusters))
+    these = rebalances.where(F.col("connect_cluster").isin(clusters))
     of_cluster = Window.partitionBy("connect_cluster")
     begin, end = F.min("at_ms").over(of_cluster), F.max("at_ms").over(of_cluster)
     wide = F.greatest(F.lit(1), F.ceil((F.col("end") - F.col("begin") + 1) / BUCKETS))

@@ -66,14 +66,15 @@ def _reassignment_table(rows: Rows) -> Table:
         "Reassignment, a line per cluster",
         [
             *(("Cluster", False), *((title, True) for title in titles)),
-            *(("Replicas per broker", False), ("Leaders per broker", False), ("Outside tolerance", False)),
+            *(("Replicas per broker", False), ("Leaders per broker", False)),
+            *(("Brokers out of tolerance", True), ("By leaders", True)),
         ],
         [
             [
                 row["cluster"],
                 *(cell(row[title.lower().replace(" ", "_")]) for title in titles),
                 *(f"{number(row[f'min_{what}'])} to {number(row[f'max_{what}'])}" for what in ("replicas", "leaders")),
-                f"{count(row['brokers_outside'], 'broker')}, {count(row['leaders_outside'], 'leader')}",
+                *(number(row[f"{what}_out_of_tolerance"]) for what in ("brokers", "leaders")),
             ]
             for row in rows
         ],
@@ -174,7 +175,7 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
         reasons = tables["moves"].groupBy("cluster", "reason").agg(F.count(F.lit(1)).alias("replicas"))
         found["reasons"] = collected(reasons.orderBy("cluster", F.desc("replicas"), "reason").limit(MOST_ROWS))
     if "placement" in tables:
-        found["loads"] = collected(_collect_broker_loads(tables["placement"], "previous", "replicas"))
+        found["loads"] = collected(_collect_broker_loads(tables["placement"], "previous_replicas", "replicas"))
     elif "placements" in tables:
         found["loads"] = collected(_collect_broker_loads(tables["placements"], None, "replicas"))
     for name, order in (

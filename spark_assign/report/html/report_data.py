@@ -181,10 +181,10 @@ class ConnectRows:
         metrics: `tables.connect.METRICS` (most revoked first) with delay_ms, where it is known.
         rejected: `tables.connect.REJECTED`.
         total: how many clusters were planned.
-        totals: of a simulation: protocol, clusters, rounds, stops, starts, gone, task_ms_not_running.
+        totals: of a simulation: protocol, clusters, rebalances, stops, starts, lost_with_worker, task_ms_not_running.
         costs: the same by cluster (`tables.connect.COSTS`, stops, starts), those that lose most first.
-        rounds: of the clusters drawn: connect_cluster, protocol, at_ms (since the first round), so_far (stops and
-            starts of connectors and tasks until then).
+        rebalances: of the charted clusters: connect_cluster, protocol, at_ms (since the first rebalance), so_far
+            (stops and starts of connectors and tasks until then).
     """
 
     metrics: Rows = ()
@@ -192,7 +192,7 @@ class ConnectRows:
     total: int = 0
     totals: Rows = ()
     costs: Rows = ()
-    rounds: Rows = ()
+    rebalances: Rows = ()
 
 
 @dataclass(frozen=True)

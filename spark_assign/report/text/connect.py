@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_assign.connect.plan import ConnectPlan
-from spark_assign.connect.scenarios import ConnectScenario
+from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts
 from spark_assign.report.formatting import aligned, one_line
 from spark_assign.spark.progress import progress
@@ -39,15 +39,9 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
         displayed = plan.metrics.join(plan.delays, "connect_cluster").orderBy(*order).limit(limit).collect()
         rows = [
             [
-                row["connect_cluster"],
-                row["protocol"],
-                f"{row['workers']:,}",
-                f"{row['tasks']:,}",
-                f"{row['assigned']:,}",
-                f"{row['revoked']:,}",
-                f"{row['waiting']:,}",
-                f"{row['min_tasks_before']}–{row['max_tasks_before']}",
-                f"{row['min_tasks_after']}–{row['max_tasks_after']}",
+                *(row["connect_cluster"], row["protocol"]),
+                *(f"{row[name]:,}" for name in ("workers", "tasks", "assigned", "revoked", "waiting")),
+                *(f"{row[f'min_tasks_{time}']}–{row[f'max_tasks_{time}']}" for time in ("before", "after")),
                 f"{row['delay_ms'] / 1000:,.0f} s",
             ]
             for row in displayed
@@ -64,7 +58,8 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
             "after",
             "delay",
         ]
-        lines += ["", "Those that give up most (tasks per worker before and after):", *aligned([header, *rows])]
+        title = "Connect clusters with most revocations (before, after: tasks per worker):"
+        lines += ["", title, *aligned([header, *rows])]
     if num_rejected:
         lines += ["", "Rejected:"]
         for row in plan.rejected.orderBy("connect_cluster").limit(_DEFAULT_LIMIT).collect():
@@ -74,30 +69,30 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
     return "\n".join(lines), num_rejected
 
 
-def format_protocol_comparison(scenario: ConnectScenario, rounds: Rows, costs: Rows) -> str:
+def format_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, costs: Rows) -> str:
     """Returns one line per phase of a scenario: rebalances, and stops and starts of connectors and tasks per protocol.
 
     Args:
         scenario: The simulated scenario.
-        rounds: Rows of `tables.connect.ROUNDS`.
+        rebalances: Rows of `tables.connect.REBALANCES`.
         costs: Rows of `tables.connect.COSTS`.
     """
-    lines = [["phase", *(f"{name}: rounds / stopped / started" for name in scenario.protocols)]]
+    lines = [["phase", *(f"{name}: rebalances / stopped / started" for name in scenario.protocols)]]
     for phase in [name for _, name in scenario.phases] + ["all"]:
         cells = [phase]
         for protocol in scenario.protocols:
-            phase_rounds = [
-                row for row in rounds if row["protocol"] == protocol and phase in ("all", _phase_of(scenario, row))
+            rows = [
+                row for row in rebalances if row["protocol"] == protocol and phase in ("all", _phase_of(scenario, row))
             ]
-            stopped, started = (sum(row[name] for row in phase_rounds) for name in ("stopped", "started"))
-            cells.append(f"{len(phase_rounds):,} / {stopped:,} / {started:,}")
+            stopped, started = (sum(row[name] for row in rows) for name in ("stopped", "started"))
+            cells.append(f"{len(rows):,} / {stopped:,} / {started:,}")
         lines.append(cells)
     stopped_time = {row["protocol"]: row["task_ms_not_running"] for row in costs}
     lines.append(["task-hours not running", *(f"{stopped_time[name] / 3_600_000:,.1f}" for name in scenario.protocols)])
     return "\n".join(aligned(lines))
 
 
-def draw_protocol_comparison(scenario: ConnectScenario, rounds: Rows, path: str) -> None:
+def draw_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, path: str) -> None:
     """Draws the cost of each event of a scenario with each protocol to a file (.svg, .png, or .pdf, by its name).
 
     Raises:
@@ -107,7 +102,7 @@ def draw_protocol_comparison(scenario: ConnectScenario, rounds: Rows, path: str)
     changes = sorted({event["at_ms"] for event in scenario.events})
     rows = []
     for protocol in scenario.protocols:
-        costs = list(_cost_per_event(changes, [row for row in rounds if row["protocol"] == protocol]))
+        costs = list(_cost_per_event(changes, [row for row in rebalances if row["protocol"] == protocol]))
         total = 0
         for ordinal, event_cost in enumerate(costs, start=1):
             total += event_cost
@@ -134,10 +129,10 @@ def draw_protocol_comparison(scenario: ConnectScenario, rounds: Rows, path: str)
     tick_values = [0, *(10**power for power in range(2, 10))]
     for name, title, scale, ticks in (
         ("cost", "starts and stops of one change", alt.Scale(), {"tickCount": 6}),
-        ("total", "added up", alt.Scale(type="symlog", constant=100), {"values": tick_values}),
+        ("total", "cumulative", alt.Scale(type="symlog", constant=100), {"values": tick_values}),
     ):
         is_last = name == "total"
-        axis = alt.Axis(title="changes, one after the other", tickMinStep=1) if is_last else None
+        axis = alt.Axis(title="changes, in order of time", tickMinStep=1) if is_last else None
         line_chart = alt.Chart(alt.Data(values=rows)).mark_line(interpolate="step", strokeWidth=2)
         change_x, phase_x = (alt.X(f"{field}:Q", scale=x_scale, axis=axis) for field in ("change", "at"))
         y = alt.Y(f"{name}:Q", scale=scale, axis=alt.Axis(title=title, format=",d", **ticks))
@@ -154,14 +149,16 @@ def draw_protocol_comparison(scenario: ConnectScenario, rounds: Rows, path: str)
     charts.write_chart(alt.vconcat(*panels, spacing=14).properties(title=title), path)
 
 
-def _cost_per_event(changes: Sequence[int], rounds: Rows) -> Iterator[int]:
-    """Yields the starts and stops in all rounds that follow each event."""
+def _cost_per_event(changes: Sequence[int], rebalances: Rows) -> Iterator[int]:
+    """Yields the starts and stops in all rebalances that follow each event."""
     for index, start_ms in enumerate(changes):
         end_ms = changes[index + 1] if index + 1 < len(changes) else None
-        following = (row for row in rounds if row["at_ms"] >= start_ms and (end_ms is None or row["at_ms"] < end_ms))
+        following = (
+            row for row in rebalances if row["at_ms"] >= start_ms and (end_ms is None or row["at_ms"] < end_ms)
+        )
         yield sum(row["stopped"] + row["started"] for row in following)
 
 
 def _phase_of(scenario: ConnectScenario, row: Mapping[str, Any]) -> str:
-    """Returns the name of the phase in which a round starts."""
+    """Returns the name of the phase in which a rebalance starts."""
     return [name for start, name in scenario.phases if start <= row["at_ms"]][-1]

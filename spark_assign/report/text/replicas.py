@@ -50,19 +50,25 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
         metrics: Metrics of `replicas.reassign`, computed or read back.
         rejected: Rejected clusters, likewise.
     """
-    header = ["cluster", "brokers", "replicas", "moved", "lower bound", "per broker", "leaders", "changed", "outside"]
+    header = [
+        "cluster",
+        "brokers",
+        "replicas",
+        "moved",
+        "lower bound",
+        "per broker",
+        "leaders",
+        "leaders changed",
+        "out of tolerance",
+    ]
     displayed = metrics.orderBy(F.desc("moved"), "cluster").limit(_LIMIT).collect()
     rows = [
         [
             row["cluster"],
-            f"{row['brokers']:,}",
-            f"{row['replicas']:,}",
-            f"{row['moved']:,}",
-            f"{row['lower_bound']:,}",
-            f"{row['min_replicas']:,}–{row['max_replicas']:,}",
-            f"{row['min_leaders']:,}–{row['max_leaders']:,}",
+            *(f"{row[name]:,}" for name in ("brokers", "replicas", "moved", "lower_bound")),
+            *(f"{row[f'min_{name}']:,}–{row[f'max_{name}']:,}" for name in ("replicas", "leaders")),
             f"{row['leaders_changed']:,}",
-            f"{row['brokers_outside']:,}/{row['leaders_outside']:,}",
+            f"{row['brokers_out_of_tolerance']:,}/{row['leaders_out_of_tolerance']:,}",
         ]
         for row in displayed
     ]
@@ -74,7 +80,7 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
     size = f" ({totals['moved_bytes']:,} bytes)" if totals["moved_bytes"] else ""
     heading = (
         f"{totals['clusters']:,} clusters planned, {num_rejected:,} rejected, {totals['moved']:,} replicas move{size}, "
-        f"no plan moves fewer than {totals['lower_bound']:,}"
+        f"at least {totals['lower_bound']:,} must move"
     )
     return "\n".join([heading, "", *_left_aligned(header, rows), *_rejected_lines(rejected, ["cluster"], num_rejected)])
 
@@ -96,8 +102,10 @@ def summarize_check(clusters: DataFrame, problems: DataFrame) -> str:
         [
             row["cluster"],
             *(f"{row[name]:,}" for name in ("brokers", "partitions", "replicas")),
-            f"{_ratio(row['min_replicas_over_mean'])}–{_ratio(row['max_replicas_over_mean'])}",
-            f"{_ratio(row['min_leaders_over_mean'])}–{_ratio(row['max_leaders_over_mean'])}",
+            *(
+                f"{_ratio(row[f'min_{name}_over_mean'])}–{_ratio(row[f'max_{name}_over_mean'])}"
+                for name in ("replicas", "leaders")
+            ),
             ", ".join(f"{row[code]:,} {code.replace('_', '-')}" for code in codes if row[code]) or "none",
         ]
         for row in displayed

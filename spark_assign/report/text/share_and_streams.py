@@ -10,7 +10,7 @@ from spark_assign.spark.progress import progress
 from spark_assign.streams.plan import StreamsPlan
 
 _DEFAULT_LIMIT = 10
-_SHARE_SUMS = ("members", "partitions", "assignments", "given", "taken", "unassigned")
+_SHARE_SUMS = ("members", "partitions", "assignments", "assigned", "revoked", "unassigned")
 _STREAMS_SUMS = ("members", "tasks", "moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
 
 
@@ -28,22 +28,22 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> tuple[
     lines = [
         f"{count(totals['groups'], 'share group')} planned, {num_rejected:,} rejected: "
         f"{', '.join(count(totals[f'{noun}s'], noun) for noun in ('member', 'partition', 'assignment'))}; "
-        f"{totals['given']:,} given, {totals['taken']:,} taken, "
+        f"{totals['assigned']:,} assigned, {totals['revoked']:,} revoked, "
         f"{count(totals['unassigned'], 'partition')} without a member"
     ]
     if limit and totals["groups"]:
-        order = [F.desc(F.col("given") + F.col("taken")), F.asc("cluster"), F.asc("group_id")]
-        header = ["cluster", "group", "members", "partitions", "given", "taken", "per member", "per partition"]
+        order = [F.desc(F.col("assigned") + F.col("revoked")), F.asc("cluster"), F.asc("group_id")]
+        header = ["cluster", "group", "members", "partitions", "assigned", "revoked", "per member", "per partition"]
         rows = [
             [
                 row["cluster"],
                 row["group_id"],
-                *(f"{row[name]:,}" for name in ("members", "partitions", "given", "taken")),
+                *(f"{row[name]:,}" for name in ("members", "partitions", "assigned", "revoked")),
                 *(f"{row[f'min_per_{unit}']}–{row[f'max_per_{unit}']}" for unit in ("member", "partition")),
             ]
             for row in plan.metrics.orderBy(*order).limit(limit).collect()
         ]
-        lines += ["", "Those that change most:", *aligned([header, *rows], (0, 1))]
+        lines += ["", "Groups with most changes:", *aligned([header, *rows], (0, 1))]
     return "\n".join([*lines, *_rejected(plan, num_rejected)]), num_rejected
 
 
@@ -62,22 +62,12 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> tu
         f"{totals['groups']:,} streams groups planned, {num_rejected:,} rejected: {totals['members']:,} members, "
         f"{totals['tasks']:,} tasks; {totals['moved_active']:,} moved, "
         f"{totals['moved_without_state']:,} of them without state; {totals['moved_standby']:,} standbys moved, "
-        f"{totals['unassigned_standby']:,} without a process"
+        f"{totals['unassigned_standby']:,} unassigned"
     ]
     if limit and totals["groups"]:
         order = [F.desc("moved_without_state"), F.desc("moved_active"), F.asc("cluster"), F.asc("group_id")]
-        header = [
-            "group",
-            "members",
-            "processes",
-            "tasks",
-            "active",
-            "standby",
-            "moved",
-            "no state",
-            "copies",
-            "lacking",
-        ]
+        header = ["group", "members", "processes", "tasks", "active", "standby"]
+        header += ["moved", "without state", "standbys moved", "unassigned standbys"]
         moves = ("moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
         rows = [
             [
@@ -88,7 +78,7 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> tu
             ]
             for row in plan.metrics.orderBy(*order).limit(limit).collect()
         ]
-        title = "Those that restore most (active and standby tasks of one member):"
+        title = "Groups that restore most (active, standby: tasks per member):"
         lines += ["", title, *aligned([header, *rows])]
     return "\n".join([*lines, *_rejected(plan, num_rejected)]), num_rejected
 

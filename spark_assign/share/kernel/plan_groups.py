@@ -1,19 +1,19 @@
-"""Plans complete share groups in one pass: takes facts (`groups.kernel.facts`) and returns one tagged table.
+"""Plans complete share groups in one pass: facts (`groups.kernel.facts`) to tagged rows.
 
-The `kind` of a row determines the columns that it uses:
+The `kind` of a row determines which columns it uses, beside cluster and group_id:
 
     assigned    member_id, topic, first, step, count: a slice of the plan; a count of 0: a topic without partitions
-    change      the same columns for a slice that a member gets or loses; change (given, taken), reason
-    metrics     the metrics of a group
+    change      the same columns for a slice that a member gets or loses; change (`assigned` or `revoked`), reason
+    metrics     `tables.share.METRICS`; null for a group without members, which has 0 everywhere
     rejected    code, detail: a group that can't be planned
 
-Reasons; the first that applies counts. For lost partitions:
+Reasons; the first that applies counts. For revoked partitions:
     member-left     the member has left the group
     topic-gone      the topic doesn't exist
     unsubscribed    the member doesn't subscribe to the topic
     over-shared     the partition has more members than it needs
     over-quota      the member has more partitions than its quota
-For new partitions:
+For assigned partitions:
     new             no member had the partition
     under-shared    the partition has fewer members than it needs
 """
@@ -21,6 +21,8 @@ For new partitions:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -31,49 +33,40 @@ from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import group_key_columns
 from spark_assign.groups.kernel.read_specs import open_pass
-from spark_assign.groups.kernel.tagged_rows import tagged
+from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.java.key_index import take_names
 from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
-from spark_assign.share.kernel.assignment_changes import (
-    METRIC_COLUMNS,
-    REASONS,
-    ShareAssignmentChanges,
-    compute_metrics,
-)
-from spark_assign.share.kernel.share_group_input import read_share_group_input
-from spark_assign.share.kernel.simple_assignor import assign_simple
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted
+from spark_assign.share.kernel.pool_assignment import KEPT, OVERSHARED
+from spark_assign.share.kernel.share_group_input import ShareGroupInput, read_share_group_input
+from spark_assign.share.kernel.simple_assignor import ShareAssignment, assign_simple
 
 ASSIGNED, CHANGE, METRICS, REJECTED = "assigned", "change", "metrics", "rejected"
-ADDED, REVOKED = "given", "taken"
+"""Kinds of result rows."""
 
-_STRING = pa.string()
-SHARE_PLAN_ROWS = pa.schema(
-    {
-        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "topic"), _STRING),
-        **dict.fromkeys(("first", "step", "count"), pa.int32()),
-        **dict.fromkeys(("change", "reason", "code", "detail"), _STRING),
-        **METRIC_COLUMNS,
-    }
+REVOKED = "revoked"
+REASONS = (
+    *("member-left", "topic-gone", "unsubscribed", "over-quota", "over-shared"),
+    *("new", "under-shared"),
 )
 
 ASSIGNOR_FAILS = (
     "kafka-fails",
-    "Kafka's SimpleAssignor throws here: java.util.NoSuchElementException. The group keeps the assignment that it has; "
-    "a member that joins or leaves, or another number of partitions, may let it go on",
+    "Kafka's SimpleAssignor throws java.util.NoSuchElementException, and the group keeps its current assignment. The "
+    "assignor might succeed again if a member joins or leaves, or if the number of partitions changes",
 )
 IDENTITY_ORDER = (
     "identity-order",
     "More than seven partitions share a bucket of the assignor's HashMap, and two of them a hash code. Their order "
-    "hangs on System.identityHashCode, which is another one in every broker",
+    "depends on System.identityHashCode, which differs between brokers",
 )
 
 
-def plan_share_groups(fact_table: pa.Table) -> Iterator[pa.Table]:
-    """Yields the plan of all groups of the facts, as tables with the columns of `SHARE_PLAN_ROWS`."""
+def plan_share_groups(fact_table: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the plan of all groups of the facts, as tagged rows."""
     for kind, rows in _plan(fact_table):
-        yield tagged(kind, {name: rows[name] for name in rows.column_names}, len(rows), SHARE_PLAN_ROWS)
+        yield tagged_table(kind, rows, schema)
 
 
 def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -92,11 +85,12 @@ def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     yield REJECTED, groups.rejected_groups
     failed = sorted(rejected)
     reasons = {
-        name: pa.array([rejected[group][index] for group in failed], _STRING)
+        name: pa.array([rejected[group][index] for group in failed], pa.string())
         for index, name in enumerate(("code", "detail"))
     }
     yield REJECTED, pa.table(group_key_columns(specs, np.array(failed, np.int64)) | reasons)
-    yield METRICS, _empty_group_metrics(fact_table, groups.empty_groups)
+    empty = pa.array(groups.empty_groups, pa.int64())
+    yield METRICS, pa.table({name: column(fact_table, name).take(empty) for name in ("cluster", "group_id")})
 
 
 def _assign(
@@ -129,25 +123,166 @@ def _slice_rows(specs: GroupSpecs, slices: PartitionSlices, member_ids: pa.Array
 
 
 def _change_rows(changes: ShareAssignmentChanges) -> Iterator[pa.Table]:
-    specs = changes.specs
-    departed = changes.departed()
+    specs, departed = changes.specs, changes.departed()
     departed_reason = np.full(len(departed), REASONS.index("member-left"))
-    revoked, revoked_reason = changes.compress(changes.revoked, changes.revoked_reasons())
-    added, added_reason = changes.compress(changes.added, changes.added_reasons())
     for change, slices, reason, member_ids in (
         (REVOKED, departed, departed_reason, specs.facts.member_id),
-        (REVOKED, revoked, revoked_reason, specs.member_id),
-        (ADDED, added, added_reason, specs.member_id),
+        (REVOKED, *changes.compress(changes.revoked, changes.revoked_reasons()), specs.member_id),
+        (ASSIGNED, *changes.compress(changes.added, changes.added_reasons()), specs.member_id),
     ):
         rows = _slice_rows(specs, slices, member_ids)
-        reasons = pa.array(REASONS, _STRING).take(pa.array(reason, pa.int64()))
-        yield rows.append_column("change", pa.repeat(pa.scalar(change, _STRING), len(rows))).append_column(
-            "reason", reasons
+        reasons = pa.array(REASONS, pa.string()).take(pa.array(reason, pa.int64()))
+        rows = rows.append_column("change", pa.repeat(pa.scalar(change), len(rows)))
+        yield rows.append_column("reason", reasons)
+
+
+# --- changes ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ShareAssignmentChanges:
+    """An assignment compared with the previous one. Groups for which Kafka throws are left out.
+
+    Attributes:
+        specs: the groups; members and topics of slices are indexes of the specs.
+        group_input: the assignor's input.
+        assignment: the assignor's result.
+    """
+
+    specs: GroupSpecs
+    group_input: ShareGroupInput
+    assignment: ShareAssignment
+
+    def group(self, topic: IntArray) -> IntArray:
+        """Returns the group of each topic."""
+        return self.specs.topics.group[topic]
+
+    @cached_property
+    def assigned(self) -> PartitionSlices:
+        """The assignment, partition by partition."""
+        return self._previous(self.assignment.reason == KEPT).concat(self.added)
+
+    @cached_property
+    def added(self) -> PartitionSlices:
+        """The partitions that members get."""
+        return self._slices(self.assignment.member, self.assignment.topic, self.assignment.partition)
+
+    @cached_property
+    def revoked(self) -> PartitionSlices:
+        """The partitions that live members lose."""
+        return self._previous(self.assignment.reason != KEPT)
+
+    def _previous(self, selected: BoolArray) -> PartitionSlices:
+        specs = self.group_input.share_specs
+        columns = specs.previous_member, specs.previous_topic, specs.previous_partition
+        return self._slices(*(column[selected] for column in columns))
+
+    def _slices(self, member: IntArray, topic: IntArray, partition: IntArray) -> PartitionSlices:
+        """Returns slices of one partition each, without those of failed groups."""
+        is_valid = ~self.assignment.failed[self.group(topic)]
+        ones = np.ones(int(is_valid.sum()), np.int64)
+        return PartitionSlices(
+            self.group_input.members[member[is_valid]], topic[is_valid], partition[is_valid], ones, ones
         )
 
+    def slices(self) -> PartitionSlices:
+        """Returns the assignment as slices; a slice is empty if a member keeps a topic without partitions."""
+        slices, _ = self.compress(self.assigned, np.zeros(len(self.assigned), np.int64))
+        group_input, assignment = self.group_input, self.assignment
+        member = group_input.members[np.append(group_input.share_specs.previous_member, group_input.empty_member)]
+        topic = np.append(group_input.share_specs.previous_topic, group_input.empty_topic)
+        remains = ~assignment.is_removed[topic] & ~assignment.failed[self.group(topic)]
+        size = max(len(self.specs.topics), 1)
+        empty = np.setdiff1d((member * size + topic)[remains], slices.member * size + slices.topic)
+        zeros, ones = np.zeros(len(empty), np.int64), np.ones(len(empty), np.int64)
+        return slices.concat(PartitionSlices(empty // size, empty % size, zeros, ones, zeros))
 
-def _empty_group_metrics(fact_table: pa.Table, rows: IntArray) -> pa.Table:
-    """Returns metrics of groups without members: 0 everywhere. `rows` are rows of the facts."""
-    index = pa.array(rows, pa.int64())
-    names = {name: column(fact_table, name).take(index) for name in ("cluster", "group_id")}
-    return pa.table(names | {name: pa.array(np.zeros(len(index)), kind) for name, kind in METRIC_COLUMNS.items()})
+    def compress(self, rows: PartitionSlices, reason: IntArray) -> tuple[PartitionSlices, IntArray]:
+        """Compresses single partitions to slices; returns them and the reason that all partitions of a slice share."""
+        size = max(len(self.specs.topics), 1)
+        key = (rows.member * size + rows.topic) * len(REASONS) + reason
+        order = np.lexsort((rows.first, key))
+        slice_key, *columns = compress_sorted(key[order], rows.first[order])
+        member_topic, slice_reason = np.divmod(slice_key, len(REASONS))
+        return PartitionSlices(member_topic // size, member_topic % size, *columns), slice_reason
+
+    def added_reasons(self) -> IntArray:
+        """Returns the reason of each row of `added`: whether any member had the partition before."""
+        specs, added = self.group_input.share_specs, self.added
+        previous = specs.previous_topic << PARTITION_BITS | specs.previous_partition
+        had_member = np.isin(added.topic << PARTITION_BITS | added.first, previous)
+        return np.where(had_member, REASONS.index("under-shared"), REASONS.index("new"))
+
+    def revoked_reasons(self) -> IntArray:
+        """Returns the reason of each row of `revoked`."""
+        specs, assignment, revoked = self.specs, self.assignment, self.revoked
+        topic = self.group_input.share_specs.previous_topic
+        is_revoked = (assignment.reason != KEPT) & ~assignment.failed[self.group(topic)]
+        is_overshared = assignment.reason[is_revoked] == OVERSHARED
+        subscription = revoked.member * max(len(specs.topics), 1) + revoked.topic
+        is_subscribed: BoolArray = np.isin(subscription, specs.subscriptions)
+        conditions = (specs.topics.partitions[revoked.topic] < 0, ~is_subscribed, is_overshared)
+        names = ("topic-gone", "unsubscribed", "over-shared")
+        return np.select(conditions, [REASONS.index(name) for name in names], REASONS.index("over-quota"))
+
+    def departed(self) -> PartitionSlices:
+        """Returns the slices of departed members; `member` indexes into `specs.facts.member_id`."""
+        departed = self.specs.departed_owned
+        return departed.take(self.is_planned[self.group(departed.topic)])
+
+    @cached_property
+    def is_planned(self) -> BoolArray:
+        """Whether the assignor assigned each group of the specs without an error."""
+        has_input = np.zeros(self.specs.num_groups, bool)
+        has_input[self.group_input.share_specs.member_group] = True
+        return has_input & ~self.assignment.failed
+
+
+# --- metrics ------------------------------------------------------------------------------------------------------
+
+
+def compute_metrics(changes: ShareAssignmentChanges) -> dict[str, pa.Array]:
+    """Returns the metrics of each group of the specs, by name."""
+    specs, share_specs = changes.specs, changes.group_input.share_specs
+    num_groups, topics, assigned = specs.num_groups, specs.topics, changes.assigned
+    assigned_group = changes.group(assigned.topic)
+    assignable = share_specs.assignable_topic << PARTITION_BITS | share_specs.assignable_partition
+    key = assigned.topic << PARTITION_BITS | assigned.first
+    index = np.minimum(np.searchsorted(assignable, key), max(len(assignable) - 1, 0))
+    is_assignable = assignable[index] == key if len(assignable) else np.zeros(len(key), bool)
+    per_partition = np.bincount(index[is_assignable], minlength=len(assignable))
+    partition_group = topics.group[share_specs.assignable_topic]
+    per_member = np.bincount(assigned.member, minlength=len(specs.members))
+    under_shared = per_partition < changes.assignment.desired_sharing[share_specs.assignable_topic]
+    unknown = topics.is_subscribed & (topics.partitions < 0)
+    groups = {
+        "members": specs.members.group,
+        "partitions": partition_group,
+        "assignments": assigned_group,
+        "assigned": changes.group(changes.added.topic),
+        "revoked": changes.group(changes.revoked.topic),
+        "unassigned": partition_group[per_partition == 0],
+        "under_shared": partition_group[under_shared],
+        "not_assignable": assigned_group[~is_assignable],
+        "members_without_subscription": specs.members.group[~specs.members.has_subscription],
+        "unknown_topics": topics.group[unknown],
+    }
+    return {
+        **{name: pa.array(np.bincount(group, minlength=num_groups)) for name, group in groups.items()},
+        **_balance_metrics("member", specs.members.group, per_member, num_groups),
+        **_balance_metrics("partition", partition_group, per_partition, num_groups),
+    }
+
+
+def _balance_metrics(unit: str, group: IntArray, values: IntArray, num_groups: int) -> dict[str, pa.Array]:
+    """Returns minimum, maximum, and mean of the values of each group; 0 for a group without values."""
+    size = np.bincount(group, minlength=num_groups)
+    smallest, largest = np.full(num_groups, np.iinfo(np.int64).max), np.zeros(num_groups, np.int64)
+    np.minimum.at(smallest, group, values)
+    np.maximum.at(largest, group, values)
+    mean = np.bincount(group, values, num_groups) / np.maximum(size, 1)
+    return {
+        f"min_per_{unit}": pa.array(np.where(size > 0, smallest, 0)),
+        f"max_per_{unit}": pa.array(largest),
+        f"mean_per_{unit}": pa.array(mean),
+    }

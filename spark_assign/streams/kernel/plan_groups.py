@@ -1,12 +1,20 @@
-"""Plans complete streams groups in one pass: takes facts and returns one tagged table.
+"""Plans complete streams groups in one pass: facts to tagged rows.
 
-The `kind` of a row determines the columns that it uses:
+The `kind` of a row is `task`, `move`, `metrics`, or `rejected`; its columns are those of the tables `tasks`, `moves`,
+`metrics`, and `rejected` (`tables.streams.PLAN_TABLES`).
 
-    task       member_id, subtopology, task, role: a task of the target assignment
-    move       member_id (the previous owner), next_member_id (the next owner), subtopology, task, role, reason; and
-               state, changelog_offset: what the next owner has of the task's state
-    metrics    the assignor and the metrics of a group
-    rejected   code, detail: a group that can't be planned
+Reasons of a move; the first that applies counts
+    task-gone         the subtopology doesn't exist, or has fewer tasks
+    new               no member had the task in this role
+    member-left       the owner has left the group
+    claim-conflict    several members have the active task, and this one doesn't count
+    over-quota        active: the owner has reached its quota
+    no-warmups        a warmup: the broker's assignor creates none (up to 4.4)
+    no-standbys       a standby: the subtopology has no state, or no standbys are configured
+    promoted          a standby: the owner becomes the active member of the task
+    process-has-it    a standby: the owner's process gets the task in another role or member
+    fewer-standbys    a standby: fewer standbys are configured than exist, and no member gets this one
+    rebalanced        a standby: other members keep or get the standbys of the task
 """
 
 from __future__ import annotations
@@ -15,7 +23,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -27,30 +36,13 @@ from spark_assign.streams.kernel.streams_group_input import (
     read_group_input,
     read_streams_facts,
 )
-from spark_assign.streams.kernel.task_assignor_api import Group, Target, Task, TaskAssignor
-from spark_assign.streams.kernel.task_moves import Move, list_moves
+from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, TaskAssignor, TaskId
 
 ASSIGNORS: dict[str, TaskAssignor] = {STICKY: assign_tasks, STICKY_4_3: partial(assign_tasks, release_4_3=True)}
 """Assignors by name; `streams-sticky` is the only one that a broker offers."""
 
 TASK, MOVE, METRICS, REJECTED = "task", "move", "metrics", "rejected"
-
-_STRING, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
-COUNTS = (
-    *("members", "processes", "subtopologies", "tasks", "stateful_tasks", "standby_replicas"),
-    *("min_active", "max_active", "min_standby", "max_standby"),
-    *("moved_active", "moved_without_state", "moved_standby", "unassigned_active", "unassigned_standby"),
-)
-STREAMS_PLAN_ROWS = pa.schema(
-    {
-        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "subtopology"), _STRING),
-        "task": _INT,
-        **dict.fromkeys(("role", "reason", "state"), _STRING),
-        "changelog_offset": _LONG,
-        **dict.fromkeys(("code", "detail", "assignor"), _STRING),
-        **dict.fromkeys(COUNTS, _LONG),
-    }
-)
+"""Kinds of result rows."""
 
 _MAX_BUFFERED_ROWS = 20_000
 """Number of rows that the pass keeps as Python objects before it converts them to a table."""
@@ -62,9 +54,9 @@ class StreamsPlanParams:
     """Parameters of a plan of streams groups.
 
     Attributes:
-        name: name of the assignor.
-        assignor: the assignor.
-        standby_replicas: overrides the configuration of groups if it isn't None.
+        name: Name of the assignor.
+        assignor: The assignor.
+        standby_replicas: Overrides the configuration of groups if it isn't `None`.
     """
 
     name: str
@@ -72,16 +64,16 @@ class StreamsPlanParams:
     standby_replicas: int | None = None
 
 
-def plan_streams_groups(fact_table: pa.Table, params: StreamsPlanParams) -> Iterable[pa.Table]:
-    """Yields the plan of all streams groups of the facts, as tables with the columns of `STREAMS_PLAN_ROWS`."""
+def plan_streams_groups(fact_table: pa.Table, schema: pa.Schema, params: StreamsPlanParams) -> Iterator[pa.Table]:
+    """Yields the plan of all streams groups of the facts, as tagged rows."""
     rows: list[dict[str, Any]] = []
     for facts in read_streams_facts(fact_table):
         names = {"cluster": facts.cluster, "group_id": facts.group_id}
         rows += (names | row for row in _plan_group(facts, params))
         if len(rows) > _MAX_BUFFERED_ROWS:
-            yield pa.Table.from_pylist(rows, STREAMS_PLAN_ROWS)
+            yield pa.Table.from_pylist(rows, schema)
             rows = []
-    yield pa.Table.from_pylist(rows, STREAMS_PLAN_ROWS)
+    yield pa.Table.from_pylist(rows, schema)
 
 
 def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
@@ -101,52 +93,52 @@ def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
     yield {"kind": METRICS, "assignor": params.name, **_compute_metrics(group_input, target, moves)}
 
 
-def _task_rows(group_input: StreamsGroupInput, target: Target) -> _Rows:
+def _task_rows(group_input: StreamsGroupInput, target: StreamsGroupAssignment) -> _Rows:
     assigned = [(task, "active", member) for task, member in target.active.items()]
     assigned += [(task, "standby", member) for task, members in target.standby.items() for member in members]
     for task, role, member in sorted(assigned):
-        yield {"kind": TASK, "member_id": group_input.group.members[member].member_id, "role": role} | _task_columns(
-            group_input, task
-        )
+        member_id = group_input.group.members[member].member_id
+        yield {"kind": TASK, "member_id": member_id, "role": role} | _task_columns(group_input, task)
 
 
-def _task_columns(group_input: StreamsGroupInput, task: Task) -> dict[str, Any]:
+def _task_columns(group_input: StreamsGroupInput, task: TaskId) -> dict[str, Any]:
     return {"subtopology": group_input.subtopology_names[task[0]], "task": task[1]}
 
 
 def _move_rows(group_input: StreamsGroupInput, moves: Iterable[Move]) -> _Rows:
     for move in moves:
-        columns = {
-            "member_id": move.from_member,
-            "next_member_id": move.to_member,
-            "role": move.role,
-            "reason": move.reason,
-        }
-        yield {"kind": MOVE, **columns, **_task_columns(group_input, move.task), **_next_owner_state(group_input, move)}
+        members = {"from_member_id": move.from_member, "to_member_id": move.to_member}
+        row = {"kind": MOVE, "role": move.role, "reason": move.reason} | members | _task_columns(group_input, move.task)
+        yield row | _next_owner_state(group_input, move)
 
 
 def _next_owner_state(group_input: StreamsGroupInput, move: Move) -> dict[str, Any]:
     """Returns which of the next owner and its process has the task's state; empty for a task without state."""
     if move.to_member is None or not _has_state(group_input.group, move.task):
         return {}
-    process, is_on_member = (
-        group_input.process[move.to_member],
-        (move.to_member, move.task) in group_input.previous_tasks,
-    )
-    is_on_process = (process, move.task) in group_input.state_offsets
-    offset = group_input.state_offsets.get((process, move.task))
-    return {"state": "member" if is_on_member else "process" if is_on_process else "none", "changelog_offset": offset}
+    process_task = group_input.process[move.to_member], move.task
+    if (move.to_member, move.task) in group_input.previous_tasks:
+        state = "member"
+    else:
+        state = "process" if process_task in group_input.state_offsets else "none"
+    return {"state": state, "changelog_offset": group_input.state_offsets.get(process_task)}
 
 
-def _has_state(group: Group, task: Task) -> bool:
+def _has_state(group: StreamsGroupSpec, task: TaskId) -> bool:
     return task[0] < len(group.stateful) and group.stateful[task[0]]
 
 
-def _compute_metrics(group_input: StreamsGroupInput, target: Target, moves: Iterable[Move]) -> dict[str, int]:
+def _compute_metrics(
+    group_input: StreamsGroupInput, target: StreamsGroupAssignment, moves: Iterable[Move]
+) -> dict[str, int]:
     group = group_input.group
     active = Counter(target.active.values())
     standby = Counter(member for members in target.standby.values() for member in members)
-    members = range(len(group.members))
+    extremes = {
+        f"{name}_{role}": bound((counts[member] for member in range(len(group.members))), default=0)
+        for role, counts in (("active", active), ("standby", standby))
+        for name, bound in (("min", min), ("max", max))
+    }
     moved = {
         move.task: _next_owner_state(group_input, move).get("state")
         for move in moves
@@ -157,15 +149,12 @@ def _compute_metrics(group_input: StreamsGroupInput, target: Target, moves: Iter
     tasks, stateful = len(group.tasks()), len(group.tasks(stateful=True))
     return {
         "members": len(group.members),
-        "processes": len(group.walk),
+        "processes": len(group.process_hash_order),
         "subtopologies": len(group.subtopologies),
         "tasks": tasks,
         "stateful_tasks": stateful,
         "standby_replicas": group.standby_replicas,
-        "min_active": min((active[at] for at in members), default=0),
-        "max_active": max((active[at] for at in members), default=0),
-        "min_standby": min((standby[at] for at in members), default=0),
-        "max_standby": max((standby[at] for at in members), default=0),
+        **extremes,
         "moved_active": len(moved),
         "moved_without_state": sum(state == "none" for state in moved.values()),
         "moved_standby": sum(
@@ -174,3 +163,91 @@ def _compute_metrics(group_input: StreamsGroupInput, target: Target, moves: Iter
         "unassigned_active": tasks - len(target.active),
         "unassigned_standby": stateful * group.standby_replicas - sum(standby.values()),
     }
+
+
+# --- moves --------------------------------------------------------------------------------------------------------
+
+
+class Move(NamedTuple):
+    """A task in a role that changes its owner; None stands for no member."""
+
+    task: TaskId
+    role: str
+    from_member: str | None
+    to_member: str | None
+    reason: str
+
+
+def list_moves(group_input: StreamsGroupInput, target: StreamsGroupAssignment) -> list[Move]:
+    """Returns the moves of a group, sorted by task, role, and members."""
+    finder = _MoveFinder(group_input, target)
+    moves = [*finder.active_moves(), *finder.standby_moves(), *finder.warmup_moves()]
+    return sorted(moves, key=lambda move: (move.task, move.role, move.from_member or "", move.to_member or ""))
+
+
+class _MoveFinder:
+    """Finds the moves of one group, role by role."""
+
+    def __init__(self, group_input: StreamsGroupInput, target: StreamsGroupAssignment) -> None:
+        self._current, self._departed, self._target = group_input.current, group_input.departed, target
+        self._group = group_input.group
+        self._existing = set(group_input.group.tasks())
+        self._process = group_input.process
+
+    def active_moves(self) -> Iterator[Move]:
+        current, departed = self._current["active"], self._departed["active"]
+        for task in self._existing.union(current, departed):
+            owners, departed_owners, to_member = current.get(task, []), departed.get(task, []), self._new_active(task)
+            if to_member is not None and not owners and not departed_owners:
+                yield Move(task, "active", None, to_member, "new")
+            for at, owner in enumerate(owners):
+                if owner != to_member:
+                    conflict = to_member in owners or at < len(owners) - 1
+                    reason = self._missing_reason(task) or ("claim-conflict" if conflict else "over-quota")
+                    yield Move(task, "active", owner, to_member, reason)
+            for owner in departed_owners:
+                yield Move(task, "active", owner, to_member, self._missing_reason(task) or "member-left")
+
+    def standby_moves(self) -> Iterator[Move]:
+        current, departed = self._current["standby"], self._departed["standby"]
+        for task in {*self._target.standby, *current, *departed}:
+            owners, to_members = current.get(task, []), self._new_standbys(task)
+            lost = [(owner, self._standby_reason(task, owner)) for owner in owners if owner not in to_members]
+            lost += [(owner, self._missing_reason(task) or "member-left") for owner in departed.get(task, [])]
+            for loss, to_member in zip_longest(
+                lost, (to_member for to_member in to_members if to_member not in owners)
+            ):
+                from_member, reason = loss or (None, "new")
+                if reason == "rebalanced" and to_member is None:
+                    reason = "fewer-standbys"
+                yield Move(task, "standby", from_member, to_member, reason)
+
+    def warmup_moves(self) -> Iterator[Move]:
+        for owners, reason in ((self._current, "no-warmups"), (self._departed, "member-left")):
+            for task, members in owners["warmup"].items():
+                for member in members:
+                    yield Move(task, "warmup", member, None, self._missing_reason(task) or reason)
+
+    def _missing_reason(self, task: TaskId) -> str | None:
+        return None if task in self._existing else "task-gone"
+
+    def _new_active(self, task: TaskId) -> str | None:
+        member = self._target.active.get(task)
+        return None if member is None else self._group.members[member].member_id
+
+    def _new_standbys(self, task: TaskId) -> list[str]:
+        return [self._group.members[at].member_id for at in self._target.standby.get(task, [])]
+
+    def _standby_reason(self, task: TaskId, owner: str) -> str:
+        if task not in self._existing:
+            return "task-gone"
+        if self._new_active(task) == owner:
+            return "promoted"
+        if not self._group.stateful[task[0]] or not self._group.standby_replicas:
+            return "no-standbys"
+        processes = {
+            self._process[member]
+            for member in (self._new_active(task), *self._new_standbys(task))
+            if member is not None
+        }
+        return "process-has-it" if self._process[owner] in processes else "rebalanced"

@@ -37,13 +37,13 @@ import math
 from collections.abc import Iterable, Sequence
 
 from spark_assign.java.priority_queue import Heap
-from spark_assign.streams.kernel.task_assignor_api import Group, Target, Task
+from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, TaskId
 
 STICKY, STICKY_4_3 = "streams-sticky", "streams-sticky@4.3"
 """The class of 4.4, and that of 4.2 and 4.3."""
 
 
-def assign_tasks(group: Group, *, release_4_3: bool = False) -> Target:
+def assign_tasks(group: StreamsGroupSpec, *, release_4_3: bool = False) -> StreamsGroupAssignment:
     """Returns the target assignment of a group; it is empty for a group without members.
 
     Args:
@@ -51,7 +51,7 @@ def assign_tasks(group: Group, *, release_4_3: bool = False) -> Target:
         release_4_3: whether to follow the class of 4.2 and 4.3.
     """
     if not group.members:
-        return Target()
+        return StreamsGroupAssignment()
     assignment = _TaskAssignment(group, release_4_3)
     remaining = assignment.keep_active_tasks(sorted(group.tasks(), key=_by_number))
     remaining = assignment.assign_active_to_state_owners(remaining)
@@ -64,7 +64,7 @@ def assign_tasks(group: Group, *, release_4_3: bool = False) -> Target:
     return assignment.target
 
 
-def _by_number(task: Task) -> tuple[int, int]:
+def _by_number(task: TaskId) -> tuple[int, int]:
     """Sort key: tasks with the same number process partitions with the same number, and belong together."""
     subtopology, number = task
     return number, subtopology
@@ -73,10 +73,10 @@ def _by_number(task: Task) -> tuple[int, int]:
 class _TaskAssignment:
     """The assignment of one group in progress."""
 
-    def __init__(self, group: Group, release_4_3: bool) -> None:
+    def __init__(self, group: StreamsGroupSpec, release_4_3: bool) -> None:
         members, tasks = len(group.members), len(group.tasks())
         copies = group.standby_replicas * len(group.tasks(stateful=True))
-        self.target = Target()
+        self.target = StreamsGroupAssignment()
         self._replicas, self._release_4_3 = group.standby_replicas, release_4_3
         self._processes = Processes(group)
         self._active_quota, self._quota = Quota(tasks, members), Quota(tasks + copies, members)
@@ -87,11 +87,11 @@ class _TaskAssignment:
 
     # --- active tasks ---------------------------------------------------------------------------------------------
 
-    def keep_active_tasks(self, tasks: Iterable[Task]) -> list[Task]:
+    def keep_active_tasks(self, tasks: Iterable[TaskId]) -> list[TaskId]:
         """Step 1: keeps tasks on the member that runs them, up to the quota; returns the remaining tasks."""
         return [task for task in tasks if not self._assign_active(self._previous_active.get(task), task)]
 
-    def assign_active_to_state_owners(self, tasks: Iterable[Task]) -> list[Task]:
+    def assign_active_to_state_owners(self, tasks: Iterable[TaskId]) -> list[TaskId]:
         """Step 2: assigns tasks to the least loaded member with their state; returns the remaining tasks."""
         return [
             task
@@ -99,7 +99,7 @@ class _TaskAssignment:
             if not self._assign_active(self._least_loaded(self._state_owners.get(task, ())), task)
         ]
 
-    def assign_remaining_active(self, tasks: Iterable[Task]) -> None:
+    def assign_remaining_active(self, tasks: Iterable[TaskId]) -> None:
         """Step 3: assigns each remaining task to the least loaded member of the least loaded process."""
         heap = self._processes.by_load()
         for task in tasks:
@@ -107,20 +107,20 @@ class _TaskAssignment:
             self._add_active(*process.assign_least_loaded(task), task)
             heap.add(process.load, process)
 
-    def _assign_active(self, member: int | None, task: Task) -> bool:
+    def _assign_active(self, member: int | None, task: TaskId) -> bool:
         if member is None or self._processes.count(member) >= self._active_quota.per_member:
             return False
         self._add_active(member, self._processes.assign(member, task), task)
         return True
 
-    def _add_active(self, member: int, num_tasks: int, task: Task) -> None:
+    def _add_active(self, member: int, num_tasks: int, task: TaskId) -> None:
         self.target.active[task] = member
         self._active_quota.count(num_tasks)
         self._quota.count(num_tasks)
 
     # --- standbys -------------------------------------------------------------------------------------------------
 
-    def keep_standby_tasks(self, tasks: Iterable[Task]) -> list[tuple[Task, int]]:
+    def keep_standby_tasks(self, tasks: Iterable[TaskId]) -> list[tuple[TaskId, int]]:
         """Step 4: assigns standbys to the previous active member, or a member with the task's state, up to the quota.
 
         Returns:
@@ -135,7 +135,7 @@ class _TaskAssignment:
                 missing_standbys.append((task, num_missing))
         return missing_standbys
 
-    def assign_remaining_standbys(self, missing_standbys: Iterable[tuple[Task, int]]) -> None:
+    def assign_remaining_standbys(self, missing_standbys: Iterable[tuple[TaskId, int]]) -> None:
         """Step 5: assigns each remaining standby to the least loaded process without the task, if there is one."""
         heap = self._processes.by_load()
         for task, num_missing in missing_standbys:
@@ -152,7 +152,7 @@ class _TaskAssignment:
                     self.target.unassigned[task] = missing
                     break
 
-    def _assign_standby(self, task: Task) -> bool:
+    def _assign_standby(self, task: TaskId) -> bool:
         member = self._previous_active.get(task)
         if member is None or self._processes.has(member, task) or not self._below_quota(member):
             member = self._least_loaded(self._without_task(task))
@@ -161,7 +161,7 @@ class _TaskAssignment:
         self._add_standby(member, self._processes.assign(member, task), task)
         return True
 
-    def _without_task(self, task: Task) -> Sequence[int]:
+    def _without_task(self, task: TaskId) -> Sequence[int]:
         """Returns the members that have state of the task, but whose process doesn't have the task."""
         members = self._state_owners.get(task, ())
         if self._release_4_3 and members and self._processes.has(members[0], task):
@@ -171,7 +171,7 @@ class _TaskAssignment:
     def _below_quota(self, member: int) -> bool:
         return self._processes.count(member) < self._quota.per_member
 
-    def _add_standby(self, member: int, num_tasks: int, task: Task) -> None:
+    def _add_standby(self, member: int, num_tasks: int, task: TaskId) -> None:
         self.target.standby.setdefault(task, []).append(member)
         self._quota.count(num_tasks)
 
@@ -188,18 +188,18 @@ class _TaskAssignment:
         return best
 
 
-def _standby_owners(group: Group) -> dict[Task, list[int]]:
+def _standby_owners(group: StreamsGroupSpec) -> dict[TaskId, list[int]]:
     """Returns the members that have each task as a standby, in the order of the members."""
-    owners: dict[Task, list[int]] = {}
+    owners: dict[TaskId, list[int]] = {}
     for at, member in enumerate(group.members):
         for task in member.standby:
             owners.setdefault(task, []).append(at)
     return owners
 
 
-def _state_owners(group: Group) -> dict[Task, list[int]]:
+def _state_owners(group: StreamsGroupSpec) -> dict[TaskId, list[int]]:
     """Returns the members that have state of each task: standbys first, then by descending offset."""
-    owners: dict[Task, list[tuple[bool, int, int]]] = {}
+    owners: dict[TaskId, list[tuple[bool, int, int]]] = {}
     for at, member in enumerate(group.members):
         standby = set(member.standby)
         for task in standby.union(member.offsets):
@@ -219,7 +219,7 @@ class Process:
         Args:
             members: the members of the process, in the iteration order of its map.
         """
-        self.tasks: set[Task] = set()
+        self.tasks: set[TaskId] = set()
         self.count = dict.fromkeys(members, 0)
         self._total = 0
         self._by_load: Heap[int] | None = None
@@ -229,12 +229,12 @@ class Process:
         """The number of tasks per member."""
         return self._total / len(self.count)
 
-    def assign(self, member: int, task: Task) -> int:
+    def assign(self, member: int, task: TaskId) -> int:
         """Assigns a task to a member; returns its new number of tasks."""
         self._by_load = None  # as in Kafka; a new heap breaks ties in another way
         return self._add(member, task)
 
-    def assign_least_loaded(self, task: Task) -> tuple[int, int]:
+    def assign_least_loaded(self, task: TaskId) -> tuple[int, int]:
         """Assigns a task to the member with the fewest tasks; returns the member and its new number of tasks."""
         if len(self.count) == 1:
             member = next(iter(self.count))
@@ -246,7 +246,7 @@ class Process:
         self._by_load.add(count, member)
         return member, count
 
-    def _add(self, member: int, task: Task) -> int:
+    def _add(self, member: int, task: TaskId) -> int:
         self.tasks.add(task)
         self._total += 1
         self.count[member] += 1
@@ -278,11 +278,11 @@ class Processes:
         member_process: process of each member.
     """
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: StreamsGroupSpec) -> None:
         """Creates the processes of a group, without tasks."""
-        by_name = {process: Process(members) for process, members in group.walk}
+        by_name = {process: Process(members) for process, members in group.process_hash_order}
         self._processes = list(by_name.values())
-        self.member_process = [by_name[member.process] for member in group.members]
+        self.member_process = [by_name[member.process_id] for member in group.members]
 
     def by_load(self) -> Heap[Process]:
         """Returns a heap of all processes, filled in the order of the map, which is the only rule for equal loads."""
@@ -292,10 +292,10 @@ class Processes:
         """Returns the number of tasks of a member."""
         return self.member_process[member].count[member]
 
-    def has(self, member: int, task: Task) -> bool:
+    def has(self, member: int, task: TaskId) -> bool:
         """Checks whether the member's process has the task."""
         return task in self.member_process[member].tasks
 
-    def assign(self, member: int, task: Task) -> int:
+    def assign(self, member: int, task: TaskId) -> int:
         """Assigns a task to a member; returns its new number of tasks."""
         return self.member_process[member].assign(member, task)

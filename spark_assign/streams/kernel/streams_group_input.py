@@ -26,7 +26,7 @@ import pyarrow as pa
 from spark_assign.groups.assignors.server.coordinator_hash_order import table_slots
 from spark_assign.java.compute_if_absent import compute_if_absent_order
 from spark_assign.java.hash_map import HashTable, java_key, string_hash, string_hashes, text_order, text_ranks
-from spark_assign.streams.kernel.task_assignor_api import Group, Member, Task
+from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 
 GROUP, SUBTOPOLOGY, MEMBER, TASK, DEPARTED_TASK = range(5)
 FACTS = pa.schema(
@@ -80,15 +80,15 @@ def read_streams_facts(fact_table: pa.Table) -> Iterator[StreamsFacts]:
 ROLES = ("active", "standby", "warmup")
 
 REMEDIES = {
-    "null-key": "Fill the key in or leave the row out",
+    "null-key": "Add the value, or remove the row",
     "duplicate-member": "Keep one row per member",
     "duplicate-group": "Keep one row per group",
     "duplicate-subtopology": "Keep one row per subtopology",
-    "bad-standby-replicas": "It is a number from 0",
-    "bad-subtopology": "It has a number of tasks from 0, and is stateful or not",
-    "no-topology": "The broker assigns nothing before it has the topology. Add it to subtopologies",
-    "unknown-member": "Add the member to members, or take its rows out (Fleet.with_members_left does so)",
-    "bad-task": "Tasks count from 0; a role is active, standby or warmup, and without one there is a changelog_offset",
+    "bad-standby-replicas": "standby_replicas must be 0 or more",
+    "bad-subtopology": "partitions must be 0 or more, and stateful must be true or false",
+    "no-topology": "The broker assigns no tasks without a topology. Add the subtopologies",
+    "unknown-member": "Add the member to members, or remove its rows (Fleet.with_members_left does so)",
+    "bad-task": "task must be 0 or more, and role active, standby, or warmup, or null if changelog_offset isn't null",
     "duplicate-task": "Keep one row per member and task",
 }
 """What to do about each fault, by code, the most severe code first."""
@@ -215,7 +215,7 @@ def process_order(processes: Sequence[str], *, release_4_3: bool = False) -> lis
 def process_hash_order(
     member_ids: Sequence[str], processes: Sequence[str], *, release_4_3: bool = False
 ) -> list[tuple[str, list[int]]]:
-    """Returns processes with their members, as in `streams.kernel.task_assignor_api.Group`.
+    """Returns processes with their members, as in `streams.kernel.task_assignor_api.StreamsGroupSpec`.
 
     A process keeps its members in a `HashMap` (`ProcessState`).
 
@@ -235,7 +235,7 @@ def process_hash_order(
 
 # --- input of an assignor ---------------------------------------------------------------------------------------------
 
-TasksByRole = dict[str, dict[Task, list[str]]]
+TasksByRole = dict[str, dict[TaskId, list[str]]]
 """Owners by role and task, in the order of the members."""
 
 
@@ -254,13 +254,13 @@ class StreamsGroupInput:
             none.
     """
 
-    group: Group
+    group: StreamsGroupSpec
     subtopology_names: Sequence[str]
     current: TasksByRole
     departed: TasksByRole
     process: dict[str, str]
-    previous_tasks: set[tuple[str, Task]]
-    state_offsets: dict[tuple[str, Task], int | None]
+    previous_tasks: set[tuple[str, TaskId]]
+    state_offsets: dict[tuple[str, TaskId], int | None]
 
 
 def read_group_input(facts: StreamsFacts, *, release_4_3: bool, standby_replicas: int | None) -> StreamsGroupInput:
@@ -275,15 +275,15 @@ def read_group_input(facts: StreamsFacts, *, release_4_3: bool, standby_replicas
     ids = [row["name"] for row in topology]
     names = ids + sorted({row["name"] for kind in (TASK, DEPARTED_TASK) for row in facts.rows[kind]} - set(ids))
     index = {name: at for at, name in enumerate(names)}
-    member_tasks: dict[str, list[tuple[Task, Row]]] = {}
+    member_tasks: dict[str, list[tuple[TaskId, Row]]] = {}
     for row in facts.rows[TASK]:
         member_tasks.setdefault(row["member_id"], []).append(((index[row["name"]], row["number"]), row))
     rows = facts.rows[MEMBER]
     order = member_order([row["member_id"] for row in rows], [row["number"] for row in rows])
     members = [_read_member(rows[at], member_tasks.get(rows[at]["member_id"], [])) for at in order]
     configured = next((row["number"] for row in facts.rows[GROUP]), None) or 0
-    member_ids, processes = [member.member_id for member in members], [member.process for member in members]
-    group = Group(
+    member_ids, processes = [member.member_id for member in members], [member.process_id for member in members]
+    group = StreamsGroupSpec(
         members,
         process_hash_order(member_ids, processes, release_4_3=release_4_3),
         ids,
@@ -292,15 +292,15 @@ def read_group_input(facts: StreamsFacts, *, release_4_3: bool, standby_replicas
         configured if standby_replicas is None else standby_replicas,
     )
     current, departed = _no_tasks(), _no_tasks()
-    previous_tasks, state_offsets = set[tuple[str, Task]](), dict[tuple[str, Task], int | None]()
+    previous_tasks, state_offsets = set[tuple[str, TaskId]](), dict[tuple[str, TaskId], int | None]()
     for member in members:
         for task, row in member_tasks.get(member.member_id, ()):
             if row["text"] is not None:
                 current[row["text"]].setdefault(task, []).append(member.member_id)
             previous_tasks.add((member.member_id, task))
-            highest = state_offsets.setdefault((member.process, task), row["offset"])
+            highest = state_offsets.setdefault((member.process_id, task), row["offset"])
             if row["offset"] is not None and (highest is None or highest < row["offset"]):
-                state_offsets[member.process, task] = row["offset"]
+                state_offsets[member.process_id, task] = row["offset"]
     for row in facts.rows[DEPARTED_TASK]:
         if row["text"] is not None:
             departed[row["text"]].setdefault((index[row["name"]], row["number"]), []).append(row["member_id"])
@@ -312,8 +312,8 @@ def _no_tasks() -> TasksByRole:
     return {"active": {}, "standby": {}, "warmup": {}}
 
 
-def _read_member(row: Row, tasks: Sequence[tuple[Task, Row]]) -> Member:
-    return Member(
+def _read_member(row: Row, tasks: Sequence[tuple[TaskId, Row]]) -> StreamsMemberSpec:
+    return StreamsMemberSpec(
         row["member_id"],
         row["member_id"] if row["name"] is None else row["name"],
         active=[task for task, task_row in tasks if task_row["text"] == "active"],

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.replicas import Change, Reassignment, ReplicaFleet, check, reassign, tool_files, write_tool_files
+from spark_assign.replicas import (
+    ClusterChange,
+    Reassignment,
+    ReplicaFleet,
+    check,
+    reassign,
+    tool_files,
+    write_tool_files,
+)
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
@@ -62,7 +70,7 @@ def before(broker: Cluster, spark: SparkSession) -> ReplicaFleet:
 @pytest.fixture(scope="module")
 def plan(before: ReplicaFleet) -> Iterator[Reassignment]:
     """Broker 3 goes, and a topic gets a second replica."""
-    planned = reassign(before, Change.of(before, removed=[3], replication_factors={"r.raised": 2}))
+    planned = reassign(before, ClusterChange.from_values(before, removed=[3], replication_factors={"r.raised": 2}))
     yield planned
     planned.unpersist()
 

@@ -1,0 +1,79 @@
+"""One pass over whole groups: rows of several tables become facts, and a kernel turns facts into tagged rows.
+
+    tables ─ to_facts ─ union ─ shuffle by key ─ kernel (`mapInArrow`) ─ tagged rows ─ projections (`LazyResult`)
+
+Facts and tagged rows are both rows of several kinds in one table; `kind` determines which columns a row uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+
+from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.caching import cached
+
+Kernel = Callable[..., Iterable[pa.Table]]
+"""A function from the facts of a Spark task and `schema`, that of the tagged rows, to tables of tagged rows."""
+
+
+def to_facts(rows: DataFrame, schema: pa.Schema, kind: int | Column, **columns: str | Column) -> DataFrame:
+    """Returns rows as facts of a kind.
+
+    Spark's conversion to Arrow is quadratic in the number of null lists, so that missing lists are empty.
+
+    Args:
+        rows: The rows, which have the columns of the schema before `kind`: the key.
+        schema: Columns of the facts.
+        kind: Kind of the facts.
+        columns: Source of each column of the facts; missing columns are null, or an empty list.
+    """
+    fields = from_arrow_schema(schema).fields
+    values: dict[str, str | Column] = {f.name: F.array() for f in fields if isinstance(f.dataType, ArrayType)}
+    values |= {"kind": F.lit(kind) if isinstance(kind, int) else kind} | columns
+    key = schema.names[: schema.names.index("kind")]
+    return rows.select(*key, *(_column(values.get(f.name), f) for f in fields[len(key) :]))
+
+
+def _column(value: str | Column | None, field: StructField) -> Column:
+    column = F.lit(None) if value is None else F.col(value) if isinstance(value, str) else value
+    return column.cast(field.dataType).alias(field.name)
+
+
+def union(tables: Iterable[DataFrame]) -> DataFrame:
+    """Returns the rows of all tables, which have the same columns."""
+    return reduce(DataFrame.unionByName, tables)
+
+
+def tagged_schema(tables: Mapping[str, StructType], **columns: DataType) -> StructType:
+    """Returns the schema of the tagged rows of these tables: `kind`, and the columns of any table; all nullable.
+
+    Args:
+        tables: The public tables, which are projections of the tagged rows.
+        columns: Columns that are in no table, or that have another type in the tagged rows.
+    """
+    types = {"kind": StringType()} | {field.name: field.dataType for table in tables.values() for field in table}
+    return StructType([StructField(name, type_) for name, type_ in (types | columns).items()])
+
+
+def run_pass(
+    facts: DataFrame, key: Sequence[str], tasks: int, kernel: Kernel, schema: StructType, batch_rows: int = 100_000
+) -> DataFrame:
+    """Returns the tagged rows of a kernel that gets all facts of a key in one Spark task; cached if the session can.
+
+    Args:
+        facts: The facts.
+        key: Columns that identify a group or a cluster.
+        tasks: Number of Spark tasks.
+        kernel: The kernel; Spark sends it to executors.
+        schema: Schema of the tagged rows.
+        batch_rows: Maximum number of rows per Arrow batch.
+    """
+    work = partial(kernel, schema=to_arrow_schema(schema))
+    return cached(facts.repartition(tasks, *key).mapInArrow(map_arrow_batches(work, batch_rows), schema))
