@@ -73,7 +73,7 @@ def test_what_if(fleet: Fleet) -> None:
 def test_rows_in_any_order(fleet: Fleet, seed: int) -> None:
     """And in any number of partitions."""
     one, other = plan_streams(fleet), plan_streams(shuffled(fleet, seed))
-    assert tuples(one.tagged_rows) == tuples(other.tagged_rows)
+    assert tuples(one.rows) == tuples(other.rows)
 
 
 def test_plan_refuses_them_and_says_where_to_go(fleet: Fleet) -> None:
