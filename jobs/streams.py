@@ -18,9 +18,9 @@ from spark_assign.streams import plan_streams
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.streams import PLAN_TABLES
 
-CHANGES = """Changes, one after the other: leave:GROUPS:NUMBER and join:GROUPS:NUMBER: so many members of each group
-leave or join, each as a process of its own; leave-members:MEMBERS: a host goes. GROUPS and MEMBERS are shell
-patterns."""
+CHANGES = """Changes, which are applied in order: leave:GROUPS:NUMBER and join:GROUPS:NUMBER remove members from and add
+members to each matching group, each a process of its own; leave-members:MEMBERS removes the matching members of all
+groups, as if a host failed. GROUPS and MEMBERS are shell patterns."""
 
 
 @job(__doc__, f"{CHANGES} {exit_codes()}", name="streams", input_errors=(SparkAssignError, ValueError))
