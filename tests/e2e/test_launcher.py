@@ -56,7 +56,7 @@ def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -
         (["--env", "standalone", "plan"], "does not say where the cluster is"),
         (["--nonsense"], "unknown option --nonsense"),
         (["plan", "--nonsense"], "No such option"),
-        (["plan", "--config", "/nothing.toml"], "/nothing.toml: cannot be read"),
+        (["plan", "--config", "/nothing.toml"], "/nothing.toml: can't be read"),
         (["plan", "--table", "owned"], "--table owned: expected NAME=VALUE"),
         (["plan", "--assignor", "range"], "No fleet given. Use --fleet LOCATION"),
     ],
