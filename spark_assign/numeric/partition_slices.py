@@ -69,6 +69,13 @@ class PartitionSlices:
         """Returns the five columns in the order of the fields."""
         return self.member, self.topic, self.first, self.step, self.count
 
+    def owners(self, start: IntArray, size: int) -> IntArray:
+        """Returns the member of each partition, at index start[topic] + partition; -1 for none. Shape: (size,)."""
+        rows = self.expand()
+        owner = np.full(size, -1, np.int64)
+        owner[start[rows.topic] + rows.first] = rows.member
+        return owner
+
     def expand(self) -> PartitionSlices:
         """Returns the same partitions with one slice for each."""
         if (self.count == 1).all():

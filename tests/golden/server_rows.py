@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.groups.assignors.range import assign_ranges
+from spark_assign.groups.assignors.range import range_slices
 from spark_assign.groups.assignors.server.heterogeneous import assign_heterogeneous
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
 from spark_assign.java.hash_map import java_key, texts_in_table_order
 from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import row_numbers
 from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]
@@ -100,7 +101,9 @@ def _ranges(row: Row) -> PartitionSlices:
     served = np.argsort(np.array(order, np.int64))
     partitions = np.array([each["partitions"] for each in row["topics"].values()], np.int64)
     rows = np.lexsort((served[member], topic))
-    return assign_ranges(member[rows], topic[rows], partitions)
+    member, topic = member[rows], topic[rows]
+    first, count = range_slices(row_numbers(topic), np.bincount(topic)[topic], partitions[topic])
+    return PartitionSlices(member, topic, first, np.ones_like(first), count).take(count > 0)
 
 
 def served_key(member: Row) -> tuple[bool, bytes]:

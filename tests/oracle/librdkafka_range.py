@@ -24,7 +24,7 @@ from spark_assign.groups.assignors.librdkafka.balancer_input import (
     Assignment,
     LibrdkafkaGroup,
     LibrdkafkaMember,
-    assignment_order,
+    merge_sort,
 )
 
 
@@ -94,7 +94,7 @@ def assign_ranges(group: LibrdkafkaGroup) -> Assignment:
 
 def _read(group: LibrdkafkaGroup, topic: str) -> _Topic:
     """Returns a topic before its assignment."""
-    members = assignment_order([member for member in group.members if topic in member.topics])
+    members = merge_sort([member for member in group.members if topic in member.topics])
     count = group.partitions[topic]
     quota, extra = divmod(count, len(members)) if members else (0, 0)
     return _Topic(topic, members, quota, extra, list(range(count)), {member.member_id: [] for member in members})

@@ -8,7 +8,7 @@ from spark_assign.groups.assignors.librdkafka.balance import LibrdkafkaMovements
 from spark_assign.groups.assignors.librdkafka.balancer_input import (
     LibrdkafkaGroup,
     LibrdkafkaMember,
-    assignment_order,
+    merge_sort,
     metadata_response_order,
 )
 from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky, withhold
@@ -37,8 +37,8 @@ def test_more_topics_are_answered_as_scalas_set_has_them() -> None:
 def test_static_members_go_by_instance_among_themselves_only() -> None:
     """So the order that comes out hangs on the one that goes in."""
     members = [_member("a", instance="z"), _member("c", instance="x"), _member("b")]
-    assert [member.member_id for member in assignment_order(members)] == ["a", "b", "c"]
-    assert [member.member_id for member in assignment_order(members[::-1])] == ["b", "c", "a"]
+    assert [member.member_id for member in merge_sort(members)] == ["a", "b", "c"]
+    assert [member.member_id for member in merge_sort(members[::-1])] == ["b", "c", "a"]
 
 
 def test_who_is_listed_last_counts_as_the_owner() -> None:

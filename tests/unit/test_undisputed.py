@@ -11,7 +11,7 @@ import pytest
 
 from spark_assign.groups.assignors.franz_go import assign_franz_go as franz_go_assignors
 from spark_assign.groups.assignors.librdkafka import assign_librdkafka as librdkafka_assignors
-from spark_assign.groups.assignors.librdkafka.balancer_input import assignment_order
+from spark_assign.groups.assignors.librdkafka.balancer_input import merge_sort
 from spark_assign.groups.assignors.release_rules import parse_library_assignor
 from spark_assign.groups.assignors.sticky import general_2_8
 from spark_assign.groups.assignors.undisputed_groups import find_undisputed
@@ -112,7 +112,7 @@ def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
     expected = set()
     for at, cluster in enumerate(specs.cluster.to_pylist()):
         group = reader.group(at)
-        members, turn = assignment_order(list(group.members)), -1
+        members, turn = merge_sort(list(group.members)), -1
         for topic in sorted(group.partitions):
             for partition in range(group.partitions[topic]):
                 turn = (turn + 1) % len(members)

@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.numeric.partition_slices import PartitionSlices, compress_sorted
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress
 
 TopicPartition = tuple[str, int]
 
@@ -85,13 +85,12 @@ class CustomAssignment:
 
 def run_custom_assignor(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> CustomAssignment:
     """Runs an assignor for one group. An exception rejects only this group."""
-    no_slices = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
     group_spec = read_group(specs, group)
     try:
         assignment = {member: list(partitions) for member, partitions in assignor.assign_group(group_spec).items()}
         _check(group_spec, assignment)
     except Exception as error:
-        return CustomAssignment(group, no_slices, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
+        return CustomAssignment(group, EMPTY_SLICES, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
     return CustomAssignment(group, _to_slices(specs, group, assignment))
 
 
@@ -152,12 +151,9 @@ def _to_slices(specs: GroupSpecs, group: int, assignment: Mapping[str, Iterable[
     member_of = {name: start + index for index, name in enumerate(specs.member_id[start:end].to_pylist())}
     group_topics = np.flatnonzero(specs.topics.group == group)
     topic_of = dict(zip(specs.topic.take(group_topics).to_pylist(), group_topics.tolist(), strict=True))
-    rows = sorted(
-        (member_of[member_id], topic_of[topic_name], partition_number)
+    rows = [
+        (member_of[member_id], topic_of[topic_name], partition)
         for member_id, partitions in assignment.items()
-        for topic_name, partition_number in partitions
-    )
-    member, topic, partition = np.array(rows, np.int64).reshape(-1, 3).T
-    size = max(len(specs.topics), 1)
-    key, first, step, count = compress_sorted(member * size + topic, partition)
-    return PartitionSlices(key // size, key % size, first, step, count)
+        for topic_name, partition in partitions
+    ]
+    return compress(*np.array(rows, np.int64).reshape(-1, 3).T)

@@ -27,16 +27,16 @@ Example: t has four partitions with replicas in racks y, x, y, x. C0 is in rack 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.group_specs import GroupSpecs, SubscriberLists
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes, owners_to_slices
-from spark_assign.numeric.segmented_arrays import row_numbers
+from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
+from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 
 def assign_range(
@@ -52,29 +52,34 @@ def assign_range(
     """
     slices = by_windows
     if slices is None:
-        slices = assign_ranges(*specs.sorted_subscriptions(selected), specs.topics.partitions)
-    return replace_by_racks(specs, selected, slices, specs.subscribers) if uses_racks else slices
+        slices = assign_ranges(specs.subscriber_lists, specs.topics.partitions_to_assign(selected))
+    if uses_racks and specs.rack_set:
+        return replace_by_racks(specs, selected, slices, specs.subscriber_lists)
+    return slices
 
 
-def assign_ranges(member: IntArray, topic: IntArray, partitions: IntArray) -> PartitionSlices:
-    """Assigns topics in consecutive ranges, without racks.
+def assign_ranges(lists: SubscriberLists, partitions: IntArray) -> PartitionSlices:
+    """Assigns topics in consecutive ranges, without racks, given the number of partitions of each topic."""
+    topics = np.flatnonzero(partitions)
+    size, count = lists.size[lists.of_topic[topics]], partitions[topics]
+    num_assigned = np.minimum(size, count)
+    row, position = np.repeat(np.arange(len(topics)), num_assigned), ranges_by_length(num_assigned)
+    member = lists.members[lists.start[lists.of_topic[topics]][row] + position]
+    first, length = range_slices(position, size[row], count[row])
+    return PartitionSlices(member, topics[row], first, np.ones_like(first), length)
 
-    Args:
-        member, topic: the subscriptions to the assigned topics, sorted by topic; within a topic, in the order in which
-            members are assigned to.
-        partitions: number of partitions of each topic.
-    """
-    position, num_subscribers = row_numbers(topic), np.bincount(topic, minlength=len(partitions))[topic]
-    quota, extra = np.divmod(partitions[topic], num_subscribers)
-    first, count = position * quota + np.minimum(position, extra), quota + (position < extra)
-    return PartitionSlices(member, topic, first, np.ones_like(first), count).take(count > 0)
+
+def range_slices(position: IntArray, num_subscribers: IntArray, partitions: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns first and count of the range of the subscriber at a position, from 0, in the list of its topic."""
+    quota, extra = np.divmod(partitions, num_subscribers)
+    return position * quota + np.minimum(position, extra), quota + (position < extra)
 
 
 def replace_by_racks(
     specs: GroupSpecs,
     selected: BoolArray,
     slices: PartitionSlices,
-    subscribers_of: Callable[[int, int], IntArray],
+    lists: SubscriberLists,
     *,
     like_librdkafka: bool = False,
 ) -> PartitionSlices:
@@ -84,38 +89,33 @@ def replace_by_racks(
         specs: the groups.
         selected: mask of groups.
         slices: their assignment without racks.
-        subscribers_of: returns the members of a subscriber set of a group, in the order in which they are assigned to.
+        lists: the subscribers of each topic, in the order in which they are assigned to.
         like_librdkafka: see `assign_rack_aware_topics`.
     """
-    if not specs.rack_set:
-        return slices
-    members, topics = specs.members, specs.topics
-    has_racks = mask_from_indexes(members.group[members.rack >= 0], specs.num_groups)
-    known, bounds = topics.with_metadata, np.arange(specs.num_groups + 1)
-    bounds = np.searchsorted(topics.group[known], bounds)
+    members, topics, known = specs.members, specs.topics, specs.topics.with_metadata
+    bounds = np.searchsorted(topics.group[known], np.arange(specs.num_groups + 1))
     replacements: list[PartitionSlices] = []
     replaced = np.zeros(len(topics), bool)
-    for group in np.flatnonzero(has_racks & selected).tolist():
+    for group in np.flatnonzero(specs.groups_with_racks & selected).tolist():
+        group_topics = known[bounds[group] : bounds[group + 1]].tolist()
         rack_topics = [
-            RackTopic(topic, int(topics.subscriber_set[topic]), int(topics.partitions[topic]), specs.racks_of(topic))
-            for topic in known[bounds[group] : bounds[group + 1]].tolist()
+            RackTopic(topic, int(lists.of_topic[topic]), int(topics.partitions[topic]), specs.racks_of(topic))
+            for topic in group_topics
         ]
-        subscribers = {each: subscribers_of(group, each) for each in {topic.subscriber_set for topic in rack_topics}}
-        racks = {each: specs.members.rack[members].tolist() for each, members in subscribers.items()}
+        racks = {int(lists.of_topic[topic]): members.rack[lists.of(topic)].tolist() for topic in group_topics}
         for topic, owner in assign_rack_aware_topics(rack_topics, racks, like_librdkafka=like_librdkafka).items():
             position, *ranges = owners_to_slices(owner)
-            member = subscribers[int(topics.subscriber_set[topic])][position]
-            replacements.append(PartitionSlices(member, np.full(len(position), topic), *ranges))
+            replacements.append(PartitionSlices(lists.of(topic)[position], np.full(len(position), topic), *ranges))
             replaced[topic] = True
     return slices.take(~replaced[slices.topic]).concat(*replacements)
 
 
 class RackTopic(NamedTuple):
-    """A topic with metadata: its index, subscriber set, number of partitions, and the racks of each partition's
+    """A topic with metadata: its index, subscriber list, number of partitions, and the racks of each partition's
     replicas."""
 
     topic: int
-    subscriber_set: int
+    subscriber_list: int
     partitions: int
     partition_racks: Sequence[frozenset[Hashable]]
 
@@ -134,27 +134,27 @@ def assign_rack_aware_topics(
 
     Args:
         topics: all topics of the group.
-        racks: racks of the members of each subscriber set, in assignment order; -1 if unknown.
+        racks: racks of the members of each subscriber list, in assignment order; -1 if unknown.
         like_librdkafka: a set of two or more topics uses racks even if no topic of the group needs them, and then the
             members without a rack match no partition.
 
     Returns:
-        for each topic without plain ranges, the owner of each partition, as a position in its subscriber set.
+        for each topic without plain ranges, the owner of each partition, as a position in its subscriber list.
     """
     sets: dict[tuple[int, int], list[RackTopic]] = {}
     topics_with_racks = set()
     for topic in topics:
-        sets.setdefault((topic.subscriber_set, topic.partitions), []).append(topic)
-        if racks_matter(topic.partition_racks, set(racks[topic.subscriber_set]) - {-1}):
+        sets.setdefault((topic.subscriber_list, topic.partitions), []).append(topic)
+        if racks_matter(topic.partition_racks, set(racks[topic.subscriber_list]) - {-1}):
             topics_with_racks.add(topic.topic)
     assigned: dict[int, NDArray[np.int64]] = {}
-    for (subscriber_set, _), topic_set in sets.items():
-        has_racks = max(racks[subscriber_set]) >= 0
+    for (subscriber_list, _), topic_set in sets.items():
+        has_racks = max(racks[subscriber_list]) >= 0
         uses_racks = has_racks and (like_librdkafka or topics_with_racks)
         if uses_racks and (len(topic_set) > 1 or topic_set[0].topic in topics_with_racks):
             assigned |= dict.fromkeys(
                 [topic.topic for topic in topic_set],
-                _assign_topic_set(racks[subscriber_set], topic_set, like_librdkafka),
+                _assign_topic_set(racks[subscriber_list], topic_set, like_librdkafka),
             )
     return assigned
 

@@ -24,10 +24,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.group_specs import GroupSpecs, SubscriberLists
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
-from spark_assign.numeric.segmented_arrays import exclusive_sum, key_ranges, row_numbers, starts_new_key
+from spark_assign.numeric.partition_slices import PartitionSlices, invert, mask_from_indexes
+from spark_assign.numeric.segmented_arrays import exclusive_sum, key_ranges, ranges_by_length
 
 
 def assign_round_robin(
@@ -41,62 +41,62 @@ def assign_round_robin(
         by_windows: slices of the selected groups that Spark windows have computed, if they have. They are right for
             groups in which all topics have the same subscribers.
     """
-    slices: list[PartitionSlices] = []
-    if by_windows is not None:
-        group, topics = specs.topics.group, specs.topics.with_metadata
-        selected = selected & _has_different_sets(group[topics], specs.topics.subscriber_set[topics], specs.num_groups)
-        slices = [by_windows.take(~selected[group[by_windows.topic]])]
-        if not selected.any():
-            return slices[0]
-    member, topic = specs.sorted_subscriptions(selected)
-    in_turn = assign_in_turn(specs, member, topic, specs.assignment_order[member], np.arange(len(specs.topics)))
-    return in_turn.concat(*slices)
+    partitions = specs.topics.partitions_to_assign(selected)
+    if by_windows is None:
+        return assign_in_turn(specs, specs.subscriber_lists, partitions)
+    is_recomputed = _has_different_sets(specs, np.flatnonzero(partitions))[specs.topics.group]
+    if not is_recomputed.any():
+        return by_windows
+    in_turn = assign_in_turn(specs, specs.subscriber_lists, np.where(is_recomputed, partitions, 0))
+    return by_windows.take(~is_recomputed[by_windows.topic]).concat(in_turn)
 
 
 def assign_in_turn(
-    specs: GroupSpecs, member: IntArray, topic: IntArray, ring: IntArray, rank: IntArray
+    specs: GroupSpecs, lists: SubscriberLists, partitions: IntArray, rank: IntArray | None = None
 ) -> PartitionSlices:
     """Assigns topics to their subscribers in turn.
 
     Args:
         specs: the groups.
-        member, topic: the subscriptions to the assigned topics, sorted by topic and `ring`.
-        ring: for each subscription, the position of its member on the ring of its group, which can start at any number.
-        rank: position of each topic in the order in which topics are assigned.
+        lists: the subscribers of each topic, in the order of the ring.
+        partitions: number of partitions of each topic.
+        rank: position of each topic in the order in which topics are assigned; None: by index.
     """
-    partitions, size = specs.topics.partitions, np.bincount(topic, minlength=len(specs.topics))
-    start = _find_starts(specs, topic, ring, rank)
-    first = (row_numbers(topic) - start[topic]) % size[topic]
-    count = -(-(partitions[topic] - first) // size[topic])
-    return PartitionSlices(member, topic, first, size[topic], count).take(count > 0)
+    topics = np.flatnonzero(partitions)
+    size, count = lists.size[lists.of_topic[topics]], partitions[topics]
+    start = _find_starts(specs, lists, partitions, rank)[topics]
+    num_assigned = np.minimum(size, count)
+    row, first = np.repeat(np.arange(len(topics)), num_assigned), ranges_by_length(num_assigned)
+    step = size[row]
+    member = lists.members[lists.start[lists.of_topic[topics]][row] + (start[row] + first) % step]
+    return PartitionSlices(member, topics[row], first, step, -(-(count[row] - first) // step))
 
 
-def _find_starts(specs: GroupSpecs, topic: IntArray, ring: IntArray, rank: IntArray) -> IntArray:
-    """Returns, for each topic, the position among its subscribers of the one that gets partition 0 (step 1)."""
-    topics = topic[starts_new_key(topic)]
-    topics = topics[np.lexsort((rank[topics], specs.topics.group[topics]))]
-    group, counts = specs.topics.group[topics], specs.topics.partitions[topics]
-    size = np.bincount(topic, minlength=len(specs.topics))
-    start = np.zeros(len(size), np.int64)
-    start[topics] = exclusive_sum(counts, np.searchsorted(group, group)) % size[topics]
-    first_row = np.cumsum(size) - size
-    differ = _has_different_sets(group, specs.topics.subscriber_set[topics], specs.num_groups)
-    topics = topics[differ[group]]
-    for begin, end in key_ranges(specs.topics.group[topics]):
-        group_topics = topics[begin:end].tolist()
-        positions = (ring[first_row[each] : first_row[each] + size[each]].tolist() for each in group_topics)
-        counts = specs.topics.partitions[group_topics]
-        start[group_topics] = round_robin_start(zip(positions, counts.tolist(), strict=True))
+def _find_starts(specs: GroupSpecs, lists: SubscriberLists, partitions: IntArray, rank: IntArray | None) -> IntArray:
+    """Returns, for each topic, the position in its list of the subscriber that gets partition 0 (step 1)."""
+    topics = np.flatnonzero(partitions)
+    if rank is not None:
+        topics = topics[np.lexsort((rank[topics], specs.topics.group[topics]))]
+    group = specs.topics.group[topics]
+    start = np.zeros(len(partitions), np.int64)
+    preceding = exclusive_sum(partitions[topics], np.searchsorted(group, group))
+    start[topics] = preceding % lists.size[lists.of_topic[topics]]
+    has_different_sets = _has_different_sets(specs, topics)
+    if has_different_sets.any():
+        ring = invert(lists.members[: len(specs.members)], len(specs.members))
+        topics = topics[has_different_sets[group]]
+        for begin, end in key_ranges(specs.topics.group[topics]):
+            group_topics = topics[begin:end].tolist()
+            visits = [(ring[lists.of(topic)].tolist(), int(partitions[topic])) for topic in group_topics]
+            start[group_topics] = round_robin_start(visits)
     return start
 
 
-def _has_different_sets(group: IntArray, subscriber_set: IntArray, num_groups: int) -> BoolArray:
-    """Returns a mask of the groups whose topics, given by group and subscriber set, have different subscribers."""
-    low, high = np.full(num_groups, np.iinfo(np.int64).max), np.full(num_groups, np.iinfo(np.int64).min)
-    np.minimum.at(low, group, subscriber_set)
-    np.maximum.at(high, group, subscriber_set)
-    is_different: BoolArray = low < high
-    return is_different
+def _has_different_sets(specs: GroupSpecs, topics: IntArray) -> BoolArray:
+    """Returns a mask of the groups in which these topics, sorted by group, have different subscribers."""
+    group, subscriber_set = specs.topics.group[topics], specs.topics.subscriber_set[topics]
+    is_different = (group[1:] == group[:-1]) & (subscriber_set[1:] != subscriber_set[:-1])
+    return mask_from_indexes(group[1:][is_different], specs.num_groups)
 
 
 def round_robin_start(topics: Iterable[tuple[Sequence[int], int]]) -> list[int]:

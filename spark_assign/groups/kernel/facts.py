@@ -36,10 +36,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.ownership_bitmaps import read_bitmaps, slices_from_bitmaps
 from spark_assign.numeric.segmented_arrays import expand_slices
 
@@ -157,6 +156,11 @@ class IndexedFacts:
         """Returns an integer column as int64; null becomes `missing`."""
         return to_int_array(column(self.table, name), missing)
 
+    def rows_of(self, kind: int, groups: BoolArray) -> IntArray:
+        """Returns the rows of a kind in the groups that the mask selects."""
+        rows = self.rows_by_kind[kind]
+        return rows[groups[self.group_index[rows]]]
+
     def column(self, name: str, rows: IntArray) -> pa.Array:
         """Returns a column of the rows at these indexes."""
         return column(self.table, name).take(pa.array(rows, pa.int64()))
@@ -184,34 +188,23 @@ def index_facts(table: pa.Table) -> IndexedFacts:
     )
 
 
-@dataclass(frozen=True)
-class SubscriptionRows:
-    """Subscriptions, including those to duplicate topics.
+def find_subscriptions(facts: IndexedFacts, is_valid: BoolArray) -> tuple[IntArray, IntArray]:
+    """Returns the subscriptions of the groups that `is_valid` marks, including those to duplicate topics.
 
-    Attributes:
-        row: row index of a fact with the member; its topic is the topic or its representative.
-        topic: index into `IndexedFacts.topic_names`.
+    Returns:
+        row index of a fact with the member, whose topic is the topic or its representative; and the topic, as an index
+        into `topic_names`.
     """
-
-    row: IntArray
-    topic: IntArray
-
-
-def find_subscriptions(facts: IndexedFacts, is_valid: NDArray[np.bool_]) -> SubscriptionRows:
-    """Returns the subscriptions of the groups that `is_valid` marks, with duplicate topics expanded."""
-    rows, duplicates = (
-        facts.rows_by_kind[kind][is_valid[facts.group_index[facts.rows_by_kind[kind]]]]
-        for kind in (SUBSCRIPTION, DUPLICATE_TOPIC)
-    )
+    rows, duplicates = (facts.rows_of(kind, is_valid) for kind in (SUBSCRIPTION, DUPLICATE_TOPIC))
     if not len(duplicates):
-        return SubscriptionRows(rows, facts.topic_index[rows])
+        return rows, facts.topic_index[rows]
     size = len(facts.topic_names)
     key = facts.group_index[duplicates] * size + facts.representative_index[duplicates]
     order = np.argsort(key)
     subscribed = facts.group_index[rows] * size + facts.topic_index[rows]
     starts, ends = (np.searchsorted(key[order], subscribed, side) for side in ("left", "right"))
     subscription, duplicate = expand_slices(starts, np.ones_like(starts), ends - starts)
-    return SubscriptionRows(rows[subscription], facts.topic_index[duplicates[order]][duplicate])
+    return rows[subscription], facts.topic_index[duplicates[order]][duplicate]
 
 
 @dataclass(frozen=True)
@@ -229,25 +222,17 @@ class OwnedSlices:
     count: IntArray
 
 
-def find_owned(facts: IndexedFacts, is_valid: NDArray[np.bool_]) -> OwnedSlices:
+def find_owned(facts: IndexedFacts, is_valid: BoolArray) -> OwnedSlices:
     """Returns the ownership of the groups that `is_valid` marks, with bitmaps converted to slices."""
-    runs, bitmaps = (
-        facts.rows_by_kind[kind][is_valid[facts.group_index[facts.rows_by_kind[kind]]]]
-        for kind in (OWNED_SLICE, OWNED_BITMAP)
-    )
+    slices, bitmaps = (facts.rows_of(kind, is_valid) for kind in (OWNED_SLICE, OWNED_BITMAP))
     pairs = KeyIndex(_pair(facts, bitmaps))
-    key, *from_bitmaps = slices_from_bitmaps(
-        pairs.lookup(_pair(facts, bitmaps)),
-        facts.int_column("block")[bitmaps],
-        read_bitmaps(facts.column("bits", bitmaps)),
-    )
+    pair, bits = pairs.lookup(_pair(facts, bitmaps)), read_bitmaps(facts.column("bits", bitmaps))
+    key, *from_bitmaps = slices_from_bitmaps(pair, facts.int_column("block")[bitmaps], bits)
     example = np.zeros(len(pairs), np.int64)
-    example[pairs.lookup(_pair(facts, bitmaps))] = bitmaps
-    columns = [facts.int_column(name)[runs] for name in ("first", "step", "count")]
-    row = np.append(runs, example[key])
-    return OwnedSlices(
-        row, *(np.append(slices, converted) for slices, converted in zip(columns, from_bitmaps, strict=True))
-    )
+    example[pair] = bitmaps
+    columns = [facts.int_column(name)[slices] for name in ("first", "step", "count")]
+    both = (np.append(values, converted) for values, converted in zip(columns, from_bitmaps, strict=True))
+    return OwnedSlices(np.append(slices, example[key]), *both)
 
 
 def _pair(facts: IndexedFacts, rows: IntArray) -> IntArray:

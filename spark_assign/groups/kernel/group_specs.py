@@ -22,7 +22,13 @@ from spark_assign.groups.kernel.topic_columns import PartitionLoads, TopicColumn
 from spark_assign.java.hash_map import string_hashes, table_orders
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress_tagged, invert
+from spark_assign.numeric.partition_slices import (
+    EMPTY_SLICES,
+    PartitionSlices,
+    compress_tagged,
+    invert,
+    mask_from_indexes,
+)
 
 ALL_MEMBERS = -1
 """The subscriber set that contains all members of the group."""
@@ -129,6 +135,27 @@ def assignment_order(group: IntArray, name: IntArray, instance: IntArray) -> Int
 
 
 @dataclass(frozen=True)
+class SubscriberLists:
+    """Lists of members: first all members of each group, then the members of each subscriber set.
+
+    Attributes:
+        members: the members, list after list.
+        start, size: index of the first member of each list, and the number of its members.
+        of_topic: the list with the subscribers of each topic.
+    """
+
+    members: IntArray
+    start: IntArray
+    size: IntArray
+    of_topic: IntArray
+
+    def of(self, topic: int) -> IntArray:
+        """Returns the subscribers of a topic."""
+        index = self.of_topic[topic]
+        return self.members[self.start[index] : self.start[index] + self.size[index]]
+
+
+@dataclass(frozen=True)
 class GroupSpecs:
     """Groups that have members and no fault.
 
@@ -207,25 +234,36 @@ class GroupSpecs:
         member, topic = np.divmod(self.subscriptions, max(len(self.topics), 1))
         return member, topic
 
-    def sorted_subscriptions(self, selected: BoolArray) -> tuple[IntArray, IntArray]:
-        """Returns member and topic of each subscription of the selected groups to a topic with metadata, sorted by
-        topic; within a topic, in the order in which range and roundrobin assign to members."""
-        member, topic = self.subscription_pairs
-        is_assigned = self.topics.partitions_to_assign(selected)[topic] > 0
-        member, topic = member[is_assigned], topic[is_assigned]
-        order = np.lexsort((self.assignment_order[member], topic))
-        return member[order], topic[order]
+    @cached_property
+    def subscriber_lists(self) -> SubscriberLists:
+        """The subscribers of each topic, in the order in which range and roundrobin assign to them."""
+        instance = NameIndex(self.instance_id).columns[0]
+        return self.list_subscribers(assignment_order(self.members.group, np.arange(len(self.members)), instance))
 
-    def subscribers(self, group: int, subscriber_set: int) -> IntArray:
-        """Returns the members of a subscriber set of a group, in the order in which range and roundrobin assign."""
-        members = self.set_members(group, subscriber_set)
-        return members[np.argsort(self.assignment_order[members])]
+    def list_subscribers(self, ordered: IntArray) -> SubscriberLists:
+        """Returns the subscribers of each topic, given all members, group by group, in the order of the lists."""
+        sizes = np.bincount(self.members.group, minlength=self.num_groups)
+        subscriber_set, lists = self.topics.subscriber_set, ordered
+        if self.subscriber_sets:
+            set_sizes = np.array([len(members) for members in self.subscriber_sets], np.int64)
+            members, sizes = np.concatenate(self.subscriber_sets), np.append(sizes, set_sizes)
+            position = invert(ordered, len(ordered))
+            order = np.lexsort((position[members], np.repeat(np.arange(len(set_sizes)), set_sizes)))
+            lists = np.append(ordered, members[order])
+        of_topic = np.where(subscriber_set == ALL_MEMBERS, self.topics.group, self.num_groups + subscriber_set)
+        return SubscriberLists(lists, np.cumsum(sizes) - sizes, sizes, of_topic)
 
     def set_members(self, group: int, subscriber_set: int) -> IntArray:
         """Returns the members of a subscriber set of a group, ascending."""
         if subscriber_set != ALL_MEMBERS:
             return self.subscriber_sets[subscriber_set]
         return np.arange(*np.searchsorted(self.members.group, [group, group + 1]))
+
+    @cached_property
+    def groups_with_racks(self) -> BoolArray:
+        """Mask of the groups in which a member has a rack and the rack of a replica is known."""
+        has_racks = mask_from_indexes(self.members.group[self.members.rack >= 0], self.num_groups)
+        return has_racks & mask_from_indexes(self.topics.group[list(self.rack_set)], self.num_groups)
 
     def racks_of(self, topic: int) -> list[frozenset[int]]:
         """Returns the racks with a replica, for each partition of a topic."""
@@ -240,12 +278,6 @@ class GroupSpecs:
         return self.facts.int_column("position", UNKNOWN_POSITION)[self.members.row]
 
     @cached_property
-    def assignment_order(self) -> IntArray:
-        """Position of each member, over all groups, in the order of `assignment_order`."""
-        instance = NameIndex(self.instance_id).columns[0]
-        return invert(assignment_order(self.members.group, np.arange(len(self.members)), instance), len(self.members))
-
-    @cached_property
     def member_hash(self) -> IntArray:
         """`String.hashCode` of each member id."""
         return string_hashes(self.member_id.to_pylist())
@@ -258,8 +290,14 @@ class GroupSpecs:
     def hash_orders(self, selected: BoolArray) -> HashOrders:
         """Returns the iteration orders of the hash maps of the selected groups' members. It takes time, so only
         assignors that need an order call this."""
+        group, hashes = self.members.group, np.zeros(len(self.members), np.int64)
+        if selected.all():
+            hashes = self.member_hash
+        else:
+            members = np.flatnonzero(selected[group])
+            hashes[members] = string_hashes(take_names(self.member_id, members).to_pylist())
         # The leader inserts members into its `HashMap` in the coordinator's order; without a position, by id.
-        return hash_orders(self.member_hash, self.members.group, self.list_position, selected)
+        return hash_orders(hashes, group, self.list_position, selected)
 
     @cached_property
     def owned_order(self) -> PartitionSlices:

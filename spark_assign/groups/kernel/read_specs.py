@@ -14,8 +14,6 @@ from spark_assign.groups.kernel.facts import (
     MEMBER,
     REPLICA_RACKS,
     IndexedFacts,
-    OwnedSlices,
-    SubscriptionRows,
     find_owned,
     find_subscriptions,
     index_facts,
@@ -24,7 +22,7 @@ from spark_assign.groups.kernel.faults import find_faults, find_unsupported_grou
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.java.key_index import KeyIndex, to_int_array
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, invert, mask_from_indexes
 
 
@@ -79,10 +77,9 @@ def read_group_specs(facts: IndexedFacts, faulty: set[int]) -> GroupSpecs:
     has_specs[list(faulty)] = False
     fact_group_index = np.flatnonzero(has_specs)
     row_group = invert(fact_group_index, facts.num_groups)[facts.group_index]
-    members = _read_members(facts, row_group)
-    subscribed, owned = find_subscriptions(facts, has_specs), find_owned(facts, has_specs)
-    topics, subscriptions, rows, subscriber_sets, owned_slices, departed_owned = _read_topics(
-        facts, row_group, members, subscribed, owned
+    members = _read_members(facts, row_group, has_specs)
+    topics, subscriptions, rows, subscriber_sets, owned, departed_owned = _read_topics(
+        facts, row_group, members, has_specs
     )
     racks, rack, rack_sets, rack_set = _read_racks(facts, row_group, members, topics)
     has_subscription = mask_from_indexes(subscriptions // max(len(topics), 1), len(members))
@@ -92,7 +89,7 @@ def read_group_specs(facts: IndexedFacts, faulty: set[int]) -> GroupSpecs:
         replace(members, rack=rack, has_subscription=has_subscription),
         topics,
         subscriber_sets,
-        owned_slices,
+        owned,
         departed_owned,
         subscriptions,
         rows,
@@ -102,9 +99,8 @@ def read_group_specs(facts: IndexedFacts, faulty: set[int]) -> GroupSpecs:
     )
 
 
-def _read_members(facts: IndexedFacts, row_group: IntArray) -> MemberColumns:
-    rows = facts.rows_by_kind[MEMBER]
-    rows = rows[row_group[rows] >= 0]
+def _read_members(facts: IndexedFacts, row_group: IntArray, has_specs: BoolArray) -> MemberColumns:
+    rows = facts.rows_of(MEMBER, has_specs)
     rows = rows[np.lexsort((facts.member_index[rows], row_group[rows]))]
     return MemberColumns(
         group=row_group[rows],
@@ -118,21 +114,20 @@ def _read_members(facts: IndexedFacts, row_group: IntArray) -> MemberColumns:
 
 
 def _read_topics(
-    facts: IndexedFacts, row_group: IntArray, members: MemberColumns, subscribed: SubscriptionRows, owned: OwnedSlices
+    facts: IndexedFacts, row_group: IntArray, members: MemberColumns, has_specs: BoolArray
 ) -> tuple[TopicColumns, IntArray, IntArray, list[IntArray], PartitionSlices, PartitionSlices]:
     """Returns the topics; the subscriptions and their rows in the facts; the subscriber sets; and what members and
     departed members own."""
     size, ids = max(len(facts.topic_names), 1), max(len(facts.member_id), 1)
     member_keys = KeyIndex(members.group * ids + facts.member_index[members.row])
     # Subscriptions can occur twice. Members are sorted, so that positions in the key index are member indexes.
-    rows = subscribed.row
-    pairs = member_keys.lookup(row_group[rows] * ids + facts.member_index[rows]) * size + subscribed.topic
+    rows, subscribed = find_subscriptions(facts, has_specs)
+    pairs = member_keys.lookup(row_group[rows] * ids + facts.member_index[rows]) * size + subscribed
     if (np.diff(pairs) <= 0).any():
         pairs, first = np.unique(pairs, return_index=True)
         rows = rows[first]
     subscriber = pairs // size
-    departed_rows = facts.rows_by_kind[DEPARTED_SLICE]
-    departed_rows = departed_rows[row_group[departed_rows] >= 0]
+    owned, departed_rows = find_owned(facts, has_specs), facts.rows_of(DEPARTED_SLICE, has_specs)
     keys = [members.group[subscriber] * size + pairs % size]
     keys += [row_group[each] * size + facts.topic_index[each] for each in (owned.row, departed_rows)]
     topic_keys = KeyIndex(np.concatenate(keys))

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from spark_assign.groups.assignors.sticky.assign_sticky import exception_text
+from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, exception_text
 from spark_assign.groups.kernel.assign import assign as assign_specs
 from spark_assign.simulation.kernel.assignment_request import (
     CODE_BITS,
@@ -44,7 +44,7 @@ Assignor = Callable[[Sequence[AssignmentRequest]], list[AssignmentResponse]]
 
 def _assign_by_kafka(assignor: str, requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Computes assignments as a class of Kafka's clients."""
-    specs = read_requests(requests)
+    specs = read_requests(requests, reads_owned=assignor in STICKY)
     assignments = assign_specs(specs, assignor, np.ones(specs.num_groups, bool))
     rows = assignments.assigned_now.expand()
     member, codes = specs.list_index[rows.member], specs.topics.name[rows.topic] << CODE_BITS | rows.first

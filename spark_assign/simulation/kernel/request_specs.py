@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from spark_assign.groups.assignors.range import racks_matter
 from spark_assign.groups.kernel.facts import FACT_TYPES, index_facts
-from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress_sorted, invert
-from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
+from spark_assign.numeric.segmented_arrays import starts_new_key
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, AssignmentRequest, JoinedMember, java_order
 
 _MASK = (1 << CODE_BITS) - 1
@@ -65,22 +65,20 @@ class RequestSpecs(GroupSpecs):
         return np.asarray(hashes[starts[self.topics.group] + self.topics.name], np.int64)
 
     @cached_property
-    def subscription_pairs(self) -> tuple[IntArray, IntArray]:
-        """Member and topic of each subscription."""
-        topics, num_members = self.topics, len(self.members)
-        lists = [np.arange(num_members), *self.subscriber_sets]
-        sizes = np.array([len(each) for each in self.subscriber_sets], np.int64)
-        starts = num_members + np.cumsum(sizes) - sizes
-        bounds = np.searchsorted(self.members.group, np.arange(self.num_groups + 1))
-        is_set = topics.subscriber_set != ALL_MEMBERS
-        start, size = bounds[topics.group], np.diff(bounds)[topics.group]
-        start[is_set], size[is_set] = (each[topics.subscriber_set[is_set]] for each in (starts, sizes))
-        topic, index = expand_slices(start, np.ones_like(start), size)
-        return np.concatenate(lists)[index], topic
+    def subscriber_lists(self) -> SubscriberLists:
+        """The subscribers of each topic, in the order in which range and roundrobin assign to them."""
+        if all(member.group_instance_id is None for member in self.listed):
+            return self.list_subscribers(np.arange(len(self.members)))
+        return super().subscriber_lists
 
 
-def read_requests(requests: Sequence[AssignmentRequest]) -> RequestSpecs:
-    """Builds the specs of requests that have members."""
+def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -> RequestSpecs:
+    """Builds the specs of requests that have members.
+
+    Args:
+        requests: the requests.
+        reads_owned: whether the assignor reads what members own.
+    """
     listed: list[JoinedMember] = []
     list_index: list[int] = []
     topics: list[tuple[int, int, int, int]] = []
@@ -104,7 +102,7 @@ def read_requests(requests: Sequence[AssignmentRequest]) -> RequestSpecs:
         members=_read_members(listed, group, rack).take(order),
         topics=topic_columns,
         subscriber_sets=[np.sort(member_index[members]) for members in sets],
-        owned=_read_owned(listed, group, member_index, topic_columns),
+        owned=_read_owned(listed, group, member_index, topic_columns) if reads_owned else EMPTY_SLICES,
         departed_owned=EMPTY_SLICES,
         subscriptions=none,
         subscription_rows=None,

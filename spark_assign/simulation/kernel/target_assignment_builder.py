@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.range import assign_ranges
+from spark_assign.groups.assignors.range import range_slices
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
 from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
 from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, rebalance
@@ -15,6 +15,7 @@ from spark_assign.groups.assignors.server.homogeneous import compute_quotas
 from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import row_numbers
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS
 from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMember, ConsumerGroupMembers
 from spark_assign.simulation.kernel.consumer_group_regexes import Regexes
@@ -240,7 +241,10 @@ def _ranges(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
         numbers += [topic.number for topic in request.topics]
     columns = [np.array(each, np.int64) for each in (of_member, of_topic, ranks, partitions)]
     order = np.lexsort((columns[2][columns[0]], columns[1]))
-    ranges = assign_ranges(columns[0][order], columns[1][order], columns[3])
+    subscriber, topic = columns[0][order], columns[1][order]
+    num_subscribers = np.bincount(topic, minlength=len(partitions))[topic]
+    first, count = range_slices(row_numbers(topic), num_subscribers, columns[3][topic])
+    ranges = PartitionSlices(subscriber, topic, first, np.ones_like(first), count).take(count > 0)
     assigned = _codes(ranges.expand(), np.array(numbers, np.int64), len(ranks))
     responses, begin = [], 0
     for request in requests:

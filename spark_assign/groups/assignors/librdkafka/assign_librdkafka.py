@@ -1,7 +1,7 @@
 """Assigns groups as librdkafka's assignors do (`groups.assignors.librdkafka`).
 
 Range and roundrobin differ from Java's in the order of members: ids are compared as bytes, and if a group has static
-and dynamic members, the order is the result of C's merge sort (`balancer_input.assignment_order`).
+and dynamic members, the order is the result of C's merge sort (`balancer_input.merge_sort`).
 
 Cooperative-sticky plans most groups on slices, many at once (`plan_undisputed`), and all others partition by partition.
 Partitions that it returns of vanished or unsubscribed topics are in no plan.
@@ -19,7 +19,7 @@ from spark_assign.groups.assignors.librdkafka.balancer_input import (
     LibrdkafkaGroup,
     LibrdkafkaMember,
     TopicPartition,
-    assignment_order,
+    merge_sort,
     metadata_positions,
     metadata_response_order,
 )
@@ -35,11 +35,19 @@ from spark_assign.groups.assignors.roundrobin import assign_in_turn
 from spark_assign.groups.assignors.sticky.retained_partitions import keep_in_owned_order
 from spark_assign.groups.assignors.sticky.water_filling import fill_up
 from spark_assign.groups.assignors.undisputed_groups import UndisputedGroups, find_undisputed
-from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, RACK_MISMATCH, GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.group_specs import (
+    BALANCING,
+    KEPT,
+    RACK_MISMATCH,
+    GroupAssignments,
+    GroupSpecs,
+    SubscriberLists,
+    assignment_order,
+)
 from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, row_numbers
+from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
 def assign_by_librdkafka(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
@@ -48,7 +56,7 @@ def assign_by_librdkafka(specs: GroupSpecs, assignor: str, selected: BoolArray) 
         return GroupAssignments.of(_assign_round_robin(specs, selected))
     if assignor == "range":
         return GroupAssignments.of(_assign_range(specs, selected))
-    undisputed = find_undisputed(specs, selected & ~_with_racks(specs), specs.members.has_subscription)
+    undisputed = find_undisputed(specs, selected & ~specs.groups_with_racks, specs.members.has_subscription)
     return plan_undisputed(specs, undisputed).concat(_one_by_one(specs, selected & ~undisputed.groups))
 
 
@@ -57,98 +65,56 @@ def assign_by_librdkafka(specs: GroupSpecs, assignor: str, selected: BoolArray) 
 
 def _assign_range(specs: GroupSpecs, selected: BoolArray) -> PartitionSlices:
     """Assigns by range: each topic in consecutive ranges, by rack if racks matter."""
-    member, topic = _subscriptions(specs, selected)
-    order = _AssignmentOrder(specs)
-    by_place = np.lexsort((order.place[member], topic))
-    topic = topic[by_place]
-    slices = assign_ranges(order.apply(member[by_place], topic), topic, specs.topics.partitions)
-    return replace_by_racks(specs, selected, slices, order.subscribers, like_librdkafka=True)
+    lists = _list_subscribers(specs, on_ring=False)
+    slices = assign_ranges(lists, specs.topics.partitions_to_assign(selected))
+    return replace_by_racks(specs, selected, slices, lists, like_librdkafka=True) if specs.rack_set else slices
 
 
 def _assign_round_robin(specs: GroupSpecs, selected: BoolArray) -> PartitionSlices:
     """Assigns all topics, by name, in turn on the ring of members with a subscription."""
-    group, order = specs.members.group, _AssignmentOrder(specs)
-    ring = np.flatnonzero(specs.members.has_subscription)
-    ring = ring[np.lexsort((order.place[ring], group[ring]))]
-    ring = order.apply(ring, group[ring])
-    position = np.zeros(len(group), np.int64)
-    position[ring] = row_numbers(group[ring])
-    member, topic = _subscriptions(specs, selected)
-    by_position = np.lexsort((position[member], topic))
-    member, topic = member[by_position], topic[by_position]
-    return assign_in_turn(specs, member, topic, position[member], byte_ranks(specs.topic))
+    lists, partitions = _list_subscribers(specs, on_ring=True), specs.topics.partitions_to_assign(selected)
+    return assign_in_turn(specs, lists, partitions, byte_ranks(specs.topic))
 
 
-def _subscriptions(specs: GroupSpecs, selected: BoolArray) -> tuple[IntArray, IntArray]:
-    """Returns member and topic of each subscription of the selected groups to a topic with partitions."""
-    member, topic = specs.subscription_pairs
-    is_selected = specs.topics.partitions_to_assign(selected)[topic] > 0
-    return member[is_selected], topic[is_selected]
+def _list_subscribers(specs: GroupSpecs, *, on_ring: bool) -> SubscriberLists:
+    """Returns the subscribers of each topic in the order in which they are assigned to.
 
-
-class _AssignmentOrder:
-    """The assignment order of members.
-
-    Attributes:
-        place: ascending in assignment order, in groups whose members are all static or all dynamic.
+    Args:
+        specs: the groups.
+        on_ring: whether the members with a subscription are sorted once per group; otherwise once per topic. That makes
+            a difference if a group has static and dynamic members.
     """
+    group, has_subscription = specs.members.group, specs.members.has_subscription
+    name, is_static = byte_ranks(specs.member_id), specs.instance_id.is_valid().to_numpy(zero_copy_only=False)
+    ordered = assignment_order(group, name, np.where(is_static, byte_ranks(specs.instance_id), -1))
+    ordered = ordered[np.lexsort((~has_subscription[ordered], group[ordered]))]
+    num_static, num_dynamic = (
+        np.bincount(group[has_subscription & kind], minlength=specs.num_groups) for kind in (is_static, ~is_static)
+    )
+    is_mixed = (num_static > 0) & (num_dynamic > 0)
+    lists = specs.list_subscribers(ordered)
+    if not is_mixed.any():
+        return lists
+    topics = np.flatnonzero(specs.topics.partitions_to_assign(is_mixed))
+    used = np.flatnonzero(is_mixed) if on_ring else np.unique(lists.of_topic[topics])
+    size = num_static + num_dynamic if on_ring else lists.size
+    for start, count in zip(lists.start[used].tolist(), size[used].tolist(), strict=True):
+        lists.members[start : start + count] = _merge(specs, lists.members[start : start + count], name)
+    return specs.list_subscribers(lists.members[: len(ordered)]) if on_ring else lists
 
-    def __init__(self, specs: GroupSpecs) -> None:
-        members = specs.members
-        static = specs.instance_id.is_valid().to_numpy(zero_copy_only=False)
-        name = byte_ranks(specs.member_id)
-        self.place: IntArray = np.where(static, byte_ranks(specs.instance_id), name)
-        self._specs, self._static, self._group = specs, static, members.group
-        has_subscription = members.has_subscription
-        counts = [
-            np.bincount(members.group[has_subscription & kind], minlength=specs.num_groups)
-            for kind in (static, ~static)
-        ]
-        self._mixed = (counts[0] > 0) & (counts[1] > 0)
-        self._listed = (name, specs.list_position)
 
-    def apply(self, member: IntArray, topic: IntArray) -> IntArray:
-        """Returns members by topic, in the order of C's merge sort for groups with static and dynamic members."""
-        is_mixed = self._mixed[self._group[member]]
-        if not is_mixed.any():
-            return member
-        member = member.copy()
-        order_by_members: dict[bytes, IntArray] = {}
-        for start, end in key_ranges(topic):
-            if is_mixed[start]:
-                topic_members = np.sort(member[start:end])
-                key = topic_members.tobytes()
-                if key not in order_by_members:
-                    order_by_members[key] = self._merged(topic_members)
-                member[start:end] = order_by_members[key]
-        return member
-
-    def subscribers(self, group: int, subscriber_set: int) -> IntArray:
-        """Returns the members of a subscriber set of a group, in the order in which range assigns to them."""
-        members = self._specs.subscribers(group, subscriber_set)
-        members = members[np.argsort(self.place[members])]
-        return self.apply(members, np.zeros(len(members), np.int64))
-
-    def _merged(self, members: IntArray) -> IntArray:
-        name, position = self._listed
-        members = members[np.lexsort((name[members], position[members]))]
-        ids = self._specs.member_id.take(members).to_pylist()
-        instances = self._specs.instance_id.take(members).to_pylist()
-        group_members = [
-            LibrdkafkaMember(name, instance, "", ordinal, frozenset(), ())
-            for ordinal, (name, instance) in enumerate(zip(ids, instances, strict=True))
-        ]
-        return members[[member.generation for member in assignment_order(group_members)]]
+def _merge(specs: GroupSpecs, members: IntArray, name: IntArray) -> IntArray:
+    """Sorts members of one group as C's merge sort does, from the order of the coordinator's list."""
+    members = members[np.lexsort((name[members], specs.list_position[members]))]
+    columns = (column.take(members).to_pylist() for column in (specs.member_id, specs.instance_id))
+    listed = [
+        LibrdkafkaMember(member_id, instance, "", index, frozenset(), ())
+        for index, (member_id, instance) in enumerate(zip(*columns, strict=True))
+    ]
+    return members[[member.generation for member in merge_sort(listed)]]
 
 
 # --- cooperative-sticky -------------------------------------------------------------------------------------------
-
-
-def _with_racks(specs: GroupSpecs) -> BoolArray:
-    """Returns the mask of groups in which racks might matter: a member has one, and so do replicas of a topic."""
-    has_racks = mask_from_indexes(specs.members.group[specs.members.rack >= 0], specs.num_groups)
-    has_rack_sets = mask_from_indexes(specs.topics.group[list(specs.rack_set)], specs.num_groups)
-    return has_racks & has_rack_sets
 
 
 def _one_by_one(specs: GroupSpecs, selected: BoolArray) -> GroupAssignments:

@@ -65,7 +65,7 @@ class LibrdkafkaGroup:
         return known[partition[1]] if partition[1] < len(known) else frozenset()
 
 
-def assignment_order(members: list[LibrdkafkaMember]) -> list[LibrdkafkaMember]:
+def merge_sort(members: list[LibrdkafkaMember]) -> list[LibrdkafkaMember]:
     """Sorts members into the order in which range and roundrobin assign to them.
 
     Two static members are compared by instance id, any other two by member id. If a group has both kinds, this isn't a
@@ -75,7 +75,7 @@ def assignment_order(members: list[LibrdkafkaMember]) -> list[LibrdkafkaMember]:
     if len(members) < 2:
         return members
     half = len(members) // 2
-    left, right = assignment_order(members[:half]), assignment_order(members[half:])
+    left, right = merge_sort(members[:half]), merge_sort(members[half:])
     merged, left_index, right_index = [], 0, 0
     while left_index < len(left) and right_index < len(right):
         if _sorts_after(left[left_index], right[right_index]):

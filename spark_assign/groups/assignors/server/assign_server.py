@@ -57,7 +57,7 @@ def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> G
     """Assigns the selected groups by an assignor of the broker, or by one of this project's variants."""
     topics = specs.topics.with_metadata
     if assignor not in TOPIC_ID_ASSIGNORS:
-        slices = assign_ranges(*specs.sorted_subscriptions(selected), specs.topics.partitions)
+        slices = assign_ranges(specs.subscriber_lists, specs.topics.partitions_to_assign(selected))
         slices = improve_range_racks(specs, slices) if assignor in RACK_SERVER_ASSIGNORS else slices
         return withhold_owned(specs, TargetAssignments(slices, np.full(len(slices), KEPT)))
     ids = read_topic_ids_of_specs(specs)

@@ -33,7 +33,8 @@ import numpy as np
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
+from spark_assign.numeric.partition_slices import PartitionSlices, compress_tagged
+from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 _MAX_PASSES = 16
 NO_MEMBER = -1
@@ -223,16 +224,9 @@ class MostLoadedMembers:
 
 def _to_target_assignments(owners: list[list[int]], kept: list[IntArray]) -> TargetAssignments:
     """Returns the owners as slices, those of moved partitions separately."""
-    slices: list[PartitionSlices] = []
-    reasons: list[IntArray] = []
-    for topic, (previous_owner, owner) in enumerate(
-        zip(kept, (np.array(topic_owners, np.int64) for topic_owners in owners), strict=True)
-    ):
-        moved = (previous_owner >= 0) & (previous_owner != owner)
-        for is_selected, reason in ((~moved, KEPT), (moved, BALANCING)):
-            member, *columns_of_slice = owners_to_slices(np.where(is_selected, owner, NO_MEMBER))
-            slices.append(PartitionSlices(member, np.full(len(member), topic), *columns_of_slice))
-            reasons.append(np.full(len(member), reason))
+    counts = np.array([len(owner) for owner in owners], np.int64)
+    topic, partition = np.repeat(np.arange(len(counts)), counts), ranges_by_length(counts)
     empty = np.empty(0, np.int64)
-    columns = [np.concatenate([empty, *(batch.columns[column] for batch in slices)]) for column in range(5)]
-    return TargetAssignments(PartitionSlices(*columns), np.concatenate([empty, *reasons]))
+    owner, previous_owner = (np.concatenate([empty, *each]).astype(np.int64) for each in (owners, kept))
+    is_moved = (previous_owner >= 0) & (previous_owner != owner)
+    return TargetAssignments(*compress_tagged(owner, topic, partition, np.where(is_moved, BALANCING, KEPT)))

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.rack_uniform import RackIndex, groups_with_racks
+from spark_assign.groups.assignors.server.rack_uniform import RackIndex
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
@@ -47,7 +47,7 @@ from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 def improve_range_racks(specs: GroupSpecs, server_slices: PartitionSlices) -> PartitionSlices:
     """Returns server-range's slices with more partitions in the racks of their members if possible."""
     topic_indexes = np.unique(server_slices.topic)
-    topic_indexes = topic_indexes[groups_with_racks(specs)[specs.topics.group[topic_indexes]]]
+    topic_indexes = topic_indexes[specs.groups_with_racks[specs.topics.group[topic_indexes]]]
     if not len(topic_indexes):
         return server_slices
     topics, racks = specs.topics, RackIndex(specs)

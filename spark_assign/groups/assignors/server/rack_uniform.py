@@ -265,7 +265,7 @@ def improve_uniform_racks(
         previous: what members had.
         targets: uniform's targets.
     """
-    topics = topics[groups_with_racks(specs)[specs.topics.group[topics]]]
+    topics = topics[specs.groups_with_racks[specs.topics.group[topics]]]
     if not len(topics):
         return targets
     partitions = specs.topics.partitions[topics]
@@ -273,9 +273,9 @@ def improve_uniform_racks(
     starts = np.zeros(len(specs.topics), np.int64)
     starts[topics] = np.cumsum(partitions) - partitions
     is_planned = mask_from_indexes(topics, len(specs.topics))
-    position = invert(members, len(specs.members))
+    position = np.append(invert(members, len(specs.members)), _NO_MEMBER)
     previous_owner, target_owner = (
-        _owners(slices.take(is_planned[slices.topic]), starts, position, len(topic))
+        position[slices.take(is_planned[slices.topic]).owners(starts, len(topic))]
         for slices in (previous, targets.slices)
     )
     racks = RackIndex(specs)
@@ -312,15 +312,6 @@ def improve_uniform_racks(
     )
 
 
-def groups_with_racks(specs: GroupSpecs) -> BoolArray:
-    """Returns the mask of groups in which a member has a rack and the rack of a replica is known."""
-    has_racks, has_rack_set = np.zeros(specs.num_groups, bool), np.zeros(specs.num_groups, bool)
-    has_racks[specs.members.group[specs.members.rack >= 0]] = True
-    has_rack_set[specs.topics.group[list(specs.rack_set)]] = True
-    result: BoolArray = has_racks & has_rack_set
-    return result
-
-
 class RackIndex:
     """Racks and rack sets, indexed by sorted names, so that the order of rows has no effect.
 
@@ -348,11 +339,3 @@ class RackIndex:
         sets = [self._specs.rack_set.get(topic, np.zeros(partitions, np.int64)) for topic, partitions in counts]
         result: IntArray = self._number[np.concatenate([empty, *sets])]
         return result
-
-
-def _owners(slices: PartitionSlices, starts: IntArray, position: IntArray, size: int) -> IntArray:
-    """Returns the position of each partition's member; -1 for none."""
-    rows = slices.expand()
-    owner = np.full(size, -1, np.int64)
-    owner[starts[rows.topic] + rows.first] = position[rows.member]
-    return owner

@@ -115,9 +115,6 @@ def _subscriber_sets(specs: GroupSpecs, topics: IntArray) -> tuple[IntArray, lis
 
 def _owners(specs: GroupSpecs, topics: IntArray, topic: IntArray) -> IntArray:
     """Returns the owner of each partition that still subscribes to it; -1 for none."""
-    owned = first_owners(specs, topics, np.arange(len(specs.members))).expand()
-    first = np.full(len(specs.topics), -1)
-    first[topics] = np.cumsum(specs.topics.partitions[topics]) - specs.topics.partitions[topics]
-    owner = np.full(len(topic), -1)
-    owner[first[owned.topic] + owned.first] = owned.member
-    return owner
+    partitions, first = specs.topics.partitions[topics], np.full(len(specs.topics), -1)
+    first[topics] = np.cumsum(partitions) - partitions
+    return first_owners(specs, topics, np.arange(len(specs.members))).owners(first, len(topic))

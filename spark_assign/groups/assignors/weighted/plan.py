@@ -52,12 +52,8 @@ _MAX_SECOND_TRY = 5_000
 def plan_weighted(groups: WeightedGroups) -> WeightedAssignment:
     """Returns the new owners, why partitions moved, and the status of each group's bound."""
     owner, reason = groups.owner.copy(), np.full(len(groups.owner), KEPT)
-    has_load = (groups.load > 0) & (
-        np.array([len(members) for members in groups.eligible_sets], np.int64)[groups.eligible_set] > 0
-    )
-    is_idle = (groups.load <= 0) & (
-        np.array([len(members) for members in groups.eligible_sets], np.int64)[groups.eligible_set] > 0
-    )
+    is_eligible = np.array([len(members) > 0 for members in groups.eligible_sets], bool)[groups.eligible_set]
+    has_load, is_idle = is_eligible & (groups.load > 0), is_eligible & (groups.load <= 0)
     before = _loads(groups, owner, has_load)
     first_member = np.searchsorted(groups.member_group, np.arange(len(groups.bound) + 1))
     for start, end in key_ranges(groups.partition_group):
