@@ -82,8 +82,8 @@ def advise_membership(
     simulations cover many session timeouts and restart times, see `advice.kernel.membership_options`.
 
     Args:
-        fleet: topics, groups, members, and ownership. A group in which nobody owns anything first has an initial
-            rebalance.
+        fleet: topics, groups, members, and ownership. A group in which no member owns anything first has an
+            initial rebalance.
         params: thresholds, session timeouts, and restart times; `None`: the defaults of `MembershipParams`.
         settings: current settings of the groups, above all `session_timeout_ms` and `restore_ms`; `None`: Kafka's
             defaults.

@@ -276,21 +276,21 @@ def _rejection(group: GroupFindings) -> dict[str, Any]:
 def _groups(cluster: str, facts: _Rows) -> list[GroupFindings]:
     """Returns the findings of each group of a cluster, sorted by group id."""
     group_ids = {row["group_id"] for kind in FACT_KINDS if kind not in (MOVE_ROW, READER_ROW) for row in facts[kind]}
-    found = {group_id: GroupFindings(cluster, group_id) for group_id in sorted(group_ids)}
+    groups = {group_id: GroupFindings(cluster, group_id) for group_id in sorted(group_ids)}
     for row in _by_assignor(facts[SIZE_ROW]):
-        found[row["group_id"]].sizes[row["assignor"]] = row
+        groups[row["group_id"]].sizes[row["assignor"]] = row
     for row in facts[CURVE_ROW]:
-        found[row["group_id"]].minimum_curves[row["assignor"]] = row
+        groups[row["group_id"]].minimum_curves[row["assignor"]] = row
     for row in facts[MEMBERSHIP_ROW]:
-        found[row["group_id"]].membership = row
+        groups[row["group_id"]].membership = row
     for row in facts[OPTION_ROW]:
-        found[row["group_id"]].options[row["assignor"], row["follower_fetching"]] = row
+        groups[row["group_id"]].options[row["assignor"], row["follower_fetching"]] = row
     for row in _by_assignor(facts[COMPARED_ROW]):
-        found[row["group_id"]].compared[row["assignor"]] = row
+        groups[row["group_id"]].compared[row["assignor"]] = row
     for row in facts[REJECTED_ROW]:
-        rejections, fault = found[row["group_id"]].rejections, (row["code"], row["detail"])
+        rejections, fault = groups[row["group_id"]].rejections, (row["code"], row["detail"])
         rejections[row["adviser"]] = min(rejections.get(row["adviser"], fault), fault)
-    return list(found.values())
+    return list(groups.values())
 
 
 def _by_assignor(rows: Sequence[Row]) -> list[Row]:

@@ -218,7 +218,7 @@ class OptionGrid:
         return replace(pause, partition_ms=partition_ms, rebalances=rebalances)
 
     def crash(self, mode: MembershipMode, session_ms: int) -> Pause | None:
-        """Returns the pause of a crash; `None` for a group of one member, whose partitions nobody takes over."""
+        """Returns the pause of a crash; `None` for a group of one member, because no other member takes over."""
         if not self.has_others:
             return None
         exact = self.pauses.get(SimulationKey(CRASH, mode, session_ms))

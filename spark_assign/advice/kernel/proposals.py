@@ -35,8 +35,8 @@ CLASSES = {
 
 _SWITCH_RISK = "Members restart, and partitions move once"
 _STATIC_RISK = (
-    "The partitions of a static member wait for it: if an autoscaler removes it, or if it crashes for good, nobody "
-    "reads them until its session expires."
+    "The partitions of a static member wait for it: if an autoscaler removes it, or if it crashes for good, no "
+    "other member reads them until its session expires."
 )
 
 

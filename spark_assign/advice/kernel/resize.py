@@ -1,7 +1,7 @@
 """Builds the same groups with other member counts, as `Fleet.with_members_left` and `Fleet.with_members_joined` would.
 
-Members leave in order of their ids, and nobody owns their partitions afterward. New members have new ids, own nothing,
-and subscribe to all topics of their group. All of it is done with row and name indexes, without reading text.
+Members leave in order of their ids, and no member owns their partitions afterward. New members have new ids, own
+nothing, and subscribe to all topics of their group. All of it is done with row and name indexes, without reading text.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A result row is tagged by its `kind`:
 
-    size       a group and assignor: the number of members needed, the number beyond which more don't help, and why
+    size       a group and assignor: the number of members needed, the number above which more don't help, and why
     curve      a group, assignor, and number of members: the load per member, and the cost of the change
     rejected   code, detail: a group that can't be sized
 
@@ -245,15 +245,15 @@ def _group_key(specs: GroupSpecs, group: int) -> dict[str, Any]:
 
 def _by_assignor(specs: GroupSpecs, params: SizeParams) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
     """Returns a mask of groups for each assignor, and the groups whose assignor is unknown."""
-    found = {name: np.ones(specs.num_groups, bool) for name in params.assignors if name != CONFIGURED}
+    groups_by_assignor = {name: np.ones(specs.num_groups, bool) for name in params.assignors if name != CONFIGURED}
     if CONFIGURED not in params.assignors:
-        return found, {}
+        return groups_by_assignor, {}
     chosen, rejected = select_assignors(specs, PlanParams((("*", CONFIGURED),), params.all_assignors, params.custom))
     unknown = {group: fault for group, fault in rejected.items() if fault[0] != "no-assignor"}
     for group, name in enumerate(chosen):
         if group not in unknown:
-            found.setdefault(name or FALLBACK, np.zeros(specs.num_groups, bool))[group] = True
-    return found, unknown
+            groups_by_assignor.setdefault(name or FALLBACK, np.zeros(specs.num_groups, bool))[group] = True
+    return groups_by_assignor, unknown
 
 
 def _size_with_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, params: SizeParams) -> Iterator[pa.Table]:
@@ -261,23 +261,23 @@ def _size_with_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, para
     criteria, capacity = params.criteria, member_capacity(specs)
     inputs = read_sizing_inputs(specs, assignor, groups, criteria)
     counts = {group: _first_counts(sizing, params) for group, sizing in inputs.items()}
-    found = sweep(specs, assignor, counts, capacity, criteria)
+    loads = sweep(specs, assignor, counts, capacity, criteria)
     while not params.member_counts:
-        more = {group: _more_counts(found.of_group(group), sizing, criteria) for group, sizing in inputs.items()}
+        more = {group: _more_counts(loads.of_group(group), sizing, criteria) for group, sizing in inputs.items()}
         if not any(map(len, more.values())):
             break
-        found = concat_sorted([found, sweep(specs, assignor, more, capacity, criteria)])
+        loads = concat_sorted([loads, sweep(specs, assignor, more, capacity, criteria)])
     rows, rejected = [], []
     for group, sizing in inputs.items():
-        key, loads = _group_key(specs, group), found.of_group(group)
-        if loads.rejected.all():
+        key, group_loads = _group_key(specs, group), loads.of_group(group)
+        if group_loads.rejected.all():
             detail = f"{assignor} can't plan the group with any number of members"
             rejected.append(key | {"code": "no-plan", "detail": detail})
         else:
-            rows.append(key | build_size_row(sizing, loads, criteria))
+            rows.append(key | build_size_row(sizing, group_loads, criteria))
     yield tagged_rows(REJECTED, rejected, SIZE_ROWS)
     yield tagged_rows(SIZE_ROW, rows, SIZE_ROWS)
-    yield tagged_table(CURVE_ROW, _curve_table(specs, assignor, found, capacity[found.group], criteria), SIZE_ROWS)
+    yield tagged_table(CURVE_ROW, _curve_table(specs, assignor, loads, capacity[loads.group], criteria), SIZE_ROWS)
 
 
 def _first_counts(sizing: SizingInput, params: SizeParams) -> IntArray:

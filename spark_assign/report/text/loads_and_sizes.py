@@ -195,7 +195,7 @@ def autoscaler(row: Row) -> str:
     """Returns a KEDA `ScaledObject` for a group, as YAML.
 
     KEDA scales by lag. The minimum is the number of members needed at peak load, so lag only grows if rates do. The
-    maximum is the number beyond which more members don't help. Another member starts when a member's lag reaches
+    maximum is the number above which more members don't help. Another member starts when a member's lag reaches
     `LAG_SECONDS` of its own consumption.
 
     Args:
