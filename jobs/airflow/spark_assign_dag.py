@@ -1,4 +1,4 @@
-"""The DAGs of Airflow: one for every table [[dag]] of the settings file. See docs/airflow.md."""
+"""Defines an Airflow DAG per table [[dag]] of the settings file. See docs/airflow.md."""
 
 from __future__ import annotations
 

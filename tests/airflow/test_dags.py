@@ -97,7 +97,7 @@ def test_every_job_gets_arguments_that_it_takes(dags: dict[str, DAG], tmp_path: 
         "/data/out/plans",
         run,
     )
-    assert options["plan"].assign == {"payments-*": "roundrobin"}
+    assert options["plan"].group_assignor == {"payments-*": "roundrobin"}
     assert (options["compare"].output, options["compare"].run_id) == ("/data/out/comparisons", run)
     assert (options["drift"].before, options["drift"].after, options["drift"].run_id) == (
         "previous",
@@ -106,7 +106,7 @@ def test_every_job_gets_arguments_that_it_takes(dags: dict[str, DAG], tmp_path: 
     )
     assert options["report"].run == f"/data/out/plans@{run}"
     assert options["report"].drift == f"/data/out/drifts@{run}"
-    assert options["report"].output == Path(f"/data/out/reports/{run}.html")
+    assert options["report"].output_file == Path(f"/data/out/reports/{run}.html")
     assert (options["check"].run, options["check"].drift) == (f"/data/out/plans@{run}", f"/data/out/drifts@{run}")
     assert (options["check"].max_growth, options["check"].max_rejected, options["check"].fail_on) == (1.25, 0, "alerts")
 
@@ -116,10 +116,10 @@ def test_a_snapshot_is_of_the_date_and_is_what_is_planned(dags: dict[str, DAG]) 
     snapshot = importlib.import_module("jobs.snapshot")
     options = snapshot.main.parse(rendered(dags["of_cluster"].get_task("snapshot")).application_args)
     assert options.bootstrap_server == "broker-1:9092"
-    assert options.output.endswith("/out/snapshots/20261121T050000Z")
+    assert options.fleet_dir.endswith("/out/snapshots/20261121T050000Z")
     for name in ("plan", "compare"):
         arguments = rendered(dags["of_cluster"].get_task(name)).application_args
-        assert importlib.import_module(f"jobs.{name}").main.parse(arguments).fleet == options.output
+        assert importlib.import_module(f"jobs.{name}").main.parse(arguments).fleet == options.fleet_dir
 
 
 def test_assets_are_updated(dags: dict[str, DAG]) -> None:

@@ -169,7 +169,7 @@ def test_broken_input(story: Story) -> None:
     done = story.run("broken", "2026-11-20T05:00:00")
     assert done.returncode != 0
     output = done.stdout + done.stderr
-    assert "plan: wrong usage or input (exit code 2), not tried again" in output
+    assert "plan: wrong usage or input (exit code 2), not retried" in output
     assert "members: looked for members.parquet, members.csv" in output
     assert output.count("Spark-Submit cmd") == 1
     assert story.written() == before

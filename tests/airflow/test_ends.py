@@ -42,7 +42,7 @@ FAILED = outcome("compare", 3, "java.io.IOException: disk full")
         ({"check": CHECK}, "fail", AirflowFailException, "c/g  imbalance"),
         ({"check": CHECK}, "warn", AirflowSkipException, "c/g  imbalance"),
         ({"check": CHECK}, "mail", AirflowFailException, "expected fail or warn"),
-        ({"plan": WRONG}, "warn", AirflowFailException, "not tried again:\nplan: there is no folder /x"),
+        ({"plan": WRONG}, "warn", AirflowFailException, "not retried:\nplan: there is no folder /x"),
         ({"compare": FAILED, "plan": WRONG}, "warn", AirflowFailException, "plan: wrong usage"),
         ({"plan": {**WRONG, "exit_code": 1}}, "warn", None, ""),
         ({"compare": FAILED}, "fail", None, ""),
@@ -68,7 +68,7 @@ def test_ends(ended: Any, alert: str, expected: type | None, message: str) -> No
 def test_messages_of_a_job_that_failed() -> None:
     """Its own words, or that it has left none."""
     assert why(FAILED) == "java.io.IOException: disk full"
-    assert "left no outcome" in why(None)
+    assert "wrote no outcome" in why(None)
     assert not_done({"plan": outcome("plan", 0)}) is None
     assert not_done({"compare": FAILED}) == "compare: java.io.IOException: disk full"
 

@@ -116,7 +116,7 @@ def test_wrong_input_is_not_tried_again(run: Run) -> None:
     done = run(plan=2)
     assert (done.state, done.jobs) == ("failed", ["plan"])
     assert done.states["compare"] == "upstream_failed"
-    assert "plan try 1: plan: wrong usage or input (exit code 2), not tried again:\nplan: plan says why" in done.alerts
+    assert "plan try 1: plan: wrong usage or input (exit code 2), not retried:\nplan: plan says why" in done.alerts
 
 
 def test_a_failure_is_tried_again(run: Run) -> None:
@@ -150,12 +150,12 @@ def test_an_outcome_that_is_nowhere(run: Run) -> None:
     """All is well, says spark-submit, and the job has said nothing: the task does not pass for done."""
     done = run(source='fleet = "main.kafka"\ndeploy_mode = "cluster"', plan=137, submit=0)
     assert done.state == "failed"
-    assert "plan: it left no outcome" in done.alerts
-    assert "The outcome should be in " in done.alerts
+    assert "plan: it wrote no outcome" in done.alerts
+    assert "The expected outcome file is " in done.alerts
 
 
 def test_an_alert_fails_the_run(run: Run) -> None:
-    """Exit code 1 of check: not tried again; everything before it is done."""
+    """Exit code 1 of check: not retried; everything before it is done."""
     done = run(check=1)
     assert (done.state, done.jobs.count("check")) == ("failed", 1)
     assert (done.states["report"], done.states["check"]) == ("success", "failed")
@@ -178,10 +178,10 @@ def test_a_run_by_hand_without_a_date(run: Run) -> None:
 
 
 def test_no_clone(run: Run, tmp_path: Path) -> None:
-    """A folder that is none is said once, and not tried again."""
+    """A folder that is none is said once, and not retried."""
     (tmp_path / "clone" / "spark-submit.sh").rename(tmp_path / "elsewhere")
     (tmp_path / "clone" / "submitted").touch()
     done = run()
     assert (done.state, done.jobs) == ("failed", [])
-    assert "there is no spark-submit.sh; give the folder of a clone" in done.alerts
+    assert "no spark-submit.sh found; specify the folder of a clone" in done.alerts
     assert json.dumps(done.alerts).count("plan try") == 1

@@ -45,7 +45,7 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[dag]\n", "cannot be read"),
+        ("[[dag]\n", "can't be read"),
         ("[dag]\ndag_id = 'a'\n", r"dag is .* \(dict\), expected tables \[\[dag\]\]"),
         ("[[dag]]\n", "dag 1: dag_id is missing"),
         (
@@ -60,15 +60,15 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
         (ON_SPARK + "alert = 'mail'\n", r"alert is 'mail'. Did you mean fail\? Known: fail, warn"),
         (ON_SPARK + "max_growth = 0.5\n", "max_growth is 0.5, expected 1 or more"),
         (ON_SPARK + "runs_on = 'yarn'\n", "runs_on is 'yarn'. Known: spark, databricks"),
-        (ON_SPARK + "runs_on = 'databricks'\n", "output: not for databricks"),
-        (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"give fleet .* or bootstrap_server"),
+        (ON_SPARK + "runs_on = 'databricks'\n", "output: not allowed with databricks"),
+        (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"specify fleet .* or bootstrap_server"),
         (ON_SPARK + "arguments = { plans = [] }\n", "unknown key arguments.plans. Did you mean plan"),
-        (ON_SPARK + "notify = { to = 'x' }\n", "notify: give the notifier as class"),
+        (ON_SPARK + "notify = { to = 'x' }\n", "notify: set class"),
         ("[[dag]]\ndag_id = 'a'\nfleet = 'main.kafka'\nplans = 'main.p'\n", "each of comparisons, drifts, reports"),
-        (ON_SPARK + "reports = 'main.reports'\n", "reports: these are files; give a folder, such as /data/reports"),
-        (ON_SPARK + ON_SPARK, "dag_id a twice"),
-        (ON_SPARK + "max_pause = '10m'\n", "give records .* or bootstrap_server: a history is told from records"),
-        (ON_SPARK + "records = '/r'\n", "records, histories: the history of groups is told where one of"),
+        (ON_SPARK + "reports = 'main.reports'\n", "reports: these are files; specify a folder, such as /data/reports"),
+        (ON_SPARK + ON_SPARK, "dag_id a is used twice"),
+        (ON_SPARK + "max_pause = '10m'\n", "specify records .* or bootstrap_server: the history needs records"),
+        (ON_SPARK + "records = '/r'\n", "records, histories: only used if one of"),
         (ON_SPARK + "max_pause = 'long'\n", "max_pause is 'long'"),
     ],
 )
@@ -126,12 +126,12 @@ def test_a_driver_in_the_cluster_leaves_its_outcome_where_the_worker_sees_it(tmp
     assert made.place("outcomes") == "/data/out/outcomes"
     places = "".join(f"{name} = '/d/{name}'\n" for name in ("plans", "comparisons", "drifts", "reports"))
     without = "[[dag]]\ndag_id = 'a'\nfleet = '/f'\ndeploy_mode = 'cluster'\n" + places
-    with pytest.raises(SettingsError, match="give output, a folder for everything, or each of outcomes"):
+    with pytest.raises(SettingsError, match="specify output, a folder for all results, or each of outcomes"):
         load(write(tmp_path, without))
 
 
 def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Named by the environment; Airflow shows it as an import error."""
     monkeypatch.setenv(VARIABLE, "/nowhere.toml")
-    with pytest.raises(SettingsError, match=r"/nowhere\.toml: cannot be read"):
+    with pytest.raises(SettingsError, match=r"/nowhere\.toml: can't be read"):
         load()

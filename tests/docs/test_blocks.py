@@ -95,7 +95,7 @@ def test_a_settings_file(tmp_path: Path) -> None:
     (variables,) = re.findall(r"^This file is equivalent to `compare (.+)`\.$", page, re.MULTILINE)
     by_file = vars(compare.main.parse(["--config", str(tmp_path / "compare.toml")]))
     by_flags = vars(compare.main.parse(shlex.split(variables)))
-    for name in ("top", "change"):
+    for name in ("top", "what_if"):
         assert by_file[name] == by_flags[name]
     assert by_file["fleet"] == str(tmp_path / by_flags["fleet"])
     flags = {flag for job in (check, compare, report, size, snapshot) for each in job.main.params for flag in each.opts}

@@ -1,1 +1,1 @@
-"""A fleet on a schedule: the jobs of this project as a DAG of Airflow 3, on Spark or on Databricks."""
+"""Runs the jobs of this project on a schedule, as a DAG of Airflow 3, on Spark or on Databricks."""

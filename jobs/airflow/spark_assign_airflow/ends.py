@@ -1,12 +1,12 @@
-"""What the end of a job means to Airflow: an alert, wrong input, or a failure that may pass.
+"""Converts the exit code of a job to an Airflow result: success, alert, wrong input, or a failure to retry.
 
-0  done
-1  `check`: groups are beyond a threshold. Somebody is told; the same again would end the same: no retry
-2  wrong usage or input: nothing was written, and no retry mends it
-3  failure (a broker or a disk that was away): as many retries as the DAG has, like whatever else goes wrong
+0  success
+1  `check`: groups exceed a threshold. The notifier is called. No retry, because the result would be the same
+2  wrong usage or input: nothing was written. No retry
+3  failure (for example, a broker or a disk was unavailable): retried as the DAG specifies, like any other error
 
-The job says so itself, in its outcome (`--outcome FILE`): exit codes of spark-submit are other ones where the driver
-runs in a cluster, and texts of exceptions are nobody's promise. Where there is no outcome the job did not get so far.
+The exit code is that in the job's outcome (`--outcome FILE`). The exit code of spark-submit differs if the driver runs
+in a cluster, and the text of exceptions isn't stable. A job without an outcome ended early, and is retried.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from spark_assign_airflow.settings import ALERTS
 
 Tell = Callable[[str], object]
-"""Keeps the text of an alert: Airflow gives callbacks of a skipped task no exception to read it from."""
+"""Stores the text of an alert. (Airflow passes no exception to the callbacks of a skipped task.)"""
 
 Outcome = Mapping[str, Any]
-"""As `spark_assign.cli.outcome.Outcome` is written."""
+"""The JSON of `spark_assign.cli.outcome.Outcome`."""
 
 
 def read(place: str) -> Outcome | None:
-    """The outcome of a job that has ended; null where it left none.
+    """Returns the outcome of a job, or None if it wrote none.
 
     Args:
-        place: a path of this machine, or a URI that Airflow's object storage reads.
+        place: a local path, or a URI that Airflow's object storage supports.
     """
     if "://" in place and not place.startswith("file:"):
         from airflow.sdk import ObjectStoragePath
@@ -46,7 +46,7 @@ def read(place: str) -> Outcome | None:
 
 
 def of_text(text: str) -> Outcome | None:
-    """The outcome in a file; null where it is something else."""
+    """Returns the outcome in a text, or None if the text isn't one."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -55,42 +55,42 @@ def of_text(text: str) -> Outcome | None:
 
 
 def judge(ended: Mapping[str, Outcome | None], alert: str, tell: Tell) -> None:
-    """End the task as its jobs have ended; returns where Airflow may try again, and where all is well.
+    """Raises the exception that ends the task. Returns if all jobs succeeded, or if Airflow may retry the task.
 
     Args:
-        ended: the outcome of every job that has failed, or of the only one.
-        alert: what an alert of `check` does: fail or warn.
-        tell: is called with an alert's text.
+        ended: outcomes of the failed jobs, or of the only job.
+        alert: effect of an alert of `check`: fail or warn.
+        tell: called with the text of an alert.
 
     Raises:
-        AirflowFailException: wrong input, or an alert that is to fail.
-        AirflowSkipException: an alert that is to warn.
+        AirflowFailException: wrong input, or an alert with `fail`.
+        AirflowSkipException: an alert with `warn`.
     """
     codes = {job: outcome["exit_code"] for job, outcome in ended.items() if outcome is not None}
     if wrong := [job for job, code in codes.items() if code == 2]:
         said = "\n".join(f"{job}: {why(ended[job])}" for job in wrong)
-        raise AirflowFailException(f"{', '.join(wrong)}: wrong usage or input (exit code 2), not tried again:\n{said}")
+        raise AirflowFailException(f"{', '.join(wrong)}: wrong usage or input (exit code 2), not retried:\n{said}")
     if codes == {"check": 1} and len(ended) == 1:
-        tell(said := str((ended["check"] or {}).get("summary") or "check: there are groups beyond a threshold"))
+        tell(said := str((ended["check"] or {}).get("summary") or "check: groups exceed a threshold"))
         raise_alert(said, alert)
 
 
 def why(outcome: Outcome | None) -> str:
-    """What a job says of its end."""
+    """Returns the error message of a job."""
     if outcome is None:
-        return "it left no outcome; its log says how far it came"
+        return "it wrote no outcome; see its log"
     error = outcome.get("error") or {}
     return str(error.get("message") or f"exit code {outcome['exit_code']}")
 
 
 def not_done(ended: Mapping[str, Outcome | None]) -> str | None:
-    """Which jobs are not known to be done though whoever ran them says so; null where all are."""
+    """Returns the jobs that didn't succeed although spark-submit reports success, or None."""
     lines = [f"{job}: {why(each)}" for job, each in ended.items() if each is None or each["exit_code"] != 0]
     return "\n".join(lines) or None
 
 
 def raise_alert(said: str, alert: str) -> None:
-    """An alert as the DAG wants it."""
+    """Raises an alert with the effect that the DAG specifies."""
     if alert not in ALERTS:
         raise AirflowFailException(f"alert is {alert!r}: expected {' or '.join(ALERTS)}; the alert was:\n{said}")
     raise (AirflowSkipException if alert == "warn" else AirflowFailException)(f"beyond the thresholds:\n{said}")

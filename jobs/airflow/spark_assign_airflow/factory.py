@@ -1,4 +1,4 @@
-"""One DAG from its settings: the same steps and thresholds, on Spark or on Databricks."""
+"""Builds a DAG from its settings, with the same steps and thresholds on Spark and on Databricks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUN_ID = "{{ spark_assign_run_id(dag_run) }}"
 
 
 def dag(settings: Settings) -> DAG:
-    """The DAG: snapshot (where there is a cluster to read) → plan → compare → drift → report → check.
+    """Returns the DAG: snapshot (if a cluster is specified) → plan → compare → drift → report → check.
 
     Before the report the history of groups, where it has a threshold. On Databricks one task stands for all but the
     snapshot: the bundle's job has the same steps.
@@ -59,7 +59,7 @@ def _notifier(settings: Settings) -> Any:
 
 
 def _params(settings: Settings) -> dict[str, Param]:
-    """What can be changed when a run is triggered by hand."""
+    """Returns the params that can be changed when a run is triggered manually."""
     of_assignors = "comma-separated: which assignors to compare"
     return {
         "assignor": Param(settings.assignor, type="string", description="plans with it; configured: each with its own"),
@@ -103,7 +103,7 @@ def _on_spark(settings: Settings) -> None:
     if not settings.bootstrap_server:
         del steps["snapshot"]
     made = {"snapshot": "snapshots", "plan": "plans"}
-    # A driver on this worker leaves its outcome on this worker, unless somebody wants to keep them.
+    # A driver on this worker writes its outcome to this worker, unless the settings specify a folder for outcomes.
     outcomes = settings.place("outcomes") if settings.deploy_mode == "cluster" else settings.outcomes
     chain(
         *(
@@ -127,7 +127,7 @@ def _on_spark(settings: Settings) -> None:
 
 
 def _on_databricks(settings: Settings) -> None:
-    """Parameters whose place is not set are left to the bundle."""
+    """Returns the task. The bundle sets the locations that the settings don't set."""
     names = {"fleet": "fleet", "output": "plans", "comparison": "comparisons", "drift": "drifts"}
     names |= {"reports": "reports", "outcomes": "outcomes"}
     places = {name: settings.place(place) for name, place in names.items() if settings.place(place)}
@@ -144,10 +144,10 @@ def _on_databricks(settings: Settings) -> None:
 
 
 def as_words(flags: dict[str, str]) -> list[str]:
-    """Flags and their values as words."""
+    """Returns flags and their values as a list of arguments."""
     return [word for pair in flags.items() for word in pair]
 
 
 def asset(place: str) -> Asset:
-    """A place as DAGs of others can be scheduled on it: a URI; of a catalog its prefix (`main.kafka_plans`)."""
+    """Returns the asset of a location, for schedules of other DAGs: a URI, or the prefix of a catalog."""
     return Asset(f"file://{place}" if place.startswith("/") else place)

@@ -1,4 +1,4 @@
-"""The two operators: a job by spark-submit as ./spark-submit.sh would, or the bundle's job on Databricks."""
+"""The two operators: run a job with spark-submit, as ./spark-submit.sh does, or the bundle's job on Databricks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ from airflow.providers.databricks.operators.databricks import DatabricksRunNowOp
 from spark_assign_airflow.ends import Outcome, judge, not_done, read, why
 
 ALERT = "alert"
-"""The key of the XCom that has an alert's text."""
+"""Key of the XCom with the text of an alert."""
 
 SET_UP_S = 1800
-"""The first call may have to make the project's Python environment."""
+"""Timeout in seconds: the first call might create the project's Python environment."""
 
 
 class SparkAssignSubmitOperator(SparkSubmitOperator):
-    """A job of a clone of this project. The connection says where Spark is; the clone, what is submitted and how.
+    """Runs a job of a clone of this project. The connection specifies the Spark master, the clone everything else.
 
     Args:
-        job: its name: plan, compare, drift, …
-        project: the folder of the clone, on the worker.
-        environment: NAME of conf/spark/NAME.conf in it.
-        alert: what an alert of `check` does: fail or warn (templated).
-        makes: a folder of the worker that the job wants to be there; made if it is not.
-        outcomes: the folder or URI where jobs leave how they ended, which driver and worker both see (templated). Not
-            needed where the driver runs on the worker.
-        deploy_mode: client, where the driver runs on the worker; or cluster.
+        job: name of the job: plan, compare, drift, …
+        project: folder of the clone on the worker.
+        environment: NAME of conf/spark/NAME.conf in the clone.
+        alert: effect of an alert of `check`: fail or warn (templated).
+        makes: folder on the worker that the job needs; created if it doesn't exist.
+        outcomes: folder or URI for outcomes, which driver and worker share (templated). Not needed in client mode.
+        deploy_mode: client (the driver runs on the worker) or cluster.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "alert", "outcomes")
@@ -52,7 +51,7 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         deploy_mode: str = "client",
         **kwargs: Any,
     ) -> None:
-        # Not durable: tried again, a date is planned again, and not taken for what an earlier try has begun.
+        # Not durable: a retry plans the date again instead of continuing an earlier try.
         super().__init__(name=f"spark_assign {job}", deploy_mode=deploy_mode, durable=False, **kwargs)
         self.given_conf: Mapping[str, Any] = kwargs.get("conf") or {}
         self.given_variables: Mapping[str, str] = kwargs.get("env_vars") or {}
@@ -67,12 +66,12 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
     def execute(self, context: Any) -> None:
         """Run the job; see `ends` for how it may end."""
         if self.in_cluster and not self.outcomes:
-            raise AirflowFailException("deploy_mode cluster: give outcomes, a place that driver and worker both see")
+            raise AirflowFailException("deploy_mode cluster: specify outcomes, a location that driver and worker share")
         self._as_the_launcher_does()
         if self.makes:
             Path(self.makes).mkdir(parents=True, exist_ok=True)
         own = None if self.outcomes else tempfile.mkdtemp(prefix="spark-assign-")
-        # A name of its own for every try, so that no outcome of an earlier one is taken for this one's.
+        # A unique name per try, so that the outcome of an earlier try is never used.
         name = f"{self.job}-try{context['ti'].try_number}-{secrets.token_hex(4)}.json"
         place = f"{(own or self.outcomes).rstrip('/')}/{name}"
         arguments: list[str] = self.application_args or []  # type: ignore[has-type]
@@ -95,10 +94,10 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         ended = read(place)
         judge({self.job: ended}, self.alert, _keep(context))
         if problem := not_done({self.job: ended}):
-            raise AirflowException(f"{problem}\nThe outcome should be in {place}")
+            raise AirflowException(f"{problem}\nThe expected outcome file is {place}")
 
     def _as_the_launcher_does(self) -> None:
-        """Binary, interpreter, package and settings as ./spark-submit.sh says, made now if they are not there yet."""
+        """Sets binary, interpreter, package, and settings as ./spark-submit.sh does; it creates them if necessary."""
         settings = {**self.given_conf, "spark.master": "of the connection"}
         words = launched(self.project, self.environment, settings)
         given = {key: value for key, _, value in (word.partition("=") for word in words.of("--conf"))}
@@ -110,17 +109,17 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         (self.py_files,) = words.of("--py-files")
         (self.properties_file,) = words.of("--properties-file")
         self._spark_binary = words.binary
-        # In a cluster the driver has the cluster's environment; Airflow refuses variables for a standalone one.
+        # In a cluster, the driver has the cluster's environment; Airflow rejects variables for a standalone cluster.
         self.env_vars = {**({} if self.in_cluster else words.environment), **self.given_variables}
 
 
 def _keep(context: Any) -> Callable[[str], object]:
-    """The text of an alert as the XCom `alert` of the task."""
+    """Returns a function that stores the text of an alert as the XCom `alert` of the task."""
     return lambda said: context["ti"].xcom_push(key=ALERT, value=said)
 
 
 class Launched:
-    """A line of spark-submit taken apart: `env NAME=VALUE … BINARY --option value … FILE.py`."""
+    """A parsed command of spark-submit: `env NAME=VALUE … BINARY --option value … FILE.py`."""
 
     def __init__(self, line: str) -> None:
         words = shlex.split(line)
@@ -130,20 +129,20 @@ class Launched:
         self.options = list(zip(words[at + 1 :: 2], words[at + 2 :: 2], strict=False))
 
     def of(self, option: str) -> list[str]:
-        """All values of an option."""
+        """Returns all values of an option."""
         return [value for name, value in self.options if name == option]
 
 
 def launched(project: str, environment: str, conf: Mapping[str, Any]) -> Launched:
-    """What ./spark-submit.sh would run. Asked for `report`, which needs most of the project's extras.
+    """Returns the command that ./spark-submit.sh runs for `report`, the job that needs the most extras.
 
     Raises:
-        AirflowFailException: there is no clone there, or it does not know the environment.
-        AirflowException: it could not be set up.
+        AirflowFailException: the folder isn't a clone, or the environment is unknown.
+        AirflowException: the set-up failed.
     """
     launcher = Path(project) / "spark-submit.sh"
     if not launcher.is_file():
-        raise AirflowFailException(f"project {project}: there is no spark-submit.sh; give the folder of a clone")
+        raise AirflowFailException(f"project {project}: no spark-submit.sh found; specify the folder of a clone")
     settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     command = [str(launcher), "--env", environment, *settings, "--dry-run", "report"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SET_UP_S, check=False)
@@ -154,16 +153,16 @@ def launched(project: str, environment: str, conf: Mapping[str, Any]) -> Launche
 
 
 class SparkAssignDatabricksOperator(DatabricksRunNowOperator):
-    """A run of the bundle's job (databricks.yml), with the parameters that differ from its own.
+    """Runs the bundle's job (databricks.yml), with the parameters that differ from its defaults.
 
     Args:
-        alert: what an alert of its task `check` does: fail or warn (templated).
+        alert: effect of an alert of its task `check`: fail or warn (templated).
     """
 
     template_fields: Sequence[str] = (*DatabricksRunNowOperator.template_fields, "alert")
 
     def __init__(self, *, alert: str = "fail", **kwargs: Any) -> None:
-        # Not durable: cleared and run again, a date is planned again and not taken for what has succeeded already.
+        # Not durable: a cleared task plans the date again instead of reusing the earlier success.
         super().__init__(durable=False, **kwargs)
         self.alert = alert
 
@@ -176,7 +175,7 @@ class SparkAssignDatabricksOperator(DatabricksRunNowOperator):
             raise
 
     def execute_complete(self, context: Any, event: Any = None) -> None:
-        """The same, where Airflow has waited in its triggerer."""
+        """Continues after Airflow waited in its triggerer."""
         try:
             super().execute_complete(context, event)
         except AirflowException:
@@ -184,22 +183,22 @@ class SparkAssignDatabricksOperator(DatabricksRunNowOperator):
             raise
 
     def _judge(self, context: Any, run_id: Any) -> None:
-        """By what the tasks that failed have left in the volume; the rest is tried again."""
+        """Judges the outcomes that the failed tasks wrote to the volume; other failures are retried."""
         if run_id is not None:
             judge(failed_tasks(self._hook, run_id), self.alert, _keep(context))
 
 
 def failed_tasks(hook: Any, run_id: Any) -> dict[str, Outcome | None]:
-    """The outcomes of the tasks of a run that failed, by name; null of those that left none.
+    """Returns the outcomes of the failed tasks of a run, by name; None for tasks that wrote none.
 
     Args:
-        hook: of Databricks.
-        run_id: of the bundle's job, whose parameter `outcomes` is a folder in a volume: OUTCOMES/RUN/TASK.json.
+        hook: the Databricks hook.
+        run_id: run ID of the bundle's job, whose parameter `outcomes` is a folder in a volume: OUTCOMES/RUN/TASK.json.
     """
     run = hook.get_run(run_id)
     parameters = {each["name"]: each.get("value", each.get("default")) for each in run.get("job_parameters", ())}
     folder = f"{parameters.get('outcomes', '')}/{run_id}"
-    # A task that is repaired is listed once for each attempt; the last one counts.
+    # A repaired task is listed once per attempt; the last attempt counts.
     last = {task["task_key"]: task.get("state", {}) for task in run.get("tasks", ())}
     failed = [name for name, state in last.items() if state.get("result_state") in ("FAILED", "TIMEDOUT", "CANCELED")]
     return {name: _in_volume(hook, f"{folder}/{name}.json") for name in failed}
@@ -208,6 +207,6 @@ def failed_tasks(hook: Any, run_id: Any) -> dict[str, Outcome | None]:
 def _in_volume(hook: Any, file: str) -> Outcome | None:
     try:
         found = hook._do_api_call(("GET", f"2.0/fs/files{file}"))
-    except AirflowException:  # it is not there, or may not be read: Airflow tries again
+    except AirflowException:  # missing or not readable: Airflow retries
         return None
     return found if isinstance(found, dict) and isinstance(found.get("exit_code"), int) else None

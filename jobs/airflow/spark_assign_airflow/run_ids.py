@@ -1,4 +1,4 @@
-"""The id of a run: one per logical date, so that a second run of the same date replaces the first and nothing else."""
+"""Returns run IDs: one per logical date, so that a second run of a date replaces only the first one."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def run_id(dag_run: Any) -> str:
 
 
 def safe(name: str) -> str:
-    """As the jobs store it (`spark_assign.stores.run_store.safe_run_id`), for the names of files as well."""
+    """Returns the run ID as the jobs store it (`spark_assign.stores.run_store.safe_run_id`), also in file names."""
     kept = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:150]
     return kept if kept == name else f"{kept}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
