@@ -104,7 +104,7 @@ def test_every_job_gets_arguments_that_it_takes(dags: dict[str, DAG], tmp_path: 
         f"/data/out/plans@{run}",
         run,
     )
-    assert options["report"].run == f"/data/out/plans@{run}"
+    assert options["report"].plan == f"/data/out/plans@{run}"
     assert options["report"].drift == f"/data/out/drifts@{run}"
     assert options["report"].output_file == Path(f"/data/out/reports/{run}.html")
     assert (options["check"].plan, options["check"].drift) == (f"/data/out/plans@{run}", f"/data/out/drifts@{run}")
