@@ -117,7 +117,7 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
     brokers = dataframe(spark, BROKERS, [("c", id, None, None, None) for id in (7, 3)])
     placed = place(requests, brokers)
     assert sorted((row["topic"], row["code"]) for row in placed.rejected.collect()) == [
-        ("beyond", "beyond-int"),
+        ("beyond", "int-overflow"),
         ("null", "null-value"),
         ("t", "invalid-replication-factor"),
         ("twice", "duplicate-request"),

@@ -302,7 +302,7 @@ def test_what_kafka_cannot_count(change: dict[str, Any], last: int, start: int) 
     """An index or a shift beyond int is rejected; the largest that fits is accepted."""
     fits, beyond = _validated("adminutils", change | {"start_index": start}, change | {"start_index": start + 1})
     assert (fits["code"], fits["start_index"]) == (None, start)
-    assert (beyond["code"], beyond["start_index"], beyond["base"]) == ("beyond-int", None, None)
+    assert (beyond["code"], beyond["start_index"], beyond["base"]) == ("int-overflow", None, None)
     assert beyond["detail"] == (
         f"Partition {last} with start index {start + 1} overflows Kafka's arithmetic. Use a smaller start_index"
     )

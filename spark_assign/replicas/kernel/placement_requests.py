@@ -17,7 +17,12 @@ from spark_assign.java.random import JavaRandom, draw_pairs
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.replicas.kernel import admin_utils
 from spark_assign.replicas.kernel import striped_replica_placer as striped
-from spark_assign.replicas.kernel.cluster_brokers import BEYOND_INT, ClusterBrokers, PlacementError, to_cluster_brokers
+from spark_assign.replicas.kernel.cluster_brokers import (
+    INT_OVERFLOW,
+    ClusterBrokers,
+    PlacementError,
+    to_cluster_brokers,
+)
 
 ADMINUTILS, STRIPED = "adminutils", "striped"
 
@@ -131,7 +136,7 @@ def _find_overflow(row: dict[str, int], start: int, shift: int) -> PlacementErro
     if max(last + start, max_candidate) <= _INT_MAX:
         return None
     detail = f"Partition {last} with start index {start} overflows Kafka's arithmetic. Use a smaller start_index"
-    return PlacementError(BEYOND_INT, detail)
+    return PlacementError(INT_OVERFLOW, detail)
 
 
 # --- chunks

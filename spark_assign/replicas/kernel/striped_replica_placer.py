@@ -98,7 +98,7 @@ def find_order_error(racks: Sequence[str | None]) -> PlacementError | None:
     except IdentityDecides:
         message = (
             "More than eight racks share a bucket of the placer's HashMap, and two of them a hash code. Their order "
-            "hangs on System.identityHashCode, which is another one in every controller. Rename one of the racks"
+            "depends on System.identityHashCode, which differs between controllers. Rename one of the racks"
         )
         return PlacementError(IDENTITY_ORDER, message)
     return None

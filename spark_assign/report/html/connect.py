@@ -23,11 +23,11 @@ from spark_assign.report.html.section_charts import LineSeries, draw_line_series
 from spark_assign.report.html.section_parts import ClusterSection, Drawing, Length, Table, rejected_table
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
-"""The order in which protocols of Connect stand; eager, which the others are held against, first."""
+"""Display order of the protocols; eager, the baseline of the comparison, first."""
 
 
 def build_connect_section(rows: ConnectRows) -> ClusterSection:
-    """Connect clusters, in one rebalance and over time; see `ConnectRows`."""
+    """Returns the section on Connect clusters: one rebalance of each, and a simulation (`ConnectRows`)."""
     said, tables = [], []
     if rows.metrics:
         tables.append(_rebalances_table(rows))
@@ -42,7 +42,7 @@ def build_connect_section(rows: ConnectRows) -> ClusterSection:
 
 
 def _rebalances_table(rows: ConnectRows) -> Table:
-    """One rebalance of each cluster; how many tasks a worker has, from the fewest to the most, before and after."""
+    """Returns one line per planned cluster, with bars from the minimum to the maximum of a worker's tasks."""
     titles = ("Revoked", "Assigned", "Lost", "Waiting", "Workers", "Connectors", "Tasks")
     most = max(row[f"max_tasks_{when}"] for row in rows.metrics for when in ("before", "after")) or 1
     delayed = any(row.get("delay_ms") for row in rows.metrics)
@@ -85,7 +85,7 @@ def _hours(ms: int) -> str:
 
 
 def _savings_sentences(totals: Rows) -> list[str]:
-    """What the incremental protocols save."""
+    """Returns a sentence about what an incremental protocol saves, if eager was simulated, too."""
     eager = next((row for row in totals if row["protocol"] == "eager"), None)
     others = [row for row in sorted(totals, key=_protocol_order) if row is not eager]
     if eager is None or not others:
@@ -110,7 +110,7 @@ def _cost_cells(row: Row) -> list[str]:
 
 
 def _costs_table(rows: Rows) -> Table:
-    """A line per protocol."""
+    """Returns one line per protocol."""
     return Table(
         "Costs of the same events by protocol",
         [("Protocol", False), ("Clusters", True), *((title, True) for title in _COST_TITLES)],
@@ -128,7 +128,7 @@ def _worst_clusters_table(rows: Rows) -> Table:
 
 
 def _cumulative_charts(rows: ConnectRows) -> list[Drawing]:
-    """Stops and starts over time, a drawing per Connect cluster with a line per protocol."""
+    """Returns a chart of cumulative stops and starts for each Connect cluster, with a line per protocol."""
     drawn: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows.rebalances:
         drawn[row["connect_cluster"]][row["protocol"]].append(row)
@@ -165,7 +165,7 @@ _CONNECT = ("metrics", "delays", "rejected", "rebalances", "costs")
 
 
 def connect_rows(connect: Any) -> ConnectRows:
-    """What the page shows of a `ConnectPlan`, of a `ConnectSimulation`, or of the stored tables of either or both."""
+    """Returns the rows of a `ConnectPlan`, a `ConnectSimulation`, or their stored tables that the page displays."""
     tables = {name: table for name in _CONNECT if (table := _find_table(connect, name)) is not None}
     found: dict[str, Any] = {}
     if "metrics" in tables:
@@ -191,7 +191,7 @@ def _find_table(connect: Any, name: str) -> DataFrame | None:
 
 
 def _collect_costs(costs: DataFrame) -> dict[str, Rows]:
-    """Sums per protocol, and the Connect clusters that lose most with any."""
+    """Returns sums per protocol, and the Connect clusters whose tasks don't run for the longest time."""
     stops, starts = (F.col(f"connector_{what}") + F.col(f"task_{what}") for what in ("stops", "starts"))
     costs = costs.withColumns({"stops": stops, "starts": starts})
     sums = (
@@ -207,7 +207,7 @@ def _collect_costs(costs: DataFrame) -> dict[str, Rows]:
 
 
 def _cumulative_moves(rebalances: DataFrame, clusters: list[str]) -> DataFrame:
-    """Stops and starts of some Connect clusters, added up until the end of each of `BUCKETS` time buckets."""
+    """Returns the cumulative stops and starts of these Connect clusters in `BUCKETS` time buckets."""
     these = rebalances.where(F.col("connect_cluster").isin(clusters))
     of_cluster = Window.partitionBy("connect_cluster")
     begin, end = F.min("at_ms").over(of_cluster), F.max("at_ms").over(of_cluster)

@@ -1,4 +1,4 @@
-"""The report's sections of Connect clusters and of replicas."""
+"""Builds the section of the report on replicas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_assign.report.html.section_parts import ClusterSection, Length, Table
 
 
 def build_replica_section(rows: ReplicaRows) -> ClusterSection:
-    """Replicas, placed, reassigned or checked; see `ReplicaRows`."""
+    """Returns the section on a placement, a reassignment, or a check of replicas (`ReplicaRows`)."""
     tables = []
     if rows.metrics:
         tables.append(_reassignment_table(rows.metrics))
@@ -46,16 +46,16 @@ def build_replica_section(rows: ReplicaRows) -> ClusterSection:
 
 
 def _replica_sentences(rows: ReplicaRows) -> list[str]:
-    """The reassignment, or the check, in a sentence."""
+    """Returns a sentence about the reassignment or the check."""
     if rows.metrics:
         moved, bound, replicas = (
             sum(row[name] for row in rows.metrics) for name in ("moved", "lower_bound", "replicas")
         )
-        fewest = "and no plan moves fewer" if moved == bound else f"and no plan moves fewer than {number(bound)}"
+        fewest = "which is the minimum" if moved == bound else f"and at least {number(bound)} must move"
         return [f"{number(moved)} of {count(replicas, 'replica')} move, {fewest}."]
     if rows.clusters:
         bad = sum(row[name] for row in rows.clusters for name, _ in _PROBLEMS)
-        found = "Nothing is wrong with them" if not bad else f"{count(bad, 'finding')} on single partitions"
+        found = "No problem was found" if not bad else f"{count(bad, 'problem')} of partitions were found"
         return [f"{count(sum(row['replicas'] for row in rows.clusters), 'replica')} were checked. {found}."]
     return []
 
@@ -63,7 +63,7 @@ def _replica_sentences(rows: ReplicaRows) -> list[str]:
 def _reassignment_table(rows: Rows) -> Table:
     titles = ("Brokers", "Replicas", "Moved", "Lower bound", "Moved bytes", "Leaders changed")
     return Table(
-        "Reassignment, a line per cluster",
+        "Reassignment by cluster",
         [
             *(("Cluster", False), *((title, True) for title in titles)),
             *(("Replicas per broker", False), ("Leaders per broker", False)),
@@ -82,7 +82,7 @@ def _reassignment_table(rows: Rows) -> Table:
 
 
 def _broker_loads(rows: Rows) -> Table:
-    """A line per broker: replicas and preferred leaders, before and after."""
+    """Returns one line per broker: replicas and preferred leaders, before and after."""
     sides = ("before", "after") if any(row["replicas_before"] is not None for row in rows) else ("after",)
     return Table(
         "Replicas and preferred leaders of each broker" + (", before and after" if len(sides) > 1 else ""),
@@ -167,7 +167,7 @@ def _brokers_table(rows: Rows) -> Table:
 
 
 def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
-    """What the page shows of the tables of a placement, a reassignment or a check."""
+    """Returns the rows of a placement, a reassignment, or a check that the page displays."""
     found: dict[str, Rows] = {}
     if "metrics" in tables:
         found["metrics"] = collected(tables["metrics"].orderBy(F.desc("moved"), "cluster").limit(MOST_ROWS))
@@ -197,7 +197,7 @@ def _count_by_code(problems: DataFrame) -> DataFrame:
 
 
 def _collect_broker_loads(placement: DataFrame, before: str | None, after: str) -> DataFrame:
-    """Replicas and preferred leaders of every broker, before and after."""
+    """Returns replicas and preferred leaders of each broker, before and after; at most `MOST_ROWS` brokers."""
     sides = [(name, when) for name, when in ((before, "before"), (after, "after")) if name is not None]
     each = [_count_per_broker(placement, name, when) for name, when in sides]
     key = ["cluster", "broker_id"]
@@ -218,6 +218,6 @@ def _count_per_broker(placement: DataFrame, name: str, when: str) -> DataFrame:
 
 
 def _broker_list(table: DataFrame, name: str) -> Column:
-    """A column of broker ids; csv has no lists, there they are json."""
+    """Returns a column of broker ids, which is JSON text if the table was stored as CSV."""
     text = isinstance(table.schema[name].dataType, StringType)
     return F.from_json(name, "array<int>") if text else F.col(name)

@@ -117,7 +117,7 @@ def assign_pools(pools: PartitionPools) -> PoolAssignment:
 
 
 def _revoke_overfilled_members(pools: PartitionPools, reason: IntArray) -> None:
-    """Step 2: marks previous assignments beyond the quota of their member."""
+    """Step 2: marks previous assignments above the quota of their member."""
     surplus = np.bincount(pools.previous_member, minlength=len(pools.quota)) - pools.quota
     rows = np.flatnonzero(surplus[pools.previous_member] > 0)
     if not len(rows):
@@ -130,7 +130,7 @@ def _revoke_overfilled_members(pools: PartitionPools, reason: IntArray) -> None:
 
 
 def _revoke_overshared_partitions(pools: PartitionPools, reason: IntArray) -> None:
-    """Step 3: marks previous assignments beyond the desired sharing of their partition."""
+    """Step 3: marks previous assignments above the desired sharing of their partition."""
     desired_sharing = pools.desired_sharing[pools.pool_of_partition]
     surplus = np.bincount(pools.previous_partition[reason == KEPT], minlength=len(desired_sharing)) - desired_sharing
     rows = np.flatnonzero(surplus[pools.previous_partition] > 0)

@@ -8,7 +8,7 @@ Principles, in order of priority
     1. A process has a task only once: a standby in the process of the active task would fail together with it.
     2. Stickiness: a task stays with the member that runs it; otherwise it goes to a member that has its state.
     3. Balance: members observe the quotas below; new tasks go to the process with the fewest tasks per member.
-Stickiness takes precedence up to a quota, balance beyond it. Racks and tags of members have no effect.
+Stickiness takes precedence up to a quota, balance above it. Racks and tags of members have no effect.
 
 There are two quotas, one for active tasks and one for all tasks: the remaining tasks per remaining member, rounded up.
 A member whose number of tasks *equals* a quota no longer counts for it, nor do its tasks; the quota of the remaining
