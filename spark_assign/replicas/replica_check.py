@@ -123,39 +123,24 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
     needed = F.least(F.size("in_racks"), F.coalesce("racks", F.lit(0)))
     unknown = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker).isNull())
     on_fenced = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker)["fenced"])
-    replicas = F.concat_ws(",", F.col("replicas").cast("array<string>"))
+    replicas = _ids(F.col("replicas"))
+    size, factor = F.col("factor_here"), F.col("factor")
     conditions = [
         _problem(
-            SHARED_RACK,
-            F.col("spanned") < needed,
-            F.concat(
-                F.lit("replicas "), replicas, F.lit(" are in "), "spanned", F.lit(" of "), "racks", F.lit(" racks")
-            ),
+            SHARED_RACK, F.col("spanned") < needed, "replicas %s are in %s of %s racks", replicas, "spanned", "racks"
         ),
-        _problem(FENCED_BROKER, F.size(on_fenced) > 0, F.concat(F.lit("on fenced broker "), _ids(on_fenced))),
-        _problem(UNKNOWN_BROKER, F.size(unknown) > 0, F.concat(F.lit("brokers has no broker "), _ids(unknown))),
-        _problem(
-            DUPLICATE_REPLICA,
-            F.size(F.array_distinct("replicas")) < F.col("factor_here"),
-            F.concat(F.lit("a broker twice in "), replicas),
-        ),
-        _problem(
-            TOO_FEW_REPLICAS,
-            F.col("factor_here") < min_replicas,
-            F.concat("factor_here", F.lit(f" replica(s), wanted {min_replicas}")),
-        ),
-        _problem(
-            UNEVEN_FACTOR,
-            F.col("factor_here") < F.col("factor"),
-            F.concat("factor_here", F.lit(" replica(s), another partition of the topic has "), "factor"),
-        ),
+        _problem(FENCED_BROKER, F.size(on_fenced) > 0, "on fenced broker %s", _ids(on_fenced)),
+        _problem(UNKNOWN_BROKER, F.size(unknown) > 0, "brokers has no broker %s", _ids(unknown)),
+        _problem(DUPLICATE_REPLICA, F.size(F.array_distinct("replicas")) < size, "duplicate broker in %s", replicas),
+        _problem(TOO_FEW_REPLICAS, size < min_replicas, f"%s replica(s), expected at least {min_replicas}", size),
+        _problem(UNEVEN_FACTOR, size < factor, "%s replica(s), another partition of the topic has %s", size, factor),
     ]
     problems = rows.select(*_KEY, F.explode(F.array_compact(F.array(*conditions))).alias("problem"))
     return problems.select(*_KEY, "problem.code", "problem.detail").select(*PROBLEMS.fieldNames())
 
 
-def _problem(code: str, condition: Column, detail: Column) -> Column:
-    return F.when(condition, F.struct(F.lit(code).alias("code"), detail.alias("detail")))
+def _problem(code: str, condition: Column, text: str, *values: Column | str) -> Column:
+    return F.when(condition, F.struct(F.lit(code).alias("code"), F.format_string(text, *values).alias("detail")))
 
 
 def _ids(brokers: Column) -> Column:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from spark_assign.connect.kernel.connectors_and_tasks import ConnectorsAndTasks, hash_set_order, split_items
+from spark_assign.connect.kernel.connectors_and_tasks import hash_set_order, split_items
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 
 BACKOFF_MULTIPLIER = 40
@@ -122,17 +122,17 @@ class WorkerLoads:
 
 def reported_loads(rebalance: RebalanceInput) -> tuple[WorkerLoads, WorkerLoads]:
     """Returns the reported connectors and the reported tasks of the workers."""
-    connectors = [list(items) for items, _ in rebalance.reported]
-    tasks = [list(items) for _, items in rebalance.reported]
-    if rebalance.report_order is None:
-        return WorkerLoads(connectors), WorkerLoads(tasks)
 
-    def ordered(kind: int, order: Callable[[list[int], list[int]], ConnectorsAndTasks], worker: int) -> list[int]:
-        return order(*rebalance.reported[worker])[kind]
+    def loads(kind: int) -> WorkerLoads:
+        order = None if rebalance.report_order is None else partial(_ordered_report, rebalance, kind)
+        return WorkerLoads([list(report[kind]) for report in rebalance.reported], order)
 
-    return WorkerLoads(connectors, partial(ordered, 0, rebalance.report_order)), WorkerLoads(
-        tasks, partial(ordered, 1, rebalance.report_order)
-    )
+    return loads(0), loads(1)
+
+
+def _ordered_report(rebalance: RebalanceInput, kind: int, worker: int) -> list[int]:
+    assert rebalance.report_order is not None
+    return rebalance.report_order(*rebalance.reported[worker])[kind]
 
 
 # --- step 1: compare ---

@@ -231,32 +231,24 @@ def simulate(
     return cluster.rebalances, cluster.costs, now
 
 
-@dataclass(slots=True)
 class _SimulatedConnectCluster:
-    initial: ConnectInitialState
-    assignor: Callable[[RebalanceInput], RebalanceResult]
-    timing: ConnectTiming
-    eager: bool
-    costs: ConnectCosts = field(init=False)
-    rebalances: list[ConnectRebalance] = field(default_factory=list)
-    lists: dict[int, ConnectorsAndTasks] = field(init=False)
-    configured: set[int] = field(init=False)
-    leader: int | None = field(init=False)
-    state: AssignorState = field(init=False)
-    generation: int = field(init=False)
-    last_completed: int = field(init=False)
-    event_texts: list[str] = field(default_factory=list)
-    cause: str = ""
-    next_ms: int | None = None
-    lost_with_worker: int = 0
-
-    def __post_init__(self) -> None:
-        initial = self.initial
-        self.costs = ConnectCosts(self.timing.start_ms)
+    def __init__(
+        self,
+        initial: ConnectInitialState,
+        assignor: Callable[[RebalanceInput], RebalanceResult],
+        timing: ConnectTiming,
+        eager: bool,
+    ) -> None:
+        self.initial, self.assignor, self.timing, self.eager = initial, assignor, timing, eager
         self.lists, self.configured = dict(initial.lists), set(initial.configured)
         self.leader, self.state = initial.leader, initial.state
         self.generation, self.last_completed = initial.generation_id, initial.last_completed_generation_id
+        self.costs = ConnectCosts(timing.start_ms)
         self.costs.add_configured(self.configured - self._owned(), initial.now_ms)
+        self.rebalances: list[ConnectRebalance] = []
+        self.event_texts: list[str] = []
+        self.cause, self.lost_with_worker = "", 0
+        self.next_ms: int | None = None
 
     def _owned(self) -> set[int]:
         """Returns the items that any worker lists."""
