@@ -20,10 +20,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spark_assign.history.kernel.embedded_protocol import EMPTY_ASSIGNMENT, PARTITION, RoleAssignment
+from spark_assign.history.kernel.record_parser import (
+    CONSUMER,
+    EMPTY_ASSIGNMENT,
+    PARTITION,
+    SHARE,
+    STREAMS,
+    RoleAssignment,
+)
 from spark_assign.history.kernel.timeline import RecordedMember
 
-CONSUMER, SHARE, STREAMS = TYPES = ("consumer", "share", "streams")
 _STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
 """Group type to the member state, as the broker numbers states, in which nothing is pending."""
 
@@ -32,18 +38,6 @@ _PENDING = "PendingRevocation"
 
 _MEMBER_RECORDS = ("MemberMetadata", "TargetAssignmentMember", "RegularExpression", "Topology")
 """Records that change the members, their subscriptions, or their targets."""
-
-
-def parse_record_name(name: str) -> tuple[str, str] | None:
-    """Returns group type and record type of a record name; None for another record.
-
-    `ConsumerGroupMemberMetadata` yields consumer and MemberMetadata.
-    """
-    for group_type in TYPES:
-        prefix = f"{group_type.capitalize()}Group"
-        if name.startswith(prefix):
-            return group_type, name.removeprefix(prefix)
-    return None
 
 
 class BrokerGroupTracker:

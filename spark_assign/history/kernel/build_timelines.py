@@ -8,9 +8,18 @@ from itertools import chain
 
 import pyarrow as pa
 
-from spark_assign.history.kernel.broker_groups import BrokerGroupTracker, parse_record_name, read_topic_names
-from spark_assign.history.kernel.embedded_protocol import EmbeddedProtocolReader, RoleAssignment
+from spark_assign.history.kernel.broker_groups import BrokerGroupTracker, read_topic_names
 from spark_assign.history.kernel.group_chunks import GroupChunk, GroupFacts, iter_chunks
+from spark_assign.history.kernel.record_parser import (
+    CLASSIC,
+    METADATA,
+    EmbeddedProtocolReader,
+    ParsedRecord,
+    RoleAssignment,
+    group_by_write,
+    parse_record_name,
+    parse_records,
+)
 from spark_assign.history.kernel.timeline import (
     DEAD,
     EMPTY,
@@ -21,13 +30,6 @@ from spark_assign.history.kernel.timeline import (
     RecordedMember,
     Timeline,
     UnreadableRecord,
-)
-from spark_assign.history.kernel.write_batches import (
-    CLASSIC,
-    METADATA,
-    ParsedRecord,
-    group_by_write,
-    parse_records,
 )
 from spark_assign.wire.group_records import NAMES, read_value
 from spark_assign.wire.reader import WireError

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from spark_assign.history.kernel.departures import CRASHED, Departure
-from spark_assign.history.kernel.embedded_protocol import RoleAssignment
+from spark_assign.history.kernel.record_parser import CLASSIC, RoleAssignment
 from spark_assign.history.kernel.timeline import DEAD, Generation, RecordedMember, Timeline
-from spark_assign.history.kernel.write_batches import CLASSIC
 
 _REPLICA_ROLES = ("standby", "warmup")
 """Roles whose tasks have another owner."""

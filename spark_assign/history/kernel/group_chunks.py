@@ -22,7 +22,7 @@ from spark_assign.history.kernel.commit_intervals import (
     pack_keys,
 )
 from spark_assign.history.kernel.facts import COMMITS, DELETED, RECORD, UNREADABLE
-from spark_assign.history.kernel.write_batches import RawRecord
+from spark_assign.history.kernel.record_parser import RawRecord
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 

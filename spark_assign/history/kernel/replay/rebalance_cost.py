@@ -84,9 +84,7 @@ def count_paused(protocol: str, counts: PauseCounts) -> int:
 
     An eager rebalance pauses all partitions; others pause those that are revoked or have no live owner.
     """
-    if protocol == EAGER:
-        return int(counts.partitions)
-    return int(counts.living - counts.kept + counts.later + counts.partitions - counts.living)
+    return int(counts.partitions if protocol == EAGER else counts.partitions - counts.kept + counts.later)
 
 
 def find_rebalances(history: RecordedHistory, session_ms: int) -> Iterator[RecordedRebalance]:

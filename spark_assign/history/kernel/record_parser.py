@@ -1,21 +1,32 @@
-"""Decodes what members of a classic group and their leader sent as bytes that the broker never reads.
+"""Decodes the records of one group: the records, which of them were written together, and the bytes that members sent.
 
-Most members of a record are unchanged since the record before. Bytes that occurred before aren't decoded again, and an
-unchanged member is the same object, so a comparison of generations finds that out at once.
+Members of a classic group and their leader send bytes that the broker never reads. Most members of a record are
+unchanged since the record before. Bytes that occurred before aren't decoded again, and an unchanged member is the same
+object, so a comparison of generations finds that out at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from spark_assign.connect import connect_protocol
-from spark_assign.history.kernel.timeline import RecordedMember
+from spark_assign.history.kernel.timeline import RecordedMember, UnreadableRecord
 from spark_assign.wire import consumer_protocol
+from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.reader import WireError
 
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
+CONNECT = "connect"
+"""Protocol type of Connect workers."""
+
+METADATA = "Metadata"
+"""The record of a group's epoch in the broker's protocols."""
+
+RawRecord = tuple[int, int, int, bytes | None, bytes | None]
+"""Partition, offset, time, key, and value of a record."""
+
 PARTITION, CONNECTOR, TASK = "partition", "connector", "task"
-CONSUMER, CONNECT = "consumer", "connect"
 
 RoleAssignment = Mapping[tuple[str, str], tuple[int, ...]]
 """(role, topic) to partitions, ascending."""
@@ -30,6 +41,105 @@ EMPTY_ASSIGNMENT: RoleAssignment = {}
 _Subscription = tuple[tuple[str, ...], str | None]
 _NO_SUBSCRIPTION: _Subscription = ((), None)
 _Value = TypeVar("_Value")
+
+
+# --- records ------------------------------------------------------------------------------------------------------
+
+
+def parse_record_name(name: str) -> tuple[str, str] | None:
+    """Returns group type and record type of a record name; None for another record.
+
+    `ConsumerGroupMemberMetadata` yields consumer and MemberMetadata; the record of a classic group is `GroupMetadata`.
+    """
+    if name == "GroupMetadata":
+        return CLASSIC, name
+    for group_type in (CONSUMER, SHARE, STREAMS):
+        prefix = f"{group_type.capitalize()}Group"
+        if name.startswith(prefix):
+            return group_type, name.removeprefix(prefix)
+    return None
+
+
+class ParsedRecord(NamedTuple):
+    """A decoded record. `value` is None for a tombstone; `record_type` has no prefix of the group type."""
+
+    partition: int
+    offset: int
+    at_ms: int
+    group_type: str
+    record_type: str
+    key: Mapping[str, Any]
+    value: Mapping[str, Any] | None
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it is a record of a classic group."""
+        return self.group_type == CLASSIC
+
+    @property
+    def is_group_tombstone(self) -> bool:
+        """Whether it ends the group, which is deleted or converted to another type."""
+        return self.value is None and (self.is_classic or self.record_type == METADATA)
+
+
+def parse_records(records: Iterable[RawRecord], unreadable: list[UnreadableRecord]) -> Iterator[ParsedRecord]:
+    """Yields the records about the group itself, without duplicates; appends unreadable records to `unreadable`."""
+    previous = None
+    for partition, offset, at_ms, key, value in records:
+        if (partition, offset) == previous:
+            continue
+        previous = partition, offset
+        try:
+            record_key = read_key(key or b"")
+            names = parse_record_name(record_key.name)
+            fields = None if names is None or value is None else read_value(record_key.type, value).fields
+        except WireError as error:
+            unreadable.append(UnreadableRecord(partition, offset, at_ms, "corrupt", str(error), key, value))
+            continue
+        if names is not None:
+            yield ParsedRecord(partition, offset, at_ms, *names, record_key.fields, fields)
+
+
+def group_by_write(records: Iterable[ParsedRecord]) -> Iterator[list[ParsedRecord]]:
+    """Groups records that were written together: consecutive records with one timestamp.
+
+    Two writes in the same millisecond are separated if their records show it: each generation of a classic group is
+    one write, and so is each epoch with the records that follow from it. A conversion to another group type (KIP-848
+    upgrades and downgrades write the tombstones of one type and the records of the other) is one write.
+    """
+    write: list[ParsedRecord] = []
+    for record in records:
+        if write and _starts_write(write, record):
+            yield write
+            write = []
+        write.append(record)
+    if write:
+        yield write
+
+
+def _starts_write(write: list[ParsedRecord], record: ParsedRecord) -> bool:
+    """Checks whether a record belongs to another write than the records before it."""
+    last = write[-1]
+    if record.at_ms != last.at_ms or record.partition != last.partition:
+        return True
+    if last.is_classic:
+        return last.value is not None or record.is_classic
+    if last.is_group_tombstone:
+        return not record.is_classic
+    has_epoch = any(written.record_type == METADATA and written.value is not None for written in write)
+    return has_epoch and _is_first_in_write(record)
+
+
+def _is_first_in_write(record: ParsedRecord) -> bool:
+    """Checks whether the coordinator writes such a record first, or second to another such record."""
+    if record.is_classic or record.record_type == METADATA:
+        return True
+    if record.record_type == "MemberMetadata":
+        return record.value is not None
+    return record.record_type == "CurrentMemberAssignment" and record.value is None
+
+
+# --- embedded bytes -----------------------------------------------------------------------------------------------
 
 
 class EmbeddedProtocolReader:
