@@ -1,15 +1,17 @@
-"""Replays recorded calls of classic groups: the result of Kafka's `ClassicGroup` for each, and the group's state."""
+"""Runs recorded calls of classic groups, to compare the simulated group with Kafka's `ClassicGroup`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.simulation.kernel.classic_group_calls import Step, play_all
+from spark_assign.simulation.kernel.classic_group_calls import run_calls
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.schema_check import check_schema
@@ -23,34 +25,28 @@ STEPS_PER_TASK = 20_000
 
 _ROWS_PER_BATCH = 1_000
 _KEY = (*GROUP_KEY, "step")
-_REPLAYED = pa.schema(
-    [
-        ("cluster", pa.string()),
-        ("group_id", pa.string()),
-        ("step", pa.int32()),
-        ("result", pa.string()),
-    ]
-)
+_RESULTS: pa.Schema = to_arrow_schema(CLASSIC_GROUP_RESULTS)
 
 
 def verify_classic_group(steps: DataFrame, *, named: str | None = RECORDED_GROUP_ID) -> DataFrame:
-    """Replays the steps of each group, by step number, against an initially empty `ClassicGroup`.
+    """Runs the steps of each group, by step number, on a `ClassicGroup` that starts empty.
 
-    Example: `{"op": "add", "id": "m1", …}` gives `{"returned": null, "state": "EMPTY", "leader": "m1", …}`.
-    `simulation.kernel.classic_group_calls` defines the ops, and `simulation.kernel.classic_group` has the rules.
+    Example: `{"op": "add", "id": "m1", …}` gives `{"returned": null, "state": "EMPTY", "leader": "m1", …}`. To verify
+    the simulated group, compare the results with those of Kafka's class. `simulation.kernel.classic_group_calls`
+    defines the ops, and `simulation.kernel.classic_group` has the rules.
 
     Args:
         steps: cluster, group_id, step int, op string (a call as JSON).
         named: the group ID in Kafka's errors, for every group. None uses the group_id of each group.
 
     Returns:
-        cluster, group_id, step, result string (JSON): a row per row of steps. Where Kafka throws, the result has
-        `error` with `class` and `message`, and the state that Kafka leaves behind. A step that cannot be taken (no
-        JSON, an unknown op, an argument that is missing or of a wrong kind, a number that the group has more than
-        once) changes nothing; its result is `{"error": "what is wrong"}` alone, and the next steps go on.
+        cluster, group_id, step, result string (JSON): one row per row of `steps`. If Kafka throws, the result has
+        `error` with `class` and `message`, and the state that Kafka leaves behind. A step that can't be run (no JSON,
+        an unknown op, a missing argument or one of a wrong type, a number that the group has more than once) changes
+        nothing; its result is `{"error": "reason"}`, and the next steps continue.
 
     Raises:
-        FleetError: a missing column, a wrong type, or a null in cluster, group_id or step.
+        FleetError: a column is missing or has a wrong type, or cluster, group_id, or step is null.
     """
     shaped, faults = check_schema("steps", steps, CLASSIC_GROUP_CALLS)
     if faults:
@@ -60,27 +56,16 @@ def verify_classic_group(steps: DataFrame, *, named: str | None = RECORDED_GROUP
     _raise_null_keys(counted)
     tasks = 1 + counted["rows"] // STEPS_PER_TASK
     ordered = shaped.repartition(tasks, *GROUP_KEY).sortWithinPartitions(*_KEY)
-    return ordered.mapInArrow(_player(named), CLASSIC_GROUP_RESULTS)
+    return ordered.mapInArrow(partial(_run_calls, group_id=named), CLASSIC_GROUP_RESULTS)
 
 
-def _player(named: str | None) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Returns the function for one task, a closure of plain values that Spark sends to the executors."""
-
-    def play(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        results = play_all(_rows(batches), named)
-        while rows := list(islice(results, _ROWS_PER_BATCH)):
-            columns = [
-                pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), _REPLAYED, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=_REPLAYED)
-
-    return play
-
-
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Step]:
-    """Returns the rows of the batches."""
-    for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+def _run_calls(batches: Iterable[pa.RecordBatch], group_id: str | None) -> Iterator[pa.RecordBatch]:
+    """Runs the steps of one task."""
+    steps = (row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
+    results = run_calls(steps, group_id)
+    while rows := list(islice(results, _ROWS_PER_BATCH)):
+        columns = dict(zip(_RESULTS.names, zip(*rows, strict=True), strict=True))
+        yield pa.RecordBatch.from_pydict(columns, schema=_RESULTS)
 
 
 def _count(steps: DataFrame) -> Row:
@@ -95,17 +80,11 @@ def _count(steps: DataFrame) -> Row:
 
 def _raise_null_keys(counted: Row) -> None:
     """Raises FleetError if key columns have nulls."""
-    faults = [
-        Fault(
-            "steps",
-            name,
-            f"null{' or beyond int' if name == 'step' else ''} in a key: {counted[f'{name}_null']} row(s), "
-            f"e.g. {counted[f'{name}_example']}",
-            "Fill it in or leave the row out",
-        )
-        for name in _KEY
-        if counted[f"{name}_null"]
-    ]
+    faults = []
+    for name in (name for name in _KEY if counted[f"{name}_null"]):
+        problem = "null or out of range in a key" if name == "step" else "null in a key"
+        example = f"{counted[f'{name}_null']} row(s), e.g. {counted[f'{name}_example']}"
+        faults.append(Fault("steps", name, f"{problem}: {example}", "Fill it in, or remove the row"))
     if faults:
         raise FleetError(faults)
 

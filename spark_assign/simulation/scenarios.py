@@ -104,7 +104,7 @@ def crash() -> Scenario:
     owned = {f"c{number}": [("orders", 3 * number - 3, 3)] for number in (1, 2, 3, 4)}
     return Scenario(
         name,
-        "one of four consumers dies without leaving; its session must time out",
+        "one of four consumers crashes; its session must time out",
         [_event(name, 20_000, "member-crashes", member_id="c2")],
         _group(name, {"orders": 12}, owned),
         {"revoke_ms": 200, "restore_ms": 2_000},

@@ -36,7 +36,7 @@ def recorded(name: str) -> list[dict[str, Any]]:
 
 def test_calls_of_the_coordinator() -> None:
     """docs/simulate.md: as many as were recorded."""
-    sentence = "`replay` gives what Kafka's own `ClassicGroup` gave in # recorded calls"
+    sentence = "`verify_classic_group` returns what Kafka's own `ClassicGroup` returned in # recorded calls"
     assert figures("docs/simulate.md", sentence) == [f"{len(recorded('classic-group')):,}"]
 
 
@@ -90,8 +90,8 @@ def _recorded_topics(decoded: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("down_ms", "static", "sentence"), [
-    (5_000, False, "the # of the cooperative protocol"),
-    (20_000, True, "in place of 5 s costs # partition-seconds"),
+    (5_000, False, "the # of the cooperative variant"),
+    (20_000, True, "instead of 5 s costs # partition-seconds"),
 ])  # fmt: skip
 def test_a_deployment_that_takes_longer(down_ms: int, static: bool, sentence: str) -> None:
     """docs/simulate.md: the story rolling-deployment with another time, by the kernels alone."""

@@ -39,7 +39,7 @@ def test_every_sequence_in_one_call(spark: SparkSession) -> None:
         json.loads(row["result"]) for row in sorted(collected, key=lambda row: row["step"]) if row[0] == "spoiled"
     ]
     assert [next(iter(each)) for each in spoiled] == ["error"] * 4 + ["returned"]
-    assert spoiled[1] == spoiled[2] == {"error": "step 1 is there 2 times, expected once"}
+    assert spoiled[1] == spoiled[2] == {"error": "step 1 occurs 2 times, expected once"}
 
 
 def test_steps_without_a_key_are_refused_by_name(spark: SparkSession) -> None:
@@ -48,10 +48,9 @@ def test_steps_without_a_key_are_refused_by_name(spark: SparkSession) -> None:
     with pytest.raises(FleetError) as refused:
         verify_classic_group(_steps(spark, steps))
     assert [str(fault) for fault in refused.value.faults] == [
-        "steps.group_id: null in a key: 1 row(s), e.g. cluster=c, group_id=null, step=3."
-        " Fill it in or leave the row out",
-        "steps.step: null or beyond int in a key: 1 row(s), e.g. cluster=c, group_id=g, step=null."
-        " Fill it in or leave the row out",
+        "steps.group_id: null in a key: 1 row(s), e.g. cluster=c, group_id=null, step=3. Fill it in, or remove the row",
+        "steps.step: null or out of range in a key: 1 row(s), e.g. cluster=c, group_id=g, step=null."
+        " Fill it in, or remove the row",
     ]
     with pytest.raises(FleetError, match=r"steps.op: the column is missing"):
         verify_classic_group(_steps(spark, steps).drop("op"))

@@ -10,7 +10,7 @@ import pytest
 
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes, text_order
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
-from spark_assign.simulation.kernel.classic_group_calls import play, play_all
+from spark_assign.simulation.kernel.classic_group_calls import run_call, run_calls
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember, IllegalArgument, IllegalState, State
 from tests.golden import classic_group_rows
 
@@ -25,14 +25,14 @@ def add(member_id: str, **other: Any) -> dict[str, Any]:
 def played(*ops: dict[str, Any] | str | None, name: str = "g") -> list[dict[str, Any]]:
     """The results of these steps, by one group."""
     group = ClassicGroup(name)
-    return [json.loads(play(group, json.dumps(op) if isinstance(op, dict) else op)) for op in ops]
+    return [json.loads(run_call(group, json.dumps(op) if isinstance(op, dict) else op)) for op in ops]
 
 
 def test_every_recorded_step() -> None:
     """15,402 steps of 242 sequences, no difference, none left out; the keys come in the recorded order as well."""
     rows = classic_group_rows.recorded()
     steps = [("c", row["sequence"], row["step"], json.dumps(row["op"])) for row in rows]
-    results = [result for *_, result in play_all(steps, "group-1")]
+    results = [result for *_, result in run_calls(steps, "group-1")]
     assert classic_group_rows.differences(rows, results) == []
     assert [*json.loads(results[0])] == [*rows[0]["expect"]]
     assert len(rows) == 15_402
@@ -96,7 +96,7 @@ def test_one_id_twice_is_counted_twice() -> None:
 def test_a_group_of_members_as_the_simulation_drives_it() -> None:
     """Methods, without JSON: two join, sync, and one leaves."""
     group = ClassicGroup("g")
-    a, b = (ClassicGroupMember(name, protocols=["cooperative-sticky"], topics=["t"]) for name in "ab")
+    a, b = (ClassicGroupMember(name, protocols=("cooperative-sticky",), topics=("t",)) for name in "ab")
     group.add(a, awaiting_join=True)
     group.transition_to(State.PREPARING_REBALANCE)
     group.add(b, awaiting_join=True)
@@ -124,7 +124,7 @@ def _group(*members: ClassicGroupMember, waiting: bool = False) -> ClassicGroup:
 
 
 def _member(member_id: str, *protocols: str, **other: Any) -> ClassicGroupMember:
-    return ClassicGroupMember(member_id, protocols=protocols or ["range"], **other)
+    return ClassicGroupMember(member_id, protocols=protocols or ("range",), **other)
 
 
 def test_a_new_group() -> None:
@@ -183,7 +183,7 @@ def test_who_may_be_pending() -> None:
 
 def test_what_the_members_subscribe_to() -> None:
     """Unknown before there is a protocol, or of another type than `consumer`; a member has to support it."""
-    group = _group(_member("a", topics=["t", "u"]), _member("b", topics=["t"]))
+    group = _group(_member("a", topics=("t", "u")), _member("b", topics=("t",)))
     assert group.compute_subscribed_topics() is None
     group.protocol_name = "range"
     assert group.compute_subscribed_topics() == {"t", "u"}
@@ -198,7 +198,7 @@ def test_what_the_members_subscribe_to() -> None:
 
 def test_a_static_member_comes_back() -> None:
     """What the old one waits for is answered; the new one is like it, waits for nothing, and leads in its place."""
-    old = _member("a", "range", "sticky", group_instance_id="i", topics=["t"], rebalance_timeout_ms=7)
+    old = _member("a", "range", "sticky", group_instance_id="i", topics=("t",), rebalance_timeout_ms=7)
     old.session_timeout_ms = 8
     group = _group(old, _member("b"), waiting=True)
     old.awaiting_sync = True
@@ -240,7 +240,7 @@ def test_errors_name_the_group() -> None:
     """By the name that is given, else by its id."""
     steps = [("c", "orders", 0, '{"op": "transition", "to": "STABLE"}')]
     for name in (None, "group-1"):
-        [(*_, result)] = play_all(steps, name)
+        [(*_, result)] = run_calls(steps, name)
         message = json.loads(result)["error"]["message"]
         assert message.startswith(f"Group {name or 'orders'} should be in one of [CompletingRebalance] states")
 
@@ -249,13 +249,13 @@ def test_errors_name_the_group() -> None:
 
 UNREADABLE = {
     None: "op is null",
-    "": "op is no JSON",
-    '{"op": "add"': "op is no JSON",
+    "": "op isn't JSON",
+    '{"op": "add"': "op isn't JSON",
     "[" * 100_000: "op is nested too deeply",
     "[1, 2]": "op is [1, 2], expected a JSON object",
-    "{}": "there is no op null, expected one of add, update",
-    '{"op": ["add"]}': 'there is no op ["add"]',
-    '{"op": "explode"}': 'there is no op "explode"',
+    "{}": "op null is unknown, expected one of add, update",
+    '{"op": ["add"]}': 'op ["add"] is unknown',
+    '{"op": "explode"}': 'op "explode" is unknown',
     '{"op": "remove"}': "remove has no id, expected a string",
     '{"op": "remove", "id": 7}': "id of remove is 7, expected a string",
     '{"op": "transition", "to": "Stable"}': 'to of transition is "Stable", expected one of EMPTY, PREPARING_REBALANCE',
@@ -279,6 +279,6 @@ def test_a_number_that_is_there_twice_is_not_taken() -> None:
     """Neither of the two, as their order is unknown; the others are."""
     steps = [("c", "g", 0, json.dumps(add("m1"))), *[("c", "g", 1, json.dumps(add("m2")))] * 2]
     steps += [("c", "g", 2, json.dumps(add("m3"))), ("c", "h", 1, json.dumps(add("m4")))]
-    results = [json.loads(result) for *_, result in play_all(steps, None)]
-    assert results[1] == results[2] == {"error": "step 1 is there 2 times, expected once"}
+    results = [json.loads(result) for *_, result in run_calls(steps, None)]
+    assert results[1] == results[2] == {"error": "step 1 occurs 2 times, expected once"}
     assert [results[at]["members"] for at in (0, 3, 4)] == [["m1"], ["m1", "m3"], ["m4"]]

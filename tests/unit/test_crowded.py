@@ -41,7 +41,7 @@ def test_the_order_in_which_late_members_are_removed() -> None:
     group = ClassicGroup("g")
     for number, name in enumerate(EQUAL_HASHES[:30]):
         instance = "static" if number == 5 else None
-        member = ClassicGroupMember(name, protocols=["range"], topics=["t"], group_instance_id=instance)
+        member = ClassicGroupMember(name, protocols=("range",), topics=("t",), group_instance_id=instance)
         group.add(member, awaiting_join=number % 10 == 0)
     member_ids = [member.member_id for member in group.all_members()]
     expected = texts_in_table_order([name for name in member_ids if EQUAL_HASHES.index(name) % 10])

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from spark_assign.java.hash_map import java_key, string_hashes
 from spark_assign.numeric.array_types import IntArray
 
 CODE_BITS = 32
 """Number of bits for the partition in a partition key."""
+
+PARTITION_MASK = (1 << CODE_BITS) - 1
 
 
 def code(topic: int, partition: int) -> int:
@@ -105,3 +109,10 @@ def java_order(texts: Sequence[str]) -> list[int]:
     # Python compares code points; where all are ASCII that is the same.
     keys: Sequence[str] | Sequence[bytes] = texts if "".join(texts).isascii() else [java_key(text) for text in texts]
     return sorted(range(len(texts)), key=keys.__getitem__)
+
+
+def codes_by_member(member: IntArray, codes: IntArray, num_members: int) -> list[list[int]]:
+    """Returns the ascending partition keys of each member, from columns in any order."""
+    sorted_codes = codes[np.lexsort((codes, member))].tolist()
+    ends = np.cumsum(np.bincount(member, minlength=num_members)).tolist()
+    return [sorted_codes[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -201,7 +201,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         self.schedule_news(member)
         self.schedule_next_heartbeat()
 
-    # --- when the next heartbeat is ---------------------------------------------------------------------------
+    # --- scheduling heartbeats --------------------------------------------------------------------------------
 
     def schedule_news(self, member: AsyncMember) -> None:
         """Schedules the member's next regular heartbeat if it has any effect."""
@@ -241,7 +241,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         else:  # others may have relied on it
             self.schedule_next_heartbeat()
 
-    # --- coming to an assignment ------------------------------------------------------------------------------
+    # --- reconciliation ---------------------------------------------------------------------------------------
 
     def _receive_assignment(self, member: AsyncMember, partitions: frozenset[int]) -> None:
         """Handles a new assignment (`processAssignmentReceived`)."""
@@ -299,7 +299,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         member.current, member.state = assignment, ACKNOWLEDGING
         self.send_heartbeat(member)
 
-    # --- being out --------------------------------------------------------------------------------------------
+    # --- fenced members ---------------------------------------------------------------------------------------
 
     def _fenced(self, member: AsyncMember) -> None:
         """Handles a member that the coordinator has removed (`transitionToFenced`)."""
@@ -352,10 +352,10 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
                 self.schedule_news(member)
         self.schedule_next_heartbeat()
 
-    # --- rounds -----------------------------------------------------------------------------------------------
+    # --- rebalances -------------------------------------------------------------------------------------------
 
     def bumped(self, before: int, reason: str) -> None:
-        """If the group's epoch has gone up, there is a rebalance: the next one, or the one that nobody has begun."""
+        """If the group epoch has increased, starts the next rebalance, or adds a cause to one without a target yet."""
         if self.number <= before:
             return
         if self.rebalance.generation_id:
@@ -369,7 +369,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         self.check_convergence()
 
     def _new_target(self, request: TargetRequest, answer: TargetResponse) -> None:
-        """The coordinator has found out who is to have what; members are told with their next heartbeats."""
+        """Records a new target, of which the members learn with their next heartbeats."""
         now, current, coordinator = self.queue.now, self.rebalance, self.coordinator
         current.generation_id, current.joined_ms, current.end_ms = coordinator.assignment_epoch, now, now
         current.members, current.assignor = len(coordinator.members.by_id), request.assignor

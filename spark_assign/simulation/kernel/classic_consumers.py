@@ -171,7 +171,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         """See `coordinator.Clients`."""
         member, group = self.by_id[member_id], self.coordinator.group
         if member.member_id != member_id or member.state != JOINING:
-            return  # nobody listens
+            return  # the process has stopped
         leads = group.leader_id == member_id
         member.generation_id, member.heartbeats_from_ms = group.generation_id, self.queue.now
         member.snapshot = self.leader_metadata(member) if skip_assignment else None
@@ -195,7 +195,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         group = self.coordinator.group
         if group.state is State.COMPLETING_REBALANCE and group.generation_id == member.generation_id:
             self.leading = member
-        else:  # the group has gone on without it
+        else:  # the group has started another generation
             self.trace_message(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
             self._receive_error(member, member.epoch, "SyncGroup")
 
@@ -253,7 +253,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         member.state = STABLE
         coordinator, now = self.coordinator, self.queue.now
         group, current = coordinator.group, coordinator.rebalance
-        if member.member_id not in group.members:  # it was struck off in the meantime
+        if member.member_id not in group.members:  # it was removed in the meantime
             self.schedule_error(member)
             return
         current.revoked += self.finish_revocation(member, given_up)

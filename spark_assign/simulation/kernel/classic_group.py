@@ -1,20 +1,19 @@
 """A classic group in its coordinator (`org.apache.kafka.coordinator.group.classic.ClassicGroup`, 4.1 to 4.4).
 
-Principle: the coordinator knows who is there, who waits for an answer, and which protocols all members support. It
-never looks into an assignment. The group goes round and round:
+Principle: the coordinator knows the members, the members that wait for a response, and the protocols that all members
+support. It doesn't read assignments. The states of a group form a cycle:
 
     Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance -> …
-             (everybody joins)     (everybody syncs)
+             (all members join)    (all members sync)
 
-Example: m1 [range, sticky] and m2 [sticky, range] join an empty group. m1 was first and leads. Both protocols are
-supported by both; each gets one vote, and the first of Java's `HashMap` of votes wins.
+Example: m1 [range, sticky] and m2 [sticky, range] join an empty group. m1 was first and leads. Both members support
+both protocols; each protocol gets one vote, and the first one in Java's `HashMap` of votes wins.
 
-Java's hash order decides in three places: who leads after a leader has gone, who leads instead of a leader that did
-not join, and which protocol wins a tie. The map of members never shrinks, so that the order hangs on the largest size
-it ever had.
+Java's hash order decides three cases: the next leader after a leader has left, the leader instead of one that didn't
+join, and a tie between protocols. The map of members never shrinks, so the order depends on its maximum size so far.
 
-The checks are made in Kafka's order, and what Kafka has changed before one of them fails stays changed: a member that
-is refused leaves its instance id behind, a generation that cannot begin has counted.
+Checks are in Kafka's order, and what Kafka has changed before a failed check remains: a rejected member leaves its
+instance ID behind, and a generation that can't start has been counted.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class ClassicGroup:
 
     Attributes:
         group_id: the group ID in errors.
-        state, previous_state: where it is in the round, and where it was before.
+        state, previous_state: the current and the previous state.
         generation_id: number of the generation.
         protocol_type: the protocol type of the first member since the group was last empty, or None.
         protocol_name: the assignor of this generation.
@@ -80,8 +79,7 @@ class ClassicGroup:
         """Adds a member. It becomes the leader if there is none.
 
         Raises:
-            IllegalState: its instance id is taken, its protocol type is another one, or none of its protocols is
-                supported by all.
+            IllegalState: its instance ID is in use, its protocol type differs, or there is no common protocol.
         """
         instance = member.group_instance_id
         if instance is not None:
@@ -144,10 +142,10 @@ class ClassicGroup:
         """Replaces the ID of a static member that returns. Pending requests of the old ID get an error.
 
         Returns:
-            the member with the new id; it waits for nothing, and leads if the old one did.
+            the member with the new ID. It awaits no response, and leads if the old one did.
 
         Raises:
-            IllegalArgument: there is no member with the old id.
+            IllegalArgument: there is no member with the old ID.
         """
         old = self.members.pop(old_member_id, None)
         if old is None:
@@ -155,7 +153,7 @@ class ClassicGroup:
         self._order.remove(old_member_id)
         self.complete_join(old)
         self.complete_sync(old)
-        new = old.under(new_member_id)
+        new = old.with_id(new_member_id)
         self._put(new)
         if self.leader_id == old_member_id:
             self.leader_id = new_member_id
@@ -171,7 +169,7 @@ class ClassicGroup:
         self.members[member.member_id] = member
         self._order.add(member.member_id, member.hash_code)
 
-    # --- who is waited for ----------------------------------------------------------------------------------
+    # --- pending members ------------------------------------------------------------------------------------
 
     def add_pending_member(self, member_id: str) -> bool:
         """Adds a pending member ID. Returns False if it is pending already.
@@ -181,9 +179,9 @@ class ClassicGroup:
         """
         if member_id in self.members:
             raise IllegalState(_stable("pending member", member_id))
-        fresh = member_id not in self.pending_join_members
+        is_new = member_id not in self.pending_join_members
         self.pending_join_members.add(member_id)
-        return fresh
+        return is_new
 
     def add_pending_sync_member(self, member_id: str) -> bool:
         """Adds a member that must send SyncGroup. Returns False if it is pending already.
@@ -193,9 +191,9 @@ class ClassicGroup:
         """
         if member_id not in self.members:
             raise IllegalState(_stable("pending sync member", member_id))
-        fresh = member_id not in self.pending_sync_members
+        is_new = member_id not in self.pending_sync_members
         self.pending_sync_members.add(member_id)
-        return fresh
+        return is_new
 
     def remove_pending_sync_member(self, member_id: str) -> bool:
         """Removes a member that has sent SyncGroup. Returns False if it wasn't pending.
@@ -205,9 +203,9 @@ class ClassicGroup:
         """
         if member_id not in self.members:
             raise IllegalState(_stable("pending member", member_id))
-        there = member_id in self.pending_sync_members
+        was_pending = member_id in self.pending_sync_members
         self.pending_sync_members.discard(member_id)
-        return there
+        return was_pending
 
     def has_all_members_joined(self) -> bool:
         """Checks whether all members wait for a JoinGroup response and no member ID is pending."""
@@ -247,7 +245,7 @@ class ClassicGroup:
         member.awaiting_sync = False
         return waited
 
-    # --- the round ------------------------------------------------------------------------------------------
+    # --- states ---------------------------------------------------------------------------------------------
 
     def can_rebalance(self) -> bool:
         """Checks whether the group can change to PREPARING_REBALANCE."""
@@ -257,7 +255,7 @@ class ClassicGroup:
         """Changes the state.
 
         Raises:
-            IllegalState: not from where the group is.
+            IllegalState: the group can't enter it from its current state.
         """
         if self.state not in (valid := VALID_PREVIOUS_STATES[state]):
             raise IllegalState(
@@ -284,7 +282,7 @@ class ClassicGroup:
         """Starts the next generation: selects the protocol, and waits for SyncGroup, or for members if there are none.
 
         Raises:
-            IllegalArgument: no protocol is supported by all members.
+            IllegalArgument: there is no common protocol.
             IllegalState: the group is not in PREPARING_REBALANCE.
         """
         self.generation_id += 1
@@ -315,15 +313,14 @@ class ClassicGroup:
             return bool(protocol_type and protocols)
         if self.protocol_type is None or self.protocol_type != protocol_type:
             return False
-        everybody = len(self.members)
-        return any(self.supported_protocols.get(name, 0) == everybody for name in protocols)
+        return any(self.supported_protocols.get(name, 0) == len(self.members) for name in protocols)
 
     def select_protocol(self) -> str:
-        """Returns the protocol that wins the members' vote (`classic_group_vote`).
+        """Returns the protocol that wins the members' vote (`classic_group_member.select`).
 
         Raises:
             IllegalState: there are no members.
-            IllegalArgument: no protocol is supported by all.
+            IllegalArgument: there is no common protocol.
         """
         if not self.members:
             raise IllegalState("Cannot select protocol for empty group")

@@ -1,11 +1,11 @@
-"""Recorded steps of one classic group: calls of `ClassicGroup` as JSON, and what came of them as JSON.
+"""Runs recorded calls of `ClassicGroup`, as JSON, and returns their results as JSON.
 
-A step names the call in `op` and has its arguments beside it: `{"op": "remove", "id": "m1"}`. What comes of it is what
-the call returned (`returned`) or the error that Kafka throws (`error`, with `class` and `message`), and then the group
-as it is after the step. `members` are in Java's order, all else is sorted as Java sorts strings.
+A step names the call in `op`, with its arguments beside it: `{"op": "remove", "id": "m1"}`. The result has what the
+call returns (`returned`), or the error that Kafka throws (`error`, with `class` and `message`), and the state of the
+group after the step. `members` are in Java's order; everything else is sorted as Java sorts strings.
 
-A step that cannot be read changes nothing; its result is `{"error": "what is wrong"}`, a text where Kafka's own errors
-are an object.
+A step that can't be read changes nothing. Its result is `{"error": "reason"}`: a text, where Kafka's errors are
+objects.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Step = tuple[str, str, int, str | None]
 
 
 class UnreadableStep(Exception):
-    """The text is no step; the message says why."""
+    """The step can't be read. The message states the reason."""
 
 
 class NullPointer(Exception):
-    """Kafka throws `NullPointerException` with this message: the step names a member that is not there."""
+    """Kafka throws `NullPointerException` with this message, because the step names an unknown member."""
 
 
 _THROWN: dict[type[Exception], str] = {
@@ -42,48 +42,35 @@ _THROWN: dict[type[Exception], str] = {
 }
 
 
-def play_all(steps: Iterable[Step], name: str | None) -> Iterator[tuple[str, str, int, str]]:
-    """Take the steps of many groups, each of which begins empty.
+def run_calls(steps: Iterable[Step], name: str | None) -> Iterator[tuple[str, str, int, str]]:
+    """Runs the steps of many groups, each of which starts empty.
 
     Args:
-        steps: all of a group together, in the order of their numbers.
-        name: what errors call the group; null: by its group_id.
+        steps: the steps of a group together, by number.
+        name: the group ID in errors. None: that of the group.
 
     Yields:
-        cluster, group_id, step and result (JSON), in the same order. Of several steps with the same number none is
-        taken, as nobody knows their order.
+        cluster, group_id, step, and result (JSON), in the same order. Steps with the same number aren't run, because
+        their order is unknown.
     """
-    for (cluster, group_id), of_group in groupby(steps, key=lambda row: row[:2]):
+    for (cluster, group_id), group_steps in groupby(steps, key=lambda row: row[:2]):
         group = ClassicGroup(group_id if name is None else name)
-        for number, rows in groupby(of_group, key=lambda row: row[2]):
-            ops = [op for _, _, _, op in rows]
+        for number, rows in groupby(group_steps, key=lambda row: row[2]):
+            ops = [op for *_, op in rows]
             for op in ops:
-                twice = f"step {number} is there {len(ops)} times, expected once"
-                yield cluster, group_id, number, play(group, op) if len(ops) == 1 else refused(twice)
+                is_unique, repeated = len(ops) == 1, f"step {number} occurs {len(ops)} times, expected once"
+                yield cluster, group_id, number, run_call(group, op) if is_unique else json.dumps({"error": repeated})
 
 
-def play(group: ClassicGroup, text: str | None) -> str:
-    """Take one step.
-
-    Args:
-        group: the group; it is changed.
-        text: the step, an op as JSON.
-
-    Returns:
-        what came of it, as JSON.
-    """
+def run_call(group: ClassicGroup, text: str | None) -> str:
+    """Runs one step, a JSON object, which changes the group. Returns its result as JSON."""
     try:
-        call, arguments = read(text)
-    except UnreadableStep as wrong:
-        return refused(str(wrong))
+        call, arguments = read_call(text)
+    except UnreadableStep as error:
+        return json.dumps({"error": str(error)})
     except RecursionError:
-        return refused("op is nested too deeply")
+        return json.dumps({"error": "op is nested too deeply"})
     return json.dumps(_outcome(group, call, arguments) | _state(group))
-
-
-def refused(why: str) -> str:
-    """The result of a step that was not taken."""
-    return json.dumps({"error": why})
 
 
 def _outcome(group: ClassicGroup, call: Callable[..., object], arguments: dict[str, Any]) -> Result:
@@ -94,7 +81,7 @@ def _outcome(group: ClassicGroup, call: Callable[..., object], arguments: dict[s
 
 
 def _state(group: ClassicGroup) -> Result:
-    """The group as the recorded steps show it."""
+    """Returns the state of the group in the form of the recorded steps."""
     members = group.all_members()
     topics = group.subscribed_topics
     return {
@@ -118,36 +105,36 @@ def _state(group: ClassicGroup) -> Result:
 
 
 def _sorted(texts: Iterable[str]) -> list[str]:
-    """As `String.compareTo` has it: by UTF-16 code unit."""
+    """Sorts as `String.compareTo`, by UTF-16 code units."""
     return sorted(texts, key=java_key)
 
 
 # --- reading a step -----------------------------------------------------------------------------------------
 
 
-def read(text: str | None) -> tuple[Callable[..., object], dict[str, Any]]:
-    """The call and its arguments.
+def read_call(text: str | None) -> tuple[Callable[..., object], dict[str, Any]]:
+    """Returns the call and its arguments.
 
     Raises:
-        UnreadableStep: no JSON, no such call, an argument that is missing or of another kind.
+        UnreadableStep: the text isn't JSON, the call is unknown, or an argument is missing or has a wrong type.
     """
     if text is None:
         raise UnreadableStep("op is null, expected a JSON object")
     try:
         op = json.loads(text)
-    except ValueError as wrong:
-        raise UnreadableStep(f"op is no JSON: {wrong}") from wrong
+    except ValueError as error:
+        raise UnreadableStep(f"op isn't JSON: {error}") from error
     if not isinstance(op, dict):
         raise UnreadableStep(f"op is {_shown(op)}, expected a JSON object")
     name = op.get("op")
     if not isinstance(name, str) or name not in _CALLS:
-        raise UnreadableStep(f"there is no op {_shown(name)}, expected one of {', '.join(_CALLS)}")
+        raise UnreadableStep(f"op {_shown(name)} is unknown, expected one of {', '.join(_CALLS)}")
     call, arguments = _CALLS[name]
     return call, {argument: _argument(op, name, argument, kind) for argument, kind in arguments.items()}
 
 
 Kind = tuple[str, Callable[[Any], bool]]
-"""What an argument should be, and whether it is."""
+"""Text of the expected type of an argument, and its check."""
 
 
 def _argument(op: dict[str, Any], name: str, argument: str, kind: Kind) -> Any:
@@ -191,17 +178,11 @@ def _add(
     protocol_type: str,
     protocols: list[str],
     topics: list[str],
-    rebalance_timeout_ms: int,
     awaiting_join: bool,
+    rebalance_timeout_ms: int,
 ) -> None:
-    member = ClassicGroupMember(
-        id,
-        protocols=protocols,
-        topics=topics,
-        protocol_type=protocol_type,
-        group_instance_id=instance,
-        rebalance_timeout_ms=rebalance_timeout_ms,
-    )
+    member = ClassicGroupMember(id, protocols=tuple(protocols), topics=tuple(topics), protocol_type=protocol_type)
+    member.group_instance_id, member.rebalance_timeout_ms = instance, rebalance_timeout_ms
     group.add(member, awaiting_join=awaiting_join)
 
 
@@ -222,7 +203,7 @@ def _complete_sync(group: ClassicGroup, id: str) -> bool:
 
 
 def _await_sync(group: ClassicGroup, id: str) -> None:
-    """The coordinator makes the member wait, and then takes it from those that it waits for."""
+    """Makes the member wait, and then removes it from the pending members, as the coordinator does."""
     if id not in group.members:
         raise NullPointer(
             f'Cannot invoke "{_PACKAGE}.ClassicGroupMember.setAwaitingSyncFuture'
@@ -234,7 +215,7 @@ def _await_sync(group: ClassicGroup, id: str) -> None:
 
 
 def _member(group: ClassicGroup, id: str, method: str) -> ClassicGroupMember:
-    """The member, of which Kafka's method asks this first."""
+    """Returns a member, on which Kafka calls this method first."""
     if id not in group.members:
         raise NullPointer(f'Cannot invoke "{_PACKAGE}.ClassicGroupMember.{method}()" because "member" is null')
     return group.members[id]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
 
 from spark_assign.java.hash_map import HashTable, string_hash
@@ -49,74 +50,47 @@ class IllegalArgument(Exception):
     """Kafka throws `IllegalArgumentException` with this message."""
 
 
+@dataclass(slots=True, eq=False)
 class ClassicGroupMember:
     """A member.
 
     Attributes:
         member_id: the member ID.
-        group_instance_id: instance ID of a static member. None: dynamic.
-        protocol_type: `consumer`, `connect`, …
         protocols: names of the supported assignors, most preferred first.
         topics: subscribed topics.
+        protocol_type: `consumer`, `connect`, …
+        group_instance_id: instance ID of a static member. None: dynamic.
         rebalance_timeout_ms: time that the member may take to rejoin.
         session_timeout_ms: time without heartbeats after which the member is removed.
+        hash_code: `String.hashCode` of the member ID; computed if it isn't passed.
         awaiting_join: whether its JoinGroup awaits a response.
         awaiting_sync: whether its SyncGroup awaits a response.
-        hash_code: `String.hashCode` of the member ID; computed if it isn't passed.
     """
 
-    __slots__ = (
-        "awaiting_join",
-        "awaiting_sync",
-        "group_instance_id",
-        "hash_code",
-        "member_id",
-        "protocol_type",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "topics",
-    )
+    member_id: str
+    _: KW_ONLY
+    protocols: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    protocol_type: str = "consumer"
+    group_instance_id: str | None = None
+    rebalance_timeout_ms: int = 0
+    session_timeout_ms: int = 0
+    hash_code: int = -1
+    awaiting_join: bool = False
+    awaiting_sync: bool = False
 
-    def __init__(
-        self,
-        member_id: str,
-        *,
-        protocols: Iterable[str],
-        topics: Iterable[str] = (),
-        protocol_type: str = "consumer",
-        group_instance_id: str | None = None,
-        rebalance_timeout_ms: int = 0,
-        session_timeout_ms: int = 0,
-        hash_code: int | None = None,
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.protocol_type = protocol_type
-        self.protocols = tuple(protocols)
-        self.topics = tuple(topics)
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.awaiting_join = False
-        self.awaiting_sync = False
-        self.hash_code = string_hash(member_id) if hash_code is None else hash_code
+    def __post_init__(self) -> None:
+        if self.hash_code < 0:
+            self.hash_code = string_hash(self.member_id)
 
     @property
     def is_static_member(self) -> bool:
         """Whether the member has an instance ID."""
         return self.group_instance_id is not None
 
-    def under(self, member_id: str) -> ClassicGroupMember:
-        """The same member with another id, waiting for nothing."""
-        return ClassicGroupMember(
-            member_id,
-            protocols=self.protocols,
-            topics=self.topics,
-            protocol_type=self.protocol_type,
-            group_instance_id=self.group_instance_id,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            session_timeout_ms=self.session_timeout_ms,
-        )
+    def with_id(self, member_id: str) -> ClassicGroupMember:
+        """Returns this member with another ID. It awaits no response."""
+        return replace(self, member_id=member_id, hash_code=-1, awaiting_join=False, awaiting_sync=False)
 
 
 Protocols = Sequence[str]

@@ -1,25 +1,26 @@
-"""A KIP-848 group as its coordinator keeps it (`ConsumerGroup` and its part of `GroupMetadataManager`, Kafka 4.4).
+"""A KIP-848 group in its coordinator (`ConsumerGroup` and its part of `GroupMetadataManager`, Kafka 4.4).
 
-Principle: the broker decides who is to have what (the *target*), and each member comes there at its own heartbeats
-(`current_assignment_builder`). Three epochs say how far everything is:
+Principle: the broker computes the assignment (the *target*), and each member reaches it at its own heartbeats
+(`current_assignment_builder`). There are three epochs:
 
-    group epoch         counts what makes a new target necessary: members that come, go, or subscribe to something
-                        else; topics that change
+    group epoch         counts the causes of a new target: members that join, leave, or change their subscription, and
+                        topics that change
     assignment epoch    the group epoch for which the target was computed
-    member epoch        the assignment epoch that a member has come to
+    member epoch        the assignment epoch that a member has reached
 
-A heartbeat does three things, in this order
-    1. It creates or changes the member; what matters to others raises the group epoch, once.
-    2. If the group epoch is ahead of the assignment epoch, it computes a new target, for everybody; but not within the
-       assignment interval of the last one (4.3).
-    3. It takes the member one step towards the target.
+A heartbeat has three steps
+    1. It creates or updates the member. A change that matters to other members increments the group epoch, once.
+    2. If the group epoch is ahead of the assignment epoch, the coordinator computes a new target for all members, but
+       not within the assignment interval after the last target (4.3).
+    3. It moves the member one step toward the target.
 
-Example: C0 joins a group for t0 (2 partitions), which was never there: group epoch 2, target and member epoch 2, all of
-t0. C1 joins within a second: group epoch 3, but the target is still that of epoch 2, in which C1 has nothing: member
-epoch 2. Then anybody's next heartbeat computes the target of epoch 3.
+Example: C0 joins a new group for t0 (2 partitions): group epoch 2, target and member epoch 2, all of t0. C1 joins
+within
+a second: group epoch 3, but the target is still that of epoch 2, in which C1 has nothing: member epoch 2. The next
+heartbeat of any member computes the target of epoch 3.
 
-A step is taken at once, but for the target: `heartbeat` may return an ask for one (`target_assignment`), so that those
-of many groups can be found together. Nothing else may happen to the group until it is answered.
+A step is immediate, except for the target: `heartbeat` might return a request for one (`target_assignment`), so that
+the requests of many groups can be solved together. No other call of the group is allowed until the response.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from spark_assign.simulation.kernel.target_assignment import TargetRequest, Targ
 from spark_assign.simulation.kernel.target_assignment_builder import TargetAssignmentBuilder
 
 _NEVER = 2**31 - 1
-"""So long after its last look the coordinator looks at a group's topics unasked (`METADATA_REFRESH_INTERVAL_MS`)."""
+"""Interval at which the coordinator checks the topics of a group, in ms (`METADATA_REFRESH_INTERVAL_MS`)."""
 
 
 class GroupState(Enum):
@@ -132,7 +133,7 @@ class ConsumerGroup:
         Returns:
             the response, or the request for a target, whose response must be passed to `apply_target`.
         """
-        assert self._step is None, "the target that was asked for is still missing"
+        assert self._step is None, "the requested target is still missing"
         try:
             if request.member_epoch in (LEAVE, LEAVE_STATIC):
                 return self._leave(request)
@@ -146,7 +147,7 @@ class ConsumerGroup:
     def apply_target(self, answer: TargetResponse) -> Response:
         """Applies the requested target, and completes the heartbeat."""
         step = self._step
-        assert step is not None, "no target was asked for"
+        assert step is not None, "no target was requested"
         self._step = None
         self.members.set_targets(answer.changed)
         self.assignment_epoch, self.assigned_at_ms = self.group_epoch, step.now
@@ -247,7 +248,7 @@ class ConsumerGroup:
             raise HeartbeatError(FENCED_INSTANCE_ID)
         return self.members.by_id[known]
 
-    # --- who goes -------------------------------------------------------------------------------------------------
+    # --- members that leave ---------------------------------------------------------------------------------------
 
     def _leave(self, request: Heartbeat) -> Response:
         if not self.exists:
@@ -299,7 +300,7 @@ class ConsumerGroup:
                 fenced.append(member_id)
         return fenced
 
-    # --- what makes no difference ---------------------------------------------------------------------------------
+    # --- heartbeats without effect --------------------------------------------------------------------------------
 
     def record_heartbeat(self, member_id: str, now: int) -> None:
         """Handles a heartbeat without effect (`is_quiet`): it only restarts the session timeout."""

@@ -139,7 +139,7 @@ class Coordinator:
         elif leads or not same:
             self._update(joined, assignors)
             self.prepare(reason)
-        else:  # it has missed the answer, and has nothing new to tell
+        else:  # it has missed the response, and its subscription is unchanged
             self.clients.joined(member_id, skip_assignment=False)
             self.sync(member_id)
 
@@ -194,7 +194,7 @@ class Coordinator:
             self.clients.rebalance_in_progress(member.member_id, at_once=self._answers_sync(member))
         timeout = group.rebalance_timeout_ms()
         if first:
-            delay = self.timing.group_initial_rebalance_delay_ms  # even if no member would wait so long
+            delay = self.timing.group_initial_rebalance_delay_ms  # even if it exceeds the rebalance timeout
             self._extend_initial_delay(delay, max(timeout - delay, 0))
         elif not self._complete_if_all_joined():
             self._wait_for_members(now + timeout)
@@ -306,7 +306,7 @@ class Coordinator:
             self.prepare(reason)
             self.rebalance.lost += lost
 
-    # --- heartbeats, and who goes -----------------------------------------------------------------------------
+    # --- heartbeats, and members that leave -------------------------------------------------------------------
 
     def watch(self, member_id: str, answered: int = 0) -> None:
         """Schedules the session timeout of a silent member, one timeout after its last heartbeat or response."""
@@ -321,7 +321,7 @@ class Coordinator:
         if member is None or self.expires.get(member_id) != at:
             return
         del self.expires[member_id]
-        if not (member.awaiting_join or member.awaiting_sync):  # who waits for an answer need not be heard
+        if not (member.awaiting_join or member.awaiting_sync):  # a member that waits for a response sends no heartbeat
             heard = at - self.timing.session_timeout_ms
             self.clients.trace_coordinator("session-timeout", f"{member_id} has sent no heartbeat since {heard} ms")
             self.leave(member_id, f"session of {member_id} timed out")

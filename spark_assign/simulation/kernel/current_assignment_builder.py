@@ -1,17 +1,17 @@
-"""How one member comes to its target (`org.apache.kafka.coordinator.group.modern.consumer.CurrentAssignmentBuilder`).
+"""Reconciles a member with its target (`org.apache.kafka.coordinator.group.modern.consumer.CurrentAssignmentBuilder`).
 
 Principles, in this priority
-    1. A partition has one owner: nobody gets what somebody else has not given up.
-    2. Revocation comes before assignment: who has to give up something gets nothing before it has.
-    3. Nobody waits for the group: each member goes on at its own heartbeats.
+    1. A partition has one owner: a member gets it only after its previous owner has given it up.
+    2. Revocation precedes assignment: a member that must give up partitions gets no others before.
+    3. No member waits for the group: each one advances at its own heartbeats.
 
-Example: C0 has t0p0 and t0p1. C1 joins; the target of epoch 2 gives it t0p1.
-    C1 joins               C1: epoch 2, []          UNRELEASED_PARTITIONS: t0p1 is still C0's
-    C0's next heartbeat    C0: epoch 1, [t0p0]      UNREVOKED_PARTITIONS: it is told to give up t0p1
+Example: C0 owns t0p0 and t0p1. C1 joins; the target of epoch 2 gives it t0p1.
+    C1 joins               C1: epoch 2, []          UNRELEASED_PARTITIONS: C0 still owns t0p1
+    C0's next heartbeat    C0: epoch 1, [t0p0]      UNREVOKED_PARTITIONS: it must give up t0p1
     C0 reports [t0p0]      C0: epoch 2, [t0p0]      STABLE
     C1's next heartbeat    C1: epoch 2, [t0p1]      STABLE
 
-Steps
+Steps, by the state of the member
     STABLE                   at another epoch: compute next; else, if the subscription has changed: trim.
     UNREVOKED_PARTITIONS     not reported as given up: stay (and trim). Else compute next, to the latest target.
     UNRELEASED_PARTITIONS    compute next at every heartbeat.

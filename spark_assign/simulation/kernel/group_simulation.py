@@ -18,7 +18,7 @@ Again = tuple[Event, Callable[[], None] | None]
 
 
 class EventHandlers:
-    """Applies scenario events to a group.
+    """Applies scenario events to a group. The handler of an event has its name: `member-starts` is `member_starts`.
 
     Attributes:
         restarted: number of members that were restarted.
@@ -34,19 +34,6 @@ class EventHandlers:
         self.assignors, self.new_members_static = assignors, new_members_static
         self.restarted = 0
         self.number = {name: number for number, name in enumerate(group.topics.names)}
-        self.handlers: dict[str, Callable[[Event], None]] = {
-            "topic-created": self.topic_created,
-            "topic-deleted": self.topic_deleted,
-            "partitions-added": self.partitions_added,
-            "metadata-refresh": self.metadata_refresh,
-            "member-starts": self.member_starts,
-            "member-leaves": self.member_leaves,
-            "member-crashes": self.member_crashes,
-            "member-restarts": self.member_restarts,
-            "rolling-restart": self.rolling_restart,
-            "slow-member": self.slow_member,
-            "subscription-changes": self.subscription_changes,
-        }
 
     def schedule_events(self, events: Iterable[Event]) -> None:
         """Schedules events on the queue of the simulation."""
@@ -55,7 +42,7 @@ class EventHandlers:
 
     def _handle(self, event: Event) -> None:
         self._trace_event(event)
-        self.handlers[event.event](event)
+        getattr(self, event.event.replace("-", "_"))(event)
 
     def _trace_event(self, event: Event) -> None:
         group = self.group

@@ -23,20 +23,12 @@ from spark_assign.simulation.kernel.assignment_request import (
     JoinedMember,
     Topics,
     code,
+    codes_by_member,
 )
 from spark_assign.simulation.kernel.request_specs import read_requests
 from spark_assign.tables.errors import UnknownAssignorError
 
-__all__ = [
-    "ASSIGNORS",
-    "AssignmentRequest",
-    "AssignmentResponse",
-    "Assignor",
-    "JoinedMember",
-    "Topics",
-    "assign",
-    "code",
-]
+__all__ = ["ASSIGNORS", "AssignmentRequest", "AssignmentResponse", "JoinedMember", "Topics", "assign", "code"]
 
 Assignor = Callable[[Sequence[AssignmentRequest]], list[AssignmentResponse]]
 """Computes responses to requests that have at least one member each."""
@@ -48,10 +40,7 @@ def _assign_by_kafka(assignor: str, requests: Sequence[AssignmentRequest]) -> li
     assignments = assign_specs(specs, assignor, np.ones(specs.num_groups, bool))
     rows = assignments.assigned_now.expand()
     member, codes = specs.list_index[rows.member], specs.topics.name[rows.topic] << CODE_BITS | rows.first
-    order = np.lexsort((codes, member))
-    codes_in_order = codes[order].tolist()
-    ends = np.cumsum(np.bincount(member, minlength=len(specs.listed))).tolist()
-    assigned = iter([codes_in_order[start:end] for start, end in zip([0, *ends], ends, strict=False)])
+    assigned = iter(codes_by_member(member, codes, len(specs.listed)))
     errors = {group: exception_text(detail) for group, (_, detail) in assignments.rejected.items()}
     return [
         AssignmentResponse([next(assigned) for _ in request.members], errors.get(group))
@@ -75,16 +64,16 @@ def assign(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
         UnknownAssignorError: a request names an assignor that isn't in `ASSIGNORS`.
     """
     responses = [AssignmentResponse([])] * len(requests)
-    of_assignor: dict[str, list[int]] = {}
+    by_assignor: dict[str, list[int]] = {}
     for number, request in enumerate(requests):
         if request.members:
-            of_assignor.setdefault(request.assignor, []).append(number)
+            by_assignor.setdefault(request.assignor, []).append(number)
         else:
             responses[number] = AssignmentResponse([])
-    for name, numbers in of_assignor.items():
+    for name, numbers in by_assignor.items():
         if name not in ASSIGNORS:
             known = ", ".join(sorted(ASSIGNORS))
-            raise UnknownAssignorError(f"no assignor of the simulation is called {name!r}. There are: {known}")
-        for number, found in zip(numbers, ASSIGNORS[name]([requests[each] for each in numbers]), strict=True):
-            responses[number] = found
+            raise UnknownAssignorError(f"assignor {name!r} can't be simulated. Assignors: {known}")
+        for number, response in zip(numbers, ASSIGNORS[name]([requests[each] for each in numbers]), strict=True):
+            responses[number] = response
     return responses

@@ -17,9 +17,14 @@ from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress_sorted, invert
 from spark_assign.numeric.segmented_arrays import starts_new_key
-from spark_assign.simulation.kernel.assignment_request import CODE_BITS, AssignmentRequest, JoinedMember, java_order
+from spark_assign.simulation.kernel.assignment_request import (
+    CODE_BITS,
+    PARTITION_MASK,
+    AssignmentRequest,
+    JoinedMember,
+    java_order,
+)
 
-_MASK = (1 << CODE_BITS) - 1
 _NO_FACTS = index_facts(pa.schema(FACT_TYPES).empty_table())
 
 
@@ -170,7 +175,7 @@ def _read_owned(
     codes = np.fromiter(chain.from_iterable(each.owned for each in listed), np.int64, int(lengths.sum()))
     owner, topic = np.repeat(np.arange(len(lengths)), lengths), codes >> CODE_BITS
     is_start = starts_new_key(owner) | starts_new_key(topic)
-    key, first, step, count = compress_sorted(np.cumsum(is_start, dtype=np.int64), codes & _MASK)
+    key, first, step, count = compress_sorted(np.cumsum(is_start, dtype=np.int64), codes & PARTITION_MASK)
     row = np.flatnonzero(is_start)[key - 1]
     wanted = group[owner[row]] << CODE_BITS | topic[row]
     known = np.append(topics.group << CODE_BITS | topics.name, np.iinfo(np.int64).max)

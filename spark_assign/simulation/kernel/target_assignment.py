@@ -20,7 +20,7 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import (
     set_capacity,
 )
 from spark_assign.java.hash_map import java_key, string_hash
-from spark_assign.simulation.kernel.assignment_request import CODE_BITS
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,6 @@ def id_walk(topics: Sequence[Topic], names: int) -> list[Topic]:
     """
     capacity = set_capacity(names)
     return iteration_order(topics, [topic.id_hash for topic in topics], capacity, lambda topic: topic.id_rank)
-
-
-_PARTITION = (1 << CODE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +206,13 @@ def follow(
     """
     before: dict[int, dict[int, None]] = {}
     for each in target.walk:
-        before.setdefault(each >> CODE_BITS, {})[each & _PARTITION] = None
+        before.setdefault(each >> CODE_BITS, {})[each & PARTITION_MASK] = None
     written = _Written(before, sizes)
     for each, given in changes:
         if given:
-            written.give(each >> CODE_BITS, each & _PARTITION)
+            written.give(each >> CODE_BITS, each & PARTITION_MASK)
         else:
-            written.take(each >> CODE_BITS, each & _PARTITION)
+            written.take(each >> CODE_BITS, each & PARTITION_MASK)
     return written.read(by_number)
 
 
@@ -274,7 +271,7 @@ def fresh(
     size = len(topics) if made_for is None else made_for
     of_topic: dict[int, list[int]] = {topic: [] for topic in topics}
     for each in assigned:
-        of_topic[each >> CODE_BITS].append(each & _PARTITION)
+        of_topic[each >> CODE_BITS].append(each & PARTITION_MASK)
     read = _read_back(_topic_walk(topics, by_number, power_of_two(size * 4 // 3 + 1)), by_number)
     codes: list[int] = []
     for topic in read:

@@ -13,10 +13,9 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import iteratio
 from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, rebalance
 from spark_assign.groups.assignors.server.homogeneous import compute_quotas
 from spark_assign.java.hash_map import java_key
-from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers
-from spark_assign.simulation.kernel.assignment_request import CODE_BITS
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, codes_by_member
 from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMember, ConsumerGroupMembers
 from spark_assign.simulation.kernel.consumer_group_regexes import Regexes
 from spark_assign.simulation.kernel.settings import GroupConfig
@@ -101,9 +100,6 @@ class TargetAssignmentBuilder:
         # `UnionSet` iterates over the larger set first, and over the second one if both have the same size.
         large, small = (walked, more) if len(member.names) > len(matched) else (more, walked)
         return [*large, *(each for each in small if each not in large)]
-
-
-_PARTITION = (1 << CODE_BITS) - 1
 
 
 def assign_targets(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
@@ -198,7 +194,7 @@ def _heterogeneous(request: TargetRequest) -> TargetResponse:
             subscribers[number[topic.number]].append(at)
         kept = member.target.within(frozenset(topic.number for topic in member.subscribed))
         for each in kept:
-            owners[number[each >> CODE_BITS]][each & _PARTITION] = at
+            owners[number[each >> CODE_BITS]][each & PARTITION_MASK] = at
         loads.append(len(kept))
         left = member.target.codes.difference(kept) if len(kept) < len(member.target.walk) else ()
         changes.append([(each, False) for each in left])
@@ -244,8 +240,9 @@ def _ranges(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
     subscriber, topic = columns[0][order], columns[1][order]
     num_subscribers = np.bincount(topic, minlength=len(partitions))[topic]
     first, count = range_slices(row_numbers(topic), num_subscribers, columns[3][topic])
-    ranges = PartitionSlices(subscriber, topic, first, np.ones_like(first), count).take(count > 0)
-    assigned = _codes(ranges.expand(), np.array(numbers, np.int64), len(ranks))
+    rows = PartitionSlices(subscriber, topic, first, np.ones_like(first), count).take(count > 0).expand()
+    codes = np.array(numbers, np.int64)[rows.topic] << CODE_BITS | rows.first
+    assigned = codes_by_member(rows.member, codes, len(ranks))
     responses, begin = [], 0
     for request in requests:
         responses.append(_in_request_order(request, assigned[begin : begin + len(request.members)]))
@@ -283,12 +280,3 @@ def _assignable_topics(request: TargetRequest, member: MemberSubscriptionAndAssi
     if request.homogeneous:
         member = request.members[_member_ranks(request.members).index(0)]
     return member.subscribed
-
-
-def _codes(rows: PartitionSlices, numbers: IntArray, members: int) -> list[list[int]]:
-    """Returns the partitions of each member, ascending."""
-    codes = numbers[rows.topic] << CODE_BITS | rows.first
-    order = np.lexsort((codes, rows.member))
-    sorted_codes = codes[order].tolist()
-    ends = np.cumsum(np.bincount(rows.member, minlength=members)).tolist()
-    return [sorted_codes[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]

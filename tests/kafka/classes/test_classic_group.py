@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_assign.simulation.classic_group_check import RECORDED_GROUP_ID
-from spark_assign.simulation.kernel.classic_group_calls import play_all
+from spark_assign.simulation.kernel.classic_group_calls import run_calls
 from tests.golden import classic_group_rows
 from tests.golden.classic_group_rows import Row
 from tests.kafka import random_steps
@@ -25,7 +25,7 @@ SEQUENCES = drawn(60, 120)
 def ours(rows: list[Row]) -> list[str]:
     """What our group makes of the same steps, as JSON."""
     steps = (("c", row["sequence"], row["step"], json.dumps(row["op"])) for row in rows)
-    return [_settled(json.loads(result)) for *_, result in play_all(steps, RECORDED_GROUP_ID)]
+    return [_settled(json.loads(result)) for *_, result in run_calls(steps, RECORDED_GROUP_ID)]
 
 
 def _settled(result: dict[str, Any]) -> str:
