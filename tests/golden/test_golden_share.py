@@ -64,8 +64,8 @@ def planned_sets(runs: DataFrame) -> dict[str, Got]:
     for row in runs.toArrow().to_pylist():
         mine = got.setdefault(row["cluster"], {})
         assert not isinstance(mine, str)
-        partitions = mine.setdefault(row["member_id"], {}).setdefault(row["topic"], [])
+        of_topic = mine.setdefault(row["member_id"], {}).setdefault(row["topic"], [])
         more = list(partitions(row))
-        assert not set(partitions) & set(more)
-        partitions[:] = sorted(partitions + more)
+        assert not set(of_topic) & set(more)
+        of_topic[:] = sorted(of_topic + more)
     return got
