@@ -14,6 +14,7 @@ from spark_assign import Fleet
 from spark_assign.share import plan_share
 from tests.golden import share_rows
 from tests.golden.share_rows import Got
+from tests.slices import partitions
 from tests.spark import fleets
 
 NO_FLEET = 22
