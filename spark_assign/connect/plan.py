@@ -132,7 +132,7 @@ def num_spark_tasks(fleet: ConnectFleet) -> int:
     tables = (fleet.clusters, fleet.connectors, fleet.tasks, fleet.workers, fleet.reported)
     rows = union(table.select("connect_cluster") for table in tables).count()
     if not rows:
-        problem = "the fleet has no rows, so that there is no Connect cluster to plan"
+        problem = "the fleet is empty: there are no Connect clusters"
         raise FleetError([Fault("clusters", "*", problem, "Add at least one Connect cluster")])
     return max(1, -(-rows // ROWS_PER_SPARK_TASK))
 

@@ -37,6 +37,10 @@ class MembershipParams:
         session_margin: minimum session timeout of a static member, as a multiple of the restart time.
         session_bounds_ms: `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of the broker.
         consumer_session_bounds_ms: the same for KIP-848 groups (`group.consumer.min.session.timeout.ms`, …max…).
+
+    Examples:
+        >>> MembershipParams(restart_time_ms=60_000).session_margin
+        1.5
     """
 
     restart_time_ms: int = 30_000
