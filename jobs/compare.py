@@ -13,12 +13,12 @@ from spark_assign import Fleet, SparkAssignError, compare
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_run
 from spark_assign.cli.options import (
-    compose_options,
     exit_codes,
     fail_on,
     input_options,
-    milliseconds,
     output_options,
+    pause_time_options,
+    pause_times,
     top,
 )
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
@@ -29,7 +29,6 @@ from spark_assign.stores.run_store import read_run
 from spark_assign.tables.comparison import COMPARE_TABLES
 
 ASSIGNORS = "those of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
-TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
 CHANGES = """Changes: as-is (the default); leave:GROUPS:COUNT and join:GROUPS:COUNT: COUNT members leave or join each
 group; leave-members:MEMBERS: members leave, as if their host failed; partitions:TOPICS:COUNT or
 partitions:TOPICS:xFACTOR.
@@ -46,7 +45,7 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
     multiple=True,
     help="Change to apply before comparing, for example leave:payments-*:1. See below for the syntax. Repeatable.",
 )
-@compose_options(*(milliseconds(name, "for paused_partition_seconds; see simulate") for name in TIMES))
+@pause_time_options()
 @output_options()
 @fail_on("rejected", "groups are rejected")
 @top("groups in the summary of each change")
@@ -57,9 +56,8 @@ def main(options: Options) -> int:
 
 
 def _run(options: Options, place: str | None, fleet: Fleet, what_ifs: list[WhatIf]) -> int:
-    times = {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
     assignors = options.assignors.split(",") if options.assignors is not None else None
-    comparison = compare(fleet, assignors, what_ifs, Settings(**times))
+    comparison = compare(fleet, assignors, what_ifs, Settings(**pause_times(options)))
     comparison = _write(options, place, comparison) if options.output else cached(comparison)
     print(summarize_comparison(comparison, options.top), flush=True)
     return int(options.fail_on == "rejected" and not _rejected(comparison).isEmpty())

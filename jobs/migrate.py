@@ -16,8 +16,9 @@ from spark_assign.cli.options import (
     exit_codes,
     fail_on,
     input_options,
-    milliseconds,
     output_options,
+    pause_time_options,
+    pause_times,
     top,
 )
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
@@ -27,7 +28,6 @@ from spark_assign.tables.comparison import MIGRATION_TABLES
 from spark_assign.tables.groups import GROUP_KEY
 
 POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
-TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
 
 
 @job(__doc__, exit_codes(), name="migrate", input_errors=(SparkAssignError, ValueError))
@@ -58,7 +58,7 @@ TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
     ),
 )
 @details("the steps")
-@compose_options(*(milliseconds(name, "for paused_partition_seconds; see simulate") for name in TIMES))
+@pause_time_options()
 @output_options()
 @fail_on("rejected", "groups are rejected")
 @top("groups of each verdict in the summary")
@@ -69,8 +69,7 @@ def main(options: Options) -> int:
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     arguments = {name: getattr(options, name) for name in ("server_assignor", "policy", "max_size", "library")}
-    times = {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
-    migration = plan_migration(fleet, settings=Settings(**times), **arguments)
+    migration = plan_migration(fleet, settings=Settings(**pause_times(options)), **arguments)
     tables = store_or_cache(options, migration, schemas=MIGRATION_TABLES, inputs={"fleet": place, **arguments})
     migrations, steps, rejected = (tables[name] for name in MIGRATION_TABLES)
     if not options.details:

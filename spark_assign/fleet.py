@@ -106,7 +106,7 @@ class Fleet:
 
     @classmethod
     def as_of(cls, history: History, timestamp: datetime | str, *, topics: DataFrame | None = None) -> Fleet:
-        """Returns the fleet as it was at a past time, ready for `plan`, `compare`, or `drift`.
+        """Returns the fleet as it was at a past time, ready for `plan`, `compare`, or `find_drift`.
 
         It includes consumer groups and share groups, with members, generations, subscriptions, ownership, assignor,
         type, and state. It excludes Connect clusters, streams groups (KIP-1071), and clusters whose records don't cover

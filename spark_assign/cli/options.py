@@ -272,6 +272,25 @@ def timing_overrides(options: SimpleNamespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
 
 
+PAUSE_TIMES = {
+    "heartbeat_interval_ms": "Interval between heartbeats, in milliseconds (default: 3000).",
+    "poll_interval_ms": "Interval between polls, in milliseconds (default: 500).",
+    "revoke_ms": "Time to revoke a partition, in milliseconds (default: 0).",
+    "restore_ms": "Time before a new owner consumes a partition, in milliseconds (default: 0).",
+}
+"""Times that the estimate of paused_partition_seconds depends on."""
+
+
+def pause_time_options() -> Decorator:
+    """Returns the options of `PAUSE_TIMES`."""
+    return compose_options(*(milliseconds(name, help) for name, help in PAUSE_TIMES.items()))
+
+
+def pause_times(options: SimpleNamespace) -> dict[str, Any]:
+    """Returns the times in `PAUSE_TIMES` that are given, for `simulation.Settings`."""
+    return {name: getattr(options, name) for name in PAUSE_TIMES if getattr(options, name) is not None}
+
+
 def packaged_conf(job_file: str) -> Path:
     """Returns the folder `conf`: in a wheel beside the jobs, in a clone beside their folder."""
     folder = Path(job_file).resolve().parent

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.comparison.kernel import drift as kernel
-from spark_assign.comparison.kernel.group_states import LATE, PLANNED_GROUP, PRESENT, REFUSED
+from spark_assign.comparison.kernel.group_states import PLANNED_GROUP, PRESENT_MEMBER, REJECTED_GROUP, WITHHELD_BITMAP
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE, OWNED_BITMAP, OWNED_SLICE
@@ -73,26 +73,26 @@ def read_state(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
 def group_facts_of(before: State, after: State) -> DataFrame:
     """Returns the facts of both states, with all facts of a group in one task."""
     tagged = ((before, False), (after, True))
-    all_rows = _union([state.facts.withColumn("after", F.lit(is_after)) for state, is_after in tagged])
-    all_facts = [state.tasks for state in (before, after) if state.tasks is not None]
-    if len(all_facts) == 2:
-        return all_rows.repartition(sum(all_facts), *GROUP_KEY)
+    all_facts = _union([state.facts.withColumn("after", F.lit(is_after)) for state, is_after in tagged])
+    known_tasks = [state.tasks for state in (before, after) if state.tasks is not None]
+    if len(known_tasks) == 2:
+        return all_facts.repartition(sum(known_tasks), *GROUP_KEY)
     # The size of a stored plan is unknown: assumes that of the other side, or Spark's default for shuffles.
-    shuffles = str(all_rows.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
-    tasks = 2 * max(all_facts, default=0)
+    shuffles = str(all_facts.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
+    tasks = 2 * max(known_tasks, default=0)
     if shuffles.isdecimal() and tasks > int(shuffles):
-        return all_rows.repartition(tasks, *GROUP_KEY)
-    return all_rows.repartition(*GROUP_KEY)
+        return all_facts.repartition(tasks, *GROUP_KEY)
+    return all_facts.repartition(*GROUP_KEY)
 
 
 def _member_facts(fleet: Fleet) -> DataFrame:
-    return _facts_of_kind(fleet.members, PRESENT, *_MEMBER_COLUMNS)
+    return _facts_of_kind(fleet.members, PRESENT_MEMBER, *_MEMBER_COLUMNS)
 
 
 def _plan_facts(plan: Plan) -> DataFrame:
     rows = plan.rows(ASSIGNED, WITHHELD, METRICS, REJECTED)
-    kind_column = F.col("kind")
-    kind = F.when(kind_column == METRICS, PLANNED_GROUP).when(kind_column == REJECTED, REFUSED).otherwise(OWNED_SLICE)
+    kind = F.when(F.col("kind") == METRICS, PLANNED_GROUP).when(F.col("kind") == REJECTED, REJECTED_GROUP)
+    kind = kind.otherwise(OWNED_SLICE)
     return rows.select(*GROUP_KEY, kind.cast("byte").alias("kind"), *_SLICE_COLUMNS, "assignor", "code")
 
 
@@ -101,19 +101,19 @@ def _stored_plan_facts(tables: Mapping[str, DataFrame]) -> DataFrame:
     if missing or ("assignment_slices" not in tables and "assignments" not in tables):
         missing = missing or ["assignment_slices"]
         raise SourceError(
-            f"the stored plan lacks {', '.join(missing)}; it has {', '.join(sorted(tables))}. Write it so"
+            f"The stored plan has no table {', '.join(missing)}, only {', '.join(sorted(tables))}. Store the missing "
+            "tables, too."
         )
-    all_facts = [_facts_of_kind(tables["rejected"], REFUSED, "code")]
+    all_facts = [_facts_of_kind(tables["rejected"], REJECTED_GROUP, "code")]
     if "assignment_slices" in tables:
         all_facts.append(_facts_of_kind(tables["assignment_slices"], OWNED_SLICE, *_SLICE_COLUMNS))
     else:
         all_facts.append(_facts_of_kind(to_bitmaps(tables["assignments"]), OWNED_BITMAP, *_BITMAP_COLUMNS))
     assigned, withheld = F.col("partitions"), F.lit(0)
     if "revocations" in tables:
-        kind_column = (
-            tables["revocations"].where("next_member_id is not null").withColumn("member_id", F.col("next_member_id"))
-        )
-        all_facts.append(_facts_of_kind(to_bitmaps(kind_column), LATE, *_BITMAP_COLUMNS))
+        revocations = tables["revocations"].where("next_member_id is not null")
+        next_owners = to_bitmaps(revocations.withColumn("member_id", F.col("next_member_id")))
+        all_facts.append(_facts_of_kind(next_owners, WITHHELD_BITMAP, *_BITMAP_COLUMNS))
         assigned, withheld = F.col("partitions") + F.col("withheld"), F.col("withheld")
     counts = {"members": F.col("members"), "assigned": assigned, "withheld": withheld}
     columns = (value.cast("long").alias(name) for name, value in counts.items())

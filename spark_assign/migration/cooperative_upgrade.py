@@ -13,14 +13,15 @@ members must stop first. The plan rejects the restart of a member that is known 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.kernel.client_libraries import (
@@ -38,20 +39,10 @@ from spark_assign.simulation.settings import Settings
 from spark_assign.simulation.simulation import simulate
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.schema_fields import nullable
 from spark_assign.tables.simulation import EVENTS, UPGRADE
 
 Assignors = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Step:
-    ordinal: int
-    bounce: int
-    member_id: str
-    assignors: Assignors
-    eager: int
-    client: str | None
-    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -88,57 +79,32 @@ def plan_cooperative_upgrade(
         ValueError: `order` has an unknown member or assignor.
     """
     settings = settings or Settings()
-    spark = fleet.members.sparkSession
-    group = spark.createDataFrame(pa.table({"cluster": [cluster], "group_id": [group_id]}))
-    group_fleet = fleet.filter_groups(group)
+    group_fleet = _select_group(fleet, cluster, group_id)
     configs = _read_configs(group_fleet, settings)
     if not configs:
         problem = f"there is no group {group_id!r} in cluster {cluster!r}"
         raise FleetError([Fault("members", "group_id", problem, "Name a group of the fleet")])
-    steps = list(_plan_steps(configs, order))
-    apart = 2 * (settings.session_timeout_ms + settings.max_poll_interval_ms)
+    key = {"cluster": cluster, "group_id": group_id}
+    rows = [key | step for step in _plan_steps(configs, order)]
+    interval_ms = 2 * (settings.session_timeout_ms + settings.max_poll_interval_ms)
     events = [
-        {
-            "cluster": cluster,
-            "group_id": group_id,
-            "at_ms": step.ordinal * apart,
-            "event": "member-restarts",
-            "member_id": step.member_id,
-            "assignors": list(step.assignors),
-        }
-        for step in steps
-        if step.reason is None
+        key
+        | {"at_ms": row["step"] * interval_ms, "event": "member-restarts"}
+        | {name: row[name] for name in ("member_id", "assignors")}
+        for row in rows
+        if row["rejection"] is None
     ]
     rebalances = simulate(group_fleet, _to_table(fleet, events, EVENTS), "configured", settings).rebalances
-    of_step = (
-        rebalances.groupBy(F.floor(F.col("start_ms") / apart).cast("int").alias("step"))
-        .agg(
-            F.count(F.lit(1)).cast("int").alias("rebalances"),
-            F.max("generation_id").alias("generation_id"),
-            F.max_by("assignor", "generation_id").alias("assignor"),
-            F.sum("revoked").cast("int").alias("revoked"),
-            F.sum("moved").cast("int").alias("moved"),
-        )
-        .where(F.col("step") > 0)
+    by_step = rebalances.groupBy(F.floor(F.col("start_ms") / interval_ms).cast("int").alias("step")).agg(
+        F.count(F.lit(1)).cast("int").alias("rebalances"),
+        F.max("generation_id").alias("generation_id"),
+        F.max_by("assignor", "generation_id").alias("assignor"),
+        F.sum("revoked").cast("int").alias("revoked"),
+        F.sum("moved").cast("int").alias("moved"),
     )
-    rows = [
-        {
-            "cluster": cluster,
-            "group_id": group_id,
-            "step": step.ordinal,
-            "bounce": step.bounce,
-            "member_id": step.member_id,
-            "assignors": list(step.assignors),
-            "eager_members": step.eager,
-            "client_library": step.client,
-            "rejection": step.reason,
-        }
-        for step in steps
-    ]
-    step_table = _to_table(
-        fleet, rows, StructType([each for each in UPGRADE.fields if each.name in (rows[0] if rows else ())])
-    )
-    return step_table.join(of_step, "step", "left").select(*UPGRADE.names).orderBy("step")
+    planned = StructType([field for field in UPGRADE if field.name not in by_step.columns or field.name == "step"])
+    steps = _to_table(fleet, rows, planned).join(by_step.where(F.col("step") > 0), "step", "left")
+    return steps.select(*UPGRADE.names).orderBy("step")
 
 
 def supported_clients(fleet: Fleet, cluster: str, group_id: str, settings: Settings | None = None) -> str:
@@ -146,13 +112,17 @@ def supported_clients(fleet: Fleet, cluster: str, group_id: str, settings: Setti
 
     Reads the members of the group. For the arguments, see `plan_cooperative_upgrade`.
     """
-    group = fleet.members.sparkSession.createDataFrame(pa.table({"cluster": [cluster], "group_id": [group_id]}))
-    configs = _read_configs(fleet.filter_groups(group), settings or Settings())
-    now = next((likes[0] for likes in (each.assignors for each in configs.values())), None)
-    clients = count_clients(each.client for each in configs.values())
-    way = plan_switch(now, COOPERATIVE, clients)
-    allowed = " and ".join(each.name for each in LIBRARIES.values() if each.mixes)
-    return f"Rolling steps hold for {allowed} clients only. {format_known_clients(clients)} {way.text}"
+    configs = _read_configs(_select_group(fleet, cluster, group_id), settings or Settings())
+    current = next((config.assignors[0] for config in configs.values()), None)
+    clients = count_clients(config.client for config in configs.values())
+    allowed = " and ".join(library.name for library in LIBRARIES.values() if library.mixes)
+    switch = plan_switch(current, COOPERATIVE, clients)
+    return f"Rolling steps hold for {allowed} clients only. {format_known_clients(clients)} {switch.text}"
+
+
+def _select_group(fleet: Fleet, cluster: str, group_id: str) -> Fleet:
+    key = pa.table({"cluster": [cluster], "group_id": [group_id]})
+    return fleet.filter_groups(fleet.members.sparkSession.createDataFrame(key))
 
 
 def _read_configs(group_fleet: Fleet, settings: Settings) -> dict[str, _MemberConfig]:
@@ -177,76 +147,77 @@ def _read_configs(group_fleet: Fleet, settings: Settings) -> dict[str, _MemberCo
     }
 
 
-def _two_bounces(configs: dict[str, _MemberConfig]) -> Iterable[tuple[int, str, Assignors]]:
-    for member_id, each in configs.items():
-        yield 1, member_id, (COOPERATIVE, *(name for name in each.assignors if name != COOPERATIVE))
+def _two_bounces(configs: dict[str, _MemberConfig]) -> Iterator[tuple[str, Assignors]]:
+    for member_id, config in configs.items():
+        yield member_id, (COOPERATIVE, *(name for name in config.assignors if name != COOPERATIVE))
     for member_id in configs:
-        yield 2, member_id, (COOPERATIVE,)
+        yield member_id, (COOPERATIVE,)
 
 
 def _plan_steps(
     configs: dict[str, _MemberConfig], order: Sequence[tuple[str, Sequence[str]]] | None
-) -> Iterable[_Step]:
-    """Yields the restarts, each with the reason if it is rejected."""
-    now = {name: each.assignors for name, each in configs.items()}
-    reason: str | None = None
-    seen: dict[str, int] = {}
-    restarts = [(0, name, tuple(likes)) for name, likes in order] if order is not None else list(_two_bounces(configs))
-    for ordinal, (bounce, member_id, assignors) in enumerate(restarts, 1):
+) -> Iterator[dict[str, Any]]:
+    """Yields one row per restart, with the reason if it is rejected."""
+    current = {member_id: config.assignors for member_id, config in configs.items()}
+    num_restarts = dict.fromkeys(configs, 0)
+    is_rejected = False
+    for ordinal, (member_id, names) in enumerate(_two_bounces(configs) if order is None else order, 1):
+        assignors = tuple(names)
         if member_id not in configs:
-            raise ValueError(
-                f"order: the group has no member {member_id!r}; it has {', '.join(sorted(configs)[:5])}, …"
-            )
-        if unknown := sorted(set(assignors) - ASSIGNORS.keys()) or not assignors:
-            raise ValueError(f"order: step {ordinal} has assignors {unknown}; there are {', '.join(ASSIGNORS)}")
-        seen[member_id] = seen.get(member_id, 0) + 1
-        others = [likes for name, likes in now.items() if name != member_id]
+            members = ", ".join(sorted(configs)[:5])
+            raise ValueError(f"Step {ordinal} of order: the group has no member {member_id!r}. It has {members}, …")
+        if not assignors or not set(assignors) <= ASSIGNORS.keys():
+            raise ValueError(f"Step {ordinal} of order: unknown assignors {assignors}. Use {', '.join(ASSIGNORS)}.")
+        num_restarts[member_id] += 1
         library = configs[member_id].client.library
-        if reason is not None:
-            why: str | None = "not reached, because an earlier restart is rejected"
-        else:
-            why = reason = _startup_error(library, assignors) or _join_error(member_id, assignors, others, now)
-            if why is None:
-                now[member_id] = assignors
-        yield _Step(ordinal, bounce or seen[member_id], member_id, assignors, _count_eager(now), library, why)
+        rejection: str | None = "not reached, because an earlier restart is rejected"
+        if not is_rejected:
+            rejection = _startup_error(library, assignors) or _join_error(member_id, assignors, current)
+            is_rejected = rejection is not None
+        if not is_rejected:
+            current[member_id] = assignors
+        yield {
+            "step": ordinal,
+            "bounce": num_restarts[member_id],
+            "member_id": member_id,
+            "assignors": list(assignors),
+            "eager_members": sum(not is_cooperative(names) for names in current.values()),
+            "client_library": library,
+            "rejection": rejection,
+        }
 
 
 def _startup_error(library: str | None, assignors: Assignors) -> str | None:
     """Returns why a consumer of this library wouldn't start with these assignors; `None` if it would."""
     if library is None:
         return None
-    known = LIBRARIES[library]
-    if lacking := [name for name in assignors if name not in known.assignors]:
-        return f"{library} has no {', '.join(lacking)}"
-    if not known.mixes and COOPERATIVE in assignors and len(set(assignors)) > 1:
+    capabilities = LIBRARIES[library]
+    if missing := [name for name in assignors if name not in capabilities.assignors]:
+        return f"{library} has no {', '.join(missing)}"
+    if not capabilities.mixes and COOPERATIVE in assignors and len(set(assignors)) > 1:
         return (
-            f"{library} does not start with eager and cooperative assignors in one list: stop all members, then start "
-            f"them with {COOPERATIVE} alone"
+            f"{library} doesn't start with eager and cooperative assignors in one list. Stop all members, then start "
+            f"them with only {COOPERATIVE}"
         )
     return None
 
 
-def _join_error(
-    member_id: str, assignors: Assignors, others: Sequence[Assignors], now: dict[str, Assignors]
-) -> str | None:
+def _join_error(member_id: str, assignors: Assignors, current: Mapping[str, Assignors]) -> str | None:
     """Returns why a member with these assignors can't join the other members; `None` if it can."""
-    common = set(assignors).intersection(*others)
-    if common:
+    other_members = {name: names for name, names in current.items() if name != member_id}
+    if set(assignors).intersection(*other_members.values()):
         return None
-    missing = sorted(name for name, likes in now.items() if name != member_id and not set(likes) & set(assignors))
-    shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+    missing = sorted(name for name, names in other_members.items() if not set(names) & set(assignors))
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    shown = f" ({', '.join(missing[:3])}{more})" if missing else ""
     return (
-        f"INCONSISTENT_GROUP_PROTOCOL: {member_id} would support only {', '.join(assignors)}, which not all others do"
-        + (f" ({shown})" if shown else "")
-        + "; it could not join, and its partitions would go to the others. Finish the bounce that adds it first"
+        f"INCONSISTENT_GROUP_PROTOCOL: {member_id} would support only {', '.join(assignors)}, which not all other "
+        f"members support{shown}. It couldn't join, and its "
+        "partitions would go to the other members. Finish the bounce that adds the assignor first"
     )
 
 
-def _count_eager(now: dict[str, Assignors]) -> int:
-    return sum(not is_cooperative(assignors) for assignors in now.values())
-
-
 def _to_table(fleet: Fleet, rows: Sequence[Mapping[str, object]], schema: StructType) -> DataFrame:
-    nullable = StructType([StructField(field.name, field.dataType) for field in schema.fields])
-    table = pa.Table.from_pylist([dict(row) for row in rows], schema=to_arrow_schema(nullable))
-    return fleet.members.sparkSession.createDataFrame(table, nullable)
+    columns = StructType(nullable(**{field.name: field.dataType for field in schema}))
+    table = pa.Table.from_pylist([dict(row) for row in rows], schema=to_arrow_schema(columns))
+    return fleet.members.sparkSession.createDataFrame(table, columns)

@@ -5,43 +5,22 @@ Null keys and nullability: see `spark_assign.tables.groups`.
 
 from __future__ import annotations
 
-from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import StructType
 
 from spark_assign.tables.groups import REJECTED
-from spark_assign.tables.schema_fields import nullable, required, tagged_rows
+from spark_assign.tables.schema_fields import schema, tagged_rows
 
-_STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
-
-
-_GROUP = required(cluster=_STRING, group_id=_STRING)
-_MEMBER = [*_GROUP, *required(member_id=_STRING)]
+_GROUP = "cluster string, group_id string"
 
 # --- comparison of assignors -----------------------------------------------------------------------------
 
-COMPARISON = StructType(
-    [
-        *_GROUP,
-        *required(assignor=_STRING, what_if=_STRING),
-        *nullable(
-            members=_LONG,
-            partitions=_LONG,
-            max_over_mean=_DOUBLE,
-            stddev_per_member=_DOUBLE,
-            moved=_LONG,
-            revoked=_LONG,
-            unassigned=_LONG,
-            rounds=_INT,
-            stable=BooleanType(),
-            paused_partition_seconds=_DOUBLE,
-            rack_matched=_LONG,
-            cross_rack_share=_DOUBLE,
-            is_current=BooleanType(),
-            rejected=_STRING,
-        ),
-        *required(recommended=BooleanType(), reason=_STRING),
-        *nullable(current_assignor=_STRING, client_libraries=_STRING, switch_steps=_STRING),
-        *nullable(load_max_over_mean=_DOUBLE, drain_seconds=_DOUBLE),
-    ]
+COMPARISON = schema(
+    _GROUP,
+    "assignor string, what_if string, members long?, partitions long?, max_over_mean double?",
+    "stddev_per_member double?, moved long?, revoked long?, unassigned long?, rounds int?, stable boolean?",
+    "paused_partition_seconds double?, rack_matched long?, cross_rack_share double?, is_current boolean?",
+    "rejected string?, recommended boolean, reason string, current_assignor string?, client_libraries string?",
+    "switch_steps string?, load_max_over_mean double?, drain_seconds double?",
 )
 """One row per group, assignor, and what-if change. The metrics describe the final state, when withheld partitions are
 assigned; they are null if the group is rejected.
@@ -61,24 +40,18 @@ assigned; they are null if the group is rejected.
 - `load_max_over_mean`, `drain_seconds`: as in METRICS.
 """
 
-COMPARE_REJECTED = StructType([*_GROUP, *required(assignor=_STRING, what_if=_STRING, code=_STRING, detail=_STRING)])
+COMPARE_REJECTED = schema(_GROUP, "assignor string, what_if string, code string, detail string")
 
 COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": COMPARE_REJECTED}
 
 # --- drift -----------------------------------------------------------------------------------------------
 
-DRIFT_GROUPS = StructType(
-    [
-        *_GROUP,
-        *required(change=_STRING),
-        *nullable(assignor_before=_STRING, assignor_after=_STRING, members_before=_LONG, members_after=_LONG),
-        *required(joined=_LONG, left=_LONG, restarted=_LONG),
-        *nullable(partitions_before=_LONG, partitions_after=_LONG),
-        *required(moved=_LONG, newly_owned=_LONG, no_longer_owned=_LONG),
-        *nullable(
-            max_over_mean_before=_DOUBLE, max_over_mean_after=_DOUBLE, rejected_before=_STRING, rejected_after=_STRING
-        ),
-    ]
+DRIFT_GROUPS = schema(
+    _GROUP,
+    "change string, assignor_before string?, assignor_after string?, members_before long?, members_after long?",
+    "joined long, left long, restarted long, partitions_before long?, partitions_after long?, moved long",
+    "newly_owned long, no_longer_owned long, max_over_mean_before double?, max_over_mean_after double?",
+    "rejected_before string?, rejected_after string?",
 )
 """One row per group of either state.
 
@@ -89,33 +62,22 @@ DRIFT_GROUPS = StructType(
 - `rejected_…`: code of the rejection. The other columns of that state are null, as they are if it lacks the group.
 """
 
-DRIFT_MEMBERS = StructType(
-    [
-        *_MEMBER,
-        *required(change=_STRING),
-        *nullable(previous_member_id=_STRING, group_instance_id=_STRING, client_id=_STRING, client_host=_STRING),
-    ]
+DRIFT_MEMBERS = schema(
+    _GROUP,
+    "member_id string, change string, previous_member_id string?, group_instance_id string?, client_id string?",
+    "client_host string?",
 )
 """One row per member that changed. `change`: `joined`, `left`, or `restarted` (a static member with a new id;
 `previous_member_id` is its former id)."""
 
-DRIFT_OWNERSHIP = StructType(
-    [
-        *_GROUP,
-        *required(topic=_STRING, partition=_INT),
-        *nullable(from_member_id=_STRING, to_member_id=_STRING),
-        *required(change=_STRING),
-    ]
+DRIFT_OWNERSHIP = schema(
+    _GROUP,
+    "topic string, partition int, from_member_id string?, to_member_id string?, change string",
 )
 """One row per partition with another owner. `change`: `moved`, `newly-owned`, or `no-longer-owned`. A static member
 that restarted is the same owner."""
 
-DRIFT_TOPICS = StructType(
-    [
-        *required(cluster=_STRING, topic=_STRING, change=_STRING),
-        *nullable(partitions_before=_INT, partitions_after=_INT),
-    ]
-)
+DRIFT_TOPICS = schema("cluster string, topic string, change string, partitions_before int?, partitions_after int?")
 """One row per topic that changed. `change`: `created`, `deleted`, `grown`, or `shrunk`."""
 
 DRIFT_TABLES: dict[str, StructType] = {
@@ -128,41 +90,19 @@ DRIFT_TABLES: dict[str, StructType] = {
 DRIFT_ROWS = tagged_rows(
     DRIFT_GROUPS,
     DRIFT_MEMBERS,
-    StructType([field for field in DRIFT_OWNERSHIP if field.name != "partition"]),
-    StructType(required(first=_INT, step=_INT, count=_INT)),
+    schema("topic string, first int, step int, count int, from_member_id string, to_member_id string"),
 )
 """The rows of the tables `groups` and `members`, and slices of the rows of `ownership`, by `kind`."""
 
 # --- migration to the consumer protocol (KIP-848) ---------------------------------------------------------
 
-MIGRATIONS = StructType(
-    [
-        *_GROUP,
-        *nullable(rank=_INT),
-        *required(verdict=_STRING),
-        *nullable(
-            online=BooleanType(),
-            assignor=_STRING,
-            server_assignor=_STRING,
-            client_libraries=_STRING,
-            members=_LONG,
-            static_members=_LONG,
-            partitions=_LONG,
-            moved=_LONG,
-            moved_during_migration=_LONG,
-            paused_during_migration=_LONG,
-            moved_on_rollback=_LONG,
-            max_over_mean_before=_DOUBLE,
-            max_over_mean_after=_DOUBLE,
-            paused_partition_seconds=_DOUBLE,
-            cross_rack_before=_LONG,
-            cross_rack_after=_LONG,
-            hypothetical_assignor=_STRING,
-            cross_rack_hypothetical=_LONG,
-        ),
-        *required(codes=_STRING, reasons=_STRING),
-        *nullable(rollback=_STRING),
-    ]
+MIGRATIONS = schema(
+    _GROUP,
+    "rank int?, verdict string, online boolean?, assignor string?, server_assignor string?, client_libraries string?",
+    "members long?, static_members long?, partitions long?, moved long?, moved_during_migration long?",
+    "paused_during_migration long?, moved_on_rollback long?, max_over_mean_before double?, max_over_mean_after double?",
+    "paused_partition_seconds double?, cross_rack_before long?, cross_rack_after long?, hypothetical_assignor string?",
+    "cross_rack_hypothetical long?, codes string, reasons string, rollback string?",
 )
 """One row per consumer group.
 
@@ -183,12 +123,10 @@ MIGRATIONS = StructType(
 - `rollback`: how the group returns to the classic protocol.
 """
 
-MIGRATION_STEPS = StructType(
-    [
-        *_GROUP,
-        *required(step=_INT, step_type=_STRING, description=_STRING),
-        *nullable(restarts=_LONG, simulated_restarts=_LONG, moved=_LONG, revoked=_LONG, paused_partitions=_LONG),
-    ]
+MIGRATION_STEPS = schema(
+    _GROUP,
+    "step int, step_type string, description string, restarts long?, simulated_restarts long?, moved long?",
+    "revoked long?, paused_partitions long?",
 )
 """One row per step of a group, in order.
 
@@ -210,33 +148,13 @@ MIGRATION_ROWS = tagged_rows(MIGRATIONS, MIGRATION_STEPS, REJECTED)
 
 # --- client upgrades --------------------------------------------------------------------------------------
 
-UPGRADES = StructType(
-    [
-        *_GROUP,
-        *required(verdict=_STRING),
-        *nullable(
-            assignor=_STRING,
-            to_assignor=_STRING,
-            from_release=_STRING,
-            to_release=_STRING,
-            from_rules=_STRING,
-            to_rules=_STRING,
-            client_libraries=_STRING,
-            members=_LONG,
-            static_members=_LONG,
-            partitions=_LONG,
-            restarts=_LONG,
-            simulated_restarts=_LONG,
-            leader_changes=_LONG,
-            moved=_LONG,
-            moved_by_rules=_LONG,
-            moved_by_old_rules=_LONG,
-            moved_by_new_rules=_LONG,
-            revoked=_LONG,
-            paused_partitions=_LONG,
-        ),
-        *required(note=_STRING),
-    ]
+UPGRADES = schema(
+    _GROUP,
+    "verdict string, assignor string?, to_assignor string?, from_release string?, to_release string?",
+    "from_rules string?, to_rules string?, client_libraries string?, members long?, static_members long?",
+    "partitions long?, restarts long?, simulated_restarts long?, leader_changes long?, moved long?",
+    "moved_by_rules long?, moved_by_old_rules long?, moved_by_new_rules long?, revoked long?",
+    "paused_partitions long?, note string",
 )
 """One row per consumer group.
 
@@ -251,25 +169,11 @@ UPGRADES = StructType(
 - `moved_by_old_rules`, `moved_by_new_rules`: moves of the same restarts if all members follow the rules of one release.
 """
 
-UPGRADE_STEPS = StructType(
-    [
-        *_GROUP,
-        *required(step=_INT, step_type=_STRING, description=_STRING),
-        *nullable(
-            bounce=_INT,
-            member_id=_STRING,
-            new_member_id=_STRING,
-            leader=_STRING,
-            leader_release=_STRING,
-            leader_changed=BooleanType(),
-            assignor=_STRING,
-            rules=_STRING,
-            moved=_LONG,
-            revoked=_LONG,
-            paused_partitions=_LONG,
-            moved_by_rules=_LONG,
-        ),
-    ]
+UPGRADE_STEPS = schema(
+    _GROUP,
+    "step int, step_type string, description string, bounce int?, member_id string?, new_member_id string?",
+    "leader string?, leader_release string?, leader_changed boolean?, assignor string?, rules string?, moved long?",
+    "revoked long?, paused_partitions long?, moved_by_rules long?",
 )
 """One row per step of a group, in order.
 

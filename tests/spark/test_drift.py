@@ -138,7 +138,7 @@ def test_a_plan_against_what_is_owned(sides: tuple[Fleet, Fleet]) -> None:
     assert found.topics.isEmpty()
     by_metrics = {row["group_id"]: row["max_over_mean"] for row in planned.metrics.collect()}
     assert dict(tuples(found.groups, "group_id", "max_over_mean_after")) == by_metrics
-    with pytest.raises(SourceError, match="lacks metrics, rejected"):
+    with pytest.raises(SourceError, match="has no table metrics, rejected"):
         find_drift(before, {"assignment_slices": planned.assignment_slices})
 
 

@@ -14,7 +14,13 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.comparison.kernel.drift import DriftParams, find_drift
-from spark_assign.comparison.kernel.group_states import LATE, PLANNED_GROUP, PRESENT, REFUSED, STATE_FACTS
+from spark_assign.comparison.kernel.group_states import (
+    PLANNED_GROUP,
+    PRESENT_MEMBER,
+    REJECTED_GROUP,
+    STATE_FACTS,
+    WITHHELD_BITMAP,
+)
 from spark_assign.groups.kernel import ownership_changes
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.numeric.partition_slices import compress_sorted
@@ -88,8 +94,8 @@ def _owned(draw: random.Random, claims: set[Claim], kinds: tuple[int, ...]) -> I
 
 def _facts(draw: random.Random, side: Side) -> Iterator[Row]:
     if side.refused is not None and side.kind != FLEET:
-        yield {"kind": REFUSED, "code": side.refused}
-        yield {"kind": REFUSED, "code": "unknown-assignor"}
+        yield {"kind": REJECTED_GROUP, "code": side.refused}
+        yield {"kind": REJECTED_GROUP, "code": "unknown-assignor"}
         return
     if side.kind == FLEET:
         yield {"kind": GROUP, "assignor": side.assignor, "group_type": draw.choice([None, "classic"])}
@@ -101,9 +107,9 @@ def _facts(draw: random.Random, side: Side) -> Iterator[Row]:
             counted["max_over_mean"] = 99.0  # of the first round
         yield group | (counted if side.kind == STORED else {})
     yield from _owned(draw, side.owned, (OWNED_SLICE, OWNED_BITMAP))
-    yield from _owned(draw, side.late, (LATE,))
+    yield from _owned(draw, side.late, (WITHHELD_BITMAP,))
     for member, instance in side.members.items() if side.kind != STORED else ():
-        yield {"kind": PRESENT, "member_id": member, "group_instance_id": instance, "client_id": f"of {member}"}
+        yield {"kind": PRESENT_MEMBER, "member_id": member, "group_instance_id": instance, "client_id": f"of {member}"}
         if side.kind == FLEET:
             times = 1 if side.refused is None else 2
             yield from times * [{"kind": MEMBER, "member_id": member, "group_instance_id": instance}]
@@ -291,7 +297,7 @@ def test_what_is_in_the_same_run_is_never_expanded(monkeypatch: pytest.MonkeyPat
 def test_columns_that_no_fact_uses_may_be_left_out() -> None:
     """Two fleets have none of the columns of stored plans; only the wanted kinds of rows are returned."""
     rows = [
-        {"cluster": "c", "group_id": "g", "after": True, "kind": PRESENT, "member_id": "m"},
+        {"cluster": "c", "group_id": "g", "after": True, "kind": PRESENT_MEMBER, "member_id": "m"},
         {"cluster": "c", "group_id": "g", "after": True, "kind": GROUP, "group_type": "share"},
         {"cluster": "c", "group_id": "other", "after": True, "kind": GROUP, "group_type": "share"},
     ]

@@ -3,12 +3,11 @@
 Facts of a state, in addition to those of a fleet (`groups.kernel.facts`: GROUP, and OWNED_SLICE and OWNED_BITMAP for
 ownership); the column `after` says which state a fact belongs to.
 
-PRESENT  member_id, group_instance_id, client_id, client_host: a member
-PLANNED_GROUP
-         assignor and, if already counted, members, assigned, max_over_mean, withheld
-LATE     as OWNED_BITMAP: partitions that a member of a stored plan might get one round later; it does in groups with
-         withheld partitions, unless another member has the partition already
-REFUSED  code: a rejected group
+PRESENT_MEMBER   member_id, group_instance_id, client_id, client_host: a member
+PLANNED_GROUP    assignor and, if already counted, members, assigned, max_over_mean, withheld
+WITHHELD_BITMAP  as OWNED_BITMAP: partitions that a member of a stored plan might get in the next round; it does in
+                 groups with withheld partitions, unless another member has the partition already
+REJECTED_GROUP   code: a rejected group
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
-PRESENT, PLANNED_GROUP, LATE, REFUSED = range(len(KINDS), len(KINDS) + 4)
+PRESENT_MEMBER, PLANNED_GROUP, WITHHELD_BITMAP, REJECTED_GROUP = range(len(KINDS), len(KINDS) + 4)
 
 STATE_FACTS: dict[str, pa.DataType] = {
     "after": pa.bool_(),
@@ -71,13 +70,13 @@ def read_state(facts: IndexedFacts, *, after: bool, checked: bool) -> GroupState
     """
     in_state = column(facts.table, "after").to_numpy(zero_copy_only=False) == after
     kind = column(facts.table, "kind").to_numpy(zero_copy_only=False)
-    kinds = (*KINDS, PRESENT, PLANNED_GROUP, LATE, REFUSED)
+    kinds = (*KINDS, PRESENT_MEMBER, PLANNED_GROUP, WITHHELD_BITMAP, REJECTED_GROUP)
     rows = {fact_kind: np.flatnonzero(in_state & (kind == fact_kind)) for fact_kind in kinds}
     facts = replace(facts, rows_by_kind=rows)
     rejected = _rejection_codes(facts, checked)
     valid = ~rejected.is_valid().to_numpy(zero_copy_only=False)
     groups, assignor = _listed_groups(facts)
-    present = rows[PRESENT][valid[facts.group_index[rows[PRESENT]]]]
+    present = rows[PRESENT_MEMBER][valid[facts.group_index[rows[PRESENT_MEMBER]]]]
     counted = rows[PLANNED_GROUP][
         facts.column("members", rows[PLANNED_GROUP]).is_valid().to_numpy(zero_copy_only=False)
     ]
@@ -86,7 +85,7 @@ def read_state(facts: IndexedFacts, *, after: bool, checked: bool) -> GroupState
     row = np.full(len(members), -1)
     row[np.searchsorted(members, member_keys(facts, present))] = present
     exists = ~valid
-    exists[np.append(groups, facts.group_index[rows[PRESENT]])] = True
+    exists[np.append(groups, facts.group_index[rows[PRESENT_MEMBER]])] = True
     metrics = _group_metrics(facts, members, slices, counted, exists & valid)
     return GroupStates(members, row, slices, exists, assignor, rejected, metrics)
 
@@ -106,7 +105,7 @@ def _rejection_codes(facts: IndexedFacts, checked: bool) -> pa.Array:
     codes: list[str | None] = [None] * facts.num_groups
     for group, (code, _) in ({} if checked else find_faults(facts, also=("share", "streams"))).items():
         codes[group] = code
-    rows = facts.rows_by_kind[REFUSED]
+    rows = facts.rows_by_kind[REJECTED_GROUP]
     for group, code in zip(facts.group_index[rows].tolist(), facts.column("code", rows).to_pylist(), strict=True):
         codes[group] = min(code, codes[group] or code)
     return pa.array(codes, pa.string())
@@ -134,19 +133,19 @@ def _final_ownership(facts: IndexedFacts, valid: BoolArray, counted: IntArray) -
     assigned = _read_slices(facts, valid)
     if not (has_withheld & valid).any():
         return assigned
-    late = _read_slices(
+    withheld = _read_slices(
         replace(
             facts,
             rows_by_kind=facts.rows_by_kind
-            | {OWNED_SLICE: facts.rows_by_kind[LATE][:0], OWNED_BITMAP: facts.rows_by_kind[LATE]},
+            | {OWNED_SLICE: facts.rows_by_kind[WITHHELD_BITMAP][:0], OWNED_BITMAP: facts.rows_by_kind[WITHHELD_BITMAP]},
         ),
         has_withheld & valid,
     )
-    topics = KeyIndex(np.unique(late.topic))
+    topics = KeyIndex(np.unique(withheld.topic))
     current = assigned.take(topics.lookup(assigned.topic) >= 0)
-    late, current = (replace(slices, topic=topics.lookup(slices.topic)).expand() for slices in (late, current))
-    late = late.take(~np.isin(late.partition_keys, current.partition_keys))
-    return assigned.concat(replace(late, topic=topics.keys[late.topic]))
+    withheld, current = (replace(slices, topic=topics.lookup(slices.topic)).expand() for slices in (withheld, current))
+    withheld = withheld.take(~np.isin(withheld.partition_keys, current.partition_keys))
+    return assigned.concat(replace(withheld, topic=topics.keys[withheld.topic]))
 
 
 def _read_slices(facts: IndexedFacts, valid: BoolArray) -> PartitionSlices:
@@ -180,9 +179,9 @@ def _group_metrics(
     )
     own = facts.column("max_over_mean", counted).fill_null(0).to_numpy()
     # The counted balance doesn't include withheld partitions.
-    late = (facts.int_column("withheld", 0)[counted] > 0) & (max_per_member[counted_group] > 0)
+    has_withheld = (facts.int_column("withheld", 0)[counted] > 0) & (max_per_member[counted_group] > 0)
     max_over_mean[counted_group] = np.where(
-        late, max_per_member[counted_group] * size[counted_group] / np.maximum(total[counted_group], 1), own
+        has_withheld, max_per_member[counted_group] * size[counted_group] / np.maximum(total[counted_group], 1), own
     )
     return {
         "members": pa.array(size, mask=~valid),
