@@ -81,7 +81,7 @@ def test_drift_between_two_fleets(spark: SparkSession, tmp_path: Path) -> None:
         write_folder(snapshots.of_kafka(name, size), tmp_path / "friday")
     found = find_drift(read_fleet(spark, str(tmp_path / "monday")), read_fleet(spark, str(tmp_path / "friday")))
     changes = {row.cluster: row.change for row in found.groups.collect()}
-    assert changes == dict(zip(NAMES, ("same", "changed", "came"), strict=True))
+    assert changes == dict(zip(NAMES, ("unchanged", "changed", "added"), strict=True))
 
 
 def test_clusters_by_hand(spark: SparkSession, tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ def test_drift_of_snapshots_and_runs(
     sides = ["--before", str(before), "--after", str(after)]
     assert drift.main([*sides, *out, "--fail-on", "changes"]) == 1
     printed = capsys.readouterr().out
-    assert "Groups: 0 came, 0 went, 1 changed, 0 same" in printed
-    assert "Members: 1 came, 0 went, 0 restarted" in printed
+    assert "Groups: 0 added, 0 removed, 1 changed, 0 unchanged" in printed
+    assert "Members: 1 joined, 0 left, 0 restarted" in printed
     assert "Partitions: 3 moved, 2 newly owned, 0 no longer owned" in printed
     assert "  c/t  grown  6 → 8" in printed
     (row,) = stored(tmp_path / "out", "groups")
