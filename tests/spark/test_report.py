@@ -175,7 +175,7 @@ def test_the_job_on_stored_plans(
     write_run(short, place, run_id="short", tables=[])
     assert job.main([*arguments, place]) == 0
     assert (
-        "Members aren't shown: the plan was stored without the tables assignment_slices and assignments."
+        "Members aren&#39;t shown: the plan was stored without the tables assignment_slices and assignments."
         in file.read_text()
     )
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]

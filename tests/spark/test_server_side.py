@@ -179,7 +179,7 @@ def test_what_depends_on_an_order_is_listed(groups: Fleet) -> None:
     assert explain(over, "sticks", one["topic"], one["first"]).endswith(
         "This depends on an order that the fleet doesn't specify, so Kafka might choose another member."
     )
-    assert "may go to another member: an order is not known" in report(over)
+    assert "might go to another member: an order is unknown" in report(over)
 
 
 def test_the_story_of_a_partition(planned: Plan) -> None:
@@ -196,7 +196,7 @@ def test_the_story_of_a_partition(planned: Plan) -> None:
 def test_on_the_page(planned: Plan) -> None:
     """What waits is not said to wait for a round."""
     text = report(planned)
-    assert "4 wait until they are given up" in text
+    assert "4 wait until they are revoked" in text
     assert "server-range" in text
 
 

@@ -190,5 +190,5 @@ def test_changes_by_pattern(spark: SparkSession, groups: Fleet) -> None:
     known = some.with_partitions(table(spark, "topics", [("c", "u", 1), ("c", "x", 3)]))
     assert tuples(known.topics, "topic", "partitions")[4:] == [("u", 1), ("v", 2), ("w", 2), ("x", 3)]
     for without_arguments in (some.with_members_left, some.with_members_joined, some.with_partitions):
-        with pytest.raises(FleetError, match="Give one of the two"):
+        with pytest.raises(FleetError, match="Give either a table or patterns"):
             without_arguments()
