@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,11 +41,12 @@ def _assign_by_kafka(assignor: str, requests: Sequence[AssignmentRequest]) -> li
     assignments = assign_specs(specs, assignor, np.ones(specs.num_groups, bool))
     rows = assignments.assigned_now.expand()
     member, codes = specs.list_index[rows.member], specs.topics.name[rows.topic] << CODE_BITS | rows.first
-    assigned = iter(codes_by_member(member, codes, len(specs.listed)))
+    assigned = codes_by_member(member, codes, len(specs.listed))
     errors = {group: exception_text(detail) for group, (_, detail) in assignments.rejected.items()}
+    bounds = np.cumsum([0, *(len(request.members) for request in requests)]).tolist()
     return [
-        AssignmentResponse([next(assigned) for _ in request.members], errors.get(group))
-        for group, request in enumerate(requests)
+        AssignmentResponse(assigned[start:end], errors.get(group))
+        for group, (start, end) in enumerate(pairwise(bounds))
     ]
 
 

@@ -15,7 +15,12 @@ from spark_assign.groups.kernel.facts import FACT_TYPES, index_facts
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress_sorted, invert
+from spark_assign.numeric.partition_slices import (
+    EMPTY_SLICES,
+    PartitionSlices,
+    compress_sorted,
+    invert,
+)
 from spark_assign.numeric.segmented_arrays import starts_new_key
 from spark_assign.simulation.kernel.assignment_request import (
     CODE_BITS,
@@ -72,7 +77,7 @@ class RequestSpecs(GroupSpecs):
     @cached_property
     def subscriber_lists(self) -> SubscriberLists:
         """The subscribers of each topic, in the order in which range and roundrobin assign to them."""
-        if all(member.group_instance_id is None for member in self.listed):
+        if [member.group_instance_id for member in self.listed].count(None) == len(self.listed):
             return self.list_subscribers(np.arange(len(self.members)))
         return super().subscriber_lists
 
@@ -82,7 +87,7 @@ def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -
 
     Args:
         requests: the requests.
-        reads_owned: whether the assignor reads what members own.
+        reads_owned: whether the assignor reads what members own, and their generations.
     """
     listed: list[JoinedMember] = []
     list_index: list[int] = []
@@ -100,11 +105,12 @@ def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -
     topic_group, name, partitions, subscriber_set = np.array(topics, np.int64).reshape(-1, 4).T.copy()
     topic_columns = TopicColumns(topic_group, name, partitions, np.ones(len(name), bool), subscriber_set)
     rack, rack_sets, rack_set = _read_racks(requests, listed, topic_columns)
+    members = _read_members(listed, group, rack, generations=reads_owned)
     none = np.empty(0, np.int64)
     return RequestSpecs(
         facts=_NO_FACTS,
         fact_group_index=np.zeros(len(requests), np.int64),
-        members=_read_members(listed, group, rack).take(order),
+        members=members.take(order),
         topics=topic_columns,
         subscriber_sets=[np.sort(member_index[members]) for members in sets],
         owned=_read_owned(listed, group, member_index, topic_columns) if reads_owned else EMPTY_SLICES,
@@ -148,20 +154,22 @@ def _find_sets(members: Sequence[JoinedMember], start: int, sets: list[list[int]
     return set_of
 
 
-def _read_members(listed: Sequence[JoinedMember], group: IntArray, rack: IntArray) -> MemberColumns:
+def _read_members(
+    listed: Sequence[JoinedMember], group: IntArray, rack: IntArray, *, generations: bool
+) -> MemberColumns:
+    """Returns the columns of the listed members; without generations, as if no member had one."""
     size = len(listed)
-    generation = np.fromiter((each.generation_id for each in listed), np.int64, size)
-    reported = [each.user_data_generation_id for each in listed]
-    user_data_generation = np.fromiter((-1 if each is None else each for each in reported), np.int64, size)
-    return MemberColumns(
-        group=group,
-        row=np.zeros(size, np.int64),
-        generation=np.maximum(generation, -1),
-        user_data_generation=np.maximum(user_data_generation, -1),
-        has_user_data=np.fromiter((each is not None for each in reported), bool, size),
-        rack=rack,
-        has_subscription=np.fromiter((len(each.topics) > 0 for each in listed), bool, size),
-    )
+    generation, user_data_generation = np.full((2, size), -1, np.int64)
+    has_user_data = np.zeros(size, bool)
+    if generations:
+        generation = np.maximum(np.fromiter((each.generation_id for each in listed), np.int64, size), -1)
+        reported = [each.user_data_generation_id for each in listed]
+        has_user_data = np.fromiter((each is not None for each in reported), bool, size)
+        values = np.fromiter((-1 if each is None else each for each in reported), np.int64, size)
+        user_data_generation = np.maximum(values, -1)
+    row = np.zeros(size, np.int64)
+    has_subscription = np.fromiter((len(each.topics) > 0 for each in listed), bool, size)
+    return MemberColumns(group, row, generation, user_data_generation, has_user_data, rack, has_subscription)
 
 
 def _read_owned(
