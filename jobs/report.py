@@ -151,7 +151,11 @@ def main(options: Options) -> int:
 
 
 def check_file(file: Path) -> None:
-    """Whether the page can be written there, as far as can be told before anything is read."""
+    """Checks before the report is computed whether the file can be written.
+
+    Raises:
+        SourceError: the file is a folder, or its folder doesn't exist.
+    """
     if file.is_dir():
         raise SourceError(f"--output-file {file} is a folder. Name a file in it, for example {file / 'report.html'}.")
     if not file.absolute().parent.is_dir():

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
 
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
@@ -25,6 +24,7 @@ from spark_assign.connect.kernel.faults import PROTOCOLS
 from spark_assign.connect.kernel.plan_clusters import REJECTED
 from spark_assign.connect.kernel.simulation import ConnectTiming
 from spark_assign.connect.plan import gather_facts, join_numbers, num_spark_tasks
+from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.spark.tagged_pass import run_pass, tagged_schema, to_facts
 from spark_assign.tables.connect import EVENTS, INPUT_TABLES, REQUIRED_TABLES, SIMULATION_TABLES
@@ -170,8 +170,10 @@ class ConnectScenario:
         """Returns the initially empty cluster and the events."""
         tables: dict[str, Rows] = {name: [] for name in REQUIRED_TABLES}
         tables["clusters"] = [self.cluster]
-        fleet = ConnectFleet(**{name: _dataframe(spark, rows, INPUT_TABLES[name]) for name, rows in tables.items()})
-        return fleet, _dataframe(spark, self.events, EVENTS)
+        fleet = ConnectFleet(
+            **{name: dataframe_of_rows(spark, rows, INPUT_TABLES[name]) for name, rows in tables.items()}
+        )
+        return fleet, dataframe_of_rows(spark, self.events, EVENTS)
 
 
 def ninety_by_ten(connectors: int = 90, tasks: int = 10) -> ConnectScenario:
@@ -203,11 +205,6 @@ def ninety_by_ten(connectors: int = 90, tasks: int = 10) -> ConnectScenario:
 
 
 SCENARIOS = {"90x10": ninety_by_ten}
-
-
-def _dataframe(spark: SparkSession, rows: Rows, schema: StructType) -> DataFrame:
-    nullable = StructType([StructField(field.name, field.dataType) for field in schema.fields])
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(nullable)), nullable)
 
 
 @dataclass(frozen=True)

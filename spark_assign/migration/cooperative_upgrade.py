@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
@@ -37,9 +36,9 @@ from spark_assign.simulation.kernel.leader import ASSIGNORS
 from spark_assign.simulation.kernel.settings import KAFKA_DEFAULT, is_cooperative
 from spark_assign.simulation.settings import Settings
 from spark_assign.simulation.simulation import simulate
+from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
-from spark_assign.tables.schema_fields import nullable
 from spark_assign.tables.simulation import EVENTS, UPGRADE
 
 Assignors = tuple[str, ...]
@@ -94,7 +93,9 @@ def plan_cooperative_upgrade(
         for row in rows
         if row["rejection"] is None
     ]
-    rebalances = simulate(group_fleet, _to_table(fleet, events, EVENTS), "configured", settings).rebalances
+    rebalances = simulate(
+        group_fleet, dataframe_of_rows(fleet.members.sparkSession, events, EVENTS), "configured", settings
+    ).rebalances
     by_step = rebalances.groupBy(F.floor(F.col("start_ms") / interval_ms).cast("int").alias("step")).agg(
         F.count(F.lit(1)).cast("int").alias("rebalances"),
         F.max("generation_id").alias("generation_id"),
@@ -103,7 +104,9 @@ def plan_cooperative_upgrade(
         F.sum("moved").cast("int").alias("moved"),
     )
     planned = StructType([field for field in UPGRADE if field.name not in by_step.columns or field.name == "step"])
-    steps = _to_table(fleet, rows, planned).join(by_step.where(F.col("step") > 0), "step", "left")
+    steps = dataframe_of_rows(fleet.members.sparkSession, rows, planned).join(
+        by_step.where(F.col("step") > 0), "step", "left"
+    )
     return steps.select(*UPGRADE.names).orderBy("step")
 
 
@@ -215,9 +218,3 @@ def _join_error(member_id: str, assignors: Assignors, current: Mapping[str, Assi
         f"members support{shown}. It couldn't join, and its "
         "partitions would go to the other members. Finish the bounce that adds the assignor first"
     )
-
-
-def _to_table(fleet: Fleet, rows: Sequence[Mapping[str, object]], schema: StructType) -> DataFrame:
-    columns = StructType(nullable(**{field.name: field.dataType for field in schema}))
-    table = pa.Table.from_pylist([dict(row) for row in rows], schema=to_arrow_schema(columns))
-    return fleet.members.sparkSession.createDataFrame(table, columns)

@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, RESULTS, TRACE, simulate_in_memory
 from spark_assign.simulation.settings import Settings
+from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.tables.groups import INPUT_TABLES
 from spark_assign.tables.simulation import EVENTS
 
@@ -62,11 +60,11 @@ class Scenario:
             ValueError: the scenario has no tables, and `fleet` is None.
         """
         if self.tables is not None:
-            frames = {name: _dataframe(spark, rows, INPUT_TABLES[name]) for name, rows in self.tables.items()}
-            return Fleet(**frames), _dataframe(spark, self.events, EVENTS)
+            frames = {name: dataframe_of_rows(spark, rows, INPUT_TABLES[name]) for name, rows in self.tables.items()}
+            return Fleet(**frames), dataframe_of_rows(spark, self.events, EVENTS)
         if fleet is None:
             raise ValueError(f"scenario {self.name} has no fleet of its own. Pass one")
-        events = _dataframe(spark, [{"cluster": "", **each} for each in self.events], EVENTS).drop("cluster")
+        events = dataframe_of_rows(spark, [{"cluster": "", **each} for each in self.events], EVENTS).drop("cluster")
         clusters = fleet.members.select("cluster").distinct()
         return fleet, events.crossJoin(clusters).select(*EVENTS.fieldNames())
 
@@ -149,11 +147,6 @@ def _group(group_id: str, topics: dict[str, int], owned: dict[str, list[tuple[st
             for topic, first, count in slices
         ],
     }
-
-
-def _dataframe(spark: SparkSession, rows: Rows, schema: StructType) -> DataFrame:
-    nullable = StructType([StructField(each.name, each.dataType) for each in schema.fields])
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(nullable)), nullable)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,24 @@
-"""Adapters from `mapInArrow` batches to Arrow tables."""
+"""Adapters between Arrow tables and Spark: batches of `mapInArrow`, and DataFrames of a few rows."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 from zipimport import zipimporter
 
 import pyarrow as pa
 import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+
+def dataframe_of_rows(spark: SparkSession, rows: Iterable[Mapping[str, Any]], schema: StructType) -> DataFrame:
+    """Returns rows of the driver as a DataFrame with the columns of a schema; missing columns are null."""
+    nullable = StructType([StructField(field.name, field.dataType) for field in schema])
+    table = pa.Table.from_pylist([dict(row) for row in rows], schema=to_arrow_schema(nullable))
+    return spark.createDataFrame(table, nullable)
 
 
 def map_arrow_batches(

@@ -281,7 +281,9 @@ def test_by_whose_rules() -> None:
     known = [row for row in groups if row["assignor"] == "range"]
     rows = PlanRows(classes=report_rows.classes_of(known), groups=known, ruled=report_rows.ruled_of(known))
     assert "plan --leader-client" not in render_report(rows)
-    assert "By the rules of" not in render_report(report_rows.plan(3)).partition("By whose rules")[0], "none is known"
+    assert "By the rules of" not in render_report(report_rows.plan(3)).partition("Rules that the plan follows")[0], (
+        "none is known"
+    )
 
 
 def test_moved_and_revoked_are_one_number_if_equal() -> None:

@@ -9,12 +9,12 @@ Consumer protocol (KIP-848): one round per heartbeat. The target exists from the
 the second heartbeat of the other members sees them. Number of heartbeats of a member:
 
     loses nothing, waits for nothing    1: it gets the partitions that are free
-    loses partitions                    2: it is asked to revoke; it reports, and gets free partitions
+    loses partitions                    2: it must revoke; it reports, and gets free partitions
     waits for partitions                2: it gets them after their owners have reported
     loses and waits                     3: its report can precede the reports of the owners
 
 Example: C0 has t0p0 and t0p1, C1 has nothing; the target assigns t0p1 to C1, and t0p2, which has no owner, to C0.
-    heartbeat 1    C0 is asked to revoke t0p1. C1: []
+    heartbeat 1    C0 must revoke t0p1. C1: []
     heartbeat 2    C0 reports, and gets t0p2. C1: [t0p1]
 """
 

@@ -361,21 +361,21 @@ def rules_table(rows: Rows) -> Table | None:
     if not rows:
         return None
     sums: dict[str, Counter[str]] = defaultdict(Counter)
-    which: dict[str, Counter[str]] = defaultdict(Counter)
+    sources: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        whose = find_rule_source(row["assignor"], row["leader_client"])
-        sums[whose.kind].update(groups=row["groups"], partitions=row["partitions"])
-        which[whose.kind][whose.text] += row["groups"]
+        source = find_rule_source(row["assignor"], row["leader_client"])
+        sums[source.kind].update(groups=row["groups"], partitions=row["partitions"])
+        sources[source.kind][source.text] += row["groups"]
     remedy = "If the leader is unknown or a guess, specify it: plan --leader-client 'PATTERN=Java@3.3'. "
     return Table(
-        "By whose rules",
-        [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Which", False)],
+        "Rules that the plan follows",
+        [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Sources", False)],
         [
             [
                 RULE_SOURCE_TEXTS[kind],
                 number(sums[kind]["groups"]),
                 number(sums[kind]["partitions"]),
-                _which(which[kind]),
+                _most_frequent(sources[kind]),
             ]
             for kind in RULE_SOURCES
             if kind in sums
@@ -386,7 +386,7 @@ def rules_table(rows: Rows) -> Table | None:
     )
 
 
-def _which(counted: Counter[str]) -> str:
+def _most_frequent(counted: Counter[str]) -> str:
     """Returns the most frequent sources as text."""
     ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
     more = [f"{len(ordered) - _WHICH} more"] if len(ordered) > _WHICH else []

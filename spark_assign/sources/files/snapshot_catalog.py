@@ -156,7 +156,7 @@ def _replace(spark: SparkSession, target: str, key: str, clusters: Sequence[str]
         raise SourceError(
             f"{target} is a {provider} table partitioned by {', '.join(partitions) or 'nothing'}, in which the rows of "
             "one cluster cannot be replaced. Drop or rename it, and take the snapshots of all clusters once more: it "
-            f"is then made anew, partitioned by {key}. A Delta or Iceberg table needs no partitions."
+            f"is then created again, partitioned by {key}. A Delta or Iceberg table needs no partitions."
         )
     with _dynamic(spark):
         rows.write.mode("overwrite").insertInto(target)
