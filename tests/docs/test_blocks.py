@@ -186,7 +186,7 @@ def test_tables_of_a_fleet() -> None:
         for name, cell in each_of(names, cells):
             seen.add(name)
             if name == "owned_slices":
-                assert cell.strip() == "or first, step, count in place of partition"
+                assert cell.strip() == "or first, step, count instead of partition"
                 assert set(schemas.INPUT_TABLES[name].names) == {
                     *schemas.INPUT_TABLES["owned"].names,
                     *("first", "step", "count"),
