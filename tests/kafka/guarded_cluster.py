@@ -18,11 +18,12 @@ from kafka.admin import UserScramCredentialUpsertion
 
 from tests.kafka.broker import Cluster
 
+# Every secret holds kw4711, which no UUID can hold by chance.
 USER = "snapshot-reader"
-PASSWORD = 'p4711-ä=;\\ "'
-STORE_PASSWORD = "store-4711"
-KEY_PASSWORD = "key-4711"
-CLIENT_ID, CLIENT_SECRET = "client", "secret-4711"
+PASSWORD = 'kw4711-ä=;\\ "'
+STORE_PASSWORD = "store-kw4711"
+KEY_PASSWORD = "key-kw4711"
+CLIENT_ID, CLIENT_SECRET = "client", "secret-kw4711"
 AUDIENCE, ISSUER = "kafka", "stub"
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 USER = "snapshot-reader"
-PASSWORD = 'p@ss"w\\ord; with=everything 4711'
+PASSWORD = 'p@ss"w\\ord; with=everything kw4711'
 _STORE_PASSWORD = "loopback-only"
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

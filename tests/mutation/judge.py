@@ -140,7 +140,7 @@ def _verdict(run: Callable[[int], None], left_out: int) -> Verdict:
             gone = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(gone, stream)
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             run(writes)
         finally:

@@ -7,12 +7,10 @@ The cluster is this module's own: its `__consumer_offsets` gets short segments, 
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -41,7 +39,6 @@ from tests.kafka.live_groups import create_topics, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-ROOT = Path(__file__).parents[3]
 TOPIC, GROUP = "hs.orders", "hs-classic"
 PRODUCERS, ROUNDS, OPEN_MS = 3, 8, 500
 # Segments are as short as transactions, and the cleaner does not compact while copies are compared.
@@ -265,30 +262,20 @@ def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path) -> None:
 # --- the job ------------------------------------------------------------------------------------------------
 
 
-def launched(*arguments: str) -> str:
-    """Returns what the job prints that is started as its page says, but with jars of this machine."""
-    jars = ",".join(maven.kafka_source_jars())
-    environment = os.environ | {"SPARK_ASSIGN_VENV": str(Path(sys.prefix)), "SPARK_ASSIGN_CLASS_DATA": "no"}
-    command = [str(ROOT / "spark-submit.sh"), "--jars", jars, "history", *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_job_reads_a_cluster(written: Cluster) -> None:
-    """The name of the cluster is its own id; the job prints the group's generations."""
-    printed = launched("--bootstrap-server", written.bootstrap_servers, "--details", GROUP)
-    name, _, generations = printed.partition(f"/{GROUP}: classic group, range")
-    assert re.fullmatch(r"[\w-]{22}", name)
-    assert "rebalance" in generations
-    assert "first on record" in generations
-
-
 def printed_in(session: Session, *arguments: str) -> str:
     """Returns what the job prints in a session that has the jars."""
     done = session.run("job", arguments=arguments)
     assert done["code"] == 0, session.log.read_text(errors="replace")[-3000:]
     return str(done["printed"])
+
+
+def test_the_job_reads_a_cluster(written: Cluster, classic: Session) -> None:
+    """The name of the cluster is its own id; the job prints the group's generations."""
+    printed = printed_in(classic, "--bootstrap-server", written.bootstrap_servers, "--details", GROUP)
+    name, _, generations = printed.partition(f"/{GROUP}: classic group, range")
+    assert re.fullmatch(r"[\w-]{22}", name)
+    assert "rebalance" in generations
+    assert "first on record" in generations
 
 
 @pytest.fixture(scope="module")

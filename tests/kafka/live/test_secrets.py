@@ -44,7 +44,7 @@ def test_a_secured_cluster_is_read(
     printed = capfd.readouterr()
     written = "".join(file.read_text() for file in folder.iterdir())
     for text in (printed.out, printed.err, written):
-        assert "4711" not in text
+        assert "kw4711" not in text
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
@@ -59,8 +59,8 @@ def test_not_even_debug_logs_hold_the_password(
     assert "Bootstrap complete" in caplog.text
     # Spark's own lines name objects by numbers of any kind.
     messages = [record.getMessage() for record in caplog.records if not record.name.startswith("py4j")]
-    assert "4711" not in "".join(messages)
-    assert "4711" not in repr(properties)
+    assert "kw4711" not in "".join(messages)
+    assert "kw4711" not in repr(properties)
 
 
 @pytest.mark.parametrize("client", ["quick", "slow"])
@@ -85,9 +85,9 @@ def test_a_refused_password_is_not_repeated(
             return at_once(transport)  # type: ignore[no-any-return]
 
         monkeypatch.setattr(KafkaSSLTransport, "_sock_recv", later)
-    text = secure_listener.client_file(keys, "PLAIN", "wrong-4711")
+    text = secure_listener.client_file(keys, "PLAIN", "wrong-kw4711")
     assert _run(broker, tmp_path, text) == 3
     output = capfd.readouterr().err + caplog.text
-    assert "4711" not in output
+    assert "kw4711" not in output
     assert "uthentication" in output
     assert not (tmp_path / "out").exists()

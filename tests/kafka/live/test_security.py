@@ -91,7 +91,7 @@ def snapshot(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.L
         printed = capfd.readouterr()
         output = printed.out + printed.err + caplog.text
         written = "".join(file.read_text() for file in out.rglob("*") if file.is_file())
-        assert "4711" not in output + written
+        assert "kw4711" not in output + written
         assert out.exists() == (code == 0)
         return Outcome(code, output, out)
 
@@ -109,7 +109,7 @@ def test_passwords(guarded: Cluster, keys: Keys, snapshot: Snapshot, mechanism: 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_wrong_passwords(guarded: Cluster, keys: Keys, snapshot: Snapshot, mechanism: str) -> None:
     """Refused at once, with the broker's words."""
-    bad = snapshot(guarded.secure_servers, guarded_cluster.password(keys, mechanism, "wrong-4711"))
+    bad = snapshot(guarded.secure_servers, guarded_cluster.password(keys, mechanism, "wrong-kw4711"))
     assert bad.code == 3
     assert re.search(r"no connection \(SaslAuthenticationFailedError: .*uthentication failed", bad.output)
 
@@ -156,7 +156,7 @@ def wrong(setting: str, password: str) -> tuple[str, str]:
         ("JKS", wrong("keystore", "store"), 2, "ssl.keystore.password does not open"),
         ("JKS", wrong("key", "key"), 2, "ssl.key.password does not open"),
         ("PEM", wrong("key", "key"), 2, "ssl.key.password does not open"),
-        ("PEM", ("ssl.key.password=key-4711", ""), 2, "the key is encrypted. Give its password in ssl.key.password"),
+        ("PEM", ("ssl.key.password=key-kw4711", ""), 2, "the key is encrypted. Give its password in ssl.key.password"),
         ("PEM inline", wrong("key", "key"), 2, "ssl.keystore, inline: ssl.key.password does not"),
         ("PKCS12", ("client.p12", "nowhere.p12"), 2, "nowhere.p12: No such file"),
         ("PKCS12", ("client.p12", "trust-broker.p12"), 2, "expected a private key and its certificates"),
@@ -206,7 +206,7 @@ def test_tokens_of_an_endpoint(guarded: Cluster, keys: Keys, snapshot: Snapshot,
         good = snapshot(guarded.secure_servers, _oauth(keys, f"{stub.url}/token", new=new))
     assert (good.code, {row["group_id"] for row in good.rows("groups")} >= set(GROUPS)) == (0, True)
     assert stub.bodies == ["grant_type=client_credentials&scope=read"]
-    assert [headers["Authorization"] for headers in stub.headers] == ["Basic Y2xpZW50OnNlY3JldC00NzEx"]
+    assert [headers["Authorization"] for headers in stub.headers] == ["Basic Y2xpZW50OnNlY3JldC1rdzQ3MTE="]
     assert answer["access_token"] not in good.output
 
 
@@ -219,7 +219,7 @@ def test_not_even_debug_logs_hold_a_token(guarded: Cluster, keys: Keys, caplog: 
         properties = client_properties.parse(_oauth(keys, f"{stub.url}/token"))
         kafka.snapshot(guarded.secure_servers, properties=properties)
     assert "Bootstrap complete" in caplog.text
-    for secret in (token, "4711", "Y2xpZW50OnNlY3JldC00NzEx"):
+    for secret in (token, "kw4711", "Y2xpZW50OnNlY3JldC1rdzQ3MTE"):
         assert secret not in caplog.text
 
 
