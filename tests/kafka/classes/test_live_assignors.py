@@ -21,7 +21,7 @@ from tests.sizes import drawn
 
 pytestmark = pytest.mark.kafka
 
-MANY = drawn(500, 1_500)
+MANY = drawn(250, 1_500)
 MID_SIZE = drawn(0, 1)
 TREEIFIED = drawn(200, 500)
 
@@ -47,10 +47,10 @@ def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str
     """Groups of every kind and of every client-side assignor in one Spark call."""
     rows_to_plan: list[Row] = []
     for assignor in CLIENT_ASSIGNORS:
-        small = 100 if assignor in random_groups.STICKY else 150
-        drawn = list(random_groups.groups(assignor, seed, small=small, mid_size=MID_SIZE))
-        ending, _ = live_assignors.that_end(drawn, assignor) if assignor in random_groups.STICKY else (drawn, None)
-        assert len(drawn) - len(ending) <= 1 + len(drawn) // 100
+        small = drawn(50, 100) if assignor in random_groups.STICKY else drawn(75, 150)
+        groups = list(random_groups.groups(assignor, seed, small=small, mid_size=MID_SIZE))
+        ending, _ = live_assignors.that_end(groups, assignor) if assignor in random_groups.STICKY else (groups, None)
+        assert len(groups) - len(ending) <= 1 + len(groups) // 100
         rows_to_plan += [row | {"case": f"{assignor}-{row['case']}", "profile": assignor} for row in ending]
     rows = live_assignors.answered(rows_to_plan, kafka_jars)
     planned = plan(tables.configured_fleet_of(spark, rows))

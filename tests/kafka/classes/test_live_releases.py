@@ -27,6 +27,7 @@ RELEASES = ("2.4.1", "2.8.2", "3.2.3", "3.4.1", "3.5.2", "3.9.1", "4.4.0")
 """A release of every line of which rows are recorded, and of today's the first and the last."""
 BOUNDARIES = ("2.5.0", "2.5.1", "2.8.0", "2.8.1", "3.0.0", "3.3.2", "3.4.0", "3.5.0", "3.5.1", "3.7.0", "3.7.1")
 GROUPS = dict.fromkeys(RELEASES, 200) | dict.fromkeys(BOUNDARIES, 60)
+RANGE_AND_ROUND_ROBIN = tuple(assignor for assignor in CLIENT_ASSIGNORS if assignor not in random_groups.STICKY)
 OTHERS = 40
 """Groups of range, and of round robin, that each release is asked about."""
 SEED = seeds.seed_for("test_live_releases")
@@ -47,18 +48,18 @@ DRAWN = _drawn()
 @cache
 def _planned(release: str, assignor: str) -> tuple[list[Row], Answer]:
     """Groups for which the release comes to an end, and what the profile answers (for the sticky assignors)."""
-    if assignor not in random_groups.STICKY:
+    if assignor in RANGE_AND_ROUND_ROBIN:
         return list(random_groups.groups(assignor, SEED, small=OTHERS, mid_size=0)), Answer()
     drawn = random_groups.groups(assignor, SEED, small=GROUPS[release], mid_size=0)
     return live_assignors.that_end(drawn, f"{assignor}@{release}")
 
 
 @cache
-def _answers(release: str) -> list[Row]:
-    """What the release answers for each assignor, asked in one JVM."""
+def _answers(release: str, assignors: tuple[str, ...]) -> list[Row]:
+    """What the release answers for each of the assignors, asked in one JVM."""
     with fetched.or_skipped():
         class_path = maven.clients_classpath(release)
-    requests = [row for assignor in CLIENT_ASSIGNORS for row in _planned(release, assignor)[0]]
+    requests = [row for assignor in assignors for row in _planned(release, assignor)[0]]
     return live_assignors.answered(requests, class_path)
 
 
@@ -75,7 +76,7 @@ def test_every_boundary_is_crossed() -> None:
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_a_profile_is_what_its_release_answers(release: str, assignor: str) -> None:
     """Claims of members old and new, racks, vanished topics; where Kafka throws, the profile says what it says."""
-    rows = [row for row in _answers(release) if row["strategy"] == assignor]
+    rows = [row for row in _answers(release, random_groups.STICKY) if row["strategy"] == assignor]
     _, answer = _planned(release, assignor)
     differences = vectors.differences(vectors.expected_sets(rows), answer.sets)
     assert not differences, f"{len(differences)} groups differ\n" + "\n".join(differences[:20])
@@ -90,8 +91,7 @@ def test_range_and_round_robin_of_old_clients(spark: SparkSession) -> None:
     rows = [
         row | {"case": f"{release}-{row['strategy']}-{row['case']}", "profile": f"{row['strategy']}@{release}"}
         for release in DRAWN
-        for row in _answers(release)
-        if row["strategy"] not in random_groups.STICKY
+        for row in _answers(release, RANGE_AND_ROUND_ROBIN)
     ]
     assert len(rows) == len(DRAWN) * 2 * OTHERS
     planned = plan(tables.configured_fleet_of(spark, rows))

@@ -9,11 +9,12 @@ import pytest
 from tests.golden import share_rows
 from tests.kafka import live_assignors
 from tests.kafka.random_share_groups import ShareGroup
+from tests.sizes import drawn
 
 pytestmark = pytest.mark.kafka
 
 PROGRAM = "ShareAssignor"
-GROUPS, ROUNDS = 400, 4
+GROUPS, ROUNDS = drawn(200, 400), 4
 
 
 def test_the_kernel_plans_what_the_broker_answers_now(kafka_jars: str, seed: int) -> None:

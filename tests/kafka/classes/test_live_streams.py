@@ -13,7 +13,7 @@ from tests.sizes import drawn
 pytestmark = pytest.mark.kafka
 
 PROGRAM = "StreamsAssignors"
-GROUPS, SEQUENCES = drawn(600, 1_500), drawn(60, 120)
+GROUPS, SEQUENCES = drawn(400, 1_500), drawn(40, 120)
 ROUNDS = 8
 
 
