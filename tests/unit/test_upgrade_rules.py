@@ -9,8 +9,7 @@ import pytest
 from spark_assign.groups.kernel.client_libraries import LIBRARIES, NOT_THERE, ROLLING, STOP_ALL
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 from spark_assign.migration.kernel.upgrade_verdict import (
-    COOPERATIVE_SWITCHES,
-    SWITCH_BY_LIBRARY,
+    SWITCH_REASONS,
     UpgradeCandidate,
     explain_unknown,
     judge_upgrade,
@@ -58,13 +57,14 @@ def test_other_libraries_get_instructions_to_switch() -> None:
 
 def test_every_library_is_in_the_table_and_they_agree() -> None:
     """What `groups.kernel.client_libraries` says of lists that mix is what the table has."""
-    assert set(SWITCH_BY_LIBRARY) == set(LIBRARIES)
-    for each in COOPERATIVE_SWITCHES:
-        library = LIBRARIES[each.library]
+    assert set(SWITCH_REASONS) == set(LIBRARIES)
+    for name, reason in SWITCH_REASONS.items():
+        library = LIBRARIES[name]
         has = "cooperative-sticky" in library.assignors
-        assert each.safe_method == (ROLLING if library.mixes else STOP_ALL if has else NOT_THERE)
-        assert each.source
-        assert each.reason.endswith(".")
+        method = ROLLING if library.mixes else STOP_ALL if has else NOT_THERE
+        case = replace(JAVA, library=name, assignor="range", to_assignor="cooperative-sticky")
+        assert name == "Java" or f"To switch to cooperative-sticky: {method}. {reason}" in str(explain_unknown(case))
+        assert reason.endswith(".")
 
 
 def test_verdicts() -> None:

@@ -24,7 +24,6 @@ from spark_assign.groups.kernel.client_libraries import (
     COOPERATIVE,
     NOT_THERE,
     ROLLING,
-    STOP_ALL,
     UNKNOWN,
     AssignorSwitch,
     plan_switch,
@@ -38,79 +37,27 @@ from spark_assign.migration.kernel.group_membership import (
 )
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 
-
-@dataclass(frozen=True)
-class CooperativeSwitch:
-    """How one library can switch from eager to cooperative rebalancing.
-
-    Attributes:
-        library: the library, as in `groups.kernel.client_libraries`.
-        safe_method: `ROLLING` (two rolling restarts), `STOP_ALL`, or `NOT_THERE` (the library has no such assignor).
-        reason: the reason, in a sentence.
-        source: the file and function that the reason comes from.
-    """
-
-    library: str
-    safe_method: str
-    reason: str
-    source: str
-
-
-COOPERATIVE_SWITCHES = (
-    CooperativeSwitch(
-        "Java",
-        ROLLING,
-        "A consumer with a mixed list is eager until the eager assignor is removed from its list.",
-        "kafka-clients ConsumerCoordinator (constructor), CooperativeStickyAssignor.supportedProtocols",
-    ),
-    CooperativeSwitch(
-        "franz-go",
-        ROLLING,
-        "A mixed list is supported, a downgrade isn't: after an eager member downgrades the group, the members consume "
-        "again from the committed offsets.",
-        "pkg/kgo/group_balancer.go CooperativeStickyBalancer, config.go Balancers",
-    ),
-    CooperativeSwitch(
-        "librdkafka",
-        STOP_ALL,
-        "A consumer doesn't start with a mixed list.",
-        "src/rdkafka.c rd_kafka_new, src/rdkafka_assignor.c rd_kafka_assignor_rebalance_protocol_check",
-    ),
-    CooperativeSwitch(
-        "kafka-python",
-        STOP_ALL,
-        "Since 3.0 it has cooperative-sticky, and raises KafkaConfigurationError for a mixed list.",
-        "kafka/coordinator/consumer.py _validate_rebalance_protocol, assignors/cooperative_sticky.py",
-    ),
-    CooperativeSwitch(
-        "Sarama",
-        STOP_ALL,
-        "It has cooperative rebalancing since September 2026, with mixed lists as in Java. Older releases have no "
-        "cooperative assignor, so stop all members if the release is unknown.",
-        "balance_strategy_cooperative_sticky.go SupportedProtocols, selectRebalanceProtocol (IBM/sarama#3696)",
-    ),
-    CooperativeSwitch(
-        "aiokafka",
-        NOT_THERE,
-        "It has only range, roundrobin, and sticky.",
-        "aiokafka/coordinator/assignors (aio-libs/aiokafka#1126)",
-    ),
-    CooperativeSwitch(
-        "kafkajs",
-        NOT_THERE,
-        "It has only RoundRobinAssigner.",
-        "src/consumer/assigners (tulios/kafkajs#1156)",
-    ),
-    CooperativeSwitch(
-        "kafka-go",
-        NOT_THERE,
-        "It has only range and roundrobin.",
-        "groupbalancer.go (segmentio/kafka-go#985)",
-    ),
-)
-"""One entry per library."""
-
-SWITCH_BY_LIBRARY = {switch.library: switch for switch in COOPERATIVE_SWITCHES}
+SWITCH_REASONS = {
+    # kafka-clients ConsumerCoordinator (constructor), CooperativeStickyAssignor.supportedProtocols
+    "Java": "A consumer with a mixed list is eager until the eager assignor is removed from its list.",
+    # pkg/kgo/group_balancer.go CooperativeStickyBalancer, config.go Balancers
+    "franz-go": "A mixed list is supported, a downgrade isn't: after an eager member downgrades the group, the members "
+    "consume again from the committed offsets.",
+    # src/rdkafka.c rd_kafka_new, src/rdkafka_assignor.c rd_kafka_assignor_rebalance_protocol_check
+    "librdkafka": "A consumer doesn't start with a mixed list.",
+    # kafka/coordinator/consumer.py _validate_rebalance_protocol, assignors/cooperative_sticky.py
+    "kafka-python": "Since 3.0 it has cooperative-sticky, and raises KafkaConfigurationError for a mixed list.",
+    # balance_strategy_cooperative_sticky.go SupportedProtocols, selectRebalanceProtocol (IBM/sarama#3696)
+    "Sarama": "It has cooperative rebalancing since September 2026, with mixed lists as in Java. Older releases have "
+    "no cooperative assignor, so stop all members if the release is unknown.",
+    # aiokafka/coordinator/assignors (aio-libs/aiokafka#1126)
+    "aiokafka": "It has only range, roundrobin, and sticky.",
+    # src/consumer/assigners (tulios/kafkajs#1156)
+    "kafkajs": "It has only RoundRobinAssigner.",
+    # groupbalancer.go (segmentio/kafka-go#985)
+    "kafka-go": "It has only range and roundrobin.",
+}
+"""By library, why it switches from eager to cooperative as `plan_switch` says. A comment names the source."""
 
 UNKNOWN_VERDICT = "unknown"
 """Verdict of groups that can't be analyzed, in addition to those of migrations."""
@@ -189,10 +136,11 @@ def explain_unknown(candidate: UpgradeCandidate) -> str | None:
         return f"The client library of the leader is unknown. {remedy}"
     if candidate.library != "Java":
         text = f"The leader uses {candidate.library}, whose releases aren't those of Kafka's Java clients."
-        switch = SWITCH_BY_LIBRARY.get(candidate.library)
-        if candidate.to_assignor != COOPERATIVE or candidate.assignor == COOPERATIVE or switch is None:
+        reason = SWITCH_REASONS.get(candidate.library)
+        if candidate.to_assignor != COOPERATIVE or candidate.assignor == COOPERATIVE or reason is None:
             return text
-        return f"{text} To switch to {COOPERATIVE}: {switch.safe_method}. {switch.reason}"
+        method = plan_switch(candidate.assignor, COOPERATIVE, f"{candidate.library} 1").kind
+        return f"{text} To switch to {COOPERATIVE}: {method}. {reason}"
     if candidate.release is None:
         return f"The release of the leader is unknown (Java {candidate.releases or '?'}). {remedy}"
     return None
