@@ -95,7 +95,7 @@ def plan_upgrade(fleet: Fleet, to_release: str, *, assignor: str | None = None) 
     if assignor is not None and assignor not in CLIENT_ASSIGNORS:
         raise ConfigError(f"Kafka's clients have no assignor {assignor}. Use one of {', '.join(CLIENT_ASSIGNORS)}.")
     _ = fleet.sizes
-    params = kernel.UpgradeParams(to_release, assignor)
-    work = partial(kernel.plan_upgrades, params=params, schema=to_arrow_schema(UPGRADE_ROWS))
+    schema = to_arrow_schema(UPGRADE_ROWS)
+    work = partial(kernel.plan_upgrades, to_release=to_release, assignor=assignor, schema=schema)
     tagged_facts = facts.facts_by_group(fleet, clients=True, owned_order=True)
     return Upgrade(tagged_facts.mapInArrow(map_arrow_batches(work), UPGRADE_ROWS))

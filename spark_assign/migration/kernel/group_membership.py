@@ -63,12 +63,10 @@ class UpgradePath:
     Attributes:
         current: the configuration of its members now.
         bounces: the configuration after each bounce. A bounce restarts all members once.
-        leader: id of the current leader; `None` if unknown.
     """
 
     current: ClientConfig
     bounces: tuple[ClientConfig, ...]
-    leader: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,6 @@ class UpgradeStep:
     """One step of one group: a member has restarted, or (`next-rebalance`) all members have rejoined once more.
 
     Attributes:
-        group: index of the group.
         step_type: `restart` or `next-rebalance`.
         bounce: ordinal of the bounce, from 1.
         member: index in the specs of the member that has restarted; -1 for none.
@@ -87,7 +84,6 @@ class UpgradeStep:
         moved, revoked, paused, moved_by_rule_change: numbers of partitions, once per change.
     """
 
-    group: int
     step_type: str
     bounce: int
     member: int
@@ -142,21 +138,14 @@ class GroupMembership:
     Args:
         members: id and instance id of each member.
         assignors: the list of assignors of all members.
-        leader: id of the leader; `None` if unknown.
     """
 
-    def __init__(
-        self, members: Iterable[tuple[str, str | None]], assignors: Assignors, leader: str | None = None
-    ) -> None:
+    def __init__(self, members: Iterable[tuple[str, str | None]], assignors: Assignors) -> None:
         self.group = ClassicGroup("")
         for member_id, instance_id in members:
             self.join(member_id, instance_id, assignors)
-        self.group.leader_id = leader or self.group.all_members()[0].member_id
+        self.group.leader_id = self.group.all_members()[0].member_id
         self.group.protocol_name = assignors[0]
-
-    def leave(self, member_id: str) -> None:
-        """Removes a dynamic member. If it led, another member becomes the leader."""
-        self.group.remove(member_id)
 
     def join(self, member_id: str, instance_id: str | None, assignors: Assignors) -> None:
         """Adds a member with a new id. The first member of an empty group leads."""

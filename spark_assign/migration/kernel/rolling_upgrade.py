@@ -34,7 +34,6 @@ from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.migration.kernel.group_membership import (
     NEXT_REBALANCE,
     RESTART,
-    ClientConfig,
     GroupMembership,
     RollingUpgrade,
     UpgradePath,
@@ -48,7 +47,7 @@ from spark_assign.migration.kernel.group_membership import (
     rules_of_release,
 )
 from spark_assign.migration.kernel.rolling_restart import MOVED, PAUSED, REVOKED, RestartingGroups, count_restarts
-from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import (
     EMPTY_SLICES,
     PartitionSlices,
@@ -91,8 +90,9 @@ class _UpgradingGroups(RestartingGroups):
 
     Attributes:
         owned_order: single partitions, in the order in which members report them.
-        config: the configuration of each member; `None` in groups without a path.
-        last_assignor: the assignor that gave each member its partitions; empty if it has none.
+        paths: the upgrade path by group, for the groups that restart.
+        config: the configuration of each member of these groups.
+        last_assignor: the assignor that gave each of these members its partitions; empty if it has none.
         generation, user_data_generation: the generations that each member reports; -1 for none.
         has_user_data: whether each member reports partitions in its user data.
         memberships: the coordinator's state, by group.
@@ -102,12 +102,13 @@ class _UpgradingGroups(RestartingGroups):
 
     def __init__(self, specs: GroupSpecs, paths: Sequence[UpgradePath | None]) -> None:
         members = specs.members
-        self.instance_ids: list[str | None] = specs.facts.column("group_instance_id", members.row).to_pylist()
+        self.instance_ids: list[str | None] = specs.instance_id.to_pylist()
         super().__init__(specs, np.array([instance is not None for instance in self.instance_ids], bool), 4)
-        self.paths, self.owned_order = paths, _read_owned_order(specs, paths)
-        member_paths = [paths[group] for group in members.group.tolist()]
-        self.config: list[ClientConfig | None] = [None if path is None else path.current for path in member_paths]
-        self.last_assignor = ["" if path is None else path.current.assignors[0] for path in member_paths]
+        self.paths = {group: path for group, path in enumerate(paths) if path is not None}
+        self.owned_order = _read_owned_order(specs, paths)
+        member_paths = enumerate(self.paths.get(group) for group in members.group.tolist())
+        self.config = {member: path.current for member, path in member_paths if path is not None}
+        self.last_assignor = {member: config.assignors[0] for member, config in self.config.items()}
         self.generation, self.user_data_generation = members.generation.copy(), members.user_data_generation.copy()
         self.has_user_data = members.has_user_data.copy()
         self.member_index = {
@@ -121,10 +122,8 @@ class _UpgradingGroups(RestartingGroups):
                     for member in range(int(self.member_starts[group]), int(self.member_starts[group + 1]))
                 ),
                 path.current.assignors,
-                path.leader,
             )
-            for group, path in enumerate(paths)
-            if path is not None
+            for group, path in self.paths.items()
         }
         self.leaders = {group: self._find_leader(group) for group in self.memberships}
         self.topic_hash = specs.topic_hash
@@ -143,7 +142,7 @@ class _UpgradingGroups(RestartingGroups):
 
     def _leave(self, members: IntArray) -> None:
         for member in members.tolist():
-            self.memberships[self._group(member)].leave(self.ids[member])
+            self.memberships[self._group(member)].group.remove(self.ids[member])
             self.generation[member] = self.user_data_generation[member] = -1
             self.has_user_data[member] = False
             self.last_assignor[member] = ""
@@ -153,7 +152,7 @@ class _UpgradingGroups(RestartingGroups):
         rebalancing = []
         for member, member_bounce in zip(members.tolist(), bounce.tolist(), strict=True):
             group, previous_id, instance_id = self._group(member), self.ids[member], self.instance_ids[member]
-            config, member_id = self._path(group).bounces[member_bounce], next_member_id(previous_id)
+            config, member_id = self.paths[group].bounces[member_bounce], next_member_id(previous_id)
             self.config[member], self.ids[member] = config, member_id
             del self.member_index[group, previous_id]
             self.member_index[group, member_id] = member
@@ -177,13 +176,12 @@ class _UpgradingGroups(RestartingGroups):
         self.leaders[group] = leader
         self.steps[group].append(
             UpgradeStep(
-                group,
                 step_type,
                 bounce,
                 member,
                 self.ids[member] if member >= 0 else None,
                 self.ids[leader],
-                self._config(leader).release,
+                self.config[leader].release,
                 leader != previous_leader,
                 str(self.memberships[group].group.protocol_name),
                 *(int(cost) for cost in self.costs[:, group]),
@@ -197,20 +195,10 @@ class _UpgradingGroups(RestartingGroups):
     def _group(self, member: int) -> int:
         return int(self.specs.members.group[member])
 
-    def _path(self, group: int) -> UpgradePath:
-        path = self.paths[group]
-        assert path is not None
-        return path
-
-    def _config(self, member: int) -> ClientConfig:
-        config = self.config[member]
-        assert config is not None
-        return config
-
     def _remember(self, member: int, assignor: str) -> None:
         """Sets what a member reports next time, after it got its partitions from this assignor."""
         self.last_assignor[member] = assignor
-        generations = reported_generation(self._config(member).release, assignor)
+        generations = reported_generation(self.config[member].release, assignor)
         self.generation[member], self.user_data_generation[member] = generations
         self.has_user_data[member] = self.user_data_generation[member] >= 0
 
@@ -221,13 +209,15 @@ class _UpgradingGroups(RestartingGroups):
             return
         subset = select_members(self.specs, members, self.ids, self.owned, departed)
         assignors, previous_assignors = self._elect(subset)
-        member_is_eager = np.array([is_eager(self._config(member).assignors) for member in subset.members.tolist()])
+        member_is_eager = np.array([is_eager(self.config[member].assignors) for member in subset.members.tolist()])
         before, state = subset.specs.owned, subset.specs
         kept_by_previous = EMPTY_SLICES
         active = np.ones(subset.specs.num_groups, bool)
         for round_index in range(MAX_ROUNDS):
             reported = self._report(subset, state, assignors)
-            assignments = self._assign(reported, subset, assignors, active)
+            names = zip(assignors, active.tolist(), strict=True)
+            assignments = assign_groups(reported, [name if is_active else None for name, is_active in names])
+            self.failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
             ownership = read_ownership(state, assignments, active)
             counts = count_changes(ownership)
             revoked = counts.owned - counts.kept
@@ -256,15 +246,15 @@ class _UpgradingGroups(RestartingGroups):
         assignors, previous_assignors = [], []
         for group in subset.groups.tolist():
             leader, elected = self.memberships[group].elect()
-            assignors.append(f"{elected}@{self._config(self.member_index[group, leader]).release}")
-            previous_assignors.append(f"{elected}@{self._path(group).current.release}")
+            assignors.append(f"{elected}@{self.config[self.member_index[group, leader]].release}")
+            previous_assignors.append(f"{elected}@{self.paths[group].current.release}")
         return assignors, previous_assignors
 
     def _report(self, subset: GroupSubset, state: GroupSpecs, assignors: Sequence[str]) -> GroupSpecs:
         """Returns the groups as their members report them to the leader."""
         members, parent_members = subset.specs.members, subset.members.tolist()
         elected = [assignors[group].partition("@")[0] for group in members.group.tolist()]
-        configs = [self._config(member) for member in parent_members]
+        configs = [self.config[member] for member in parent_members]
         is_reported = np.array(
             [
                 reports_owned(assignor, self.last_assignor[member], config.assignors)
@@ -291,15 +281,6 @@ class _UpgradingGroups(RestartingGroups):
             owned=state.owned.take(is_reported[state.owned.member]),
             reported_order=owned_order.take(is_reported[owned_order.member]),
         )
-
-    def _assign(
-        self, reported: GroupSpecs, subset: GroupSubset, assignors: Sequence[str], active: BoolArray
-    ) -> GroupAssignments:
-        """Returns what the active groups assign in this round, and what they withhold until the next round."""
-        names = zip(assignors, active.tolist(), strict=True)
-        assignments = assign_groups(reported, [name if is_active else None for name, is_active in names])
-        self.failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
-        return assignments
 
     def _keep_by_previous_rules(
         self,

@@ -11,13 +11,13 @@ The `kind` of a result row says what it describes:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.assign import assign
+from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.client_libraries import STOP_ALL
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
@@ -60,25 +60,19 @@ COSTS = ("moved", "revoked", "paused_partitions", "moved_by_rules")
 """Costs of a step, in partitions: the names of the columns, in the order of `_step_costs`."""
 
 
-@dataclass(frozen=True)
-class UpgradeParams:
-    """The parameters of an upgrade.
+def plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the rows of all groups of these facts, with the columns of `schema`.
 
-    Attributes:
+    Args:
+        facts: facts of complete groups.
         to_release: the release of all members afterward.
         assignor: the assignor of all members afterward; `None` if each group keeps its own.
+        schema: the schema of the rows.
     """
-
-    to_release: str
-    assignor: str | None = None
-
-
-def plan_upgrades(facts: pa.Table, params: UpgradeParams, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yields the rows of all groups of these facts, with the columns of `schema`."""
     groups = open_pass(facts, action="upgrade")
     specs = groups.specs
     yield tagged_table(REJECTED, groups.rejected_groups, schema)
-    candidates = _read_candidates(specs, params)
+    candidates = _read_candidates(specs, to_release, assignor)
     is_server_side = [kind == "consumer" for kind in read_group_types(specs)]
     unknown_reasons = [
         "The broker assigns the group (KIP-848): no member leads." if server_side else explain_unknown(candidate)
@@ -105,13 +99,13 @@ def plan_upgrades(facts: pa.Table, params: UpgradeParams, schema: pa.Schema) -> 
     yield tagged_rows(OF_STEP, steps, schema)
 
 
-def _read_candidates(specs: GroupSpecs, params: UpgradeParams) -> list[UpgradeCandidate]:
+def _read_candidates(specs: GroupSpecs, to_release: str, to_assignor: str | None) -> list[UpgradeCandidate]:
     current_assignors, leaders = read_assignors(specs), read_leaders(specs.facts)
     keys = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     group_leaders = [leaders.get(key, (None, None, None)) for key in keys]
     member_libraries = read_client_libraries(specs, current_assignors, [library for library, _, _ in group_leaders])
     return [
-        UpgradeCandidate(assignor, library, releases, libraries, params.to_release, params.assignor)
+        UpgradeCandidate(assignor, library, releases, libraries, to_release, to_assignor)
         for assignor, (library, releases, _), libraries in zip(
             current_assignors, group_leaders, member_libraries, strict=True
         )
@@ -136,9 +130,8 @@ def simulate_full_restart(
     is_restarted = np.array([config is not None for config in configs], bool)
     members = np.flatnonzero(is_restarted[specs.members.group])
     paused, moved = np.zeros(specs.num_groups, np.int64), np.zeros(specs.num_groups, np.int64)
-    failed: dict[int, tuple[str, str]] = {}
     if not len(members):
-        return paused, moved, failed
+        return paused, moved, {}
     new_ids = [next_member_id(member_id) for member_id in specs.member_id.to_pylist()]
     subset = select_members(specs, members, new_ids, specs.owned, EMPTY_SLICES)
     no_generation = np.full(len(members), -1, np.int64)
@@ -149,15 +142,12 @@ def simulate_full_restart(
         has_user_data=np.zeros(len(members), bool),
     )
     subset_configs = [configs[group] for group in subset.groups.tolist()]
-    names = np.array([f"{each.assignors[0]}@{each.release}" if each else "" for each in subset_configs], object)
-    for name in sorted(set(names.tolist())):
-        restarted_specs = replace(subset.specs, members=restarted, owned=EMPTY_SLICES)
-        assignments = assign(restarted_specs, name, names == name)
-        counts = count_changes(read_ownership(subset.specs, GroupAssignments.of(assignments.slices), names == name))
-        paused[subset.groups] += counts.owned
-        moved[subset.groups] += counts.moved
-        failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
-    return paused, moved, failed
+    names = [f"{each.assignors[0]}@{each.release}" if each else None for each in subset_configs]
+    assignments = assign_groups(replace(subset.specs, members=restarted, owned=EMPTY_SLICES), names)
+    assigned = GroupAssignments.of(assignments.slices)
+    counts = count_changes(read_ownership(subset.specs, assigned, np.ones(len(names), bool)))
+    paused[subset.groups], moved[subset.groups] = counts.owned, counts.moved
+    return paused, moved, {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
 
 
 class _UpgradeResult:
@@ -188,13 +178,10 @@ class _UpgradeResult:
         self.failed = self.upgrade.failed | failed
         self.num_partitions = count_subscribed_partitions(specs).tolist()
         self.num_members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
-        is_static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
-        self.num_static = np.bincount(specs.members.group[is_static], minlength=specs.num_groups).tolist()
+        static_group = specs.members.group[specs.instance_id.is_valid()]
+        self.num_static = np.bincount(static_group, minlength=specs.num_groups).tolist()
         self.member_ids = specs.member_id.to_pylist()
-        self.keys: list[dict[str, Any]] = [
-            {"cluster": cluster, "group_id": group_id}
-            for cluster, group_id in zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
-        ]
+        self.keys: list[dict[str, Any]] = pa.table({"cluster": specs.cluster, "group_id": specs.group_id}).to_pylist()
 
     def group_row(
         self, group: int, candidate: UpgradeCandidate, unknown_verdict: str, unknown_reason: str | None
