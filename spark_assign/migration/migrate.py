@@ -20,6 +20,7 @@ from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SE
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.registry import find_assignor
 from spark_assign.migration.kernel import migrate as kernel
+from spark_assign.migration.kernel.migration_metrics import MigrationParams
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, READY, READY_WITH_WARNINGS, Policy
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
@@ -146,7 +147,7 @@ def plan_migration(
         raise ConfigError(f"The migration policy {policy} is unknown. Use one of {', '.join(Policy)}.")
     if max_size is not None and max_size < 1:
         raise ConfigError(f"max_size {max_size} is out of range. group.consumer.max.size is at least 1.")
-    params = kernel.MigrationParams(
+    params = MigrationParams(
         server_assignor=server_assignor,
         policy=Policy(policy),
         max_size=max_size,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.migration.kernel import rolling_restart
-from spark_assign.migration.kernel.rolling_restart import RollingRestart, new_id, simulate_restarts
+from spark_assign.migration.kernel.rolling_restart import COSTS, RollingRestart, new_id, simulate_restarts
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
@@ -156,11 +155,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to:
     expected = one_by_one(copied, now, to)
     for case, members in order.items():
         group = cases.index(case)
-        found = [
-            (int(each.moved[at]), int(each.revoked[at]), int(each.paused[at]))
-            for each in done.restarts
-            for at in np.flatnonzero(each.group == group).tolist()
-        ]
+        found = [tuple(each[name] for name in COSTS) for each in done.restarts[group]]
         assert found == expected[case], case
         assert list(who_has(specs, done.owned_after, case).values()) == [owned(member) for member in members], case
 
@@ -181,33 +176,36 @@ def a_group(members: dict[str, list[int]], instance: bool = False, topics: int =
     return {"case": "c", "topics": {f"t{n}": 4 for n in range(topics)}, "members": listed}
 
 
-def costs(done: RollingRestart) -> list[dict[str, Any]]:
+def costs(done: RollingRestart) -> list[dict[str, int]]:
     """Figures of the first group."""
-    return [{name: int(getattr(each, name)[0]) for name in ("moved", "revoked", "paused")} for each in done.restarts]
+    return done.restarts[0]
 
 
 def test_the_example_of_the_page() -> None:
     """Two members, two partitions each: what an eager group stops, and a cooperative one does not."""
     specs = specs_of([a_group({"c0": [0, 1], "c1": [2, 3]})])
     assert costs(played(specs, "range", "uniform")) == [
-        {"moved": 4, "revoked": 2, "paused": 8},
-        {"moved": 4, "revoked": 2, "paused": 4},
+        {"moved": 4, "revoked": 2, "paused_partitions": 8},
+        {"moved": 4, "revoked": 2, "paused_partitions": 4},
     ]
-    assert [each["paused"] for each in costs(played(specs, "cooperative-sticky", "uniform"))] == [4, 4]
+    assert [each["paused_partitions"] for each in costs(played(specs, "cooperative-sticky", "uniform"))] == [4, 4]
 
 
 def test_static_members_take_over_what_they_had() -> None:
     """No new target, so nothing moves; what the member itself has stops while it is away."""
     specs = specs_of([a_group({"c0": [0, 1, 2], "c1": [3]}, instance=True)])
     done = played(specs, "range", "uniform")
-    assert costs(done) == [{"moved": 0, "revoked": 0, "paused": 3}, {"moved": 0, "revoked": 0, "paused": 1}]
+    assert costs(done) == [
+        {"moved": 0, "revoked": 0, "paused_partitions": 3},
+        {"moved": 0, "revoked": 0, "paused_partitions": 1},
+    ]
     assert list(who_has(specs, done.owned_after, "c").values()) == [{("t0", 0), ("t0", 1), ("t0", 2)}, {("t0", 3)}]
 
 
 def test_the_only_member_gets_everything_back() -> None:
     """While it is away nobody is there who could get anything."""
     done = played(specs_of([a_group({"c0": [0, 1, 2, 3]})]), "range", "uniform")
-    assert costs(done) == [{"moved": 0, "revoked": 0, "paused": 4}]
+    assert costs(done) == [{"moved": 0, "revoked": 0, "paused_partitions": 4}]
     assert done.is_complete.tolist() == [True]
 
 
@@ -217,7 +215,7 @@ def test_large_groups_are_played_in_part(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(rolling_restart, "MAX_RESTARTS", 3)
     assert rolling_restart.count_restarts(specs).tolist() == [3]
     done = played(specs, "sticky", "uniform")
-    assert (len(done.restarts), done.is_complete.tolist()) == (3, [False])
+    assert (len(done.restarts[0]), done.is_complete.tolist()) == (3, [False])
     monkeypatch.setattr(rolling_restart, "MAX_PARTITIONS", 4)
     assert rolling_restart.count_restarts(specs).tolist() == [2]
 

@@ -12,7 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
-from spark_assign.migration.kernel.migrate import MigrationParams, plan_migrations
+from spark_assign.migration.kernel.migrate import plan_migrations
+from spark_assign.migration.kernel.migration_metrics import MigrationParams
 from spark_assign.migration.kernel.migration_steps import (
     SETTINGS,
     describe_first_restart,

@@ -10,13 +10,11 @@ The `kind` of a result row says what it describes:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.server import UNIFORM
 from spark_assign.groups.kernel.client_libraries import STREAMS
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_properties import (
@@ -27,43 +25,19 @@ from spark_assign.groups.kernel.group_properties import (
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
-from spark_assign.migration.kernel.migration_metrics import MigrationMetrics, measure_migration
+from spark_assign.migration.kernel.migration_metrics import MigrationMetrics, MigrationParams, measure_migration
 from spark_assign.migration.kernel.migration_steps import describe_rollback, plan_steps
 from spark_assign.migration.kernel.migration_verdict import (
     DONE,
     READY,
     MigrationCandidate,
-    Policy,
     can_convert_online,
     judge_migration,
 )
-from spark_assign.simulation.kernel.settings import TimingConfig
 
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 
 _Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class MigrationParams:
-    """The parameters of a migration.
-
-    Attributes:
-        server_assignor: the broker's assignor after the migration.
-        policy, max_size: of the brokers (`MigrationCandidate`).
-        library: the library of members with unrecognized client ids; `None` if unknown.
-        hypothetical_assignors: assignors that the broker doesn't have, to compare cross-rack partitions with.
-        timing: the times to estimate pauses from.
-        racks_known: whether the fleet has the racks of replicas.
-    """
-
-    server_assignor: str = UNIFORM
-    policy: Policy = Policy.BIDIRECTIONAL
-    max_size: int | None = None
-    library: str | None = None
-    hypothetical_assignors: tuple[str, ...] = ()
-    timing: TimingConfig = field(default_factory=TimingConfig)
-    racks_known: bool = False
 
 
 def plan_migrations(facts: pa.Table, params: MigrationParams, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -77,25 +51,14 @@ def plan_migrations(facts: pa.Table, params: MigrationParams, schema: pa.Schema)
         not done and can_convert_online(assignor, size, params.policy, params.max_size)
         for assignor, size, done in zip(assignors, num_members.tolist(), is_done, strict=True)
     ]
-    metrics = measure_migration(
-        specs,
-        assignors,
-        np.array(is_online, bool),
-        params.server_assignor,
-        params.hypothetical_assignors,
-        params.timing,
-        params.racks_known,
-    )
+    metrics = measure_migration(specs, assignors, np.array(is_online, bool), params)
     candidates = _build_candidates(specs, metrics, params)
-    keys = [
-        {"cluster": cluster, "group_id": group_id}
-        for cluster, group_id in zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
-    ]
+    keys: list[_Row] = pa.table({"cluster": specs.cluster, "group_id": specs.group_id}).to_pylist()
     rejected: list[_Row] = []
     groups: list[_Row] = []
     steps: list[_Row] = []
-    for group, candidate in enumerate(candidates):
-        key, group_metrics = keys[group], metrics.for_group(group)
+    for group, (key, candidate) in enumerate(zip(keys, candidates, strict=True)):
+        group_metrics = metrics.for_group(group)
         if group in metrics.rejected:
             rejected.append(key | dict(zip(("code", "detail"), metrics.rejected[group], strict=True)))
         elif is_done[group]:
@@ -113,8 +76,7 @@ def _build_candidates(
     specs: GroupSpecs, metrics: MigrationMetrics, params: MigrationParams
 ) -> list[MigrationCandidate]:
     libraries = read_client_libraries(specs, metrics.current_assignors, [params.library] * specs.num_groups)
-    instances = specs.facts.column("group_instance_id", specs.members.row)
-    num_static = np.bincount(specs.members.group[instances.is_valid()], minlength=specs.num_groups).tolist()
+    num_static = np.bincount(specs.members.group[specs.instance_id.is_valid()], minlength=specs.num_groups).tolist()
     copartitioned_topics = _count_copartitioned(specs)
     metric_names = [
         *("members", "partitions", "moved", "max_over_mean_before", "max_over_mean_after"),

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.groups.assignors.server import UNIFORM
 from spark_assign.groups.kernel.assign import assign, assign_groups
 from spark_assign.groups.kernel.group_metrics import balance_metrics, count_rack_matched, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.migration.kernel.migration_verdict import Policy
 from spark_assign.migration.kernel.rolling_restart import RollingRestart, simulate_restarts
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, mask_from_indexes
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, server_seconds
 from spark_assign.simulation.kernel.settings import TimingConfig
+
+
+@dataclass(frozen=True)
+class MigrationParams:
+    """The parameters of a migration.
+
+    Attributes:
+        server_assignor: the broker's assignor after the migration.
+        policy, max_size: of the brokers (`MigrationCandidate`).
+        library: the library of members with unrecognized client ids; `None` if unknown.
+        hypothetical_assignors: assignors that the broker doesn't have, to compare cross-rack partitions with.
+        timing: the times to estimate pauses from.
+        racks_known: whether the fleet has the racks of replicas.
+    """
+
+    server_assignor: str = UNIFORM
+    policy: Policy = Policy.BIDIRECTIONAL
+    max_size: int | None = None
+    library: str | None = None
+    hypothetical_assignors: tuple[str, ...] = ()
+    timing: TimingConfig = field(default_factory=TimingConfig)
+    racks_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,13 +71,7 @@ class MigrationMetrics:
 
 
 def measure_migration(
-    specs: GroupSpecs,
-    current_assignors: Sequence[str | None],
-    can_convert: BoolArray,
-    server_assignor: str,
-    hypothetical_assignors: Sequence[str],
-    timing: TimingConfig,
-    racks_known: bool,
+    specs: GroupSpecs, current_assignors: Sequence[str | None], can_convert: BoolArray, params: MigrationParams
 ) -> MigrationMetrics:
     """Plans with the broker's assignor, simulates the restarts, and tries assignors that the broker doesn't have.
 
@@ -59,10 +79,10 @@ def measure_migration(
         specs: the groups.
         current_assignors: the assignor of each group.
         can_convert: whether each group restarts one member at a time.
-        server_assignor, hypothetical_assignors, timing, racks_known: as in `migrate.MigrationParams`.
+        params: the parameters of the migration.
     """
     all_groups = np.ones(specs.num_groups, bool)
-    plan = _plan_server_assignor(specs, current_assignors, can_convert, server_assignor, all_groups)
+    plan = _plan_server_assignor(specs, current_assignors, can_convert, params.server_assignor, all_groups)
     assignments, assigned_after, is_planned = plan.assignments, plan.assigned_after, plan.is_planned
     assigned_before = _assigned_before(specs, current_assignors, is_planned)
     counts = count_changes(read_ownership(specs, assignments, is_planned))
@@ -85,17 +105,14 @@ def measure_migration(
         "owned": counts.owned.tolist(),
         "moved": np.where(can_convert, counts.moved, _count_moved(specs, assigned_after, is_planned)).tolist(),
         "moved_on_rollback": _count_moved_on_rollback(specs, current_assignors, assigned_after, is_planned),
-        "paused_partition_seconds": server_seconds(pause_counts, timing).tolist(),
-        "cross_rack_before": _count_cross_rack(specs, assigned_before, racks_known),
-        "cross_rack_after": _count_cross_rack(specs, assigned_after, racks_known),
-        **_measure_hypothetical(specs, current_assignors, can_convert, hypothetical_assignors, racks_known),
+        "paused_partition_seconds": server_seconds(pause_counts, params.timing).tolist(),
+        "cross_rack_before": _count_cross_rack(specs, assigned_before, params.racks_known),
+        "cross_rack_after": _count_cross_rack(specs, assigned_after, params.racks_known),
+        **_measure_hypothetical(specs, current_assignors, can_convert, params),
     }
+    rolling = plan.rolling
     return MigrationMetrics(
-        current_assignors,
-        columns,
-        _restart_costs_by_group(plan.rolling, specs.num_groups),
-        plan.rolling.is_complete,
-        dict(assignments.rejected),
+        current_assignors, columns, rolling.restarts, rolling.is_complete, dict(assignments.rejected)
     )
 
 
@@ -121,45 +138,17 @@ def _plan_server_assignor(
     is_planned = selected.copy()
     is_planned[list(assignments.rejected)] = False
     names = np.array([name or "" for name in current_assignors], object)
-    is_static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
+    is_static = specs.instance_id.is_valid().to_numpy(zero_copy_only=False)
     is_restarting = is_planned & can_convert & np.isin(names, CLIENT_ASSIGNORS)
     rolling = simulate_restarts(specs, names, server_assignor, is_restarting, is_static, names != "cooperative-sticky")
-    full_plan = assign(replace(specs, owned=EMPTY_SLICES), server_assignor, is_planned & ~can_convert)
-    return _ServerPlan(
-        assignments,
-        rolling,
-        _assigned_after(specs, assignments, full_plan, rolling, can_convert, is_static),
-        is_planned,
+    # The final assignment is that after all restarts, or the broker's target, or a new assignment from scratch.
+    group, owned_after, target = specs.members.group, rolling.owned_after, assignments.slices
+    is_restarted = rolling.is_complete & mask_from_indexes(group[~is_static], specs.num_groups)
+    from_scratch = assign(replace(specs, owned=EMPTY_SLICES), server_assignor, is_planned & ~can_convert).slices
+    assigned_after = owned_after.take(is_restarted[group[owned_after.member]]).concat(
+        target.take((can_convert & ~is_restarted)[group[target.member]]), from_scratch
     )
-
-
-def _assigned_after(
-    specs: GroupSpecs,
-    assignments: GroupAssignments,
-    full_plan: GroupAssignments,
-    rolling: RollingRestart,
-    can_convert: BoolArray,
-    is_static: BoolArray,
-) -> PartitionSlices:
-    """Returns the final assignment: after all restarts, or the broker's target, or a new assignment from scratch."""
-    has_dynamic = np.zeros(specs.num_groups, bool)
-    has_dynamic[specs.members.group[~is_static]] = True
-    restarted = rolling.is_complete & has_dynamic
-    group = specs.members.group
-    assigned_after = rolling.owned_after.take(restarted[group[rolling.owned_after.member]])
-    return assigned_after.concat(
-        assignments.slices.take((can_convert & ~restarted)[group[assignments.slices.member]])
-    ).concat(full_plan.slices)
-
-
-def _restart_costs_by_group(rolling: RollingRestart, num_groups: int) -> list[list[dict[str, int]]]:
-    """Returns the costs of the restarts of each group, in order."""
-    costs_by_group: list[list[dict[str, int]]] = [[] for _ in range(num_groups)]
-    for restart in rolling.restarts:
-        columns = (each.tolist() for each in (restart.group, restart.moved, restart.revoked, restart.paused))
-        for group, *costs in zip(*columns, strict=True):
-            costs_by_group[group].append(dict(zip(("moved", "revoked", "paused_partitions"), costs, strict=True)))
-    return costs_by_group
+    return _ServerPlan(assignments, rolling, assigned_after, is_planned)
 
 
 def _assign_by_current(
@@ -174,8 +163,7 @@ def _assigned_before(
     specs: GroupSpecs, current_assignors: Sequence[str | None], is_planned: BoolArray
 ) -> PartitionSlices:
     """Returns what members own; in groups without known owners, what the group's assignor would assign."""
-    owns_any = np.zeros(specs.num_groups, bool)
-    owns_any[specs.members.group[specs.owned.member]] = True
+    owns_any = mask_from_indexes(specs.members.group[specs.owned.member], specs.num_groups)
     if owns_any.all():
         return specs.owned
     return specs.owned.concat(_assign_by_current(specs, current_assignors, is_planned & ~owns_any).slices)
@@ -194,38 +182,30 @@ def _count_moved_on_rollback(
     previous = _assign_by_current(migrated, current_assignors, is_planned)
     is_known = is_planned & np.array([name in CLIENT_ASSIGNORS for name in current_assignors], bool)
     is_known[list(previous.rejected)] = False
-    moved = _count_moved(migrated, previous.slices, is_known).tolist()
-    return [count if has_assignor else None for count, has_assignor in zip(moved, is_known.tolist(), strict=True)]
+    counts: list[int | None] = pa.array(_count_moved(migrated, previous.slices, is_known), mask=~is_known).to_pylist()
+    return counts
 
 
 def _count_cross_rack(specs: GroupSpecs, assigned: PartitionSlices, racks_known: bool) -> list[int | None]:
     """Returns the number of partitions per group whose owner has no replica in its rack; `None` if unknown."""
-    matched = count_rack_matched(specs, assigned, racks_known=racks_known).to_pylist()
-    total = (
-        np.bincount(specs.members.group[assigned.member], assigned.count, specs.num_groups).astype(np.int64).tolist()
-    )
-    return [
-        None if num_matched is None else num_partitions - num_matched
-        for num_matched, num_partitions in zip(matched, total, strict=True)
-    ]
+    matched = count_rack_matched(specs, assigned, racks_known=racks_known)
+    total = np.bincount(specs.members.group[assigned.member], assigned.count, specs.num_groups).astype(np.int64)
+    cross_rack: list[int | None] = pc.subtract(total, matched).to_pylist()
+    return cross_rack
 
 
 def _measure_hypothetical(
-    specs: GroupSpecs,
-    current_assignors: Sequence[str | None],
-    can_convert: BoolArray,
-    names: Sequence[str],
-    racks_known: bool,
+    specs: GroupSpecs, current_assignors: Sequence[str | None], can_convert: BoolArray, params: MigrationParams
 ) -> dict[str, list[Any]]:
     """Returns the best of the assignors that the broker doesn't have, for groups with racks, and its cross-rack
     partitions.
     """
     has_racks = np.zeros(specs.num_groups, bool)
-    has_racks[specs.members.group[specs.members.rack >= 0]] = racks_known
+    has_racks[specs.members.group[specs.members.rack >= 0]] = params.racks_known
     counts: list[dict[str, int]] = [{} for _ in range(specs.num_groups)]
-    for name in names if has_racks.any() else ():
+    for name in params.hypothetical_assignors if has_racks.any() else ():
         plan = _plan_server_assignor(specs, current_assignors, can_convert, name, has_racks)
-        for group, count in enumerate(_count_cross_rack(specs, plan.assigned_after, racks_known)):
+        for group, count in enumerate(_count_cross_rack(specs, plan.assigned_after, params.racks_known)):
             if has_racks[group] and count is not None:
                 counts[group][name] = count
     best = [min(by_name, key=by_name.__getitem__, default=None) for by_name in counts]

@@ -21,6 +21,7 @@ from typing import Any
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, STREAMS
 from spark_assign.migration.kernel.migration_verdict import MigrationCandidate
+from spark_assign.migration.kernel.rolling_restart import COSTS
 
 SETTINGS = {
     "partition.assignment.strategy": "group.remote.assignor in the client, one of group.consumer.assignors of the "
@@ -32,8 +33,6 @@ SETTINGS = {
 }
 """Client settings that group.protocol=consumer forbids, with their replacements. The Java client and librdkafka don't
 start with them."""
-
-COSTS = ("moved", "revoked", "paused_partitions")
 
 _StepRow = dict[str, Any]
 

@@ -40,7 +40,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from spark_assign.groups.kernel.assign import assign
+from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.group_subset import GroupSubset, select_members
@@ -54,8 +54,9 @@ MAX_RESTARTS = 64
 MAX_PARTITIONS = 2_000_000
 """Maximum number of partitions that the restarts of one group process, summed over the restarts."""
 
+COSTS = ("moved", "revoked", "paused_partitions")
 MOVED, REVOKED, PAUSED = range(3)
-"""Rows of `RestartingGroups.costs`."""
+"""Costs of a restart, as columns of the steps, and as rows of `RestartingGroups.costs`."""
 
 AssignorNames = npt.NDArray[np.object_]
 
@@ -157,35 +158,18 @@ class RestartingGroups(ABC):
 
 
 @dataclass(frozen=True)
-class MemberRestart:
-    """The costs of one restart per group: the member leaves and rejoins.
-
-    Attributes:
-        ordinal: index of the member that restarts, from 0, in the order of ids.
-        group: the groups that have this restart.
-        moved: partitions that change owners, once per change.
-        revoked: partitions that the new target takes from live members.
-        paused: partitions without consumption for a moment, once per pause.
-    """
-
-    ordinal: int
-    group: IntArray
-    moved: IntArray
-    revoked: IntArray
-    paused: IntArray
-
-
-@dataclass(frozen=True)
 class RollingRestart:
     """A simulated rolling restart of many groups.
 
     Attributes:
-        restarts: the restarts, in order.
+        restarts: the costs of the restarts of each group, in order: the partitions that change owners, once per change
+            (`moved`); that the new target takes from live members (`revoked`); and that nobody consumes for a moment,
+            once per pause (`paused_partitions`).
         is_complete: whether all members of each group have restarted. Shape: (num_groups,).
         owned_after: the partitions that each member owns afterward, in all groups.
     """
 
-    restarts: list[MemberRestart]
+    restarts: list[list[dict[str, int]]]
     is_complete: BoolArray
     owned_after: PartitionSlices
 
@@ -215,8 +199,8 @@ def simulate_restarts(
         is_eager: whether each group uses the eager protocol. Shape: (num_groups,).
 
     Returns:
-        one restart per member of the largest group, up to the limits. Groups for which an assignor of Kafka throws an
-        exception are missing from that restart on.
+        one restart per member, up to the limits. Groups for which an assignor of Kafka throws an exception have no
+            restarts from then on.
     """
     groups = _MigratingGroups(specs, classic_assignors, server_assignor, is_static, is_eager)
     num_restarts = groups.restart_members(np.where(selected, count_restarts(specs), 0))
@@ -239,7 +223,7 @@ class _MigratingGroups(RestartingGroups):
         self.classic_assignors, self.server_assignor = classic_assignors, server_assignor
         self.is_converted = False
         self.revokes_all = is_eager[specs.members.group]
-        self.restarts: list[MemberRestart] = []
+        self.restarts: list[list[dict[str, int]]] = [[] for _ in range(specs.num_groups)]
 
     def _rejoin(self, members: IntArray, bounce: IntArray) -> IntArray:
         for member in members.tolist():
@@ -252,21 +236,19 @@ class _MigratingGroups(RestartingGroups):
         if not len(members):
             return
         subset = select_members(self.specs, members, self.ids, self.owned, departed)
-        names = np.full(subset.specs.num_groups, self.server_assignor, object)
-        if not self.is_converted:
-            names = self.classic_assignors[subset.groups]
-        slices = EMPTY_SLICES
-        for name in sorted(set(names.tolist())):
-            assignments = assign(subset.specs, name, names == name)
-            ownership = read_ownership(subset.specs, assignments, names == name)
-            counts = count_changes(ownership)
-            revokes_all = self.revokes_all[subset.members][ownership.owned.member]
-            num_kept = count_changes(replace(ownership, owned=ownership.owned.take(revokes_all))).kept
-            revoked = counts.owned - counts.kept
-            self.costs[:, subset.groups] += np.stack([counts.moved, revoked, revoked + num_kept])
-            slices = slices.concat(assignments.slices)
-            self.failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
-        self._set_owned(subset, slices)
+        names = [
+            self.server_assignor if self.is_converted else self.classic_assignors[group] for group in subset.groups
+        ]
+        assignments = assign_groups(subset.specs, names)
+        ownership = read_ownership(subset.specs, assignments, np.ones(len(names), bool))
+        counts = count_changes(ownership)
+        revokes_all = self.revokes_all[subset.members][ownership.owned.member]
+        num_kept = count_changes(replace(ownership, owned=ownership.owned.take(revokes_all))).kept
+        revoked = counts.owned - counts.kept
+        self.costs[:, subset.groups] += np.stack([counts.moved, revoked, revoked + num_kept])
+        self.failed |= {int(subset.groups[group]): reason for group, reason in assignments.rejected.items()}
+        self._set_owned(subset, assignments.slices)
 
     def _record(self, groups: IntArray, members: IntArray, bounce: IntArray) -> None:
-        self.restarts.append(MemberRestart(len(self.restarts), groups, *(cost[groups] for cost in self.costs)))
+        for group, costs in zip(groups.tolist(), self.costs[:, groups].T.tolist(), strict=True):
+            self.restarts[group].append(dict(zip(COSTS, costs, strict=True)))
