@@ -23,7 +23,7 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.connect import ConnectFleet, plan_connect
-from spark_assign.connect.simulate import SCENARIOS, LocalConnectSimulation, simulate_scenario
+from spark_assign.connect.simulate import SCENARIOS, Rows, simulate_scenario
 from spark_assign.report.text.connect import (
     draw_protocol_comparison,
     format_protocol_comparison,
@@ -76,12 +76,12 @@ def simulate(options: Options) -> int:
     scenario = SCENARIOS[options.scenario]()
     times = {name: getattr(options, name) for name in ("start_ms", "stop_ms", "rebalance_ms")}
     simulation = simulate_scenario(scenario, **times)
-    comparison = format_protocol_comparison(scenario, simulation.rebalances, simulation.costs)
+    comparison = format_protocol_comparison(scenario, simulation["rebalances"], simulation["costs"])
     print(f"Scenario {scenario.name}\n{comparison}")
     folder = Path(options.pictures_dir)
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"{scenario.name}.{options.picture}"
-    draw_protocol_comparison(scenario, simulation.rebalances, str(picture))
+    draw_protocol_comparison(scenario, simulation["rebalances"], str(picture))
     options.outcome.locations["pictures"] = str(folder.resolve())
     print(f"Drawn to {picture.resolve()}", flush=True)
     if options.output:  # for the report
@@ -89,9 +89,8 @@ def simulate(options: Options) -> int:
     return 0
 
 
-def _store(options: Options, simulation: LocalConnectSimulation, folder: Path, inputs: Mapping[str, Any]) -> None:
+def _store(options: Options, tables: dict[str, Rows], folder: Path, inputs: Mapping[str, Any]) -> None:
     """Writes the rows as tables; Spark writes formats other than Parquet."""
-    tables = {name: getattr(simulation, name) for name in SIMULATION_TABLES}
     options.output = str(folder)  # a path, not a catalog
     if options.output_format not in (None, "parquet") or options.output_option:
         spark = spark_session("connect", options)

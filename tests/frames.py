@@ -10,6 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from spark_assign.connect import ConnectFleet
+from spark_assign.connect.simulate import ConnectScenario
+from spark_assign.tables.connect import EVENTS, INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.groups import ONLY_IF_GIVEN
 
 
@@ -31,3 +34,10 @@ def dataframe(spark: SparkSession, schema: StructType | str, rows: Iterable[Sequ
 def frame_of(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     """Returns a frame of rows by column name; what a row lacks is null, and what the schema lacks is left out."""
     return dataframe(spark, schema, [tuple(map(row.get, schema.names)) for row in rows])
+
+
+def scenario_tables(spark: SparkSession, scenario: ConnectScenario) -> tuple[ConnectFleet, DataFrame]:
+    """Returns the initially empty cluster of a scenario, and its events."""
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in REQUIRED_TABLES} | {"clusters": [scenario.cluster]}
+    fleet = ConnectFleet(**{name: frame_of(spark, INPUT_TABLES[name], rows[name]) for name in rows})
+    return fleet, frame_of(spark, EVENTS, scenario.events)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -24,10 +24,9 @@ from spark_assign.connect.kernel.faults import PROTOCOLS
 from spark_assign.connect.kernel.plan_clusters import REJECTED
 from spark_assign.connect.kernel.simulation import ConnectTiming
 from spark_assign.connect.plan import gather_facts, join_numbers, num_spark_tasks
-from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.spark.tagged_pass import run_pass, tagged_schema, to_facts
-from spark_assign.tables.connect import EVENTS, INPUT_TABLES, REQUIRED_TABLES, SIMULATION_TABLES
+from spark_assign.tables.connect import EVENTS, SIMULATION_TABLES
 from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.tables.schema_check import check_schema
 
@@ -102,7 +101,7 @@ def simulate_connect(
     if unknown := sorted(set(protocols or ()) - set(PROTOCOLS)):
         names = ", ".join(unknown)
         raise UnknownAssignorError(f"{names}: no such protocol. Use one of {', '.join(PROTOCOLS)}")
-    timing = build_timing(start_ms, stop_ms, rebalance_ms)
+    timing = ConnectTiming(start_ms, stop_ms, rebalance_ms)
     events, faults = check_schema("events", events, EVENTS)
     if protocols is not None and not protocols:
         faults.append(Fault("protocols", "*", "the list is empty", "Give at least one protocol, or None"))
@@ -119,18 +118,6 @@ def _event_facts(events: DataFrame) -> DataFrame:
     columns = {"name": F.when(is_worker, subject), "connector": F.when(~is_worker, subject)}
     numbers = join_numbers(*kinds.EVENT_NUMBERS)
     return to_facts(events, kinds.FACTS, kinds.EVENT, text="event", numbers=numbers, **columns)
-
-
-def build_timing(start_ms: int, stop_ms: int, rebalance_ms: int) -> ConnectTiming:
-    """Returns the durations of starts, stops, and rebalances, in milliseconds.
-
-    Raises:
-        ValueError: A time is negative.
-    """
-    for name, value in (("start_ms", start_ms), ("stop_ms", stop_ms), ("rebalance_ms", rebalance_ms)):
-        if value < 0:
-            raise ValueError(f"{name} is {value}, expected 0 or more milliseconds")
-    return ConnectTiming(start_ms, stop_ms, rebalance_ms)
 
 
 # --- scenarios ----------------------------------------------------------------------------------------------------
@@ -166,15 +153,6 @@ class ConnectScenario:
         clock = {"protocol": "sessioned", "now_ms": 0, "generation_id": 1, "last_completed_generation_id": -1}
         return {"connect_cluster": self.name, "max_delay_ms": self.max_delay_ms} | clock
 
-    def tables(self, spark: SparkSession) -> tuple[ConnectFleet, DataFrame]:
-        """Returns the initially empty cluster and the events."""
-        tables: dict[str, Rows] = {name: [] for name in REQUIRED_TABLES}
-        tables["clusters"] = [self.cluster]
-        fleet = ConnectFleet(
-            **{name: dataframe_of_rows(spark, rows, INPUT_TABLES[name]) for name, rows in tables.items()}
-        )
-        return fleet, dataframe_of_rows(spark, self.events, EVENTS)
-
 
 def ninety_by_ten(connectors: int = 90, tasks: int = 10) -> ConnectScenario:
     """Returns the comparison published with KIP-415, optionally in another size.
@@ -207,27 +185,10 @@ def ninety_by_ten(connectors: int = 90, tasks: int = 10) -> ConnectScenario:
 SCENARIOS = {"90x10": ninety_by_ten}
 
 
-@dataclass(frozen=True)
-class LocalConnectSimulation:
-    """The result of a simulation, as rows of `tables.connect.SIMULATION_TABLES`.
-
-    Attributes:
-        rebalances: One row per rebalance.
-        costs: One row per protocol.
-        rejected: The cluster, if it can't be simulated.
-    """
-
-    rebalances: Rows
-    costs: Rows
-    rejected: Rows
-
-
-def simulate_scenario(
-    scenario: ConnectScenario, *, start_ms: int, stop_ms: int, rebalance_ms: int
-) -> LocalConnectSimulation:
+def simulate_scenario(scenario: ConnectScenario, *, start_ms: int, stop_ms: int, rebalance_ms: int) -> dict[str, Rows]:
     """Simulates a scenario with each of its protocols in this process, without a Spark session.
 
-    The result is that of `simulate_connect`.
+    Returns the rows of `simulate_connect`, by table (`tables.connect.SIMULATION_TABLES`).
 
     Args:
         scenario: The scenario.
@@ -238,17 +199,15 @@ def simulate_scenario(
     Raises:
         ValueError: A time is negative.
     """
-    timing = build_timing(start_ms, stop_ms, rebalance_ms)
+    timing = ConnectTiming(start_ms, stop_ms, rebalance_ms)
     tables = kernel.simulate_clusters(
         _local_facts(scenario), to_arrow_schema(SIMULATION_ROWS), scenario.protocols, timing
     )
     rows = pa.concat_tables(tables).to_pylist()
-    return LocalConnectSimulation(
-        **{
-            name: [{column: row[column] for column in schema.names} for row in rows if row["kind"] == name]
-            for name, schema in SIMULATION_TABLES.items()
-        }
-    )
+    return {
+        name: [{column: row[column] for column in schema.names} for row in rows if row["kind"] == name]
+        for name, schema in SIMULATION_TABLES.items()
+    }
 
 
 def _local_facts(scenario: ConnectScenario) -> pa.Table:

@@ -15,7 +15,7 @@ from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
 from spark_assign.connect.simulate import ninety_by_ten
 from spark_assign.tables.connect import CLUSTERS, COSTS, PLAN_TABLES, REBALANCES
 from spark_assign.tables.errors import FleetError, UnknownAssignorError
-from tests.frames import dataframe
+from tests.frames import dataframe, scenario_tables
 from tests.golden import connect_rows, connect_tables
 from tests.golden.connect_rows import Row, calls_assignor
 from tests.golden.connect_scripts import totals
@@ -129,7 +129,7 @@ PUBLISHED = {
 @pytest.mark.spark
 def test_the_90x10_scenario_and_faulty_events(spark: SparkSession) -> None:
     """The published totals of all three systems in one call; beside it clusters whose events cannot happen."""
-    fleet, events = ninety_by_ten().tables(spark)
+    fleet, events = scenario_tables(spark, ninety_by_ten())
     clocks = [
         ("early", "sessioned", 1_000, 1, 0, 1),
         ("odd", "sessioned", 0, 1, 0, 1),
@@ -165,7 +165,7 @@ def test_the_90x10_scenario_and_faulty_events(spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_wrong_arguments_of_a_simulation(spark: SparkSession) -> None:
     """Each is named before anything runs."""
-    fleet, events = ninety_by_ten(1, 1).tables(spark)
+    fleet, events = scenario_tables(spark, ninety_by_ten(1, 1))
     times = {"start_ms": 0, "stop_ms": 0, "rebalance_ms": 0}
     with pytest.raises(UnknownAssignorError, match=r"sticky: no such protocol\. Use one of eager, compatible"):
         simulate_connect(fleet, events, **times, protocols=["sticky"])

@@ -29,7 +29,7 @@ from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS
-from tests.frames import dataframe
+from tests.frames import dataframe, scenario_tables
 from tests.spark.fleets import fleet, kept
 from tests.unit.report_rows import classes_of, ruled_of
 
@@ -337,7 +337,7 @@ def test_what_a_comparison_of_variants_stores(spark: SparkSession, planned: Plan
 def test_connect_clusters(spark: SparkSession) -> None:
     """One rebalance, and a story under two protocols from what it stores; stops and starts are all in the drawing."""
     scenario = ninety_by_ten(6, 2)
-    tables, events = scenario.tables(spark)
+    tables, events = scenario_tables(spark, scenario)
     times = {"start_ms": 2_000, "stop_ms": 1_000, "rebalance_ms": 3_000}
     played = simulate_connect(tables, events, **times, protocols=("eager", "sessioned"))
     rows = connect_rows({"rebalances": played.rebalances, "costs": played.costs})

@@ -31,6 +31,7 @@ from spark_assign.simulation.simulation import simulate_fleet
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.connect import SIMULATION_TABLES
+from tests.frames import scenario_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -131,7 +132,7 @@ def test_the_tables_are_equal(
 def test_the_same_of_connect(spark: SparkSession, connectors: int, tasks: int) -> None:
     """Facts and rows."""
     scenario = ninety_by_ten(connectors, tasks)
-    fleet, events = scenario.tables(spark)
+    fleet, events = scenario_tables(spark, scenario)
     from_rows = connect_simulate._local_facts(scenario)
     from_frames = connect_plan.gather_facts(fleet).unionByName(connect_simulate._event_facts(events))
     assert from_rows.column_names == from_frames.columns
@@ -139,13 +140,13 @@ def test_the_same_of_connect(spark: SparkSession, connectors: int, tasks: int) -
     story = play_connect_story(scenario, **TIMES)
     played = simulate_connect(fleet, events, **TIMES, protocols=scenario.protocols)
     for name in SIMULATION_TABLES:
-        assert as_lines(getattr(story, name)) == collected(getattr(played, name)), name
+        assert as_lines(story[name]) == collected(getattr(played, name)), name
     played.unpersist()
 
 
 def test_rows_are_read_as_a_plan_is(spark: SparkSession, tmp_path: Path) -> None:
     """Written here and by Spark in turns: the last one is the run, and nothing of those before it stays."""
-    tables = {"costs": play_connect_story(ninety_by_ten(2, 2), **TIMES).costs}
+    tables = {"costs": play_connect_story(ninety_by_ten(2, 2), **TIMES)["costs"]}
     schemas = {"costs": SIMULATION_TABLES["costs"]}
     words = ["--scenario", "90x10", "--pictures-dir", str(tmp_path), "--output", str(tmp_path), "--run-id", "a run"]
     words += ["--output-format"]
@@ -157,7 +158,7 @@ def test_rows_are_read_as_a_plan_is(spark: SparkSession, tmp_path: Path) -> None
     assert stored.manifest.rows == {"rebalances": 741, "costs": 3, "rejected": 0}
     assert {name: table.count() for name, table in stored.tables.items()} == stored.manifest.rows
     story = play_connect_story(ninety_by_ten(), **TIMES)
-    assert collected(stored.tables["rebalances"]) == as_lines(story.rebalances)
+    assert collected(stored.tables["rebalances"]) == as_lines(story["rebalances"])
     write_rows(tables, tmp_path, run_id="a run", inputs={}, schemas=schemas)
     stored = read_run(spark, str(tmp_path), "a run", schemas=schemas)
     assert collected(stored.tables["costs"]) == as_lines(tables["costs"])

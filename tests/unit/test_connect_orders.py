@@ -98,7 +98,7 @@ def test_revoked_items_are_the_first_ones() -> None:
     loads.items[0].append(9)
     assert (loads.revoke(0, 1), loads.assigned(0)) == ([1], [8, 9])
     assert (loads.revoke(0, 3), loads.assigned(0), loads.items) == ([2, 3, 8], [9], [[9]])
-    again = WorkerLoads([[1, 2, 3, 4]], lambda _: [4, 3, 2, 1]).without({3, 4})
+    again = WorkerLoads([[1, 2]], lambda _: [4, 3, 2, 1])
     again.items[0].append(9)
     assert (again.revoke(0, 1), again.items, again.assigned(0)) == ([2], [[1, 9]], [9])
 

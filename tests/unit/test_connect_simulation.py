@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from spark_assign.connect.kernel import simulation
 from spark_assign.connect.kernel.connectors_and_tasks import Names, connector_item, task_item
 from spark_assign.connect.kernel.plan_clusters import ASSIGNORS
-from spark_assign.connect.kernel.rebalance_input import AssignorState
+from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
 from spark_assign.connect.kernel.simulation import (
     EVENTS,
     ConnectCosts,
@@ -32,7 +31,6 @@ def play(
     timing: ConnectTiming = NO_DURATIONS,
     *,
     max_delay_ms: int = 300_000,
-    **more: Any,
 ) -> tuple[list[dict[str, Any]], ConnectCosts, int]:
     """Simulates events of an initially empty cluster."""
     of_workers = [event.startswith("worker") for _, event, _, _ in happened]
@@ -45,20 +43,20 @@ def play(
         ConnectEvent(at, EVENTS.index(event), numbers[is_worker][subject], -1 if tasks is None else tasks)
         for is_worker, (at, event, subject, tasks) in zip(of_workers, happened, strict=True)
     ]
-    initial = ConnectInitialState(
-        lists={},
+    first = RebalanceInput(
+        workers=[],
+        reported=[],
         configured=set(),
+        configured_tasks=0,
+        now_ms=0,
+        max_delay_ms=max_delay_ms,
         generation_id=1,
         last_completed_generation_id=-1,
-        max_delay_ms=max_delay_ms,
-        leader=None,
+        worker_spread_hash=workers.spread_hash,
         state=AssignorState(),
-        workers=workers,
-        connectors=connectors,
-        **more,
     )
-    rounds, costs, end_ms = simulation.simulate(initial, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
-    return [asdict(row) for row in rounds], costs, end_ms
+    initial = ConnectInitialState(first, None, workers, connectors)
+    return simulation.simulate(initial, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
 
 
 @pytest.mark.parametrize("system", PROTOCOLS)

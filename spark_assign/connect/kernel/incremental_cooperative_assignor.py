@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 
 from spark_assign.connect.kernel.connectors_and_tasks import hash_set_order, split_items
@@ -36,20 +35,18 @@ def assign(rebalance: RebalanceInput) -> RebalanceResult:
     """Plans one rebalance."""
     diff = compare_assignments(rebalance)
     state = replace(rebalance.state)
-    connectors, tasks = reported_loads(rebalance)
-    revoked: dict[int, set[int]] = {}
-    if stopped := diff.deleted | diff.duplicated:
-        revoked = reported_by_worker(rebalance, stopped)
-        connectors, tasks = connectors.without(stopped), tasks.without(stopped)
+    stopped = diff.deleted | diff.duplicated
+    loads = reported_loads(rebalance, stopped)
+    revoked = reported_by_worker(rebalance, stopped) if stopped else {}
 
-    unassigned = handle_lost_assignments(diff.lost, rebalance, connectors, tasks, state, reassign_if_no_delay=True)
+    unassigned = handle_lost_assignments(diff.lost, rebalance, loads, state, reassign_if_no_delay=True)
     if state.delay_ms == 0:
-        _revoke_for_balance(rebalance, connectors, tasks, state, revoked)
+        _revoke_for_balance(rebalance, loads, state, revoked)
     else:
         state.revoked_in_previous = False
-    assign_new(diff.created + unassigned, rebalance, connectors, tasks)
+    assign_new(diff.created + unassigned, rebalance, loads)
 
-    return build_result(diff, rebalance, connectors, tasks, revoked, state)
+    return build_result(diff, rebalance, loads, revoked, state)
 
 
 # --- the load of the workers ---
@@ -69,10 +66,6 @@ class WorkerLoads:
         self.items = reported
         self.num_reported = list(map(len, reported))
         self._report_order = report_order
-
-    def without(self, items: Collection[int]) -> WorkerLoads:
-        """Returns the loads without these items."""
-        return WorkerLoads([[item for item in load if item not in items] for load in self.items], self._report_order)
 
     def first_items(self, worker: int, count: int) -> list[int]:
         """Returns the first items of a worker, in the order in which it lists them."""
@@ -120,19 +113,21 @@ class WorkerLoads:
             level += 1
 
 
-def reported_loads(rebalance: RebalanceInput) -> tuple[WorkerLoads, WorkerLoads]:
-    """Returns the reported connectors and the reported tasks of the workers."""
+Loads = tuple[WorkerLoads, WorkerLoads]
+"""Connectors, and tasks, of the workers."""
+
+
+def reported_loads(rebalance: RebalanceInput, stopped: Collection[int]) -> Loads:
+    """Returns the reported connectors and the reported tasks of the workers, without the stopped items."""
+    order = rebalance.report_order
 
     def loads(kind: int) -> WorkerLoads:
-        order = None if rebalance.report_order is None else partial(_ordered_report, rebalance, kind)
-        return WorkerLoads([list(report[kind]) for report in rebalance.reported], order)
+        items = [list(report[kind]) for report in rebalance.reported]
+        if stopped:
+            items = [[item for item in load if item not in stopped] for load in items]
+        return WorkerLoads(items, None if order is None else lambda worker: order(*rebalance.reported[worker])[kind])
 
     return loads(0), loads(1)
-
-
-def _ordered_report(rebalance: RebalanceInput, kind: int, worker: int) -> list[int]:
-    assert rebalance.report_order is not None
-    return rebalance.report_order(*rebalance.reported[worker])[kind]
 
 
 # --- step 1: compare ---
@@ -210,13 +205,7 @@ def reported_by_worker(rebalance: RebalanceInput, items: set[int]) -> dict[int, 
 
 
 def handle_lost_assignments(
-    lost: list[int],
-    rebalance: RebalanceInput,
-    connectors: WorkerLoads,
-    tasks: WorkerLoads,
-    state: AssignorState,
-    *,
-    reassign_if_no_delay: bool,
+    lost: list[int], rebalance: RebalanceInput, loads: Loads, state: AssignorState, *, reassign_if_no_delay: bool
 ) -> list[int]:
     """Delays lost items, or assigns them to candidates (`handleLostAssignments`).
 
@@ -231,8 +220,7 @@ def handle_lost_assignments(
     Args:
         lost: Items that were assigned, are configured, and that no worker reports; sorted.
         rebalance: Input of the assignor.
-        connectors: Loads to which lost connectors are added.
-        tasks: Loads to which lost tasks are added.
+        loads: Loads to which lost connectors and lost tasks are added.
         state: State of the leader; candidates, schedule, and delay are updated.
         reassign_if_no_delay: Whether a maximum delay of 0 makes lost items new at once (Kafka 4.x). In Kafka 2.6, they
             wait for the next rebalance, which nothing triggers.
@@ -249,36 +237,32 @@ def handle_lost_assignments(
     if reassign_if_no_delay and rebalance.max_delay_ms == 0:
         return lost
     if 0 < scheduled <= now:
-        reassigned = _assign_to_candidates(lost, rebalance, connectors, tasks, state)
+        reassigned = _assign_to_candidates(lost, rebalance, loads, state)
         state.end_delay()
         state.revoked_in_previous = False
         return [] if reassigned else lost
-    _add_candidates(rebalance, connectors, tasks, state)
+    _add_candidates(rebalance, loads, state)
     state.delay_ms = min(scheduled - now, rebalance.max_delay_ms) if now < scheduled else rebalance.max_delay_ms
     state.scheduled_rebalance_ms = now + state.delay_ms
     return []
 
 
-def _assign_to_candidates(
-    lost: list[int], rebalance: RebalanceInput, connectors: WorkerLoads, tasks: WorkerLoads, state: AssignorState
-) -> bool:
+def _assign_to_candidates(lost: list[int], rebalance: RebalanceInput, loads: Loads, state: AssignorState) -> bool:
     """Assigns lost items in turn, connectors and tasks each from the first candidate on; false without candidates."""
     position = {worker: index for index, worker in enumerate(rebalance.workers)}
     present = [position[worker] for worker in state.candidates if worker in position]
     if not present:
         return False
-    for loads, items in zip((connectors, tasks), split_items(lost), strict=True):
+    for load, items in zip(loads, split_items(lost), strict=True):
         for index, item in enumerate(items):
-            loads.items[present[index % len(present)]].append(item)
+            load.items[present[index % len(present)]].append(item)
     return True
 
 
-def _add_candidates(
-    rebalance: RebalanceInput, connectors: WorkerLoads, tasks: WorkerLoads, state: AssignorState
-) -> None:
+def _add_candidates(rebalance: RebalanceInput, loads: Loads, state: AssignorState) -> None:
     """Adds workers without load after the known candidates."""
-    loads = zip(rebalance.workers, connectors.items, tasks.items, strict=True)
-    empty = [worker for worker, own_connectors, own_tasks in loads if not own_connectors and not own_tasks]
+    own_items = zip(rebalance.workers, *(load.items for load in loads), strict=True)
+    empty = [worker for worker, connectors, tasks in own_items if not connectors and not tasks]
     candidates = hash_set_order(empty, rebalance.worker_spread_hash)
     state.candidates = list(dict.fromkeys([*state.candidates, *candidates]))
 
@@ -287,17 +271,13 @@ def _add_candidates(
 
 
 def _revoke_for_balance(
-    rebalance: RebalanceInput,
-    connectors: WorkerLoads,
-    tasks: WorkerLoads,
-    state: AssignorState,
-    revoked: dict[int, set[int]],
+    rebalance: RebalanceInput, loads: Loads, state: AssignorState, revoked: dict[int, set[int]]
 ) -> None:
     """Revokes what is above a worker's share; waits first if the previous rebalance did so, too."""
     num_tasks = rebalance.configured_tasks
-    num_connectors = len(rebalance.configured) - num_tasks
-    totals = ((connectors, num_connectors), (tasks, num_tasks)) if rebalance.configured else ()
-    revocations = [(loads, balance_revocations(loads, total)) for loads, total in totals]
+    totals = (len(rebalance.configured) - num_tasks, num_tasks)
+    balanced = zip(loads, totals, strict=True) if rebalance.configured else ()
+    revocations = [(load, balance_revocations(load, total)) for load, total in balanced]
     if not any(counts for _, counts in revocations):
         if state.revoked_in_previous:
             state.revoked_in_previous = False
@@ -309,9 +289,9 @@ def _revoke_for_balance(
         if state.delay_ms != 0:
             state.scheduled_rebalance_ms = rebalance.now_ms + state.delay_ms
             return
-    for loads, counts in revocations:
+    for load, counts in revocations:
         for worker, count in counts.items():
-            revoked.setdefault(rebalance.workers[worker], set()).update(loads.revoke(worker, count))
+            revoked.setdefault(rebalance.workers[worker], set()).update(load.revoke(worker, count))
     state.revoked_in_previous = True
 
 
@@ -362,27 +342,26 @@ def backoff(attempts: int, max_delay_ms: int) -> int:
 # --- step 5: assign new items ---
 
 
-def assign_new(items: list[int], rebalance: RebalanceInput, connectors: WorkerLoads, tasks: WorkerLoads) -> None:
+def assign_new(items: list[int], rebalance: RebalanceInput, loads: Loads) -> None:
     """Assigns created items, then the lost ones that count as new: first all connectors, then all tasks."""
     if not items:
         return
     by_id = sorted(range(len(rebalance.workers)), key=rebalance.workers.__getitem__)
-    new_connectors, new_tasks = split_items(items)
-    connectors.assign(new_connectors, by_id)
-    tasks.assign(new_tasks, by_id)
+    for load, new in zip(loads, split_items(items), strict=True):
+        load.assign(new, by_id)
 
 
 def build_result(
     diff: AssignmentDiff,
     rebalance: RebalanceInput,
-    connectors: WorkerLoads,
-    tasks: WorkerLoads,
+    loads: Loads,
     revoked: dict[int, set[int]],
     state: AssignorState,
     also_revoked: Collection[int] = (),
 ) -> RebalanceResult:
     """Returns the result and updates the state, where lost items count as assigned, and `also_revoked` as revoked."""
     state.revocation = set().union(also_revoked, *revoked.values())
+    connectors, tasks = loads
     assignment: set[int] = set().union(*connectors.items, *tasks.items)
     assignment.difference_update(state.revocation)
     waiting = len(diff.lost) - len(assignment.intersection(diff.lost))

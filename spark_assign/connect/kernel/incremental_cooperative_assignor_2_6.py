@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from spark_assign.connect.kernel.connectors_and_tasks import is_task
 from spark_assign.connect.kernel.incremental_cooperative_assignor import (
-    WorkerLoads,
+    Loads,
     assign_new,
     build_result,
     compare_assignments,
@@ -35,39 +35,35 @@ def assign(rebalance: RebalanceInput) -> RebalanceResult:
     """Plans one rebalance."""
     diff = compare_assignments(rebalance)
     state = replace(rebalance.state, revoked_in_previous=False)
-    connectors, tasks = reported_loads(rebalance)
-    if diff.deleted:
-        connectors, tasks = connectors.without(diff.deleted), tasks.without(diff.deleted)
+    loads = reported_loads(rebalance, diff.deleted)
     revoked = reported_by_worker(rebalance, diff.deleted) | reported_by_worker(rebalance, diff.duplicated)
 
-    unassigned = handle_lost_assignments(diff.lost, rebalance, connectors, tasks, state, reassign_if_no_delay=False)
+    unassigned = handle_lost_assignments(diff.lost, rebalance, loads, state, reassign_if_no_delay=False)
     if state.delay_ms == 0 and (state.can_revoke or diff.revocation_failed):
-        surplus = _revoke_for_new_workers(rebalance, diff.active, connectors, tasks)
+        surplus = _revoke_for_new_workers(rebalance, diff.active, loads)
         for worker, items in surplus.items():
             revoked.setdefault(worker, set()).update(items)
         state.can_revoke = not surplus
     else:
         state.can_revoke = state.delay_ms == 0
-    assign_new(diff.created + unassigned, rebalance, connectors, tasks)
+    assign_new(diff.created + unassigned, rebalance, loads)
 
     # Deleted items that no worker reports count as revoked, too: a lost worker might return with them.
-    return build_result(diff, rebalance, connectors, tasks, revoked, state, diff.deleted - diff.active)
+    return build_result(diff, rebalance, loads, revoked, state, diff.deleted - diff.active)
 
 
-def _revoke_for_new_workers(
-    rebalance: RebalanceInput, active: set[int], connectors: WorkerLoads, tasks: WorkerLoads
-) -> dict[int, set[int]]:
+def _revoke_for_new_workers(rebalance: RebalanceInput, active: set[int], loads: Loads) -> dict[int, set[int]]:
     """Returns what each loaded worker revokes for workers without load: items above the rounded-up average."""
-    counts = zip(connectors.num_reported, tasks.num_reported, strict=True)
-    loaded = [worker for worker, loads in enumerate(counts) if any(loads)]
+    counts = zip(*(load.num_reported for load in loads), strict=True)
+    loaded = [worker for worker, num_reported in enumerate(counts) if any(num_reported)]
     workers = len(rebalance.workers)
     if len(loaded) == workers:
         return {}
     active_tasks = sum(map(is_task, active))
     surplus: dict[int, set[int]] = {}
-    for loads, total in ((connectors, len(active) - active_tasks), (tasks, active_tasks)):
+    for load, total in zip(loads, (len(active) - active_tasks, active_tasks), strict=True):
         average = -(-total // workers)
         for worker in loaded:
-            if (excess := loads.num_reported[worker] - average) > 0:
-                surplus.setdefault(rebalance.workers[worker], set()).update(loads.first_items(worker, excess))
+            if (excess := load.num_reported[worker] - average) > 0:
+                surplus.setdefault(rebalance.workers[worker], set()).update(load.first_items(worker, excess))
     return surplus

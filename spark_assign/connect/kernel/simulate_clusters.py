@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from spark_assign.connect.kernel import indexed_facts as facts
-from spark_assign.connect.kernel.faults import PROTOCOLS
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
 from spark_assign.connect.kernel.plan_clusters import ASSIGNORS, REJECTED, ConnectClusters
 from spark_assign.connect.kernel.rebalance_input import RebalanceInput
@@ -63,17 +62,16 @@ def simulate_clusters(
     rows: dict[str, list[dict[str, Any]]] = {REBALANCES: [], COSTS: []}
     for cluster, own_protocol, rebalance in clusters.rebalances():
         initial = _initial_state(indexed, rebalance, leaders.get(cluster))
-        found: dict[str, list[dict[str, Any]]] = {REBALANCES: [], COSTS: []}
+        simulated_protocols = protocols or (own_protocol,)
         try:
-            for protocol in protocols or (own_protocol,):
-                key = {"connect_cluster": indexed.clusters[cluster], "protocol": protocol}
-                for kind, simulated in _simulate(initial, events[cluster], protocol, timing).items():
-                    found[kind] += (key | row for row in simulated)
+            results = [_simulate(initial, events[cluster], protocol, timing) for protocol in simulated_protocols]
         except InvalidEventError as error:
             clusters.faults.add(cluster, "bad-event", str(error))
             continue
-        for kind, simulated in found.items():
-            rows[kind] += simulated
+        for protocol, (rebalances, costs) in zip(simulated_protocols, results, strict=True):
+            key = {"connect_cluster": indexed.clusters[cluster], "protocol": protocol}
+            rows[REBALANCES] += (key | row for row in rebalances)
+            rows[COSTS].append(key | costs)
     for kind, simulated in rows.items():
         yield tagged_rows(kind, simulated, schema)
     yield tagged_table(REJECTED, clusters.rejected(), schema)
@@ -81,11 +79,10 @@ def simulate_clusters(
 
 def _simulate(
     initial: ConnectInitialState, events: Sequence[ConnectEvent], protocol: str, timing: ConnectTiming
-) -> dict[str, list[dict[str, Any]]]:
-    """Returns the rows of one cluster with one protocol, by kind."""
-    assert protocol in PROTOCOLS
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Returns the rebalances and the costs of one cluster with one protocol, as rows."""
     rebalances, costs, end_ms = simulate(initial, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
-    cost = {
+    return rebalances, {
         "rebalances": len(rebalances),
         "connector_starts": costs.starts[0],
         "connector_stops": costs.stops[0],
@@ -95,26 +92,14 @@ def _simulate(
         "task_ms_not_running": costs.task_ms_not_running,
         "ended_ms": end_ms,
     }
-    numbered = [{"rebalance": index, **asdict(rebalance)} for index, rebalance in enumerate(rebalances)]
-    return {REBALANCES: numbered, COSTS: [cost]}
 
 
 def _initial_state(indexed: IndexedConnectFacts, rebalance: RebalanceInput, leader: int | None) -> ConnectInitialState:
     """Returns the state of a cluster at the start, each worker's items in the order in which it lists them."""
     order = rebalance.report_order
     reports = [order(*report) if order else report for report in rebalance.reported]
-    return ConnectInitialState(
-        lists=dict(zip(rebalance.workers, reports, strict=True)),
-        configured=rebalance.configured,
-        generation_id=rebalance.generation_id,
-        last_completed_generation_id=rebalance.last_completed_generation_id,
-        max_delay_ms=rebalance.max_delay_ms,
-        leader=leader,
-        state=replace(rebalance.state),
-        workers=indexed.workers,
-        connectors=indexed.connectors,
-        now_ms=rebalance.now_ms,
-    )
+    first = replace(rebalance, reported=reports, report_order=None, active=None)
+    return ConnectInitialState(first, leader, indexed.workers, indexed.connectors)
 
 
 def _read_events(indexed: IndexedConnectFacts) -> Iterator[tuple[int, tuple[str, str] | None, ConnectEvent | None]]:

@@ -20,12 +20,12 @@ id; it leads until it leaves. The next leader starts with an empty state.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, groupby
+from typing import Any
 
 from spark_assign.connect.kernel import incremental_cooperative_assignor_2_6
 from spark_assign.connect.kernel.connectors_and_tasks import (
-    ConnectorsAndTasks,
     Names,
     apply_assignment,
     connector_item,
@@ -69,29 +69,20 @@ class ConnectEvent:
 
 @dataclass(frozen=True, slots=True)
 class ConnectTiming:
-    """Durations of a start, a stop, and a rebalance, in milliseconds."""
+    """Durations of a start, a stop, and a rebalance, in milliseconds.
+
+    Raises:
+        ValueError: A time is negative.
+    """
 
     start_ms: int
     stop_ms: int
     rebalance_ms: int
 
-
-@dataclass(slots=True)
-class ConnectRebalance:
-    """One rebalance, a row of `tables.connect.REBALANCES`."""
-
-    at_ms: int
-    event: str
-    generation_id: int
-    workers: int
-    assigned: int
-    revoked: int
-    lost_with_worker: int
-    stopped: int
-    started: int
-    running: int
-    not_running: int
-    delay_ms: int
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value < 0:
+                raise ValueError(f"{name} is {value}, expected 0 or more milliseconds")
 
 
 @dataclass(slots=True)
@@ -99,24 +90,16 @@ class ConnectInitialState:
     """The cluster at the start of a simulation.
 
     Attributes:
-        lists: Items of each worker, in the order in which it lists them.
-        configured: Connectors and tasks.
+        rebalance: Input of a rebalance at the start, each worker's items in the order in which it lists them.
         leader: Index of the leading worker; `None` if unknown.
-        state: State of the leader.
         workers: Names of all workers.
         connectors: Names of all connectors.
     """
 
-    lists: dict[int, ConnectorsAndTasks]
-    configured: set[int]
-    generation_id: int
-    last_completed_generation_id: int
-    max_delay_ms: int
+    rebalance: RebalanceInput
     leader: int | None
-    state: AssignorState
     workers: Names
     connectors: Names
-    now_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -210,17 +193,17 @@ def simulate(
     timing: ConnectTiming,
     *,
     eager: bool,
-) -> tuple[list[ConnectRebalance], ConnectCosts, int]:
+) -> tuple[list[dict[str, Any]], ConnectCosts, int]:
     """Simulates all events and all rebalances that follow from them.
 
     Returns:
-        The rebalances, the costs, and the time at which the simulation ends.
+        The rebalances as rows of `tables.connect.REBALANCES`, the costs, and the time at which the simulation ends.
 
     Raises:
         InvalidEventError: An event can't occur.
     """
     cluster = _SimulatedConnectCluster(initial, assignor, timing, eager)
-    now: int = initial.now_ms
+    now: int = initial.rebalance.now_ms
     for at_ms, simultaneous in groupby(sorted(events), key=lambda event: event.at_ms):
         now = cluster.rebalance_until(at_ms, now)
         for event in simultaneous:
@@ -240,12 +223,13 @@ class _SimulatedConnectCluster:
         eager: bool,
     ) -> None:
         self.initial, self.assignor, self.timing, self.eager = initial, assignor, timing, eager
-        self.lists, self.configured = dict(initial.lists), set(initial.configured)
-        self.leader, self.state = initial.leader, initial.state
-        self.generation, self.last_completed = initial.generation_id, initial.last_completed_generation_id
+        first = initial.rebalance
+        self.lists = dict(zip(first.workers, first.reported, strict=True))
+        self.configured, self.leader, self.state = first.configured, initial.leader, first.state
+        self.generation, self.last_completed = first.generation_id, first.last_completed_generation_id
         self.costs = ConnectCosts(timing.start_ms)
-        self.costs.add_configured(self.configured - self._owned(), initial.now_ms)
-        self.rebalances: list[ConnectRebalance] = []
+        self.costs.add_configured(self.configured - self._owned(), first.now_ms)
+        self.rebalances: list[dict[str, Any]] = []
         self.event_texts: list[str] = []
         self.cause, self.lost_with_worker = "", 0
         self.next_ms: int | None = None
@@ -256,7 +240,7 @@ class _SimulatedConnectCluster:
 
     def apply(self, event: ConnectEvent) -> None:
         """Changes the cluster, and schedules a rebalance as soon as possible."""
-        now_ms = self.initial.now_ms
+        now_ms = self.initial.rebalance.now_ms
         _check(event.at_ms >= now_ms, event, f"at_ms is before {now_ms}, the now_ms of its cluster")
         is_worker = event.event_type in (WORKER_LEFT, WORKER_JOINED)
         name = (self.initial.workers if is_worker else self.initial.connectors).texts[event.subject]
@@ -350,16 +334,15 @@ class _SimulatedConnectCluster:
             workers = hash_set_order(workers, self.initial.workers.spread_hash)  # a second map, copied from the first
         hashes = self.initial.connectors.spread_hash
         reported = [([], []) if self.eager else serialized_order(*self.lists[worker], hashes) for worker in workers]
-        rebalance = RebalanceInput(
+        rebalance = replace(
+            self.initial.rebalance,
             workers=workers,
             reported=reported,
             configured=self.configured,
             configured_tasks=sum(map(is_task, self.configured)),
             now_ms=start,
-            max_delay_ms=self.initial.max_delay_ms,
             generation_id=self.generation,
             last_completed_generation_id=self.last_completed,
-            worker_spread_hash=self.initial.workers.spread_hash,
             state=self.state,
         )
         self.generation += 1
@@ -367,20 +350,21 @@ class _SimulatedConnectCluster:
 
     def _add_rebalance(self, rebalance: RebalanceInput, result: RebalanceResult, stopped: int, started: int) -> None:
         self.rebalances.append(
-            ConnectRebalance(
-                at_ms=rebalance.now_ms,
-                event=", ".join(self.event_texts) or self.cause,
-                generation_id=rebalance.generation_id,
-                workers=len(rebalance.workers),
-                assigned=sum(map(len, result.assigned)),
-                revoked=sum(map(len, result.revoked.values())),
-                lost_with_worker=self.lost_with_worker,
-                stopped=stopped,
-                started=started,
-                running=sum(len(connectors) + len(tasks) for connectors, tasks in self.lists.values()),
-                not_running=self.costs.not_running,
-                delay_ms=result.delay_ms,
-            )
+            {
+                "rebalance": len(self.rebalances),
+                "at_ms": rebalance.now_ms,
+                "event": ", ".join(self.event_texts) or self.cause,
+                "generation_id": rebalance.generation_id,
+                "workers": len(rebalance.workers),
+                "assigned": sum(map(len, result.assigned)),
+                "revoked": sum(map(len, result.revoked.values())),
+                "lost_with_worker": self.lost_with_worker,
+                "stopped": stopped,
+                "started": started,
+                "running": sum(len(connectors) + len(tasks) for connectors, tasks in self.lists.values()),
+                "not_running": self.costs.not_running,
+                "delay_ms": result.delay_ms,
+            }
         )
         self.event_texts, self.lost_with_worker = [], 0
 
