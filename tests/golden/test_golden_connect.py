@@ -142,7 +142,7 @@ def _check_lost(row: Row, row_names: RowNames, loads: list[Row], connectors: Wor
         state=row_names.assignor_state(row["previous"]),
     )
     lost = sorted(chain(*row_names.items(row["lost"])))
-    new = handle_lost_assignments(lost, rebalance, connectors, tasks, rebalance.state, reassign_if_no_delay=False)
+    new = handle_lost_assignments(lost, rebalance, (connectors, tasks), rebalance.state, reassign_if_no_delay=False)
     assert row_names.listed(new) == row["expect"]["new"], row["sequence"]
     state = row_names.recorded_state(rebalance.state, row["expect"]["state"])
     assert state == connect_rows.state_in_sets(row["expect"]["state"]), row["sequence"]

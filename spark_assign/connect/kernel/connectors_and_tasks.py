@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, java_key, string_hashes
+from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, java_key, spread_hashes, string_hashes
 
 ConnectorsAndTasks = tuple[list[int], list[int]]
 """Connectors and tasks of a worker, as items (Kafka: `ConnectorsAndTasks`)."""
 
 TASK_BITS = 32
 _TASK = (1 << TASK_BITS) - 1
-_UNSIGNED = 0xFFFFFFFF
 _SMALLEST = 16
 """Buckets of a new hash table."""
 
@@ -36,8 +35,7 @@ class Names:
         self.texts: list[str] = sorted(set(texts))
         if not all(map(str.isascii, self.texts)):  # ASCII sorts equally by code point and by UTF-16 unit
             self.texts.sort(key=java_key)
-        hashes = string_hashes(self.texts) if self.texts else None
-        self.spread_hash: list[int] = [] if hashes is None else ((hashes ^ (hashes >> 16)) & _UNSIGNED).tolist()
+        self.spread_hash: list[int] = spread_hashes(string_hashes(self.texts)).tolist()
 
     def indexes(self) -> dict[str, int]:
         """Returns the index of each name."""

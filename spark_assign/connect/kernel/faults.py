@@ -15,6 +15,7 @@ import numpy as np
 
 from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.indexed_facts import PROTOCOL_2_6, IndexedConnectFacts
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import IntArray
 
 PROTOCOLS = ("eager", "compatible", "sessioned", PROTOCOL_2_6)
@@ -177,13 +178,10 @@ def _repeated_keys(cluster: IntArray, name: IntArray, rows: IntArray) -> IntArra
 
 def _unknown_keys(cluster: IntArray, name: IntArray, rows: IntArray, known: IntArray) -> IntArray:
     """Returns the rows whose (cluster, name) is that of none of the `known` rows."""
-    size = int(name.max(initial=0)) + 2
-    known_keys = np.unique(cluster[known] * size + name[known])
-    keys = cluster[rows] * size + name[rows]
-    if not len(known_keys):
+    if not len(known):
         return rows
-    index = np.minimum(np.searchsorted(known_keys, keys), len(known_keys) - 1)
-    unknown: IntArray = rows[(known_keys[index] != keys) & (name[rows] >= 0)]
+    keys = cluster * (int(name.max(initial=0)) + 2) + name
+    unknown: IntArray = rows[(KeyIndex(keys[known]).lookup(keys[rows]) < 0) & (name[rows] >= 0)]
     return unknown
 
 

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 
 from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, Names
 from spark_assign.java.hash_map import table_orders
+from spark_assign.java.key_index import NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 
 CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)
@@ -92,20 +93,21 @@ class IndexedConnectFacts:
             encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
         )
         self.clusters = [*encoded.dictionary.to_pylist(), *([None] if encoded.null_count else [])]
-        self.task = _integers(facts["task"], NO_INDEX)
+        self.task = to_int_array(facts["task"], NO_INDEX)
         self.is_task_null: BoolArray = facts["task"].is_null().to_numpy()
-        self.position = _integers(facts["position"], NO_POSITION)
+        self.position = to_int_array(facts["position"], NO_POSITION)
         self._texts = facts["text"].combine_chunks()
         self._numbers = facts["numbers"].combine_chunks()
         lists = [_Items(facts, self.rows[kind]) for kind in (ASSIGNMENT, REVOCATION)]
-        self.workers, (self.name,) = _index_names(facts["name"])
-        state_names = [state_list.names for state_list in lists]
-        self.connectors, (self.connector, *state_connectors) = _index_names(facts["connector"], *state_names)
+        workers = NameIndex(facts["name"])
+        connectors = NameIndex(facts["connector"], *(state_list.names for state_list in lists))
+        self.workers, self.connectors = Names(workers.names.to_pylist()), Names(connectors.names.to_pylist())
+        (self.name,), (self.connector, *state_connectors) = workers.columns, connectors.columns
         self.items: IntArray = (self.connector << TASK_BITS) + self.task + 1
         self.state_items: dict[int, list[list[int]]] = {}
         self.invalid_lists: dict[int, IntArray] = {}
-        for kind, state_list, connectors in zip((ASSIGNMENT, REVOCATION), lists, state_connectors, strict=True):
-            self.state_items[kind] = state_list.items(connectors)
+        for kind, state_list, indexes in zip((ASSIGNMENT, REVOCATION), lists, state_connectors, strict=True):
+            self.state_items[kind] = state_list.items(indexes)
             self.invalid_lists[kind] = self.rows[kind][state_list.is_invalid]
 
     def text(self, row: int) -> str | None:
@@ -126,7 +128,7 @@ class IndexedConnectFacts:
         rows = self.rows[WORKER]
         rows = rows[np.lexsort((self.name[rows], self.cluster[rows]))]
         cluster = self.cluster[rows]
-        hashes = np.array(self.workers.spread_hash, np.int64)[self.name[rows]] if len(rows) else np.empty(0, np.int64)
+        hashes = np.array(self.workers.spread_hash, np.int64)[self.name[rows]]
         order, copy_order = table_orders(hashes, self.name[rows], cluster)
         if copy_order is not order:
             copy_order = np.where(self._uses_2_6()[cluster[order]], order, copy_order)
@@ -178,10 +180,9 @@ class _Items:
 
     def __init__(self, facts: pa.Table, rows: IntArray) -> None:
         lists = facts["items"].combine_chunks().take(pa.array(rows))
-        lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
-        self._lengths: IntArray = np.asarray(lengths, np.int64)
+        self._lengths = to_int_array(lists.value_lengths(), 0)
         kind, self.names, task = lists.flatten().flatten()
-        self._tasks = _integers(task, NO_INDEX)
+        self._tasks = to_int_array(task, NO_INDEX)
         is_connector = pc.and_(pc.equal(kind, "connector"), task.is_null())
         is_task = pc.and_(pc.equal(kind, "task"), pc.greater_equal(task, 0))
         is_valid = pc.and_kleene(pc.or_kleene(is_connector, is_task), self.names.is_valid()).fill_null(False)
@@ -194,22 +195,3 @@ class _Items:
         items = (connectors << TASK_BITS) + self._tasks + 1
         ends = np.cumsum(self._lengths)
         return [row_items.tolist() for row_items in np.split(items, ends[:-1])] if len(ends) else []
-
-
-def _integers(values: pa.Array | pa.ChunkedArray, missing: int) -> IntArray:
-    """Returns a column of integers; null becomes `missing`."""
-    filled = values.fill_null(missing)
-    return np.asarray(filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(False), np.int64)
-
-
-def _index_names(column: pa.ChunkedArray, *more: pa.Array) -> tuple[Names, list[IntArray]]:
-    """Returns the names in all columns, and the index of each value by column; -1 for null."""
-    columns = [column.combine_chunks(), *more]
-    encoded = pa.concat_arrays(columns).dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    names = Names(texts)
-    index_of = names.indexes()
-    codes = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-    indexes = np.array([*map(index_of.__getitem__, texts), NO_INDEX], np.int64)[codes]
-    ends = np.cumsum([len(values) for values in columns])
-    return names, np.split(indexes, ends[:-1])

@@ -34,7 +34,8 @@ from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, Connecto
 from spark_assign.connect.kernel.faults import ClusterFaults, describe, find_faults, repeated_items
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, WorkerColumns
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
-from spark_assign.groups.kernel.tagged_rows import tagged_table
+from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
@@ -55,8 +56,9 @@ def plan_clusters(table: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
     results = _ResultColumns(indexed, clusters.workers)
     for cluster, protocol, rebalance in clusters.rebalances():
         results.add(cluster, protocol, rebalance, ASSIGNORS[protocol](rebalance))
-    for kind, rows in (*results.tables(clusters.num_reported), (REJECTED, clusters.rejected())):
+    for kind, rows in results.tables(clusters.num_reported):
         yield tagged_table(kind, rows, schema)
+    yield tagged_rows(REJECTED, clusters.rejected(), schema)
 
 
 # --- facts to rebalances ------------------------------------------------------------------------------------------
@@ -96,11 +98,12 @@ class ConnectClusters:
         self._is_ordered = indexed.has_report_positions().tolist()
         self._connectors, self._tasks = self._reports()
 
-    def rejected(self) -> pa.Table:
+    def rejected(self) -> list[dict[str, str | None]]:
         """Returns connect_cluster, code, and detail of the clusters with faults."""
-        rows = [(self._indexed.clusters[cluster], code, detail) for cluster, code, detail in self.faults.by_cluster()]
-        columns = zip(*rows, strict=True) if rows else ((), (), ())
-        return pa.table(dict(zip(("connect_cluster", "code", "detail"), map(list, columns), strict=True)))
+        return [
+            {"connect_cluster": self._indexed.clusters[cluster], "code": code, "detail": detail}
+            for cluster, code, detail in self.faults.by_cluster()
+        ]
 
     @property
     def num_reported(self) -> list[IntArray]:
@@ -115,12 +118,9 @@ class ConnectClusters:
             rows = rows[np.lexsort((indexed.items[rows], indexed.position[rows]))]
         size = len(indexed.workers.texts) + 1
         keys = workers.cluster * size + workers.worker
-        order = np.argsort(keys, kind="stable")
-        reporters = indexed.cluster[rows] * size + indexed.name[rows]
-        index = np.searchsorted(keys[order], reporters)
-        is_known = index < len(keys)
-        is_known[is_known] = keys[order][index[is_known]] == reporters[is_known]
-        rows, worker = rows[is_known], order[index[is_known]]
+        distinct, first = np.unique(keys, return_index=True)
+        index = KeyIndex(distinct).lookup(indexed.cluster[rows] * size + indexed.name[rows])
+        rows, worker = rows[index >= 0], first[index[index >= 0]]
         is_task = indexed.task[rows] >= 0
         connectors, tasks = (
             _Grouped(indexed.items[rows[kind]], worker[kind], len(keys)) for kind in (~is_task, is_task)

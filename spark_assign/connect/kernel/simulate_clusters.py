@@ -29,7 +29,7 @@ from spark_assign.connect.kernel.simulation import (
     InvalidEventError,
     simulate,
 )
-from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
+from spark_assign.groups.kernel.tagged_rows import tagged_rows
 
 REBALANCES, COSTS = "rebalances", "costs"
 """Kinds of result rows, beside `REJECTED`."""
@@ -74,7 +74,7 @@ def simulate_clusters(
             rows[COSTS].append(key | costs)
     for kind, simulated in rows.items():
         yield tagged_rows(kind, simulated, schema)
-    yield tagged_table(REJECTED, clusters.rejected(), schema)
+    yield tagged_rows(REJECTED, clusters.rejected(), schema)
 
 
 def _simulate(

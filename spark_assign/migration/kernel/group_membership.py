@@ -235,13 +235,10 @@ def next_owned_order(
         return rows
     member_topic = np.append(0, np.cumsum((np.diff(rows.member) != 0) | (np.diff(rows.topic) != 0)))
     partitions = KeyIndex(previous.partition_keys)
+    partition = partitions.lookup(rows.partition_keys)
+    current_key = np.where(partition < 0, -1, partition * num_members + rows.member)
     previous_key = partitions.lookup(previous.partition_keys) * num_members + previous.member
-    current_key = partitions.lookup(rows.partition_keys) * num_members + rows.member
-    current_key[partitions.lookup(rows.partition_keys) < 0] = -1
-    order = np.argsort(previous_key, kind="stable")
-    match = np.minimum(np.searchsorted(previous_key[order], current_key), max(len(previous_key) - 1, 0))
-    is_kept = np.zeros(len(rows), bool)
-    if len(previous_key):
-        is_kept = previous_key[order][match] == current_key
-    position = np.where(is_kept, order[match] if len(previous_key) else 0, len(previous_key) + np.arange(len(rows)))
+    distinct, first = np.unique(previous_key, return_index=True)
+    match = KeyIndex(distinct).lookup(current_key)
+    position = np.where(match < 0, len(previous_key) + np.arange(len(rows)), np.append(first, 0)[match])
     return rows.take(np.lexsort((position, member_topic)))
