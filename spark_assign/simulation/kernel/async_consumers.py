@@ -47,7 +47,6 @@ from spark_assign.simulation.kernel.member import (
 from spark_assign.simulation.kernel.ownership_log import UNOWNED
 from spark_assign.simulation.kernel.simulated_group import (
     COORDINATOR,
-    AssignorError,
     InitialState,
     RebalanceRow,
     SimulatedGroup,
@@ -96,6 +95,8 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         topics_changed: whether topics have changed since the last heartbeat.
     """
 
+    member_class = AsyncMember
+
     def __init__(self, initial_state: InitialState, *, traced: bool, owners: bool) -> None:
         super().__init__(initial_state, traced=traced, owners=owners)
         self.topic_ids = initial_state.topic_ids or [
@@ -104,21 +105,16 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         self.metadata = TopicsImage()
         self.metadata.put(map(self.topic, initial_state.partitions))
         self.config = initial_state.timing.group_config()
+        self.heartbeat_interval_ms = self.config.heartbeat_interval_ms
         self.coordinator = StableConsumerGroup(self.metadata, self.config)
         self.requests: deque[tuple[AsyncMember, Heartbeat, str]] = deque()
         self.rebalance = RebalanceRow()
-        self.finished_rebalances: list[RebalanceRow] = []
         self.topics_changed = False
 
     @property
     def number(self) -> int:
         """See `SimulatedGroup`."""
         return self.coordinator.group_epoch
-
-    @property
-    def heartbeat_interval_ms(self) -> int:
-        """See `SimulatedGroup`."""
-        return self.config.heartbeat_interval_ms
 
     def topic(self, number: int) -> Topic:
         """Returns a topic as the broker knows it now."""
@@ -171,8 +167,6 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
             found = self.coordinator.heartbeat(request, self.queue.now)
             if isinstance(found, TargetRequest):
                 target_request, target = found, (yield found)
-                if target.error is not None:
-                    raise AssignorError(f"{target_request.assignor}: {target.error}")
                 found = self.coordinator.apply_target(target)
                 self.bumped(before, reason)
                 self._new_target(target_request, target)
@@ -338,9 +332,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         now, before = self.queue.now, self.number
         for member in self.members.values():
             if member.sends_heartbeats and member.member_id in self.coordinator.members.by_id:
-                self.coordinator.record_heartbeat(
-                    str(member.member_id), member.last_heartbeat(now, self.heartbeat_interval_ms)
-                )
+                self.coordinator.record_heartbeat(str(member.member_id), self.last_heartbeat(member))
         late = {member_id for member_id, (at, _) in self.coordinator.rebalance_deadlines.items() if at <= now}
         for member_id in self.coordinator.expire(now):
             reason = "didn't give up its partitions in time" if member_id in late else "sent no heartbeat in time"
@@ -359,7 +351,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         if self.number <= before:
             return
         if self.rebalance.generation_id:
-            self.finished_rebalances.append(self.rebalance)
+            self.rebalances.append(self.rebalance)
             self.rebalance = RebalanceRow()
         if not self.rebalance.causes:
             self.rebalance.start_ms = self.queue.now

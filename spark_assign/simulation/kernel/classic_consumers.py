@@ -38,9 +38,12 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         user_data: partitions and generation that each member's sticky assignor sent in its last JoinGroup.
     """
 
+    member_class = ClassicMember
+
     def __init__(self, initial_state: InitialState, *, traced: bool, owners: bool) -> None:
         super().__init__(initial_state, traced=traced, owners=owners)
         self.coordinator = Coordinator(ClassicGroup("the group"), self.queue, initial_state.timing, self)
+        self.rebalances = self.coordinator.rebalances
         self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}
         self.leading: ClassicMember | None = None
 
@@ -49,20 +52,11 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         """See `SimulatedGroup`."""
         return self.coordinator.group.generation_id
 
-    @property
-    def heartbeat_interval_ms(self) -> int:
-        """See `SimulatedGroup`."""
-        return self.timing.heartbeat_interval_ms
-
     # --- joining ----------------------------------------------------------------------------------------------
 
-    def start(self, member: ClassicMember, member_id: str | None) -> None:
-        """Starts a new process, which finds the coordinator and joins."""
-        member.start(self.queue.now)
-        self.cluster.subscribe(member.topics)
+    def join(self, member: ClassicMember) -> None:
+        """See `SimulatedGroup`."""
         member.metadata = self.cluster.visible_partitions(member.topics)
-        self.assign_id(member, member_id)
-        self.trace_message(member.member_id, "FindCoordinator", COORDINATOR)
         self._rejoin(member, "joined")
 
     def _rejoin(self, member: ClassicMember, reason: str) -> None:
@@ -112,7 +106,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
     def schedule_error(self, member: ClassicMember, *, at_once: bool = False) -> None:
         """Schedules the error response to the member's next heartbeat; if `at_once`, to its SyncGroup now."""
         now = self.queue.now
-        beat = now if at_once else member.next_heartbeat(now, self.timing.heartbeat_interval_ms)
+        beat = now if at_once else member.next_heartbeat(now, self.heartbeat_interval_ms)
         self.queue.schedule(beat, self._receive_error, member, member.epoch, "SyncGroup" if at_once else "Heartbeat")
 
     def _receive_error(self, member: ClassicMember, epoch: int, request: str) -> None:
@@ -272,8 +266,8 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             self.queue.schedule(now, self._rejoin_if_current, member, epoch, "it gave up partitions")
         elif member.topics != member.joined_topics:
             self.queue.schedule(now, self._rejoin_if_current, member, epoch, CHANGED)
-        elif _out_of_date(group, member):
-            self.schedule_error(member)
+        elif group.state is State.PREPARING_REBALANCE or group.generation_id != member.generation_id:
+            self.schedule_error(member)  # the group started another rebalance in the meantime
 
     def _rejoin_if_current(self, member: ClassicMember, epoch: int, reason: str) -> None:
         if epoch == member.epoch:
@@ -314,8 +308,3 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         """See `coordinator.Clients`."""
         member = self.by_id[member_id]
         return member.silent_since if member.member_id == member_id else self.queue.now
-
-
-def _out_of_date(group: ClassicGroup, member: ClassicMember) -> bool:
-    """Whether the group started another rebalance while the member was applying its assignment."""
-    return group.state is State.PREPARING_REBALANCE or group.generation_id != member.generation_id

@@ -165,7 +165,7 @@ class ConsumerGroup:
             self.members.replace(step.replaced, before)
         if member is not before or member.member_id not in self.members.by_id:
             self.members.put(member)
-            self._update_subscription_type(self.regexes.changed(before.regex, member.regex))
+            self.homogeneous = self._are_homogeneous(self.regexes.changed(before.regex, member.regex))
         self.exists = True
         bump = member.names != before.names or looked.resolved or self.group_epoch == 0
         first = self.config.assignors[0]
@@ -206,7 +206,7 @@ class ConsumerGroup:
 
     def _store_reconciled(self, after: ConsumerGroupMember, now: int) -> None:
         self.members.put(after)
-        self._update_subscription_type()
+        self.homogeneous = self._are_homogeneous()
         if after.state is MemberState.UNREVOKED_PARTITIONS:
             self.rebalance_deadlines[after.member_id] = (now + after.rebalance_timeout_ms, after.member_epoch)
         else:
@@ -267,19 +267,13 @@ class ConsumerGroup:
         """Removes a member that has left or timed out. The other members get a new target."""
         regex = self.members.by_id[member_id].regex
         self.members.remove(member_id)
-        self._update_subscription_type(self.regexes.changed(regex, ""))
+        self.homogeneous = self._are_homogeneous(self.regexes.changed(regex, ""))
         self.group_epoch += 1
         self._hash = self._subscribed_topics()
         if not self.members.by_id and not self.config.before_4_4:
             self.assignment_epoch, self.assigned_at_ms = self.group_epoch, None
         self.session_deadlines.pop(member_id, None)
         self.rebalance_deadlines.pop(member_id, None)
-
-    def next_deadline(self) -> int | None:
-        """Returns the time of the next timeout. None: no member has one."""
-        return min(
-            [*self.session_deadlines.values(), *(at for at, _ in self.rebalance_deadlines.values())], default=None
-        )
 
     def expire(self, now: int) -> list[str]:
         """Fences members whose session or rebalance timeout has expired.
@@ -303,13 +297,8 @@ class ConsumerGroup:
     # --- heartbeats without effect --------------------------------------------------------------------------------
 
     def record_heartbeat(self, member_id: str, now: int) -> None:
-        """Handles a heartbeat without effect (`is_quiet`): it only restarts the session timeout."""
+        """Handles a heartbeat without effect: it only restarts the session timeout."""
         self.session_deadlines[member_id] = now + self.config.session_timeout_ms
-
-    def is_quiet(self, member_id: str, now: int) -> bool:
-        """Whether a heartbeat of the member without new fields would change nothing and get no assignment now."""
-        waits = self.regexes.is_used or now >= self._refresh_at or self._needs_target(now)
-        return not waits and self.members.by_id[member_id].is_reconciled_to(self.assignment_epoch)
 
     # --- topics ---------------------------------------------------------------------------------------------------
 
@@ -339,12 +328,9 @@ class ConsumerGroup:
         """Returns the existing topics that any member subscribes to, of which Kafka computes a hash."""
         return self.metadata.topics(frozenset().union(*self.members.names, *self.regexes.topics))
 
-    def _update_subscription_type(self, forgotten: frozenset[str] = frozenset()) -> None:
-        """Updates the subscription type after a member was written or removed (`maybeUpdateGroupSubscriptionType`)."""
-        self.homogeneous = self._are_homogeneous(forgotten)
-
     def _are_homogeneous(self, forgotten: frozenset[str] = frozenset()) -> bool:
-        """Whether all members subscribe to the same names, or to one regular expression and no names.
+        """Whether all members subscribe to the same names, or to one regular expression and no names
+        (`maybeUpdateGroupSubscriptionType`).
 
         Args:
             forgotten: topics of an expression without remaining subscribers. The broker removes them only after this

@@ -35,12 +35,8 @@ class EventHandlers:
         self.restarted = 0
         self.number = {name: number for number, name in enumerate(group.topics.names)}
 
-    def schedule_events(self, events: Iterable[Event]) -> None:
-        """Schedules events on the queue of the simulation."""
-        for each in events:
-            self.group.queue.schedule(each.at_ms, self._handle, each)
-
-    def _handle(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
+        """Applies an event now."""
         self._trace_event(event)
         getattr(self, event.event.replace("-", "_"))(event)
 
@@ -61,7 +57,7 @@ class EventHandlers:
         if member is None:
             instance = event.group_instance_id or (name if self.new_members_static else None)
             subscribed = frozenset[int]().union(*(each.topics for each in group.members.values()))
-            member = group.add_member(name, instance, subscribed, event.assignors or self.assignors)
+            member = group.member_class(name, instance, None, subscribed, event.assignors or self.assignors)
             group.members[name] = member
         elif member.state != OFF:
             raise event.invalid("the member is already running")
@@ -243,10 +239,10 @@ class GroupSimulation:
             self.group, initial_state.assignors, new_members_static=initial_state.new_members_static
         )
         self._start_members()
-        listed = list(events)
-        self.end_ms = 0
-        self.last_event_ms = max((each.at_ms for each in listed), default=0)
-        self.event_handlers.schedule_events(listed)
+        self.end_ms = self.last_event_ms = 0
+        for each in events:
+            self.last_event_ms = each.at_ms
+            self.group.queue.schedule(each.at_ms, self.event_handlers.handle, each)
 
     def _start_members(self) -> None:
         """Restores members that own partitions as a stable group. If nobody owns any, all members start now."""

@@ -65,13 +65,11 @@ def assign(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     Raises:
         UnknownAssignorError: a request names an assignor that isn't in `ASSIGNORS`.
     """
-    responses = [AssignmentResponse([])] * len(requests)
+    responses = [AssignmentResponse([])] * len(requests)  # the response to requests without members
     by_assignor: dict[str, list[int]] = {}
     for number, request in enumerate(requests):
         if request.members:
             by_assignor.setdefault(request.assignor, []).append(number)
-        else:
-            responses[number] = AssignmentResponse([])
     for name, numbers in by_assignor.items():
         if name not in ASSIGNORS:
             known = ", ".join(sorted(ASSIGNORS))

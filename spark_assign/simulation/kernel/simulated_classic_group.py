@@ -10,18 +10,13 @@ from spark_assign.simulation.kernel.classic_consumers import CHANGED, ClassicCon
 from spark_assign.simulation.kernel.coordinator import UNKNOWN_MEMBER
 from spark_assign.simulation.kernel.member import CLOSING, REVOKING, STABLE, ClassicMember
 from spark_assign.simulation.kernel.ownership_log import DOWN
-from spark_assign.simulation.kernel.simulated_group import COORDINATOR, AssignorError, RebalanceRow
+from spark_assign.simulation.kernel.simulated_group import COORDINATOR, AssignorError
 
 
 class SimulatedClassicGroup(ClassicConsumers):
     """A simulated group of the classic protocol."""
 
     # --- the play ---------------------------------------------------------------------------------------------
-
-    @property
-    def rebalances(self) -> list[RebalanceRow]:
-        """See `SimulatedGroup`."""
-        return self.coordinator.rebalances
 
     def start_stable(self, members: Sequence[ClassicMember], generation_id: int) -> None:
         """See `SimulatedGroup`."""
@@ -72,16 +67,10 @@ class SimulatedClassicGroup(ClassicConsumers):
 
     # --- what happens to members ------------------------------------------------------------------------------
 
-    def add_member(
-        self, name: str, group_instance_id: str | None, topics: frozenset[int], assignors: tuple[str, ...]
-    ) -> ClassicMember:
-        """See `SimulatedGroup`."""
-        return ClassicMember(name, group_instance_id, None, topics, assignors)
-
     def remove_member(self, member: ClassicMember, owned: Sequence[int], reason: str) -> None:
         """See `SimulatedGroup`."""
         member_id = str(member.member_id)
-        member.silent_since = self._last_heartbeat(member)
+        member.silent_since = self.last_heartbeat(member)
         revoked = self.finish_revocation(member, owned)
         self.trace_message(member_id, "LeaveGroup", COORDINATOR, reason)
         self.coordinator.leave(member_id, reason)
@@ -89,7 +78,7 @@ class SimulatedClassicGroup(ClassicConsumers):
 
     def close_static_member(self, member: ClassicMember, owned: Sequence[int]) -> None:
         """See `SimulatedGroup`. The member sends no LeaveGroup (KIP-345)."""
-        member.silent_since = self._last_heartbeat(member)
+        member.silent_since = self.last_heartbeat(member)
         if owned:
             self.trace_callback(member, "revoked", owned)
         self.ownership_log.pause(owned, member, DOWN, self.queue.now)
@@ -99,11 +88,8 @@ class SimulatedClassicGroup(ClassicConsumers):
         """See `SimulatedGroup`. If the member waits for a response, its session starts after the response."""
         member.epoch += 1
         member.state = state
-        member.silent_since = self._last_heartbeat(member)
+        member.silent_since = self.last_heartbeat(member)
         self.coordinator.watch(str(member.member_id))
-
-    def _last_heartbeat(self, member: ClassicMember) -> int:
-        return member.last_heartbeat(self.queue.now, self.heartbeat_interval_ms)
 
     def poll_timeout(self, member: ClassicMember) -> None:
         """See `SimulatedGroup`. The heartbeat thread sends LeaveGroup; of a static member, it only stops

@@ -8,18 +8,13 @@ from spark_assign.simulation.kernel.async_consumers import REQUEST, AsyncConsume
 from spark_assign.simulation.kernel.consumer_group_members import LEAVE, LEAVE_STATIC, Heartbeat
 from spark_assign.simulation.kernel.member import STABLE, STALE, AsyncMember, LocalAssignment
 from spark_assign.simulation.kernel.ownership_log import DOWN, UNOWNED
-from spark_assign.simulation.kernel.simulated_group import COORDINATOR, RebalanceRow
+from spark_assign.simulation.kernel.simulated_group import COORDINATOR
 
 
 class SimulatedConsumerGroup(AsyncConsumers):
     """A simulated group of the consumer protocol (KIP-848)."""
 
     # --- the play ---------------------------------------------------------------------------------------------
-
-    @property
-    def rebalances(self) -> list[RebalanceRow]:
-        """See `SimulatedGroup`."""
-        return self.finished_rebalances
 
     def start_stable(self, members: Sequence[AsyncMember], generation_id: int) -> None:
         """See `SimulatedGroup`. The phase of the heartbeats depends on the member IDs."""
@@ -42,27 +37,17 @@ class SimulatedConsumerGroup(AsyncConsumers):
     def close(self) -> None:
         """See `SimulatedGroup`."""
         if self.rebalance.generation_id:
-            self.finished_rebalances.append(self.rebalance)
+            self.rebalances.append(self.rebalance)
 
     # --- what happens to members ------------------------------------------------------------------------------
 
-    def add_member(
-        self, name: str, group_instance_id: str | None, topics: frozenset[int], assignors: tuple[str, ...]
-    ) -> AsyncMember:
+    def join(self, member: AsyncMember) -> None:
         """See `SimulatedGroup`."""
-        return AsyncMember(name, group_instance_id, None, topics, assignors)
-
-    def start(self, member: AsyncMember, member_id: str | None) -> None:
-        """See `SimulatedGroup`."""
-        member.start(self.queue.now)
-        self.cluster.subscribe(member.topics)
-        self.assign_id(member, member_id)
-        self.trace_message(member.member_id, "FindCoordinator", COORDINATOR)
         self.send_heartbeat(member)
 
     def remove_member(self, member: AsyncMember, owned: Sequence[int], reason: str) -> None:
         """See `SimulatedGroup`. The callback precedes the request (`runRebalanceCallbacksOnClose`)."""
-        member.silent_since = self._last_heartbeat(member)
+        member.silent_since = self.last_heartbeat(member)
         revoked = self.finish_revocation(member, owned)
         self._send_last_heartbeat(member, LEAVE, reason)
         self.rebalance.revoked += revoked
@@ -79,7 +64,7 @@ class SimulatedConsumerGroup(AsyncConsumers):
         """Sends the last heartbeat, whose response is ignored."""
         member_id, before = str(member.member_id), self.number
         self.trace_message(member_id, REQUEST, COORDINATOR, f"epoch {epoch}: {reason}")
-        self.coordinator.record_heartbeat(member_id, self._last_heartbeat(member))
+        self.coordinator.record_heartbeat(member_id, self.last_heartbeat(member))
         self.coordinator.heartbeat(Heartbeat(member_id, epoch, member.group_instance_id), self.queue.now)
         self.bumped(before, reason)
         self.schedule_next_heartbeat()
@@ -89,15 +74,12 @@ class SimulatedConsumerGroup(AsyncConsumers):
         member.epoch += 1
         member.state = state
         self._schedule_expiry(member)
-        self.coordinator.record_heartbeat(str(member.member_id), self._last_heartbeat(member))
+        self.coordinator.record_heartbeat(str(member.member_id), self.last_heartbeat(member))
 
     def _schedule_expiry(self, member: AsyncMember) -> None:
         """Schedules the session timeout, one timeout after the last heartbeat."""
-        member.silent_since = self._last_heartbeat(member)
+        member.silent_since = self.last_heartbeat(member)
         self.queue.schedule(member.silent_since + self.config.session_timeout_ms, self.expire)
-
-    def _last_heartbeat(self, member: AsyncMember) -> int:
-        return member.last_heartbeat(self.queue.now, self.heartbeat_interval_ms)
 
     def poll_timeout(self, member: AsyncMember) -> None:
         """See `SimulatedGroup`. The member leaves, a static one temporarily (`transitionToSendingLeaveGroup`)."""

@@ -118,14 +118,21 @@ class SimulatedGroup(ABC, Generic[M]):
     """All members of a group, and what they share: time, topics, partition ownership, and the trace.
 
     Attributes:
+        member_class: the class of the members.
+        heartbeat_interval_ms: time between two heartbeats of a member.
+        rebalances: the rebalances that have ended.
         members: members by first ID.
         by_id: members by every ID that they ever had.
         last_event_generation: generation of the group at the last scenario event.
         trace: rows of the trace. None if it isn't requested.
     """
 
+    member_class: type[M]
+
     def __init__(self, initial_state: InitialState, *, traced: bool, owners: bool) -> None:
         self.topics, self.timing = initial_state.topics, initial_state.timing
+        self.heartbeat_interval_ms = self.timing.heartbeat_interval_ms
+        self.rebalances: list[RebalanceRow] = []
         self.revoke_ms = initial_state.revoke_ms
         self.queue = EventQueue()
         self.ownership_log = OwnershipLog(
@@ -143,16 +150,6 @@ class SimulatedGroup(ABC, Generic[M]):
     @abstractmethod
     def number(self) -> int:
         """The current generation (classic) or group epoch (KIP-848)."""
-
-    @property
-    @abstractmethod
-    def heartbeat_interval_ms(self) -> int:
-        """Time between two heartbeats of a member."""
-
-    @property
-    @abstractmethod
-    def rebalances(self) -> list[RebalanceRow]:
-        """The rebalances that have ended."""
 
     @abstractmethod
     def start_stable(self, members: Sequence[M], generation_id: int) -> None:
@@ -173,15 +170,18 @@ class SimulatedGroup(ABC, Generic[M]):
 
     # --- what happens to members (`event_handlers`) ---------------------------------------------------------------
 
-    @abstractmethod
-    def add_member(
-        self, name: str, group_instance_id: str | None, topics: frozenset[int], assignors: tuple[str, ...]
-    ) -> M:
-        """Returns a member that the group hasn't seen before, and whose process isn't running yet."""
+    def start(self, member: M, member_id: str | None) -> None:
+        """Starts a new process of a member, which finds the coordinator and joins, with this member ID if it can
+        choose."""
+        member.start(self.queue.now)
+        self.cluster.subscribe(member.topics)
+        self.assign_id(member, member_id)
+        self.trace_message(member.member_id, "FindCoordinator", COORDINATOR)
+        self.join(member)
 
     @abstractmethod
-    def start(self, member: M, member_id: str | None) -> None:
-        """Starts a new process of a member, which joins, with this member ID if it can choose."""
+    def join(self, member: M) -> None:
+        """Makes a member join whose process has just started."""
 
     @abstractmethod
     def remove_member(self, member: M, owned: Sequence[int], reason: str) -> None:
@@ -262,6 +262,10 @@ class SimulatedGroup(ABC, Generic[M]):
         return name
 
     # --- time -------------------------------------------------------------------------------------------------
+
+    def last_heartbeat(self, member: M) -> int:
+        """Returns the time of the last heartbeat of a member."""
+        return member.last_heartbeat(self.queue.now, self.heartbeat_interval_ms)
 
     def run_at_poll(self, at: int, member: M, what: Callable[..., None], *args: object) -> None:
         """Runs an action of a member at a time, or at its first poll after that. Another action of the member cancels

@@ -182,12 +182,9 @@ class TargetResponse:
 
     Attributes:
         changed: targets that differ from the previous ones, by member ID.
-        error: always None, because the server-side assignors don't fail. Present for symmetry with
-            `AssignmentResponse`.
     """
 
     changed: Mapping[str, TargetAssignment] = field(default_factory=dict)
-    error: str | None = None
 
 
 def follow(
