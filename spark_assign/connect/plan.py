@@ -140,35 +140,40 @@ def num_spark_tasks(fleet: ConnectFleet) -> int:
 # --- the facts; connect.kernel.indexed_facts describes their columns -------------------------------------------------
 
 
+_Source = tuple[DataFrame, int | Column, dict[str, str | Column]]
+"""Rows, the kind of the facts, and the source of each column of the facts."""
+
+
 def gather_facts(fleet: ConnectFleet) -> DataFrame:
     """Returns the input of the kernel, one row per fact."""
     numbers = join_numbers(*kinds.CLUSTER_NUMBERS)
     is_connector = (F.col("kind") == "connector") & F.col("task").isNull()
     is_item = F.coalesce(is_connector | ((F.col("kind") == "task") & (F.col("task") >= 0)), F.lit(False))
-    items = {"name": "worker_id", "connector": "connector", "task": "task", "position": "position"}
-    sources: list[tuple[DataFrame, int | Column, dict[str, str | Column]]] = [
+    items: dict[str, str | Column] = {name: name for name in ("connector", "task", "position")}
+    sources: list[_Source] = [
         (fleet.clusters, kinds.CLUSTER, {"name": "leader", "text": "protocol", "numbers": numbers}),
         (fleet.connectors, kinds.CONNECTOR, {"connector": "connector"}),
         (fleet.tasks, kinds.TASK, {"connector": "connector", "task": "task"}),
         (fleet.workers, kinds.WORKER, {"name": "worker_id", "position": "position"}),
-        (fleet.reported, F.when(is_item, kinds.REPORTED).otherwise(kinds.FAULTY), {**items}),
+        (fleet.reported, F.when(is_item, kinds.REPORTED).otherwise(kinds.FAULTY), {"name": "worker_id", **items}),
     ]
     if fleet.state is not None:
         sources += _state_sources(fleet.state)
     return union(to_facts(rows, kinds.FACTS, kind, **columns) for rows, kind, columns in sources)
 
 
-def _state_sources(state: DataFrame) -> list[tuple[DataFrame, int | Column, dict[str, str | Column]]]:
-    sources: list[tuple[DataFrame, int | Column, dict[str, str | Column]]] = [
-        (state, kinds.STATE, {"numbers": join_numbers(*kinds.STATE_NUMBERS)})
-    ]
+def _state_sources(state: DataFrame) -> list[_Source]:
+    sources: list[_Source] = [(state, kinds.STATE, {"numbers": join_numbers(*kinds.STATE_NUMBERS)})]
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
         sources.append((state.where(F.size(name) > 0), kind, {"items": name}))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
         workers = state.select("connect_cluster", F.posexplode(name).alias("position", "worker_id"))
         is_known = F.col("worker_id").isNotNull()
-        columns: dict[str, str | Column] = {"name": "worker_id", "position": "position"}
-        columns["text"] = F.when(~is_known, name)
+        columns: dict[str, str | Column] = {
+            "name": "worker_id",
+            "position": "position",
+            "text": F.when(~is_known, name),
+        }
         sources.append((workers, F.when(is_known, kind).otherwise(kinds.FAULTY), columns))
     return sources
 

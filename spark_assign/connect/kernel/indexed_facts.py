@@ -32,6 +32,7 @@ from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, Names
 from spark_assign.java.hash_map import table_orders
 from spark_assign.java.key_index import NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import mask_from_indexes
 
 CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)
 """Kinds of facts."""
@@ -134,18 +135,13 @@ class IndexedConnectFacts:
             copy_order = np.where(self._uses_2_6()[cluster[order]], order, copy_order)
         rank = np.empty(len(rows), np.int64)
         rank[copy_order] = np.arange(len(rows))
-        has_positions = self._has_positions(rows)[cluster]
+        has_positions = self.has_positions(WORKER)[cluster]
         return rows[np.lexsort((np.where(has_positions, self.position[rows], rank), cluster))]
 
-    def has_report_positions(self) -> BoolArray:
-        """Checks which clusters have positions in their workers' reports."""
-        return self._has_positions(self.rows[REPORTED])
-
-    def _has_positions(self, rows: IntArray) -> BoolArray:
-        """Checks which clusters have a position in any of these rows."""
-        has_positions = np.zeros(len(self.clusters), bool)
-        has_positions[self.cluster[rows[self.position[rows] < NO_POSITION]]] = True
-        return has_positions
+    def has_positions(self, kind: int) -> BoolArray:
+        """Checks which clusters have a position in any fact of this kind."""
+        rows = self.rows[kind]
+        return mask_from_indexes(self.cluster[rows[self.position[rows] < NO_POSITION]], len(self.clusters))
 
     def _uses_2_6(self) -> BoolArray:
         """Checks which clusters use the assignor of Kafka 2.6, which iterates the map of received metadata."""

@@ -37,6 +37,7 @@ from spark_assign.connect.kernel.rebalance_input import AssignorState, Rebalance
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import mask_from_indexes
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
 ASSIGNORS: dict[str, Callable[[RebalanceInput], RebalanceResult]] = {
@@ -95,7 +96,7 @@ class ConnectClusters:
         rows = np.concatenate([indexed.rows[facts.CONNECTOR], indexed.rows[facts.TASK]])
         self._configured = _Grouped(indexed.items[rows], indexed.cluster[rows], num_clusters)
         self._num_tasks = np.bincount(indexed.cluster[indexed.rows[facts.TASK]], minlength=num_clusters).tolist()
-        self._is_ordered = indexed.has_report_positions().tolist()
+        self._is_ordered = indexed.has_positions(facts.REPORTED).tolist()
         self._connectors, self._tasks = self._reports()
 
     def rejected(self) -> list[dict[str, str | None]]:
@@ -331,8 +332,7 @@ class _ResultColumns:
         ends = np.cumsum(num_workers)
         starts = np.array(self._workers.start, np.int64)[planned]
         rows = np.repeat(starts - (ends - num_workers), num_workers) + np.arange(int(num_workers.sum()))
-        eager = np.zeros(len(self._indexed.clusters), bool)
-        eager[planned[np.array(self._protocols, str) == "eager"]] = True
+        eager = mask_from_indexes(planned[np.array(self._protocols, str) == "eager"], len(self._indexed.clusters))
         extremes: dict[str, IntArray] = {}
         for kind, (name, before) in enumerate(zip(("connectors", "tasks"), num_reported, strict=True)):
             is_reported = np.array(self._is_reported, bool)
