@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.simulation.kernel.assignment_request import CODE_BITS
-from spark_assign.simulation.kernel.leader import (
+from spark_assign.simulation.kernel.assignment_request import (
+    CODE_BITS,
     AssignmentRequest,
     AssignmentResponse,
     JoinedMember,
     Topics,
-    assign,
     code,
 )
+from spark_assign.simulation.kernel.leader import assign
 from tests.golden.vectors import Row, Sets
 
 

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.simulation.kernel.leader import (
-    ASSIGNORS,
+from spark_assign.simulation.kernel.assignment_request import (
     AssignmentRequest,
     AssignmentResponse,
     JoinedMember,
     Topics,
-    assign,
     code,
 )
+from spark_assign.simulation.kernel.leader import ASSIGNORS, assign
 from spark_assign.tables.errors import UnknownAssignorError
 from tests.golden import leader_rows, vectors
 from tests.kafka import random_groups

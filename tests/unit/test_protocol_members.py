@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.simulation.kernel.assignment_request import code
+from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, code
 from spark_assign.simulation.kernel.events import Event, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
-from spark_assign.simulation.kernel.leader import AssignmentRequest, assign
+from spark_assign.simulation.kernel.leader import assign
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, logged, owners, pauses, play, rounds, stage

@@ -9,8 +9,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_assign.simulation.kernel import simulate_groups, simulated_group
+from spark_assign.simulation.kernel.assignment_request import AssignmentResponse
 from spark_assign.simulation.kernel.classic_group_member import IllegalState
-from spark_assign.simulation.kernel.leader import ASSIGNORS, AssignmentResponse
+from spark_assign.simulation.kernel.leader import ASSIGNORS
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, RESULTS, TRACE, simulate_facts
 from spark_assign.simulation.simulation import RESULT_ROWS

@@ -30,7 +30,8 @@ from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduc
 from spark_assign.history.kernel.timeline import Generation, Timeline
 from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.java.hash_map import string_hash
-from spark_assign.simulation.kernel.leader import AssignmentRequest, JoinedMember, Topics, assign
+from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, JoinedMember, Topics
+from spark_assign.simulation.kernel.leader import assign
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
 from tests.unit import recorded_pasts

@@ -4,32 +4,44 @@ An assignor is a function from requests to responses. To add one, add an entry t
 
     ASSIGNORS["mine"] = lambda requests: [AssignmentResponse([[] for _ in request.members]) for request in requests]
 
-The response to a request doesn't depend on the other requests.
+The response to a request doesn't depend on the other requests. Kafka's assignors read the specs of the requests
+(`groups.kernel.group_specs`), which `read_requests` builds for many requests at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import pairwise
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain, pairwise
 
 import numpy as np
+import pyarrow as pa
 
+from spark_assign.groups.assignors.range import racks_matter
 from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, exception_text
 from spark_assign.groups.kernel.assign import assign as assign_specs
+from spark_assign.groups.kernel.facts import FACT_TYPES, index_facts
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists
+from spark_assign.groups.kernel.topic_columns import TopicColumns
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import (
+    EMPTY_SLICES,
+    PartitionSlices,
+    compress_sorted,
+    invert,
+)
+from spark_assign.numeric.segmented_arrays import starts_new_key
 from spark_assign.simulation.kernel.assignment_request import (
     CODE_BITS,
+    PARTITION_MASK,
     AssignmentRequest,
     AssignmentResponse,
     JoinedMember,
-    Topics,
-    code,
     codes_by_member,
+    java_order,
 )
-from spark_assign.simulation.kernel.request_specs import read_requests
 from spark_assign.tables.errors import UnknownAssignorError
-
-__all__ = ["ASSIGNORS", "AssignmentRequest", "AssignmentResponse", "JoinedMember", "Topics", "assign", "code"]
 
 Assignor = Callable[[Sequence[AssignmentRequest]], list[AssignmentResponse]]
 """Computes responses to requests that have at least one member each."""
@@ -77,3 +89,206 @@ def assign(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
         for number, response in zip(numbers, ASSIGNORS[name]([requests[each] for each in numbers]), strict=True):
             responses[number] = response
     return responses
+
+
+# --- the specs of requests ------------------------------------------------------------------------------------------
+
+_NO_FACTS = index_facts(pa.schema(FACT_TYPES).empty_table())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestSpecs(GroupSpecs):
+    """The specs of requests, each with at least one member. A group is a request.
+
+    Attributes:
+        requests: the requests.
+        listed: the members of all requests, request by request, in the coordinator's order.
+        list_index: index into `listed` of each member.
+    """
+
+    requests: Sequence[AssignmentRequest]
+    listed: list[JoinedMember]
+    list_index: IntArray
+
+    @cached_property
+    def member_id(self) -> pa.Array:
+        """Member id of each member."""
+        return pa.array([self.listed[index].member_id for index in self.list_index.tolist()], pa.string())
+
+    @cached_property
+    def instance_id(self) -> pa.Array:
+        """Instance id of each member; null for dynamic members."""
+        return pa.array([self.listed[index].group_instance_id for index in self.list_index.tolist()], pa.string())
+
+    @cached_property
+    def list_position(self) -> IntArray:
+        """Position of each member in the coordinator's member list."""
+        return self.list_index
+
+    @cached_property
+    def member_hash(self) -> IntArray:
+        """`String.hashCode` of each member id."""
+        return np.fromiter((member.hash for member in self.listed), np.int64, len(self.listed))[self.list_index]
+
+    @cached_property
+    def topic_hash(self) -> IntArray:
+        """`String.hashCode` of each topic's name."""
+        starts = np.cumsum([0, *(len(request.topics.names) for request in self.requests)])
+        hashes = np.concatenate([request.topics.hashes for request in self.requests])
+        return np.asarray(hashes[starts[self.topics.group] + self.topics.name], np.int64)
+
+    @cached_property
+    def subscriber_lists(self) -> SubscriberLists:
+        """The subscribers of each topic, in the order in which range and roundrobin assign to them."""
+        if [member.group_instance_id for member in self.listed].count(None) == len(self.listed):
+            return self.list_subscribers(np.arange(len(self.members)))
+        return super().subscriber_lists
+
+
+def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -> RequestSpecs:
+    """Builds the specs of requests that have members.
+
+    Args:
+        requests: the requests.
+        reads_owned: whether the assignor reads what members own, and their generations.
+    """
+    listed: list[JoinedMember] = []
+    list_index: list[int] = []
+    topics: list[tuple[int, int, int, int]] = []
+    sets: list[list[int]] = []
+    for index, request in enumerate(requests):
+        list_index += [len(listed) + place for place in java_order([each.member_id for each in request.members])]
+        set_of = _find_sets(request.members, len(listed), sets)
+        for topic in sorted(set_of):
+            topics.append((index, topic, request.partitions.get(topic, 0), set_of[topic]))
+        listed += request.members
+    order = np.array(list_index, np.int64)
+    member_index = invert(order, len(order))
+    group = np.repeat(np.arange(len(requests)), [len(request.members) for request in requests])
+    topic_group, name, partitions, subscriber_set = np.array(topics, np.int64).reshape(-1, 4).T.copy()
+    topic_columns = TopicColumns(topic_group, name, partitions, np.ones(len(name), bool), subscriber_set)
+    rack, rack_sets, rack_set = _read_racks(requests, listed, topic_columns)
+    members = _read_members(listed, group, rack, generations=reads_owned)
+    none = np.empty(0, np.int64)
+    return RequestSpecs(
+        facts=_NO_FACTS,
+        fact_group_index=np.zeros(len(requests), np.int64),
+        members=members.take(order),
+        topics=topic_columns,
+        subscriber_sets=[np.sort(member_index[members]) for members in sets],
+        owned=_read_owned(listed, group, member_index, topic_columns) if reads_owned else EMPTY_SLICES,
+        departed_owned=EMPTY_SLICES,
+        subscriptions=none,
+        subscription_rows=None,
+        racks=[],
+        rack_sets=rack_sets,
+        rack_set=rack_set,
+        reported_order=EMPTY_SLICES,
+        requests=requests,
+        listed=listed,
+        list_index=order,
+    )
+
+
+def _find_sets(members: Sequence[JoinedMember], start: int, sets: list[list[int]]) -> dict[int, int]:
+    """Returns the subscriber set of each topic that these members subscribe to, and appends new sets to `sets`.
+
+    Args:
+        members: the members of one request.
+        start: index of the first one among the members of all requests.
+        sets: ascending member indexes of each set that isn't all members of its request.
+    """
+    subscriptions = {topics: index for index, topics in enumerate(dict.fromkeys(each.topics for each in members))}
+    if len(subscriptions) == 1:
+        return dict.fromkeys(members[0].topics, ALL_MEMBERS)
+    subscriptions_by_topic: dict[int, list[int]] = {}
+    for topics, index in subscriptions.items():
+        for topic in topics:
+            subscriptions_by_topic.setdefault(topic, []).append(index)
+    member_subscription = [subscriptions[each.topics] for each in members]
+    known = {tuple(range(len(subscriptions))): ALL_MEMBERS}
+    set_of = {}
+    for topic, indexes in subscriptions_by_topic.items():
+        key = tuple(indexes)
+        if key not in known:
+            known[key], used = len(sets), set(key)
+            sets.append([start + index for index, each in enumerate(member_subscription) if each in used])
+        set_of[topic] = known[key]
+    return set_of
+
+
+def _read_members(
+    listed: Sequence[JoinedMember], group: IntArray, rack: IntArray, *, generations: bool
+) -> MemberColumns:
+    """Returns the columns of the listed members; without generations, as if no member had one."""
+    size = len(listed)
+    generation, user_data_generation = np.full((2, size), -1, np.int64)
+    has_user_data = np.zeros(size, bool)
+    if generations:
+        generation = np.maximum(np.fromiter((each.generation_id for each in listed), np.int64, size), -1)
+        reported = [each.user_data_generation_id for each in listed]
+        has_user_data = np.fromiter((each is not None for each in reported), bool, size)
+        values = np.fromiter((-1 if each is None else each for each in reported), np.int64, size)
+        user_data_generation = np.maximum(values, -1)
+    row = np.zeros(size, np.int64)
+    has_subscription = np.fromiter((len(each.topics) > 0 for each in listed), bool, size)
+    return MemberColumns(group, row, generation, user_data_generation, has_user_data, rack, has_subscription)
+
+
+def _read_owned(
+    listed: Sequence[JoinedMember], group: IntArray, member_index: IntArray, topics: TopicColumns
+) -> PartitionSlices:
+    """Returns the owned partitions of topics that have a subscriber in the same request.
+
+    As in Kafka, the member's own subscription and the partition count aren't checked.
+    """
+    lengths = np.fromiter((len(each.owned) for each in listed), np.int64, len(listed))
+    codes = np.fromiter(chain.from_iterable(each.owned for each in listed), np.int64, int(lengths.sum()))
+    owner, topic = np.repeat(np.arange(len(lengths)), lengths), codes >> CODE_BITS
+    is_start = starts_new_key(owner) | starts_new_key(topic)
+    key, first, step, count = compress_sorted(np.cumsum(is_start, dtype=np.int64), codes & PARTITION_MASK)
+    row = np.flatnonzero(is_start)[key - 1]
+    wanted = group[owner[row]] << CODE_BITS | topic[row]
+    known = np.append(topics.group << CODE_BITS | topics.name, np.iinfo(np.int64).max)
+    topic_index = np.searchsorted(known, wanted)
+    slices = PartitionSlices(member_index[owner[row]], topic_index, first, step, count)
+    is_known = known[topic_index] == wanted
+    return slices if is_known.all() else slices.take(is_known)
+
+
+def _read_racks(
+    requests: Sequence[AssignmentRequest], listed: Sequence[JoinedMember], topics: TopicColumns
+) -> tuple[IntArray, list[frozenset[int]], dict[int, IntArray]]:
+    """Returns the rack of each listed member, the rack sets, and the rack set of each partition by topic, if racks
+    matter.
+
+    Racks are numbered per request, so that requests with the same number of racks share their sets.
+    """
+    rack = np.full(len(listed), -1, np.int64)
+    sets: dict[frozenset[int], int] = {frozenset(): 0}
+    topic_rack_set: dict[int, IntArray] = {}
+    bounds = np.searchsorted(topics.group, np.arange(len(requests) + 1)).tolist()
+    start = 0
+    for request, first, last in zip(requests, bounds, bounds[1:], strict=False):
+        start, end = start + len(request.members), start
+        if not request.topics.racks:
+            continue
+        member_racks = [member.rack_id or "" for member in request.members]
+        layouts = {topic: _layout(request, int(topics.name[topic])) for topic in range(first, last)}
+        used = set(chain.from_iterable(layouts.values()))
+        if not racks_matter(used, set(member_racks) - {""}):
+            continue
+        names = sorted(frozenset(member_racks).union(*used) - {""})
+        index = {"": -1} | {name: position for position, name in enumerate(names)}
+        rack[end:start] = [index[name] for name in member_racks]
+        set_of = {racks: sets.setdefault(frozenset(index[name] for name in racks), len(sets)) for racks in used}
+        for topic, layout in layouts.items():
+            topic_rack_set[topic] = np.array([set_of[racks] for racks in layout], np.int64)
+    return rack, list(sets), topic_rack_set
+
+
+def _layout(request: AssignmentRequest, topic: int) -> list[frozenset[str]]:
+    """Returns the racks of the replicas of each partition of a topic; empty without metadata."""
+    count = max(request.partitions.get(topic, 0), 0)
+    known = list(request.topics.racks.get(topic, ())[:count])
+    return known + [frozenset()] * (count - len(known))

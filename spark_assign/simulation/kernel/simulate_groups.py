@@ -14,10 +14,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, AssignmentResponse
 from spark_assign.simulation.kernel.classic_group_member import IllegalArgument, IllegalState
 from spark_assign.simulation.kernel.events import Event, InvalidEventError
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
-from spark_assign.simulation.kernel.leader import ASSIGNORS, AssignmentRequest, AssignmentResponse, assign
+from spark_assign.simulation.kernel.leader import ASSIGNORS, assign
 from spark_assign.simulation.kernel.ownership_log import merged
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulated_group import AssignorError, DoesNotConvergeError, InitialState
