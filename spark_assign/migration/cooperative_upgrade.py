@@ -32,13 +32,14 @@ from spark_assign.groups.kernel.client_libraries import (
     format_known_clients,
     plan_switch,
 )
+from spark_assign.simulation.facts import join_or_null
 from spark_assign.simulation.kernel.leader import ASSIGNORS
 from spark_assign.simulation.kernel.settings import KAFKA_DEFAULT, is_cooperative
 from spark_assign.simulation.settings import Settings
 from spark_assign.simulation.simulation import simulate
 from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 from spark_assign.tables.simulation import EVENTS, UPGRADE
 
 Assignors = tuple[str, ...]
@@ -131,15 +132,9 @@ def _select_group(fleet: Fleet, cluster: str, group_id: str) -> Fleet:
 def _read_configs(group_fleet: Fleet, settings: Settings) -> dict[str, _MemberConfig]:
     """Returns the configuration of each member of the group, by member id."""
     members = group_fleet.members.select(*GROUP_KEY, "member_id", "client_id")
-    if group_fleet.groups is not None:
-        members = members.join(group_fleet.groups.select(*GROUP_KEY, "assignor"), GROUP_KEY, "left")
-    else:
-        members = members.withColumn("assignor", F.lit(None).cast("string"))
-    if settings.members is not None:
-        settings_rows = settings.members.drop("group_instance_id")
-        members = members.join(settings_rows, [*GROUP_KEY, "member_id"], "left")
-    else:
-        members = members.withColumn("partition_assignment_strategy", F.lit(None).cast("array<string>"))
+    members = join_or_null(members, group_fleet.groups, GROUP_KEY, {"assignor": "string"})
+    strategy = {"partition_assignment_strategy": "array<string>"}
+    members = join_or_null(members, settings.members, MEMBER_KEY, strategy)
     rows = members.orderBy("member_id").collect()  # the members of one group
     return {
         row["member_id"]: _MemberConfig(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.facts import replica_racks
@@ -20,6 +20,7 @@ from spark_assign.simulation.kernel import simulation_input as kinds
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
+from spark_assign.tables.schema_fields import nullable
 
 Rows = Sequence[Mapping[str, Any]]
 Key = tuple[Any, ...]
@@ -42,10 +43,7 @@ _FIELDS: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
     kinds.OWNED: (("member_id", "topic"), ("first", "step", "count")),
     kinds.TOPIC: (("topic", "topic_id", "at", "racks"), ("partitions",)),
     kinds.TIMES: (("topic",), ("partition", "revoke_ms", "restore_ms")),
-    kinds.EVENT: (
-        ("event", "member_id", "topic", "group_instance_id", "new_member_id", "topics", "assignors"),
-        kinds.EVENT_NUMBERS,
-    ),
+    kinds.EVENT: ((*kinds.EVENT_TEXTS, *kinds.EVENT_LISTS), kinds.EVENT_NUMBERS),
 }
 """Kind of fact to its columns, and the columns in `numbers`. All other columns are null."""
 
@@ -105,17 +103,25 @@ def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
     return pa.Table.from_pylist(facts, _SCHEMA)
 
 
+def join_or_null(rows: DataFrame, table: DataFrame | None, key: Sequence[str], types: Mapping[str, str]) -> DataFrame:
+    """Adds columns of a table to rows; they are null if the table is None or has no such key.
+
+    Args:
+        rows: the rows.
+        table: the table, with at most one row per key.
+        key: the columns of the key.
+        types: the columns to add, with their types.
+    """
+    if table is None:
+        return rows.withColumns({name: F.lit(None).cast(type_) for name, type_ in types.items()})
+    return rows.join(table.select(*key, *types), [*key], "left")
+
+
 def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
     """Returns the configured assignor and settings of groups. Most groups have none."""
     own = without_faulty_groups(fleet.members, fleet).select(*GROUP_KEY).distinct()
-    if fleet.groups is not None:
-        own = own.join(fleet.groups.select(*GROUP_KEY, "assignor", "group_type"), GROUP_KEY, "left")
-    else:
-        own = own.withColumns({name: F.lit(None).cast("string") for name in ("assignor", "group_type")})
-    if settings.groups is not None:
-        own = own.join(settings.groups.select(*GROUP_KEY, *GROUP_TIMES), GROUP_KEY, "left")
-    else:
-        own = own.withColumns({name: F.lit(None).cast("long") for name in GROUP_TIMES})
+    own = join_or_null(own, fleet.groups, GROUP_KEY, {"assignor": "string", "group_type": "string"})
+    own = join_or_null(own, settings.groups, GROUP_KEY, dict.fromkeys(GROUP_TIMES, "long"))
     own = own.withColumn("assignors", F.when(F.col("assignor") != "", F.array("assignor")))
     return _fact(own, kinds.GROUP)
 
@@ -179,11 +185,5 @@ def _row(names: Sequence[str], key: Key) -> dict[str, Any]:
 
 
 _SCHEMA: pa.Schema = to_arrow_schema(
-    StructType(
-        [
-            *(StructField(name, StringType()) for name in GROUP_KEY),
-            StructField("kind", ByteType()),
-            *(StructField(name, type_) for name, type_ in _COLUMNS.items()),
-        ]
-    )
+    StructType(nullable(**dict.fromkeys(GROUP_KEY, StringType()), kind=ByteType(), **_COLUMNS))
 )

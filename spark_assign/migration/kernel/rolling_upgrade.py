@@ -90,6 +90,7 @@ class _UpgradingGroups(RestartingGroups):
 
     Attributes:
         owned_order: single partitions, in the order in which members report them.
+        group: the group of each member.
         paths: the upgrade path by group, for the groups that restart.
         config: the configuration of each member of these groups.
         last_assignor: the assignor that gave each of these members its partitions; empty if it has none.
@@ -104,16 +105,17 @@ class _UpgradingGroups(RestartingGroups):
         members = specs.members
         self.instance_ids: list[str | None] = specs.instance_id.to_pylist()
         super().__init__(specs, np.array([instance is not None for instance in self.instance_ids], bool), 4)
+        self.group: list[int] = members.group.tolist()
         self.paths = {group: path for group, path in enumerate(paths) if path is not None}
         self.owned_order = _read_owned_order(specs, paths)
-        member_paths = enumerate(self.paths.get(group) for group in members.group.tolist())
+        member_paths = enumerate(self.paths.get(group) for group in self.group)
         self.config = {member: path.current for member, path in member_paths if path is not None}
         self.last_assignor = {member: config.assignors[0] for member, config in self.config.items()}
         self.generation, self.user_data_generation = members.generation.copy(), members.user_data_generation.copy()
         self.has_user_data = members.has_user_data.copy()
         self.member_index = {
             (group, member_id): member
-            for member, (group, member_id) in enumerate(zip(members.group.tolist(), self.ids, strict=True))
+            for member, (group, member_id) in enumerate(zip(self.group, self.ids, strict=True))
         }
         self.memberships = {
             group: GroupMembership(
@@ -142,7 +144,7 @@ class _UpgradingGroups(RestartingGroups):
 
     def _leave(self, members: IntArray) -> None:
         for member in members.tolist():
-            self.memberships[self._group(member)].group.remove(self.ids[member])
+            self.memberships[self.group[member]].group.remove(self.ids[member])
             self.generation[member] = self.user_data_generation[member] = -1
             self.has_user_data[member] = False
             self.last_assignor[member] = ""
@@ -151,7 +153,7 @@ class _UpgradingGroups(RestartingGroups):
     def _rejoin(self, members: IntArray, bounce: IntArray) -> IntArray:
         rebalancing = []
         for member, member_bounce in zip(members.tolist(), bounce.tolist(), strict=True):
-            group, previous_id, instance_id = self._group(member), self.ids[member], self.instance_ids[member]
+            group, previous_id, instance_id = self.group[member], self.ids[member], self.instance_ids[member]
             config, member_id = self.paths[group].bounces[member_bounce], next_member_id(previous_id)
             self.config[member], self.ids[member] = config, member_id
             del self.member_index[group, previous_id]
@@ -192,9 +194,6 @@ class _UpgradingGroups(RestartingGroups):
         """Returns the index of the member that leads a group."""
         return self.member_index[group, str(self.memberships[group].group.leader_id)]
 
-    def _group(self, member: int) -> int:
-        return int(self.specs.members.group[member])
-
     def _remember(self, member: int, assignor: str) -> None:
         """Sets what a member reports next time, after it got its partitions from this assignor."""
         self.last_assignor[member] = assignor
@@ -229,7 +228,7 @@ class _UpgradingGroups(RestartingGroups):
             if round_index == 0:
                 kept_by_previous = self._keep_by_previous_rules(reported, assignors, previous_assignors, before)
             for member in subset.members.tolist():
-                self._remember(member, str(self.memberships[self._group(member)].group.protocol_name))
+                self._remember(member, str(self.memberships[self.group[member]].group.protocol_name))
             active = mask_from_indexes(state.members.group[ownership.withheld.member], subset.specs.num_groups)
             if not active.any():
                 break
