@@ -136,7 +136,7 @@ def test_a_new_group() -> None:
     assert group.all_members() == []
     assert group.compute_subscribed_topics() is None
     member = _member("m")
-    assert (member.rebalance_timeout_ms, member.session_timeout_ms, member.topics) == (0, 0, ())
+    assert (member.rebalance_timeout_ms, member.topics) == (0, ())
     assert (member.protocol_type, member.group_instance_id, member.is_static_member) == ("consumer", None, False)
     assert (member.awaiting_join, member.awaiting_sync, member.hash_code) == (False, False, 109)
 
@@ -146,11 +146,11 @@ def test_a_member_waits_only_on_request() -> None:
     group = _group(a := _member("a"))
     assert (a.awaiting_join, group.num_members_awaiting_join_response) == (False, 0)
     request = {"protocols": ["sticky"], "topics": ["t"], "rebalance_timeout_ms": 5}
-    group.update(a, **request, session_timeout_ms=6, awaiting_join=True)
-    assert (a.protocols, a.topics, a.rebalance_timeout_ms, a.session_timeout_ms) == (("sticky",), ("t",), 5, 6)
+    group.update(a, **request, awaiting_join=True)
+    assert (a.protocols, a.topics, a.rebalance_timeout_ms) == (("sticky",), ("t",), 5)
     assert (group.supported_protocols, group.num_members_awaiting_join_response) == ({"range": 0, "sticky": 1}, 1)
     group.update(a, **request)
-    assert (a.awaiting_join, a.session_timeout_ms, group.num_members_awaiting_join_response) == (False, 0, 0)
+    assert (a.awaiting_join, group.num_members_awaiting_join_response) == (False, 0)
 
 
 def test_who_joins_or_goes_is_not_pending_any_more() -> None:
@@ -199,14 +199,13 @@ def test_what_the_members_subscribe_to() -> None:
 def test_a_static_member_comes_back() -> None:
     """What the old one waits for is answered; the new one is like it, waits for nothing, and leads in its place."""
     old = _member("a", "range", "sticky", group_instance_id="i", topics=("t",), rebalance_timeout_ms=7)
-    old.session_timeout_ms = 8
     group = _group(old, _member("b"), waiting=True)
     old.awaiting_sync = True
     new = group.replace_static_member("i", "a", "a2")
     assert (old.awaiting_join, old.awaiting_sync, new.awaiting_join, new.awaiting_sync) == (False,) * 4
     assert group.num_members_awaiting_join_response == 1
     assert (new.member_id, new.protocols, new.topics, new.group_instance_id) == ("a2", ("range", "sticky"), ("t",), "i")
-    assert (new.rebalance_timeout_ms, new.session_timeout_ms, new.protocol_type) == (7, 8, "consumer")
+    assert (new.rebalance_timeout_ms, new.protocol_type) == (7, "consumer")
     assert (group.leader_id, group.static_members, set(group.members)) == ("a2", {"i": "a2"}, {"a2", "b"})
     assert group.supported_protocols == {"range": 2, "sticky": 1}
     group.replace_static_member("i", "b", "b2")

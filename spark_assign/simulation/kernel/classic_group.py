@@ -100,8 +100,7 @@ class ClassicGroup:
         self._put(member)
         self._count(member, 1)
         member.awaiting_join = awaiting_join
-        if awaiting_join:
-            self.num_members_awaiting_join_response += 1
+        self.num_members_awaiting_join_response += awaiting_join
         self.pending_join_members.discard(member.member_id)
 
     def update(
@@ -111,7 +110,6 @@ class ClassicGroup:
         protocols: Collection[str],
         topics: Collection[str],
         rebalance_timeout_ms: int,
-        session_timeout_ms: int = 0,
         awaiting_join: bool = False,
     ) -> None:
         """Updates a member that joins again (`updateMember`)."""
@@ -120,7 +118,6 @@ class ClassicGroup:
         self._count(member, 1)
         member.topics = tuple(topics)
         member.rebalance_timeout_ms = rebalance_timeout_ms
-        member.session_timeout_ms = session_timeout_ms
         self.num_members_awaiting_join_response += awaiting_join - member.awaiting_join
         member.awaiting_join = awaiting_join
 
@@ -297,9 +294,7 @@ class ClassicGroup:
         Raises:
             IllegalArgument: a member does not support the group's protocol.
         """
-        if self.protocol_type != CONSUMER:
-            return None
-        if self.members and self.protocol_name is None:
+        if self.protocol_type != CONSUMER or (self.members and self.protocol_name is None):
             return None
         if any(self.protocol_name not in member.protocols for member in self.members.values()):
             raise IllegalArgument(f"Member does not support protocol {self.protocol_name}")

@@ -61,7 +61,6 @@ class ClassicGroupMember:
         protocol_type: `consumer`, `connect`, …
         group_instance_id: instance ID of a static member. None: dynamic.
         rebalance_timeout_ms: time that the member may take to rejoin.
-        session_timeout_ms: time without heartbeats after which the member is removed.
         hash_code: `String.hashCode` of the member ID; computed if it isn't passed.
         awaiting_join: whether its JoinGroup awaits a response.
         awaiting_sync: whether its SyncGroup awaits a response.
@@ -74,7 +73,6 @@ class ClassicGroupMember:
     protocol_type: str = "consumer"
     group_instance_id: str | None = None
     rebalance_timeout_ms: int = 0
-    session_timeout_ms: int = 0
     hash_code: int = -1
     awaiting_join: bool = False
     awaiting_sync: bool = False

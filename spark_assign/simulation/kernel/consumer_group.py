@@ -141,7 +141,7 @@ class ConsumerGroup:
             if request.regex:
                 self.regexes.check(request.regex)
         except HeartbeatError as reason:
-            return Response(request.member_id, error=reason.error)
+            return Response(request.member_id, error=str(reason))
         return self._update_member(_Step(request, now, before, replaced))
 
     def apply_target(self, answer: TargetResponse) -> Response:
@@ -158,7 +158,7 @@ class ConsumerGroup:
         before, now = step.before, step.now
         member = before.apply_heartbeat(step.request)
         listed, homogeneous = self.members.hash_order(), self.homogeneous
-        looked = self.regexes.update(before.regex, member.regex, self.metadata, now, self.config)
+        regex_is_resolved = self.regexes.update(before.regex, member.regex, self.metadata, now, self.config)
         preferred = self.members.preferred_assignor()
         prefers = self.members.preferred_assignor_after(before.assignor, member.assignor)
         if step.replaced is not None:
@@ -167,10 +167,10 @@ class ConsumerGroup:
             self.members.put(member)
             self.homogeneous = self._are_homogeneous(self.regexes.changed(before.regex, member.regex))
         self.exists = True
-        bump = member.names != before.names or looked.resolved or self.group_epoch == 0
+        bump = member.names != before.names or regex_is_resolved or self.group_epoch == 0
         first = self.config.assignors[0]
         bump |= not self.config.before_4_4 and (preferred or first) != (prefers or first)
-        step.subscription_changed = member.names != before.names or looked.changed
+        step.subscription_changed = member.names != before.names or member.regex != before.regex
         if bump or now >= self._refresh_at:
             homogeneous = self._are_homogeneous()
             self._update_topics(now, bump=bump)

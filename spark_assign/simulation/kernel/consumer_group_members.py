@@ -66,14 +66,8 @@ class Heartbeat:
     @property
     def is_plain(self) -> bool:
         """Whether the heartbeat contains no field that could change the member."""
-        return (
-            self.topics is None
-            and self.regex is None
-            and self.assignor is None
-            and self.rebalance_timeout_ms == NOT_SENT
-            and self.rack_id is None
-            and self.instance_id is None
-        )
+        sent = (self.topics, self.regex, self.assignor, self.rack_id, self.instance_id, self.rebalance_timeout_ms)
+        return sent == (None, None, None, None, None, NOT_SENT)
 
     @property
     def is_full(self) -> bool:
@@ -100,11 +94,7 @@ class Response:
 
 
 class HeartbeatError(Exception):
-    """An error response of the coordinator, which has changed nothing."""
-
-    def __init__(self, error: str) -> None:
-        super().__init__(error)
-        self.error = error
+    """An error response of the coordinator, which has changed nothing. The message is the error code."""
 
 
 NOTHING_PENDING: Mapping[int, int] = MappingProxyType({})

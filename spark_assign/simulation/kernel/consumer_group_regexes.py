@@ -17,19 +17,6 @@ from spark_assign.simulation.kernel.target_assignment import TopicsImage
 _AT_MOST_EVERY_MS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class RegexUpdate:
-    """The effect of a heartbeat on the expressions.
-
-    Attributes:
-        changed: whether the member's expression changed.
-        resolved: whether the new expression is already resolved.
-    """
-
-    changed: bool = False
-    resolved: bool = False
-
-
 @dataclass(slots=True)
 class Regexes:
     """The expressions of a group.
@@ -83,17 +70,18 @@ class Regexes:
         except re.error:
             raise HeartbeatError(INVALID_REGULAR_EXPRESSION) from None
 
-    def update(self, old: str, new: str, metadata: TopicsImage, now: int, config: GroupConfig) -> RegexUpdate:
-        """Returns the effect of a changed expression, before it is counted, and marks expressions for resolution
-        (`maybeUpdateRegularExpressions`)."""
-        found, needed = RegexUpdate(), False
-        if old != new:
-            needed = bool(new) and new not in self.members
-            found = RegexUpdate(changed=True, resolved=not new or (not needed and new in self.resolved))
+    def update(self, old: str, new: str, metadata: TopicsImage, now: int, config: GroupConfig) -> bool:
+        """Marks expressions for resolution before a changed one is counted (`maybeUpdateRegularExpressions`).
+
+        Returns:
+            whether a changed expression is already resolved.
+        """
+        needed = old != new and bool(new) and new not in self.members
+        is_resolved = old != new and (not new or (not needed and new in self.resolved))
         if (not needed and not self.members) or self.pending is not None:
-            return found
+            return is_resolved
         if self.resolved_at is not None and self.resolved and now <= self.resolved_at + _AT_MOST_EVERY_MS:
-            return found
+            return is_resolved
         members = self.members.copy()
         _move(members, old, new)
         needed |= len(members) != len(self.resolved)
@@ -101,7 +89,7 @@ class Regexes:
         needed |= not self.resolved or now > (self.resolved_at or 0) + config.regex_refresh_interval_ms
         if needed and members:
             self.pending = frozenset(members)
-        return found
+        return is_resolved
 
     def changed(self, old: str, new: str) -> frozenset[str]:
         """Replaces the expression of a member, and drops an expression that no member subscribes to.

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spark_assign.simulation.kernel.assignment_request import JoinedMember
-from spark_assign.simulation.kernel.classic_group import ClassicGroup
+from spark_assign.simulation.kernel.classic_group import CONSUMER, ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember, State
 from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulated_group import RebalanceRow
 
-CONSUMER = "consumer"
 INCONSISTENT, UNKNOWN_MEMBER = "INCONSISTENT_GROUP_PROTOCOL", "UNKNOWN_MEMBER_ID"
 
 
@@ -123,7 +122,6 @@ class Coordinator:
             protocols=assignors,
             group_instance_id=joined.group_instance_id,
             rebalance_timeout_ms=self.timing.rebalance_timeout_ms,
-            session_timeout_ms=self.timing.session_timeout_ms,
             hash_code=joined.hash,
         )
         self.group.add(member, awaiting_join=awaiting_join)
@@ -165,7 +163,6 @@ class Coordinator:
             protocols=assignors,
             topics=(),
             rebalance_timeout_ms=self.timing.rebalance_timeout_ms,
-            session_timeout_ms=self.timing.session_timeout_ms,
             awaiting_join=True,
         )
 

@@ -7,7 +7,7 @@ Every state except `consumed` is a pause.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spark_assign.simulation.kernel.assignment_request import code
@@ -167,18 +167,13 @@ class OwnershipLog:
             partition.longest_pause_ms = max(partition.longest_pause_ms, pause)
 
 
-def merged(intervals: Iterable[Interval]) -> Iterator[Interval]:
+def merged(intervals: Iterable[Interval]) -> list[Interval]:
     """Sorts intervals, and merges adjacent intervals that have the same state and owner."""
-    previous: Interval | None = None
-    for each in sorted(intervals, key=lambda interval: interval[:2]):
-        if previous is not None and previous[0] == each[0] and previous[2] == each[1] and previous[3:] == each[3:]:
-            previous = (*previous[:2], each[2], *previous[3:])
-            continue
-        if previous is not None:
-            yield previous
-        previous = each
-    if previous is not None:
-        yield previous
+    result: list[Interval] = []
+    for key, start, end, state, owner in sorted(intervals, key=lambda interval: interval[:2]):
+        is_adjacent = bool(result) and result[-1] == (key, result[-1][1], start, state, owner)
+        result.append((key, result.pop()[1] if is_adjacent else start, end, state, owner))
+    return result
 
 
 class SimulatedTopics:

@@ -33,6 +33,8 @@ from spark_assign.simulation.kernel.simulated_group import InitialState
 
 GROUP, MEMBER, OWNED, TOPIC, TIMES, EVENT = range(6)
 
+EVENT_TEXTS = ("event", "member_id", "topic", "group_instance_id", "new_member_id")
+EVENT_LISTS = ("topics", "assignors")
 EVENT_NUMBERS = ("at_ms", "partitions", "down_ms", "delay_ms", "parallelism", "pause_ms")
 
 CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER = "configured", "eager", "cooperative", "static", "consumer"
@@ -237,14 +239,6 @@ def _event(row: Row) -> Event:
     at_ms = numbers.pop("at_ms")
     if at_ms is None or row["event"] is None:
         raise InvalidEventError(f"events: at_ms={at_ms}, event={row['event']}: expected both to be set")
-    return Event(
-        at_ms=at_ms,
-        event=row["event"],
-        member_id=row["member_id"],
-        topic=row["topic"],
-        topics=None if row["topics"] is None else tuple(row["topics"]),
-        assignors=None if row["assignors"] is None else tuple(row["assignors"]),
-        group_instance_id=row["group_instance_id"],
-        new_member_id=row["new_member_id"],
-        **numbers,
-    )
+    columns = {name: row[name] for name in EVENT_TEXTS}
+    columns |= {name: None if row[name] is None else tuple(row[name]) for name in EVENT_LISTS}
+    return Event(at_ms=at_ms, **columns, **numbers)
