@@ -169,11 +169,8 @@ def _state_sources(state: DataFrame) -> list[_Source]:
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
         workers = state.select("connect_cluster", F.posexplode(name).alias("position", "worker_id"))
         is_known = F.col("worker_id").isNotNull()
-        columns: dict[str, str | Column] = {
-            "name": "worker_id",
-            "position": "position",
-            "text": F.when(~is_known, name),
-        }
+        text = F.when(~is_known, name)
+        columns: dict[str, str | Column] = {"name": "worker_id", "position": "position", "text": text}
         sources.append((workers, F.when(is_known, kind).otherwise(kinds.FAULTY), columns))
     return sources
 

@@ -46,10 +46,8 @@ def specs_of(rows: Iterable[Row]) -> GroupSpecs:
 
 def played(specs: GroupSpecs, now: str, to: str) -> RollingRestart:
     """All groups, by one assignor of the clients."""
-    static = specs.facts.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
-    all_members = np.ones(specs.num_groups, bool)
     names = np.array([now] * specs.num_groups, object)
-    return simulate_restarts(specs, names, to, all_members, static, all_members & (now != "cooperative-sticky"))
+    return simulate_restarts(specs, names, to, np.ones(specs.num_groups, bool))
 
 
 def who_has(specs: GroupSpecs, runs: PartitionSlices, case: str) -> dict[int, set[tuple[str, int]]]:

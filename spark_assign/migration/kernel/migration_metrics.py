@@ -138,12 +138,11 @@ def _plan_server_assignor(
     is_planned = selected.copy()
     is_planned[list(assignments.rejected)] = False
     names = np.array([name or "" for name in current_assignors], object)
-    is_static = specs.instance_id.is_valid().to_numpy(zero_copy_only=False)
     is_restarting = is_planned & can_convert & np.isin(names, CLIENT_ASSIGNORS)
-    rolling = simulate_restarts(specs, names, server_assignor, is_restarting, is_static, names != "cooperative-sticky")
+    rolling = simulate_restarts(specs, names, server_assignor, is_restarting)
     # The final assignment is that after all restarts, or the broker's target, or a new assignment from scratch.
     group, owned_after, target = specs.members.group, rolling.owned_after, assignments.slices
-    is_restarted = rolling.is_complete & mask_from_indexes(group[~is_static], specs.num_groups)
+    is_restarted = rolling.is_complete & mask_from_indexes(group[specs.instance_id.is_null()], specs.num_groups)
     from_scratch = assign(replace(specs, owned=EMPTY_SLICES), server_assignor, is_planned & ~can_convert).slices
     assigned_after = owned_after.take(is_restarted[group[owned_after.member]]).concat(
         target.take((can_convert & ~is_restarted)[group[target.member]]), from_scratch

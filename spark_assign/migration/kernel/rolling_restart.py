@@ -41,6 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_assign.groups.kernel.assign import assign_groups
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.group_subset import GroupSubset, select_members
@@ -82,9 +83,9 @@ class RestartingGroups(ABC):
         failed: groups for which an assignor of Kafka throws an exception: code and detail.
     """
 
-    def __init__(self, specs: GroupSpecs, is_static: BoolArray, num_costs: int = 3) -> None:
-        self.specs, self.is_static = specs, is_static
-        self.owned = specs.owned
+    def __init__(self, specs: GroupSpecs, num_costs: int) -> None:
+        self.specs, self.owned = specs, specs.owned
+        self.is_static: BoolArray = specs.instance_id.is_valid().to_numpy(zero_copy_only=False)
         self.ids: list[str] = specs.member_id.to_pylist()
         self.member_starts = np.searchsorted(specs.members.group, np.arange(specs.num_groups + 1))
         self.costs = np.zeros((num_costs, specs.num_groups), np.int64)
@@ -181,12 +182,7 @@ def new_id(member_id: str) -> str:
 
 
 def simulate_restarts(
-    specs: GroupSpecs,
-    classic_assignors: AssignorNames,
-    server_assignor: str,
-    selected: BoolArray,
-    is_static: BoolArray,
-    is_eager: BoolArray,
+    specs: GroupSpecs, classic_assignors: AssignorNames, server_assignor: str, selected: BoolArray
 ) -> RollingRestart:
     """Restarts the members of the selected groups with the consumer protocol, in the order of their ids.
 
@@ -195,14 +191,12 @@ def simulate_restarts(
         classic_assignors: the client-side assignor of each selected group, one of Kafka's. Shape: (num_groups,).
         server_assignor: the broker's assignor.
         selected: whether each group restarts. Shape: (num_groups,).
-        is_static: whether each member is static. Shape: (num_members,).
-        is_eager: whether each group uses the eager protocol. Shape: (num_groups,).
 
     Returns:
         one restart per member, up to the limits. Groups for which an assignor of Kafka throws an exception have no
             restarts from then on.
     """
-    groups = _MigratingGroups(specs, classic_assignors, server_assignor, is_static, is_eager)
+    groups = _MigratingGroups(specs, classic_assignors, server_assignor)
     num_restarts = groups.restart_members(np.where(selected, count_restarts(specs), 0))
     is_complete = (num_restarts > 0) & (num_restarts == np.bincount(specs.members.group, minlength=specs.num_groups))
     return RollingRestart(groups.restarts, is_complete, groups.owned)
@@ -211,18 +205,11 @@ def simulate_restarts(
 class _MigratingGroups(RestartingGroups):
     """Groups whose members restart with `group.protocol=consumer`."""
 
-    def __init__(
-        self,
-        specs: GroupSpecs,
-        classic_assignors: AssignorNames,
-        server_assignor: str,
-        is_static: BoolArray,
-        is_eager: BoolArray,
-    ) -> None:
-        super().__init__(specs, is_static)
+    def __init__(self, specs: GroupSpecs, classic_assignors: AssignorNames, server_assignor: str) -> None:
+        super().__init__(specs, len(COSTS))
         self.classic_assignors, self.server_assignor = classic_assignors, server_assignor
         self.is_converted = False
-        self.revokes_all = is_eager[specs.members.group]
+        self.revokes_all = (classic_assignors != COOPERATIVE)[specs.members.group]
         self.restarts: list[list[dict[str, int]]] = [[] for _ in range(specs.num_groups)]
 
     def _rejoin(self, members: IntArray, bounce: IntArray) -> IntArray:

@@ -104,7 +104,7 @@ class _UpgradingGroups(RestartingGroups):
     def __init__(self, specs: GroupSpecs, paths: Sequence[UpgradePath | None]) -> None:
         members = specs.members
         self.instance_ids: list[str | None] = specs.instance_id.to_pylist()
-        super().__init__(specs, np.array([instance is not None for instance in self.instance_ids], bool), 4)
+        super().__init__(specs, MOVED_BY_RULE_CHANGE + 1)
         self.group: list[int] = members.group.tolist()
         self.paths = {group: path for group, path in enumerate(paths) if path is not None}
         self.owned_order = _read_owned_order(specs, paths)

@@ -20,15 +20,12 @@ if the trace is recorded.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Sequence
 
-from spark_assign.simulation.kernel.assignment_request import CODE_BITS
 from spark_assign.simulation.kernel.consumer_group import ConsumerGroup
 from spark_assign.simulation.kernel.consumer_group_members import (
     FENCED_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,
-    ConsumerGroupMember,
     Heartbeat,
     MemberState,
     Response,
@@ -51,35 +48,7 @@ from spark_assign.simulation.kernel.simulated_group import (
     RebalanceRow,
     SimulatedGroup,
 )
-from spark_assign.simulation.kernel.target_assignment import TargetRequest, TargetResponse, Topic, TopicsImage, fresh
-
-
-class StableConsumerGroup(ConsumerGroup):
-    """A KIP-848 group that can start in a stable state."""
-
-    def restore(self, members: Iterable[tuple[Heartbeat, Sequence[int]]], epoch: int, now: int) -> None:
-        """Restores a stable group, as if the members had reached this epoch long ago.
-
-        Args:
-            members: the first heartbeat of each member, and its partitions, ascending. No two members share a
-                partition.
-            epoch: epoch of the group, its target, and its members.
-            now: time of the last heartbeats.
-        """
-        by_number = {topic.number: topic for topic in self.metadata.by_name.values()}
-        targets = {}
-        for request, owned in members:
-            there = [each for each in owned if each >> CODE_BITS in by_number]
-            member = ConsumerGroupMember(request.member_id).apply_heartbeat(request)
-            member = replace(member, member_epoch=epoch, previous_member_epoch=epoch)
-            self.members.put(replace(member, assigned=dict.fromkeys(there, epoch)))
-            targets[request.member_id] = fresh(there, sorted({each >> CODE_BITS for each in there}), by_number)
-            self.record_heartbeat(request.member_id, now)
-        self.members.set_targets(targets)
-        self.exists, self.homogeneous = True, self._are_homogeneous()
-        self._update_topics(now, bump=False)
-        self.group_epoch = self.assignment_epoch = epoch
-
+from spark_assign.simulation.kernel.target_assignment import TargetRequest, TargetResponse, Topic, TopicsImage
 
 REQUEST = "ConsumerGroupHeartbeat"
 TOPICS = "topics have changed"
@@ -106,7 +75,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         self.metadata.put(map(self.topic, initial_state.partitions))
         self.config = initial_state.timing.group_config()
         self.heartbeat_interval_ms = self.config.heartbeat_interval_ms
-        self.coordinator = StableConsumerGroup(self.metadata, self.config)
+        self.coordinator = ConsumerGroup(self.metadata, self.config)
         self.requests: deque[tuple[AsyncMember, Heartbeat, str]] = deque()
         self.rebalance = RebalanceRow()
         self.topics_changed = False

@@ -171,18 +171,9 @@ _STATE: Kind = (f"one of {', '.join(State.__members__)}", lambda value: _is_text
 # --- the calls ----------------------------------------------------------------------------------------------
 
 
-def _add(
-    group: ClassicGroup,
-    id: str,
-    instance: str | None,
-    protocol_type: str,
-    protocols: list[str],
-    topics: list[str],
-    awaiting_join: bool,
-    rebalance_timeout_ms: int,
-) -> None:
-    member = ClassicGroupMember(id, protocols=tuple(protocols), topics=tuple(topics), protocol_type=protocol_type)
-    member.group_instance_id, member.rebalance_timeout_ms = instance, rebalance_timeout_ms
+def _add(group: ClassicGroup, id: str, instance: str | None, awaiting_join: bool, **joined: Any) -> None:
+    protocols, topics = tuple(joined.pop("protocols")), tuple(joined.pop("topics"))
+    member = ClassicGroupMember(id, group_instance_id=instance, protocols=protocols, topics=topics, **joined)
     group.add(member, awaiting_join=awaiting_join)
 
 

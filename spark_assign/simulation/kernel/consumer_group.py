@@ -25,10 +25,11 @@ the requests of many groups can be solved together. No other call of the group i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS
 from spark_assign.simulation.kernel.consumer_group_members import (
     FENCED_INSTANCE_ID,
     FENCED_MEMBER_EPOCH,
@@ -50,7 +51,7 @@ from spark_assign.simulation.kernel.consumer_group_members import (
 from spark_assign.simulation.kernel.consumer_group_regexes import Regexes
 from spark_assign.simulation.kernel.current_assignment_builder import ReconcileInput, reconcile
 from spark_assign.simulation.kernel.settings import GroupConfig
-from spark_assign.simulation.kernel.target_assignment import TargetRequest, TargetResponse, Topic, TopicsImage
+from spark_assign.simulation.kernel.target_assignment import TargetRequest, TargetResponse, Topic, TopicsImage, fresh
 from spark_assign.simulation.kernel.target_assignment_builder import TargetAssignmentBuilder
 
 _NEVER = 2**31 - 1
@@ -124,6 +125,27 @@ class ConsumerGroup:
         if all(member.is_reconciled_to(self.assignment_epoch) for member in members):
             return GroupState.STABLE
         return GroupState.RECONCILING
+
+    def restore(self, members: Iterable[tuple[Heartbeat, Sequence[int]]], epoch: int) -> None:
+        """Restores a stable group, whose members reached this epoch long ago and sent their last heartbeats at time 0.
+
+        Args:
+            members: the first heartbeat of each member, and its partitions, ascending. No two members share a
+                partition.
+            epoch: epoch of the group, its target, and its members.
+        """
+        by_number = {topic.number: topic for topic in self.metadata.by_name.values()}
+        targets = {}
+        for request, owned in members:
+            there = [each for each in owned if each >> CODE_BITS in by_number]
+            member = ConsumerGroupMember(request.member_id, member_epoch=epoch, previous_member_epoch=epoch)
+            self.members.put(replace(member.apply_heartbeat(request), assigned=dict.fromkeys(there, epoch)))
+            targets[request.member_id] = fresh(there, sorted({each >> CODE_BITS for each in there}), by_number)
+            self.record_heartbeat(request.member_id, 0)
+        self.members.set_targets(targets)
+        self.exists, self.homogeneous = True, self._are_homogeneous()
+        self._update_topics(0, bump=False)
+        self.group_epoch = self.assignment_epoch = epoch
 
     # --- heartbeats -----------------------------------------------------------------------------------------------
 

@@ -62,9 +62,10 @@ class ReconcileInput:
 
 def reconcile(member: ConsumerGroupMember, reconcile_input: ReconcileInput) -> ConsumerGroupMember:
     """Returns the member after its heartbeat; the same object if nothing changes."""
-    if member.state is MemberState.STABLE and member.member_epoch == reconcile_input.epoch:
-        return trim(member, reconcile_input) if reconcile_input.subscription_changed else member
-    if member.state is MemberState.UNREVOKED_PARTITIONS and reconcile_input.owns_any(member.pending_revocation):
+    is_unrevoked = member.state is MemberState.UNREVOKED_PARTITIONS
+    if member.is_reconciled_to(reconcile_input.epoch) or (
+        is_unrevoked and reconcile_input.owns_any(member.pending_revocation)
+    ):
         return trim(member, reconcile_input) if reconcile_input.subscription_changed else member
     return compute_next(member, reconcile_input)
 

@@ -32,7 +32,7 @@ class SimulatedConsumerGroup(AsyncConsumers):
             heartbeat.topics = [self.topics.names[each] for each in sorted(member.topics)]
             heartbeat.assignor = next(iter(member.assignors), None)
             rest.append((heartbeat, member.owned))
-        self.coordinator.restore(rest, generation_id, 0)
+        self.coordinator.restore(rest, generation_id)
 
     def close(self) -> None:
         """See `SimulatedGroup`."""

@@ -126,11 +126,6 @@ class TargetAssignment:
     codes: frozenset[int] = frozenset()
     topics: frozenset[int] = frozenset()
 
-    @staticmethod
-    def of(walk: Sequence[int], topics: Iterable[int]) -> TargetAssignment:
-        """Builds a target from partition keys in iteration order, and their topics."""
-        return TargetAssignment(tuple(walk), frozenset(walk), frozenset(topics))
-
     def within(self, topics: frozenset[int]) -> Sequence[int]:
         """Returns the partition keys of these topics, in iteration order."""
         return self.walk if self.topics <= topics else [each for each in self.walk if each >> CODE_BITS in topics]
@@ -247,11 +242,8 @@ class _Written:
     def read(self, by_number: Mapping[int, Topic]) -> TargetAssignment:
         """Returns the target as read back from its record."""
         read = _read_back(_topic_walk(self._chain, by_number, self._capacity), by_number)
-        codes: list[int] = []
-        for topic in read:
-            begins = self._capacities[topic]
-            codes += [topic << CODE_BITS | each for each in _partition_walk(list(self._partitions[topic]), begins)]
-        return TargetAssignment.of(codes, read)
+        walks = {topic: _partition_walk(list(self._partitions[topic]), self._capacities[topic]) for topic in read}
+        return _stored(walks)
 
 
 def fresh(
@@ -270,11 +262,13 @@ def fresh(
     for each in assigned:
         of_topic[each >> CODE_BITS].append(each & PARTITION_MASK)
     read = _read_back(_topic_walk(topics, by_number, power_of_two(size * 4 // 3 + 1)), by_number)
-    codes: list[int] = []
-    for topic in read:
-        some = of_topic[topic]
-        codes += [topic << CODE_BITS | each for each in iteration_order(some, some, set_capacity(len(some)))]
-    return TargetAssignment.of(codes, read)
+    return _stored({topic: _set_walk(of_topic[topic]) for topic in read})
+
+
+def _stored(walks: Mapping[int, Sequence[int]]) -> TargetAssignment:
+    """Returns the target with these partitions by topic, both in iteration order."""
+    codes = tuple(topic << CODE_BITS | each for topic, walk in walks.items() for each in walk)
+    return TargetAssignment(codes, frozenset(codes), frozenset(walks))
 
 
 def _topic_walk(
@@ -292,8 +286,11 @@ def _read_back(written: Sequence[int], by_number: Mapping[int, Topic]) -> list[i
 
 def _partition_walk(partitions: list[int], capacity: int) -> list[int]:
     """Returns the iteration order of a set of partitions that is written with this capacity and read back."""
-    least = set_capacity(len(partitions))
-    if max(partitions) < least:  # each in a bucket of its own, however they are put in
+    if max(partitions) < set_capacity(len(partitions)):  # each in a bucket of its own, however they are put in
         return sorted(partitions)
-    written = iteration_order(partitions, partitions, capacity)
-    return iteration_order(written, written, least)
+    return _set_walk(iteration_order(partitions, partitions, capacity))
+
+
+def _set_walk(partitions: Sequence[int]) -> list[int]:
+    """Returns the iteration order of a set that is made from these partitions in this order."""
+    return iteration_order(partitions, partitions, set_capacity(len(partitions)))

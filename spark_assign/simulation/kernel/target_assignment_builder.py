@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import iteratio
 from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, rebalance
 from spark_assign.groups.assignors.server.homogeneous import compute_quotas
 from spark_assign.java.hash_map import java_key
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.partition_slices import PartitionSlices, invert
 from spark_assign.numeric.segmented_arrays import row_numbers
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, codes_by_member
 from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMember, ConsumerGroupMembers
@@ -228,8 +229,7 @@ def _ranges(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
     numbers: list[int] = []
     for request in requests:
         place = {topic.number: len(numbers) + at for at, topic in enumerate(request.topics)}
-        for at, member in enumerate(request.members, len(ranks)):
-            topics = _assignable_topics(request, member)
+        for at, topics in enumerate(_assignable_topics(request), len(ranks)):
             of_member += [at] * len(topics)
             of_topic += [place[topic.number] for topic in topics]
         ranks += _member_ranks(request.members)
@@ -243,11 +243,8 @@ def _ranges(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
     rows = PartitionSlices(subscriber, topic, first, np.ones_like(first), count).take(count > 0).expand()
     codes = np.array(numbers, np.int64)[rows.topic] << CODE_BITS | rows.first
     assigned = codes_by_member(rows.member, codes, len(ranks))
-    responses, begin = [], 0
-    for request in requests:
-        responses.append(_in_request_order(request, assigned[begin : begin + len(request.members)]))
-        begin += len(request.members)
-    return responses
+    remaining = iter(assigned)
+    return [_in_request_order(request, list(islice(remaining, len(request.members)))) for request in requests]
 
 
 def _member_ranks(members: Sequence[MemberSubscriptionAndAssignment]) -> list[int]:
@@ -256,27 +253,26 @@ def _member_ranks(members: Sequence[MemberSubscriptionAndAssignment]) -> list[in
         range(len(members)),
         key=lambda at: (members[at].instance_id is None, java_key(members[at].instance_id or members[at].member_id)),
     )
-    places = [0] * len(order)
-    for place, at in enumerate(order):
-        places[at] = place
-    return places
+    ranks: list[int] = invert(order, len(order)).tolist()
+    return ranks
 
 
 def _in_request_order(request: TargetRequest, assigned: Sequence[Sequence[int]]) -> TargetResponse:
     """Returns the changed targets, with topics in the order of the request."""
     by_number = {topic.number: topic for topic in request.topics}
     changed = {}
-    for member, has in zip(request.members, assigned, strict=True):
+    for member, topics_of_member, has in zip(request.members, _assignable_topics(request), assigned, strict=True):
         if member.target.codes != frozenset(has):
-            assigned_topics, topics_of_member = {each >> CODE_BITS for each in has}, _assignable_topics(request, member)
+            assigned_topics = {each >> CODE_BITS for each in has}
             topics = [topic.number for topic in topics_of_member if topic.number in assigned_topics]
             num_names = len(topics_of_member) if request.homogeneous else member.names
             changed[member.member_id] = fresh(has, topics, by_number, num_names)
     return TargetResponse(changed)
 
 
-def _assignable_topics(request: TargetRequest, member: MemberSubscriptionAndAssignment) -> Sequence[Topic]:
-    """Returns the topics that a member can get. In a homogeneous group, they are those of the first member."""
-    if request.homogeneous:
-        member = request.members[_member_ranks(request.members).index(0)]
-    return member.subscribed
+def _assignable_topics(request: TargetRequest) -> list[Sequence[Topic]]:
+    """Returns the topics that each member can get. In a homogeneous group, they are those of the first member."""
+    if not request.homogeneous:
+        return [member.subscribed for member in request.members]
+    first = request.members[_member_ranks(request.members).index(0)]
+    return [first.subscribed] * len(request.members)
