@@ -210,12 +210,11 @@ class ConnectClusters:
             clusters = indexed.cluster[indexed.rows[kind]].tolist()
             for cluster, items in zip(clusters, indexed.state_items[kind], strict=True):
                 setattr(states[cluster], name, items)
-        for kind in (facts.MEMBER, facts.CANDIDATE):
+        for kind, name in ((facts.MEMBER, "members"), (facts.CANDIDATE, "candidates")):
             rows = indexed.rows[kind]
             rows = rows[np.lexsort((indexed.position[rows], indexed.cluster[rows]))]
             for cluster, worker in zip(indexed.cluster[rows].tolist(), indexed.name[rows].tolist(), strict=True):
-                state = states[cluster]
-                (state.candidates if kind == facts.CANDIDATE else state.members).append(worker)
+                getattr(states[cluster], name).append(worker)
         return states
 
 

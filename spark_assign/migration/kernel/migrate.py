@@ -57,8 +57,7 @@ def plan_migrations(facts: pa.Table, params: MigrationParams, schema: pa.Schema)
     rejected: list[_Row] = []
     groups: list[_Row] = []
     steps: list[_Row] = []
-    for group, (key, candidate) in enumerate(zip(keys, candidates, strict=True)):
-        group_metrics = metrics.for_group(group)
+    for group, (key, candidate, group_metrics) in enumerate(zip(keys, candidates, metrics.rows, strict=True)):
         if group in metrics.rejected:
             rejected.append(key | dict(zip(("code", "detail"), metrics.rejected[group], strict=True)))
         elif is_done[group]:
@@ -91,9 +90,9 @@ def _build_candidates(
             copartitioned_topics=copartitioned_topics[group],
             policy=params.policy,
             max_size=params.max_size,
-            **{name: metrics.columns[name][group] for name in metric_names},
+            **{name: row[name] for name in metric_names},
         )
-        for group in range(specs.num_groups)
+        for group, row in enumerate(metrics.rows)
     ]
 
 

@@ -52,22 +52,18 @@ class MigrationMetrics:
 
     Attributes:
         current_assignors: the assignor of each group; `None` if unknown.
-        columns: one list per metric, named as in `tables.comparison.MIGRATIONS`, with one value per group. `owned` is
-            the number of partitions that live members own now.
+        rows: the metrics of each group, named as in `tables.comparison.MIGRATIONS`. `owned` is the number of partitions
+            that live members own now.
         restarts: the costs of each simulated restart of each group, in order.
         is_complete: whether all restarts of each group were simulated.
         rejected: groups that the broker's assignor can't plan: code and detail.
     """
 
     current_assignors: Sequence[str | None]
-    columns: dict[str, list[Any]]
+    rows: list[dict[str, Any]]
     restarts: list[list[dict[str, int]]]
     is_complete: BoolArray
     rejected: dict[int, tuple[str, str]]
-
-    def for_group(self, group: int) -> dict[str, Any]:
-        """Returns the metrics of one group."""
-        return {name: values[group] for name, values in self.columns.items()}
 
 
 def measure_migration(
@@ -98,22 +94,20 @@ def measure_migration(
         later=0,
     )
     columns = {
-        "members": metrics_before["members"].to_pylist(),
-        "partitions": metrics_after["partitions"].to_pylist(),
-        "max_over_mean_before": metrics_before["max_over_mean"].to_pylist(),
-        "max_over_mean_after": metrics_after["max_over_mean"].to_pylist(),
-        "owned": counts.owned.tolist(),
-        "moved": np.where(can_convert, counts.moved, _count_moved(specs, assigned_after, is_planned)).tolist(),
+        "members": metrics_before["members"],
+        "partitions": metrics_after["partitions"],
+        "max_over_mean_before": metrics_before["max_over_mean"],
+        "max_over_mean_after": metrics_after["max_over_mean"],
+        "owned": counts.owned,
+        "moved": np.where(can_convert, counts.moved, _count_moved(specs, assigned_after, is_planned)),
         "moved_on_rollback": _count_moved_on_rollback(specs, current_assignors, assigned_after, is_planned),
-        "paused_partition_seconds": server_seconds(pause_counts, params.timing).tolist(),
+        "paused_partition_seconds": server_seconds(pause_counts, params.timing),
         "cross_rack_before": _count_cross_rack(specs, assigned_before, params.racks_known),
         "cross_rack_after": _count_cross_rack(specs, assigned_after, params.racks_known),
         **_measure_hypothetical(specs, current_assignors, can_convert, params),
     }
-    rolling = plan.rolling
-    return MigrationMetrics(
-        current_assignors, columns, rolling.restarts, rolling.is_complete, dict(assignments.rejected)
-    )
+    rows, rolling = pa.table(columns).to_pylist(), plan.rolling
+    return MigrationMetrics(current_assignors, rows, rolling.restarts, rolling.is_complete, dict(assignments.rejected))
 
 
 @dataclass(frozen=True)
@@ -175,22 +169,21 @@ def _count_moved(specs: GroupSpecs, assigned: PartitionSlices, is_planned: BoolA
 
 def _count_moved_on_rollback(
     specs: GroupSpecs, current_assignors: Sequence[str | None], assigned_after: PartitionSlices, is_planned: BoolArray
-) -> list[int | None]:
-    """Returns the number of partitions per group that change owners on the way back from the broker's assignment."""
+) -> pa.Array:
+    """Returns the number of partitions per group that change owners on the way back from the broker's assignment; null
+    if unknown."""
     migrated = replace(specs, owned=assigned_after, departed_owned=EMPTY_SLICES)
     previous = _assign_by_current(migrated, current_assignors, is_planned)
     is_known = is_planned & np.array([name in CLIENT_ASSIGNORS for name in current_assignors], bool)
     is_known[list(previous.rejected)] = False
-    counts: list[int | None] = pa.array(_count_moved(migrated, previous.slices, is_known), mask=~is_known).to_pylist()
-    return counts
+    return pa.array(_count_moved(migrated, previous.slices, is_known), mask=~is_known)
 
 
-def _count_cross_rack(specs: GroupSpecs, assigned: PartitionSlices, racks_known: bool) -> list[int | None]:
-    """Returns the number of partitions per group whose owner has no replica in its rack; `None` if unknown."""
+def _count_cross_rack(specs: GroupSpecs, assigned: PartitionSlices, racks_known: bool) -> pa.Array:
+    """Returns the number of partitions per group whose owner has no replica in its rack; null if unknown."""
     matched = count_rack_matched(specs, assigned, racks_known=racks_known)
     total = np.bincount(specs.members.group[assigned.member], assigned.count, specs.num_groups).astype(np.int64)
-    cross_rack: list[int | None] = pc.subtract(total, matched).to_pylist()
-    return cross_rack
+    return pc.subtract(total, matched)
 
 
 def _measure_hypothetical(
@@ -204,7 +197,7 @@ def _measure_hypothetical(
     counts: list[dict[str, int]] = [{} for _ in range(specs.num_groups)]
     for name in params.hypothetical_assignors if has_racks.any() else ():
         plan = _plan_server_assignor(specs, current_assignors, can_convert, name, has_racks)
-        for group, count in enumerate(_count_cross_rack(specs, plan.assigned_after, params.racks_known)):
+        for group, count in enumerate(_count_cross_rack(specs, plan.assigned_after, params.racks_known).to_pylist()):
             if has_racks[group] and count is not None:
                 counts[group][name] = count
     best = [min(by_name, key=by_name.__getitem__, default=None) for by_name in counts]

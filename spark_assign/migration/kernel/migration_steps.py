@@ -44,7 +44,7 @@ def plan_steps(
 
     Args:
         candidate: the group.
-        metrics: the metrics of the group (`MigrationMetrics.for_group`).
+        metrics: the metrics of the group (`MigrationMetrics.rows`).
         restarts: the costs of each simulated restart, in order.
     """
     if candidate.assignor == STREAMS:

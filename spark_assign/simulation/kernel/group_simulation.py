@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from spark_assign.simulation.kernel.events import DOWN_MS, PAUSE_MS, Event
-from spark_assign.simulation.kernel.member import CLOSING, OFF, SimulatedMember
+from spark_assign.simulation.kernel.member import CLOSING, OFF, STABLE, SimulatedMember
 from spark_assign.simulation.kernel.ownership_log import DOWN
 from spark_assign.simulation.kernel.simulated_classic_group import SimulatedClassicGroup
 from spark_assign.simulation.kernel.simulated_consumer_group import SimulatedConsumerGroup
@@ -91,15 +91,19 @@ class EventHandlers:
     def _finish_close(
         self, member: SimulatedMember, owned: list[int], reason: str, leaves: bool, again: Again | None
     ) -> None:
+        group = self.group
         member.epoch += 1
-        member.state = OFF
+        member.state, member.silent_since = OFF, group.last_heartbeat(member)
         if leaves:
-            self.group.remove_member(member, owned, reason)
+            group.remove_member(member, group.finish_revocation(member, owned), reason)
         else:
-            self.group.close_static_member(member, owned)
+            if owned:
+                group.trace_callback(member, "revoked", owned)
+            group.ownership_log.pause(owned, member, DOWN, group.queue.now)
+            group.close_static_member(member)
         if again is not None:
             down = DOWN_MS if again[0].down_ms is None else again[0].down_ms
-            self.group.queue.schedule(self.group.queue.now + down, self._restart_process, member, member.epoch, *again)
+            group.queue.schedule(group.queue.now + down, self._restart_process, member, member.epoch, *again)
 
     def _restart_process(
         self, member: SimulatedMember, epoch: int, event: Event, when_up: Callable[[], None] | None
@@ -251,7 +255,11 @@ class GroupSimulation:
         for member in present:
             group.members[member.name] = member
             group.cluster.subscribe(member.topics)
-            if not stable:
+            if stable:
+                group.register_id(member)
+                member.state, member.incarnations, member.num_ids = STABLE, 1, 1
+                group.ownership_log.assign(member.owned, member, 0)
+            else:
                 group.queue.schedule(0, group.start, member, member.member_id)
         if stable:
             group.start_stable(present, self.initial_state.generation_id)

@@ -9,7 +9,6 @@ from spark_assign.simulation.kernel.assignment_request import AssignmentRequest,
 from spark_assign.simulation.kernel.classic_consumers import CHANGED, ClassicConsumers
 from spark_assign.simulation.kernel.coordinator import UNKNOWN_MEMBER
 from spark_assign.simulation.kernel.member import CLOSING, REVOKING, STABLE, ClassicMember
-from spark_assign.simulation.kernel.ownership_log import DOWN
 from spark_assign.simulation.kernel.simulated_group import COORDINATOR, AssignorError
 
 
@@ -26,7 +25,6 @@ class SimulatedClassicGroup(ClassicConsumers):
         )
         used = str(coordinator.group.protocol_name)
         for member in members:
-            self.ownership_log.assign(member.owned, member, 0)
             member.remembered_generation[used] = generation_id
             if used == "sticky":
                 member.remembered = member.owned
@@ -34,8 +32,6 @@ class SimulatedClassicGroup(ClassicConsumers):
         leader.snapshot = self.leader_metadata(leader)
 
     def _stable_member(self, member: ClassicMember, generation_id: int) -> JoinedMember:
-        self.register_id(member)
-        member.state, member.incarnations, member.num_ids = STABLE, 1, 1
         member.generation_id = generation_id
         member.metadata = self.cluster.visible_partitions(member.topics)
         return self.subscription(member)
@@ -67,21 +63,15 @@ class SimulatedClassicGroup(ClassicConsumers):
 
     # --- what happens to members ------------------------------------------------------------------------------
 
-    def remove_member(self, member: ClassicMember, owned: Sequence[int], reason: str) -> None:
+    def remove_member(self, member: ClassicMember, revoked: int, reason: str) -> None:
         """See `SimulatedGroup`."""
         member_id = str(member.member_id)
-        member.silent_since = self.last_heartbeat(member)
-        revoked = self.finish_revocation(member, owned)
         self.trace_message(member_id, "LeaveGroup", COORDINATOR, reason)
         self.coordinator.leave(member_id, reason)
         self.coordinator.rebalance.revoked += revoked
 
-    def close_static_member(self, member: ClassicMember, owned: Sequence[int]) -> None:
+    def close_static_member(self, member: ClassicMember) -> None:
         """See `SimulatedGroup`. The member sends no LeaveGroup (KIP-345)."""
-        member.silent_since = self.last_heartbeat(member)
-        if owned:
-            self.trace_callback(member, "revoked", owned)
-        self.ownership_log.pause(owned, member, DOWN, self.queue.now)
         self.coordinator.watch(str(member.member_id))
 
     def stop_heartbeats(self, member: ClassicMember, state: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spark_assign.simulation.kernel.async_consumers import REQUEST, AsyncConsumers
 from spark_assign.simulation.kernel.consumer_group_members import LEAVE, LEAVE_STATIC, Heartbeat
-from spark_assign.simulation.kernel.member import STABLE, STALE, AsyncMember, LocalAssignment
+from spark_assign.simulation.kernel.member import STALE, AsyncMember, LocalAssignment
 from spark_assign.simulation.kernel.ownership_log import DOWN, UNOWNED
 from spark_assign.simulation.kernel.simulated_group import COORDINATOR
 
@@ -20,13 +20,10 @@ class SimulatedConsumerGroup(AsyncConsumers):
         """See `SimulatedGroup`. The phase of the heartbeats depends on the member IDs."""
         rest = []
         for member in members:
-            self.register_id(member)
-            member.state, member.incarnations, member.num_ids, member.joined = STABLE, 1, 1, 1
-            member.member_epoch = generation_id
+            member.joined, member.member_epoch = member.incarnations, generation_id
             member.target = member.current = member.sent_assignment = LocalAssignment(0, frozenset(member.owned))
             member.sent_topics = member.topics
             member.heartbeats_from_ms = member.phase(self.heartbeat_interval_ms)
-            self.ownership_log.assign(member.owned, member, 0)
             heartbeat = Heartbeat(str(member.member_id), generation_id, member.group_instance_id, member.rack_id)
             heartbeat.rebalance_timeout_ms = self.timing.rebalance_timeout_ms
             heartbeat.topics = [self.topics.names[each] for each in sorted(member.topics)]
@@ -45,18 +42,13 @@ class SimulatedConsumerGroup(AsyncConsumers):
         """See `SimulatedGroup`."""
         self.send_heartbeat(member)
 
-    def remove_member(self, member: AsyncMember, owned: Sequence[int], reason: str) -> None:
+    def remove_member(self, member: AsyncMember, revoked: int, reason: str) -> None:
         """See `SimulatedGroup`. The callback precedes the request (`runRebalanceCallbacksOnClose`)."""
-        member.silent_since = self.last_heartbeat(member)
-        revoked = self.finish_revocation(member, owned)
         self._send_last_heartbeat(member, LEAVE, reason)
         self.rebalance.revoked += revoked
 
-    def close_static_member(self, member: AsyncMember, owned: Sequence[int]) -> None:
+    def close_static_member(self, member: AsyncMember) -> None:
         """See `SimulatedGroup`. The session continues from the last heartbeat."""
-        if owned:
-            self.trace_callback(member, "revoked", owned)
-        self.ownership_log.pause(owned, member, DOWN, self.queue.now)
         self._schedule_expiry(member)
         self._send_last_heartbeat(member, LEAVE_STATIC, "it is down")
 

@@ -153,7 +153,7 @@ class SimulatedGroup(ABC, Generic[M]):
 
     @abstractmethod
     def start_stable(self, members: Sequence[M], generation_id: int) -> None:
-        """Starts the simulation with a stable group of these members and the partitions that they own."""
+        """Starts the simulation with a stable group of these registered members and the partitions that they own."""
 
     @abstractmethod
     def process_due_events(self) -> Generator[Any, Any, None]:
@@ -184,12 +184,12 @@ class SimulatedGroup(ABC, Generic[M]):
         """Makes a member join whose process has just started."""
 
     @abstractmethod
-    def remove_member(self, member: M, owned: Sequence[int], reason: str) -> None:
-        """Removes a member that has closed: it gives up what it owned and leaves the group."""
+    def remove_member(self, member: M, revoked: int, reason: str) -> None:
+        """Removes a member that has closed and given up this number of partitions: it leaves the group."""
 
     @abstractmethod
-    def close_static_member(self, member: M, owned: Sequence[int]) -> None:
-        """Closes the process of a static member that will return. Its partitions stay assigned to it."""
+    def close_static_member(self, member: M) -> None:
+        """Handles the end of the process of a static member that will return. Its partitions stay assigned to it."""
 
     @abstractmethod
     def stop_heartbeats(self, member: M, state: str) -> None:
