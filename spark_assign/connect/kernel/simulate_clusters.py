@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_assign.connect.kernel import indexed_facts as facts
+from spark_assign.connect.kernel.faults import ClusterFaults
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
 from spark_assign.connect.kernel.plan_clusters import ASSIGNORS, REJECTED, ConnectClusters
 from spark_assign.connect.kernel.rebalance_input import RebalanceInput
@@ -53,12 +54,7 @@ def simulate_clusters(
         for row in indexed.rows[facts.CLUSTER].tolist()
         if indexed.name[row] >= 0
     }
-    events: dict[int, list[ConnectEvent]] = defaultdict(list)
-    for cluster, fault, event in _read_events(indexed):
-        if fault is not None:
-            clusters.faults.add(cluster, *fault)
-        if event is not None:
-            events[cluster].append(event)
+    events = _read_events(indexed, clusters.faults)
     rows: dict[str, list[dict[str, Any]]] = {REBALANCES: [], COSTS: []}
     for cluster, own_protocol, rebalance in clusters.rebalances():
         initial = _initial_state(indexed, rebalance, leaders.get(cluster))
@@ -102,23 +98,25 @@ def _initial_state(indexed: IndexedConnectFacts, rebalance: RebalanceInput, lead
     return ConnectInitialState(first, leader, indexed.workers, indexed.connectors)
 
 
-def _read_events(indexed: IndexedConnectFacts) -> Iterator[tuple[int, tuple[str, str] | None, ConnectEvent | None]]:
-    """Yields the cluster of each event with the event, or with its fault."""
+def _read_events(indexed: IndexedConnectFacts, faults: ClusterFaults) -> dict[int, list[ConnectEvent]]:
+    """Returns the events of each cluster, and adds the faults of the others."""
+    events: dict[int, list[ConnectEvent]] = defaultdict(list)
     for row in indexed.rows[facts.EVENT].tolist():
         name, (at_ms, tasks) = indexed.text(row), indexed.numbers(row)
         cluster = int(indexed.cluster[row])
         text = f"events: at_ms={at_ms}, event={name}"
         if name is None or at_ms is None:
-            yield cluster, ("null-key", text), None
+            faults.add(cluster, "null-key", text)
             continue
         if name not in EVENTS:
-            yield cluster, ("bad-event", f"{text}: no such event. Use one of {', '.join(EVENTS)}"), None
+            faults.add(cluster, "bad-event", f"{text}: no such event. Use one of {', '.join(EVENTS)}")
             continue
         event_type = EVENTS.index(name)
         subject = int((indexed.name if event_type <= WORKER_JOINED else indexed.connector)[row])
         if subject < 0:
-            yield cluster, ("null-key", f"{text}, subject=null"), None
+            faults.add(cluster, "null-key", f"{text}, subject=null")
         elif tasks is not None and tasks < 0:
-            yield cluster, ("bad-event", f"{text}: tasks={tasks}, expected 0 or more"), None
+            faults.add(cluster, "bad-event", f"{text}: tasks={tasks}, expected 0 or more")
         else:
-            yield cluster, None, ConnectEvent(at_ms, event_type, subject, -1 if tasks is None else tasks)
+            events[cluster].append(ConnectEvent(at_ms, event_type, subject, -1 if tasks is None else tasks))
+    return events

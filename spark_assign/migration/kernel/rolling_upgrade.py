@@ -207,7 +207,8 @@ class _UpgradingGroups(RestartingGroups):
         if not len(members):
             return
         subset = select_members(self.specs, members, self.ids, self.owned, departed)
-        assignors, previous_assignors = self._elect(subset)
+        elected = self._elect(subset)
+        assignors = [assignor for assignor, _ in elected]
         member_is_eager = np.array([is_eager(self.config[member].assignors) for member in subset.members.tolist()])
         before, state = subset.specs.owned, subset.specs
         kept_by_previous = EMPTY_SLICES
@@ -226,7 +227,7 @@ class _UpgradingGroups(RestartingGroups):
             inactive_owned = state.owned.take(~active[state.members.group[state.owned.member]])
             state = replace(state, owned=inactive_owned.concat(ownership.assigned))
             if round_index == 0:
-                kept_by_previous = self._keep_by_previous_rules(reported, assignors, previous_assignors, before)
+                kept_by_previous = _keep_by_previous_rules(reported, elected, before)
             for member in subset.members.tolist():
                 self._remember(member, str(self.memberships[self.group[member]].group.protocol_name))
             active = mask_from_indexes(state.members.group[ownership.withheld.member], subset.specs.num_groups)
@@ -240,14 +241,14 @@ class _UpgradingGroups(RestartingGroups):
         self.costs[MOVED_BY_RULE_CHANGE, subset.groups] += by_rule_change.owned - by_rule_change.kept
         self._update_owned_order(subset, self._set_owned(subset, state.owned))
 
-    def _elect(self, subset: GroupSubset) -> tuple[list[str], list[str]]:
+    def _elect(self, subset: GroupSubset) -> list[tuple[str, str]]:
         """Returns the elected assignor of each group, as of its leader's release and as of the previous release."""
-        assignors, previous_assignors = [], []
+        assignors = []
         for group in subset.groups.tolist():
             leader, elected = self.memberships[group].elect()
-            assignors.append(f"{elected}@{self.config[self.member_index[group, leader]].release}")
-            previous_assignors.append(f"{elected}@{self.paths[group].current.release}")
-        return assignors, previous_assignors
+            release, previous = self.config[self.member_index[group, leader]].release, self.paths[group].current.release
+            assignors.append((f"{elected}@{release}", f"{elected}@{previous}"))
+        return assignors
 
     def _report(self, subset: GroupSubset, state: GroupSpecs, assignors: Sequence[str]) -> GroupSpecs:
         """Returns the groups as their members report them to the leader."""
@@ -281,20 +282,6 @@ class _UpgradingGroups(RestartingGroups):
             reported_order=owned_order.take(is_reported[owned_order.member]),
         )
 
-    def _keep_by_previous_rules(
-        self,
-        reported: GroupSpecs,
-        assignors: Sequence[str],
-        previous_assignors: Sequence[str],
-        before: PartitionSlices,
-    ) -> PartitionSlices:
-        """Returns the partitions that the previous release would keep in place, in groups whose rules have changed."""
-        names = [
-            None if deciding_rules(name) == deciding_rules(previous) else previous
-            for name, previous in zip(assignors, previous_assignors, strict=True)
-        ]
-        return intersect_partitions(before, assign_groups(reported, names).slices)
-
     def _update_owned_order(self, subset: GroupSubset, assigned: PartitionSlices) -> None:
         """Updates the order in which the members of the subset report their partitions."""
         ordered_groups = [
@@ -307,6 +294,14 @@ class _UpgradingGroups(RestartingGroups):
         num_members = len(self.specs.members)
         updated = next_owned_order(self.owned_order, assigned.take(is_ordered), self.topic_hash, num_members)
         self.owned_order = self.owned_order.take(is_unchanged).concat(updated)
+
+
+def _keep_by_previous_rules(
+    reported: GroupSpecs, elected: Sequence[tuple[str, str]], before: PartitionSlices
+) -> PartitionSlices:
+    """Returns the partitions that the previous release would keep in place, in groups whose rules have changed."""
+    names = [None if deciding_rules(name) == deciding_rules(previous) else previous for name, previous in elected]
+    return intersect_partitions(before, assign_groups(reported, names).slices)
 
 
 def _uses_owned_order(path: UpgradePath | None) -> bool:

@@ -361,7 +361,7 @@ class ConsumerGroup:
         names = self.members.names
         if not self.regexes.is_used:
             return len(names) <= 1 and all(forgotten <= some for some in names)
-        if any(names) or not self.regexes.used_by(len(self.members.by_id)):
+        if any(names) or list(self.regexes.members.values()) != [len(self.members.by_id)]:
             return False
         return forgotten.isdisjoint(frozenset().union(*self.regexes.topics))
 

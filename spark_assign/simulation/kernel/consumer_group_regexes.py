@@ -53,10 +53,6 @@ class Regexes:
         """Returns all topics that a member subscribes to, by name and by expression."""
         return names | self.topics_of(regex) if regex else names
 
-    def used_by(self, members: int) -> bool:
-        """Whether all members subscribe to the same expression."""
-        return list(self.members.values()) == [members]
-
     def check(self, regex: str) -> None:
         """Checks that a new expression is valid.
 
