@@ -65,7 +65,10 @@ class Played:
             self.group.members.put(
                 ConsumerGroupMember(member["id"], names=names, member_epoch=EPOCH, assigned=assigned)
             )
-        walks = {each: TargetAssignment.of(sorted(some), {one >> 32 for one in some}) for each, some in target.items()}
+        walks = {
+            each: TargetAssignment(tuple(sorted(some)), frozenset(some), frozenset(one >> 32 for one in some))
+            for each, some in target.items()
+        }
         self.group.members.set_targets(walks)
         self.group.exists, self.group.group_epoch, self.group.assignment_epoch = True, EPOCH + 1, EPOCH + 1
         self.group.topics_changed(SIZES)
