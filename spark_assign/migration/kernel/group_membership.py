@@ -63,10 +63,12 @@ class UpgradePath:
     Attributes:
         current: the configuration of its members now.
         bounces: the configuration after each bounce. A bounce restarts all members once.
+        leader: id of the current leader; `None` if unknown.
     """
 
     current: ClientConfig
     bounces: tuple[ClientConfig, ...]
+    leader: str | None = None
 
 
 @dataclass(frozen=True)
@@ -138,13 +140,16 @@ class GroupMembership:
     Args:
         members: id and instance id of each member.
         assignors: the list of assignors of all members.
+        leader: id of the leader; `None` if unknown.
     """
 
-    def __init__(self, members: Iterable[tuple[str, str | None]], assignors: Assignors) -> None:
+    def __init__(
+        self, members: Iterable[tuple[str, str | None]], assignors: Assignors, leader: str | None = None
+    ) -> None:
         self.group = ClassicGroup("")
         for member_id, instance_id in members:
             self.join(member_id, instance_id, assignors)
-        self.group.leader_id = self.group.all_members()[0].member_id
+        self.group.leader_id = leader or self.group.all_members()[0].member_id
         self.group.protocol_name = assignors[0]
 
     def join(self, member_id: str, instance_id: str | None, assignors: Assignors) -> None:

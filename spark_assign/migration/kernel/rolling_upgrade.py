@@ -124,6 +124,7 @@ class _UpgradingGroups(RestartingGroups):
                     for member in range(int(self.member_starts[group]), int(self.member_starts[group + 1]))
                 ),
                 path.current.assignors,
+                path.leader,
             )
             for group, path in self.paths.items()
         }
