@@ -8,6 +8,7 @@ color stands for each name until then.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,12 @@ def altair() -> Any:
     return altair
 
 
+def chart_of(values: Sequence[Mapping[str, Any]]) -> Any:
+    """Returns a chart that contains these rows, without marks."""
+    alt = altair()
+    return alt.Chart(alt.Data(values=list(values)))
+
+
 def color(name: str) -> str:
     """Returns the placeholder for a named color."""
     return _PLACEHOLDERS[name]
@@ -78,7 +85,7 @@ def inline_svg(chart: alt.TopLevelMixin, ident: str, title: str, description: st
         chart: The chart.
         ident: Prefix of the ids in the SVG, unique in the page.
         title: Title of the chart.
-        description: What the chart shows.
+        description: What the chart shows; empty if it shows nothing.
     """
     from markupsafe import Markup, escape
 
@@ -93,7 +100,8 @@ def inline_svg(chart: alt.TopLevelMixin, ident: str, title: str, description: st
     assert view_box is not None
     return Markup(
         f'<svg role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" {view_box[0]}>'
-        f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">{escape(description)}</desc>{body}'
+        f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">'
+        f"{escape(description or 'There is nothing to show.')}</desc>{body}"
     )
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
 
 _UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=~|$)", re.IGNORECASE)
 _UUID_IN_TEXT = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -59,9 +62,19 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
-def group_name(row: Mapping[str, Any]) -> str:
+def group_key(row: Row) -> tuple[str, str]:
+    """Returns cluster and group_id of a row."""
+    return row["cluster"], row["group_id"]
+
+
+def group_name(row: Row) -> str:
     """Returns `cluster/group_id` of a row."""
     return f"{row['cluster']}/{row['group_id']}"
+
+
+def listed_order(name: str, names: Sequence[str]) -> tuple[int, str]:
+    """Returns the sort key of a name: the listed names in their order, then all others by name."""
+    return names.index(name) if name in names else len(names), name
 
 
 def count(value: int, noun: str) -> str:
@@ -106,21 +119,24 @@ def one_line(text: str) -> str:
     return " ".join(text.split())[:300]
 
 
-def rejected_lines(rows: Sequence[Mapping[str, Any]], num_rejected: int) -> list[str]:
+def rejected_lines(
+    rows: Rows, num_rejected: int, title: str = "Rejected:", name: Callable[[Row], str] = group_name
+) -> list[str]:
     """Returns one line per rejected group, at most `MAX_REJECTED`; an empty list if no group is rejected.
 
     Args:
         rows: First rows of a table `rejected`.
         num_rejected: Number of rows of that table.
+        title: Line above them.
+        name: Returns the name of what a row rejects.
     """
     if not num_rejected:
         return []
-    lines = ["", "Rejected:"]
-    lines += [f"  {group_name(row)}: {row['code']}: {one_line(row['detail'])}" for row in rows[:MAX_REJECTED]]
-    return [*lines, *more_lines(num_rejected - MAX_REJECTED, "rejected")]
+    lines = [f"  {name(row)}: {row['code']}: {one_line(row['detail'])}" for row in rows[:MAX_REJECTED]]
+    return ["", title, *lines, *more_lines(num_rejected - MAX_REJECTED, "rejected")]
 
 
-def first_rejected_lines(rows: Sequence[Mapping[str, Any]], limit: int) -> list[str]:
+def first_rejected_lines(rows: Rows, limit: int) -> list[str]:
     """Returns one line per rejected group without counting all of them.
 
     Args:

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.report import charts
+from spark_assign.report.formatting import Row, Rows
 from spark_assign.report.sequence_diagram import draw_sequence, sequence_diagram, short_name
 from spark_assign.report.text.simulation import with_variant
 from spark_assign.simulation.scenarios import LocalSimulation
@@ -22,7 +23,6 @@ from spark_assign.tables.groups import GROUP_KEY
 _MAX_TRACE_ROWS = 5_000
 """Maximum number of rows of a trace that are read to find the first messages of the displayed members."""
 
-Row = Mapping[str, Any]
 ByVariant = dict[str, list[Row]]
 
 
@@ -143,8 +143,6 @@ def _by_variant(rows: Iterable[Row], variants: Sequence[str]) -> ByVariant:
     return by_variant
 
 
-Rows = Sequence[Mapping[str, Any]]
-
 MAX_LINES = 60
 _MAX_LEGEND_OWNERS = 12
 _MARGIN = 0.05
@@ -191,58 +189,52 @@ def draw_ownership(
         ConfigError: If the drawing library isn't installed, or the format is unknown.
     """
     alt = charts.altair()
-    variants = list(ownership)
     all_partitions = sorted({(row["topic"], row["partition"]) for rows in ownership.values() for row in rows})
-    charted = all_partitions[:: max(1, -(-len(all_partitions) // MAX_LINES))]
+    charted = all_partitions[:: _partition_step(len(all_partitions))]
     line_index = {partition: index for index, partition in enumerate(charted)}
     colors = _owner_colors(ownership)
     start_ms, end_ms = _time_window(ownership, rebalances)
     label_step = max(1, len(charted) // 20)
     labels = [f"{topic}-{partition}" for topic, partition in charted]
     panels = []
-    for variant in variants:
-        is_last = variant == variants[-1]
-        x = alt.X(
-            "from:Q",
-            scale=alt.Scale(domain=[start_ms / 1000, end_ms / 1000], nice=False),
-            axis=alt.Axis(title="seconds") if is_last else alt.Axis(title=None, labels=False),
-        )
-        y = alt.Y(
-            "low:Q",
-            scale=alt.Scale(domain=[len(charted) - 0.4, -0.6], nice=False, zero=False),
-            axis=alt.Axis(
-                title=None,
-                values=list(range(0, len(charted), label_step)),
-                labelExpr=f"{json.dumps(labels)}[datum.value]",
-                labelFontSize=10,
-                labelLimit=200,
-            ),
-        )
-        rectangles = alt.Chart(
-            alt.Data(values=list(_rectangles(ownership[variant], line_index, colors, start_ms, end_ms)))
-        )
-        shapes = rectangles.mark_rect().encode(
-            x=x,
-            x2="to:Q",
-            y=y,
-            y2="high:Q",
-            fill=alt.Fill("ink:N", scale=None),
-            opacity=alt.Opacity("pale:Q", scale=None),
+    seconds = alt.Scale(domain=[start_ms / 1000, end_ms / 1000], nice=False)
+    y = alt.Y(
+        "low:Q",
+        scale=alt.Scale(domain=[len(charted) - 0.4, -0.6], nice=False, zero=False),
+        axis=alt.Axis(
+            title=None,
+            values=list(range(0, len(charted), label_step)),
+            labelExpr=f"{json.dumps(labels)}[datum.value]",
+            labelFontSize=10,
+            labelLimit=200,
+        ),
+    )
+    sample = " of those drawn" if num_partitions is not None and len(all_partitions) < num_partitions else ""
+    for index, (variant, rows) in enumerate(ownership.items(), start=1):
+        axis = alt.Axis(title="seconds") if index == len(ownership) else alt.Axis(title=None, labels=False)
+        x = alt.X("from:Q", scale=seconds, axis=axis)
+        rectangles = list(_rectangles(rows, line_index, colors, start_ms, end_ms))
+        shapes = (
+            charts.chart_of(rectangles)
+            .mark_rect()
+            .encode(
+                x=x,
+                x2="to:Q",
+                y=y,
+                y2="high:Q",
+                fill=alt.Fill("ink:N", scale=None),
+                opacity=alt.Opacity("pale:Q", scale=None),
+            )
         )
         generations = [
             {"from": row["joined_ms"] / 1000}
             for row in rebalances.get(variant, ())
             if start_ms <= row["joined_ms"] <= end_ms
         ]
-        rules = alt.Chart(alt.Data(values=generations)).mark_rule(
-            color=charts.color("quiet"), strokeDash=[2, 2], strokeWidth=0.8
-        )
-        lost_seconds = (
-            sum(row["end_ms"] - row["start_ms"] for row in ownership[variant] if row["state"] != "consumed") / 1000
-        )
-        sample = " of those drawn" if num_partitions is not None and len(all_partitions) < num_partitions else ""
+        rule = {"color": charts.color("quiet"), "strokeDash": [2, 2], "strokeWidth": 0.8}
+        lost_seconds = sum(row["end_ms"] - row["start_ms"] for row in rows if row["state"] != "consumed") / 1000
         panels.append(
-            alt.layer(shapes, rules.encode(x=x)).properties(
+            alt.layer(shapes, charts.chart_of(generations).mark_rule(**rule).encode(x=x)).properties(
                 width=_PANEL_WIDTH,
                 height=min(max(60, 20 * len(charted)), 340),
                 title=f"{variant}: {lost_seconds:,.1f} partition-seconds not consumed{sample}",
@@ -282,7 +274,7 @@ def _legend(alt: Any, colors: Mapping[str, str]) -> Any:
         {"words": label, "ink": ink, "pale": opacity, "at": 10 + 18 * index}
         for index, (label, ink, opacity) in enumerate(rows)
     ]
-    base = alt.Chart(alt.Data(values=values)).encode(y=alt.Y("at:Q", scale=None, axis=None))
+    base = charts.chart_of(values).encode(y=alt.Y("at:Q", scale=None, axis=None))
     ink, opacity = alt.Fill("ink:N", scale=None), alt.Opacity("pale:Q", scale=None)
     boxes = base.mark_square(size=130, stroke=None).encode(x=alt.value(8), fill=ink, opacity=opacity)
     labels = base.mark_text(align="left", fontSize=11).encode(x=alt.value(20), text="words:N")

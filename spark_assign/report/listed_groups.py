@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.report.formatting import MAX_REJECTED, Row, rejected_lines
 from spark_assign.tables.groups import GROUP_KEY
-
-Row = Mapping[str, Any]
 
 SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
 """Metrics that are summed over groups."""
@@ -105,6 +104,19 @@ def _matches_any(patterns: Sequence[str]) -> Column:
     for pattern in patterns:
         condition = condition | F.col("group_id").rlike(fnmatch.translate(pattern))
     return condition
+
+
+def read_rejected_lines(rejected: DataFrame, num_rejected: int | None = None) -> list[str]:
+    """Returns one line per rejected group, at most `MAX_REJECTED`, of which it reads no more.
+
+    Args:
+        rejected: Table of rejected groups.
+        num_rejected: Number of its rows, if the caller knows it.
+    """
+    if num_rejected is None:
+        num_rejected = rejected.count()
+    first = rejected.orderBy(*GROUP_KEY, "code").limit(MAX_REJECTED).collect() if num_rejected else []
+    return rejected_lines([row.asDict() for row in first], num_rejected)
 
 
 def no_match_text(patterns: Sequence[str]) -> str:

@@ -6,14 +6,14 @@ values. The file is written under a name that the collector doesn't read, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.report.formatting import Row, Rows
 from spark_assign.report.listed_groups import num_unowned, over_share, worst_first
 from spark_assign.report.text.history import worst_first as worst_of_the_past
 from spark_assign.stores.run_store import StoredRun
@@ -23,7 +23,6 @@ from spark_assign.tables.groups import GROUP_KEY
 MOST_GROUPS = 10_000
 """Maximum number of groups with figures: those with the most affected partitions. Each figure is a time series."""
 
-Row = Mapping[str, Any]
 
 _OF_GROUPS: tuple[tuple[str, str], ...] = (
     ("imbalance_ratio", "Partitions of the largest member divided by the mean"),
@@ -58,11 +57,11 @@ class Figures:
 
     run_id: str | None = None
     finished_s: float = 0.0
-    groups: Sequence[Row] = ()
-    planned: Sequence[Row] = ()
-    rejected: Sequence[Row] = ()
-    past: Sequence[Row] | None = None
-    drifted: Sequence[Row] | None = None
+    groups: Rows = ()
+    planned: Rows = ()
+    rejected: Rows = ()
+    past: Rows | None = None
+    drifted: Rows | None = None
 
 
 def write_metrics(

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from spark_assign.report import charts
+from spark_assign.report.formatting import Row, Rows
 
-Rows = Sequence[Mapping[str, Any]]
 Mark = dict[str, Any]
 
 COORDINATOR = "coordinator"
@@ -138,7 +138,7 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
         example = values[0] if values else {}
         channels |= {name: f"{name}:Q" for name in ("x2", "y2") if name in example}
         channels |= {"text": "text:N"} if "text" in example else {}
-        return getattr(alt.Chart(alt.Data(values=values)), f"mark_{mark}")(**looks).encode(**channels)
+        return getattr(charts.chart_of(values), f"mark_{mark}")(**looks).encode(**channels)
 
     times: list[Mark] = []
     breaks: list[Mark] = []
@@ -207,18 +207,18 @@ def _lane_width(line: DiagramLine, lane_index: Mapping[Any, int]) -> float:
     return max(200.0, (len(line.text) + 4) * _CHARACTER_WIDTH / num_lanes)
 
 
-def _line(row: Mapping[str, Any]) -> DiagramLine:
+def _line(row: Row) -> DiagramLine:
     if row["actor"] == EVENT:
         return DiagramLine(row["at_ms"], row["receiver"], None, _text(row), False)
     return DiagramLine(row["at_ms"], row["actor"], row["receiver"], _text(row), row["message"].endswith(RESPONSE))
 
 
-def _members_of(row: Mapping[str, Any]) -> set[str]:
+def _members_of(row: Row) -> set[str]:
     """Returns the members of a row."""
     return {row["actor"], row["receiver"]} - {None, COORDINATOR, EVENT}
 
 
-def _text(row: Mapping[str, Any]) -> str:
+def _text(row: Row) -> str:
     return _shorten(f"{row['message']}: {row['detail']}" if row["detail"] else row["message"], _MAX_CHARACTERS)
 
 

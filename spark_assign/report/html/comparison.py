@@ -13,17 +13,8 @@ from pyspark.sql import functions as F
 from spark_assign.advice.kernel.advice_items import CATEGORIES
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
-from spark_assign.report.formatting import DASH, count, number, ratio
-from spark_assign.report.html.report_data import (
-    MOST_GROUPS,
-    MOST_ROWS,
-    AdviceRows,
-    CompareRows,
-    Row,
-    Rows,
-    collected,
-    only,
-)
+from spark_assign.report.formatting import DASH, Row, Rows, count, number, ratio
+from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows, collected, only
 from spark_assign.report.html.section_parts import Table
 from spark_assign.report.text.advise import TITLES, amount_with_unit, months, subject_name
 from spark_assign.spark.caching import cached, uncached

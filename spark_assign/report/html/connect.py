@@ -9,16 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, count, number, seconds
-from spark_assign.report.html.report_data import (
-    BUCKETS,
-    DRAWN_GROUPS,
-    MOST_ROWS,
-    ConnectRows,
-    Row,
-    Rows,
-    collected,
-)
+from spark_assign.report.formatting import DASH, Row, Rows, count, number, seconds
+from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, ConnectRows, collected
 from spark_assign.report.html.section_charts import LineSeries, draw_line_series
 from spark_assign.report.html.section_parts import ClusterSection, Drawing, Length, Table, rejected_table
 

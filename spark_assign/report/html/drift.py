@@ -10,17 +10,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, cell, count, number, ratio, short_names
+from spark_assign.report.formatting import DASH, Row, Rows, cell, count, number, ratio, short_names
 from spark_assign.report.html.group_view import Matrix, matrix
-from spark_assign.report.html.report_data import (
-    DRAWN_GROUPS,
-    MOST_ROWS,
-    DriftRows,
-    Row,
-    Rows,
-    any_of,
-    collected,
-)
+from spark_assign.report.html.report_data import DRAWN_GROUPS, MOST_ROWS, DriftRows, any_of, collected
 from spark_assign.report.html.section_parts import Table, by_group
 from spark_assign.tables.groups import GROUP_KEY
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from spark_assign.groups.kernel.client_libraries import format_known_clients
 from spark_assign.groups.kernel.leader_rules import find_rule_source
-from spark_assign.report.formatting import count, number, ratio, share, short_names
-from spark_assign.report.html.report_data import OTHERS, Row, Rows
+from spark_assign.report.formatting import Row, Rows, count, number, ratio, share, short_names
+from spark_assign.report.html.report_data import OTHERS
 from spark_assign.report.listed_groups import even_share, num_unowned, over_share
 
 NO_MEMBER = None

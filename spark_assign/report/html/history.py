@@ -9,15 +9,13 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, cell, count, duration, group_name, number, without_uuids
+from spark_assign.report.formatting import DASH, Row, Rows, cell, count, duration, group_name, number, without_uuids
 from spark_assign.report.html.report_data import (
     DRAWN_GROUPS,
     MAPPED_GROUPS,
     MAX_INTERVALS,
     MOST_ROWS,
     HistoryRows,
-    Row,
-    Rows,
     any_of,
     collected,
 )

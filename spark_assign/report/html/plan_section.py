@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
-from spark_assign.report.formatting import DASH, cell, count, number, ratio, share
+from spark_assign.report.formatting import DASH, Row, Rows, cell, count, number, ratio, share
 from spark_assign.report.html.group_view import GroupView, view
-from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows, Row, Rows
+from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
 from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
 from spark_assign.report.html.section_parts import Length, Table, by_group, rejected_table
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share

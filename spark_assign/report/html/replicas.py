@@ -9,14 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from spark_assign.report.formatting import cell, count, number, ratio
-from spark_assign.report.html.report_data import (
-    MOST_ROWS,
-    ReplicaRows,
-    Row,
-    Rows,
-    collected,
-)
+from spark_assign.report.formatting import Row, Rows, cell, count, number, ratio
+from spark_assign.report.html.report_data import MOST_ROWS, ReplicaRows, collected
 from spark_assign.report.html.section_parts import ClusterSection, Length, Table, any_table, rejected_table
 
 

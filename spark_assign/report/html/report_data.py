@@ -22,10 +22,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.report.formatting import Row, Rows
 from spark_assign.tables.groups import GROUP_KEY
-
-Row = Mapping[str, Any]
-Rows = Sequence[Row]
 
 MOST_GROUPS = 10_000
 WORST_GROUPS = 50

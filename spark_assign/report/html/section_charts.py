@@ -10,12 +10,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup, escape
 
 from spark_assign.report import charts
 from spark_assign.report.charts import color
-from spark_assign.report.formatting import number
+from spark_assign.report.formatting import Rows, number
 
 WIDTH = 700
 
@@ -54,27 +55,27 @@ def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Ma
         ),
     )
     y = alt.Y("from:Q", axis=None, scale=alt.Scale(domain=[0, most]))
-    drawn = alt.Chart(alt.Data(values=parts)).mark_bar(strokeWidth=1)
-    filled = {"domain": ["even", "uneven"], "range": [color("calm"), color("problem")]}
-    edged = {"domain": ["even", "uneven"], "range": [color("calm-edge"), color("problem")]}
+    filled, edged = (
+        alt.Scale(domain=["even", "uneven"], range=[color(calm), color("problem")]) for calm in ("calm", "calm-edge")
+    )
+    drawn = charts.chart_of(parts).mark_bar(strokeWidth=1)
+    words = charts.chart_of(totals).mark_text(dy=-8, fontWeight=600)
     chart = alt.layer(
         drawn.encode(
             x=x,
             y=y,
             y2="to:Q",
-            fill=alt.Fill("kind:N", scale=alt.Scale(**filled), legend=None),
-            stroke=alt.Stroke("kind:N", scale=alt.Scale(**edged), legend=None),
+            fill=alt.Fill("kind:N", scale=filled, legend=None),
+            stroke=alt.Stroke("kind:N", scale=edged, legend=None),
         ),
-        alt.Chart(alt.Data(values=totals))
-        .mark_text(dy=-8, fontWeight=600)
-        .encode(x=x, y=alt.Y("to:Q", axis=None), text="words:N"),
+        words.encode(x=x, y=alt.Y("to:Q", axis=None), text="words:N"),
     ).properties(width=WIDTH, height=180)
     text = "; ".join(
         f"{bar.label}: {number(bar.total)} {unit}, {number(bar.uneven)} of them could be more even"
         for bar in bars
         if bar.total
     )
-    return charts.inline_svg(chart, ident, title, text or "There is nothing to show.")
+    return charts.inline_svg(chart, ident, title, text)
 
 
 @dataclass(frozen=True)
@@ -103,23 +104,12 @@ def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions:
     begin, end = _pause_window(panels)
     high = math.ceil(max((level for panel in panels for *_, level in panel.periods), default=0)) or max(partitions, 1)
     seconds = alt.Scale(domain=[begin / 1000, end / 1000], nice=False)
+    hidden = alt.Axis(labels=False, ticks=False, title=None)
+    label = {"format": ",~r", "labelExpr": "datum.label + ' s'", "labelPadding": 12}
+    shown = alt.Axis(title="simulated time", tickCount=6, **label)
     rows = []
     for at, panel in enumerate(panels):
-        last = at == len(panels) - 1
-        x = alt.X(
-            "from:Q",
-            scale=seconds,
-            axis=alt.Axis(
-                title="simulated time",
-                format=",~r",
-                labelExpr="datum.label + ' s'",
-                tickCount=6,
-                labelPadding=12,
-            )
-            if last
-            else alt.Axis(labels=False, ticks=False, title=None),
-        )
-        y = alt.Y("level:Q", scale=alt.Scale(domain=[0, high]), axis=alt.Axis(title=None, values=[0, high]))
+        x = alt.X("from:Q", scale=seconds, axis=shown if at == len(panels) - 1 else hidden)
         periods = [
             {"from": max(since, begin) / 1000, "to": min(until, end) / 1000, "level": level, "none": 0}
             for since, until, level in panel.periods
@@ -129,17 +119,28 @@ def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions:
             {"from": max(start_ms, begin) / 1000, "to": min(end_ms, end) / 1000}
             for start_ms, end_ms in panel.rebalances
         ]
-        paused = alt.Chart(alt.Data(values=periods)).mark_rect(fill=color("problem"), stroke=color("problem"))
-        strip = alt.Chart(alt.Data(values=rebalances)).mark_rect(fill=color("round"), stroke=color("round"))
+        paused, strip = _rectangles(periods, "problem"), _rectangles(rebalances, "round")
         rows.append(
             alt.layer(
-                paused.encode(x=x, x2="to:Q", y=y, y2="none:Q"),
+                paused.encode(x=x, x2="to:Q", y=_level_axis(high), y2="none:Q"),
                 strip.encode(x=x, x2="to:Q", y=alt.value(_PAUSE_HEIGHT + 4), y2=alt.value(_PAUSE_HEIGHT + 10)),
             ).properties(width=WIDTH - 40, height=_PAUSE_HEIGHT, title=f"{panel.name}: {panel.said}")
         )
     chart = alt.vconcat(*rows, spacing=22)
     text = "; ".join(f"{panel.name}: {panel.said}" for panel in panels)
-    return charts.inline_svg(chart, ident, title, text or "There is nothing to show.")
+    return charts.inline_svg(chart, ident, title, text)
+
+
+def _rectangles(values: Rows, ink: str, **looks: Any) -> Any:
+    """Returns rectangles without positions, in one color."""
+    return charts.chart_of(values).mark_rect(fill=color(ink), stroke=color(ink), **looks)
+
+
+def _level_axis(most: float, **looks: Any) -> Any:
+    """Returns the vertical axis of the field `level`, which has two labels: 0 and the maximum."""
+    alt = charts.altair()
+    axis = alt.Axis(title=None, values=[0, most], **looks)
+    return alt.Y("level:Q", scale=alt.Scale(domain=[0, most]), axis=axis)
 
 
 @dataclass(frozen=True)
@@ -175,18 +176,16 @@ def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: 
         last = line.points[-1][1] if line.points else 0.0
         ink, dash = charts.STROKES[at % len(charts.STROKES)]
         values = [{"at": ms / one, "value": value} for ms, value in ((0, 0), *line.points, (end, last))]
-        stroke = alt.Chart(alt.Data(values=values)).mark_line(
-            interpolate="step-after", color=color(ink), strokeDash=dash, strokeWidth=2.5
-        )
-        drawn.append(stroke.encode(x=x, y=y))
+        stroke = {"color": color(ink), "strokeDash": dash, "strokeWidth": 2.5}
+        drawn.append(charts.chart_of(values).mark_line(interpolate="step-after", **stroke).encode(x=x, y=y))
         below = min(_LINES_HEIGHT * (1 - last / most), below - _LABEL_HEIGHT)  # names do not cover each other
-        name = alt.Chart(alt.Data(values=[{"words": f"{line.name} {last:,.0f}"}])).mark_text(
+        name = charts.chart_of([{"words": f"{line.name} {last:,.0f}"}]).mark_text(
             align="left", baseline="middle", fontWeight=600, color=color(ink)
         )
         names.append(name.encode(x=alt.value(WIDTH - 220 + 8), y=alt.value(below), text="words:N"))
     chart = alt.layer(*drawn, *names).properties(width=WIDTH - 220, height=_LINES_HEIGHT)
     text = "; ".join(f"{line.name}: {line.said}" for line in lines)
-    return charts.inline_svg(chart, ident, title, text or "There is nothing to show.")
+    return charts.inline_svg(chart, ident, title, text)
 
 
 def _pause_window(panels: Sequence[TimePanel]) -> tuple[float, float]:
@@ -235,39 +234,23 @@ def draw_heat_map(
         pale = _MIN_OPACITY + (_MAX_OPACITY - _MIN_OPACITY) * math.sqrt(cell.value / most)
         values.append({"row": cell.row, "column": cell.column, "pale": pale, "words": cell.words})
     every = max(1, math.ceil(90 / step))
-    x = alt.X(
-        "column:O",
-        scale=alt.Scale(domain=list(range(len(columns))), paddingInner=0.06),
-        axis=alt.Axis(
-            title=None,
-            labelAngle=0,
-            labelAlign="left",
-            labelLimit=200,
-            ticks=False,
-            domain=False,
-            values=list(range(0, len(columns), every)),
-            labelExpr=f"{json.dumps(list(columns))}[datum.value]",
-        ),
-    )
-    y = alt.Y(
-        "row:O",
-        scale=alt.Scale(domain=list(range(len(rows))), paddingInner=0.06),
-        axis=alt.Axis(
-            title=None,
-            labelLimit=_LABEL_WIDTH,
-            minExtent=_LABEL_WIDTH,
-            ticks=False,
-            domain=False,
-            labelExpr=f"{json.dumps(list(rows))}[datum.value]",
-        ),
-    )
-    base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y)
+
+    def named(channel: Any, field: str, names: Sequence[str], **looks: Any) -> Any:
+        """Returns an axis of numbers from 0, labeled with names."""
+        labels = {"title": None, "ticks": False, "domain": False}
+        axis = alt.Axis(**labels, labelExpr=f"{json.dumps(list(names))}[datum.value]", **looks)
+        return channel(field, scale=alt.Scale(domain=list(range(len(names))), paddingInner=0.06), axis=axis)
+
+    shown = list(range(0, len(columns), every))
+    x = named(alt.X, "column:O", columns, labelAngle=0, labelAlign="left", labelLimit=200, values=shown)
+    y = named(alt.Y, "row:O", rows, labelLimit=_LABEL_WIDTH, minExtent=_LABEL_WIDTH)
+    base = charts.chart_of(values).encode(x=x, y=y)
     drawn = base.mark_rect(fill=color("problem")).encode(opacity=alt.Opacity("pale:Q", scale=None))
     said = base.mark_text(fontSize=9, color=color("text")).encode(text="words:N")
     chart = alt.layer(drawn, said).properties(width=step * len(columns), height=_ROW_HEIGHT * len(rows))
     highest = sorted(cells, key=lambda cell: (-cell.value, cell.row, cell.column))[:5]
     text = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)
-    return charts.inline_svg(chart, ident, title, f"Most: {text}" if text else "There is nothing to show.")
+    return charts.inline_svg(chart, ident, title, text and f"Most: {text}")
 
 
 @dataclass(frozen=True)
@@ -304,23 +287,20 @@ def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup
     marks = [{"from": at} for at, *_ in past.members]
     every = max(1, math.ceil(len(past.members) / _MAX_LABELS))
     labels = [{"from": at, "words": str(generation)} for at, generation, _ in past.members[::every]]
-    line = alt.Chart(alt.Data(values=steps)).mark_line(interpolate="step-after", color=color("is"), strokeWidth=2)
-    strip = alt.Chart(alt.Data(values=marks)).mark_rect(fill=color("round"), stroke=color("round"))
-    words = alt.Chart(alt.Data(values=labels)).mark_text(fontSize=9, color=color("quiet"))
-    up = alt.Y("level:Q", scale=alt.Scale(domain=[0, most]), axis=alt.Axis(title=None, values=[0, most], format="d"))
+    line = charts.chart_of(steps).mark_line(interpolate="step-after", color=color("is"), strokeWidth=2)
+    words = charts.chart_of(labels).mark_text(fontSize=9, color=color("quiet"))
     above = alt.layer(
-        line.encode(x=x, y=up),
-        strip.encode(x=x, x2="from:T", y=alt.value(-4), y2=alt.value(-10)),
+        line.encode(x=x, y=_level_axis(most, format="d")),
+        _rectangles(marks, "round").encode(x=x, x2="from:T", y=alt.value(-4), y2=alt.value(-10)),
         words.encode(x=x, y=alt.value(-18), text="words:N"),
     ).properties(width=WIDTH - 40, height=_PANEL_HEIGHT, title=alt.Title("members, and each generation", offset=26))
     if not past.pauses:
         return charts.inline_svg(above, ident, title, past.said)
     spans = [{"from": since, "to": until, "level": many, "none": 0} for since, until, many in past.pauses]
-    paused = alt.Chart(alt.Data(values=spans)).mark_rect(fill=color("problem"), stroke=color("problem"), opacity=0.7)
-    down = alt.Y(
-        "level:Q", scale=alt.Scale(domain=[0, still]), axis=alt.Axis(title=None, values=[0, still], format="d")
+    paused = _rectangles(spans, "problem", opacity=0.7).encode(
+        x=alt.X("from:T", scale=scale, axis=shown), x2="to:T", y=_level_axis(still, format="d"), y2="none:Q"
     )
-    below = paused.encode(x=alt.X("from:T", scale=scale, axis=shown), x2="to:T", y=down, y2="none:Q").properties(
+    below = paused.properties(
         width=WIDTH - 40, height=_PANEL_HEIGHT, title="partitions for which nothing was committed"
     )
     chart = alt.vconcat(above, below, spacing=14)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from spark_assign.report.formatting import cell
-from spark_assign.report.html.report_data import Row, Rows
+from spark_assign.report.formatting import Row, Rows, cell
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,8 @@ from markupsafe import Markup
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import count, number, ratio, seconds
-from spark_assign.report.html.report_data import (
-    BUCKETS,
-    DRAWN_GROUPS,
-    MOST_ROWS,
-    Row,
-    Rows,
-    SimulationRows,
-    any_of,
-    collected,
-)
+from spark_assign.report.formatting import Row, Rows, count, number, ratio, seconds
+from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, SimulationRows, any_of, collected
 from spark_assign.report.html.section_charts import TimePanel, draw_pauses, legend_html
 from spark_assign.report.html.section_parts import Drawing, Table, by_group, rejected_table
 from spark_assign.report.text.simulation import partition_seconds, pause_location, with_variant

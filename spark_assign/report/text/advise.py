@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import CATEGORIES, Category, Code
-from spark_assign.report.formatting import DASH, MAX_REJECTED, count, group_name, rejected_lines
+from spark_assign.report.formatting import DASH, Row, Rows, count, group_name
+from spark_assign.report.listed_groups import read_rejected_lines
 from spark_assign.spark.progress import progress
-from spark_assign.tables.groups import GROUP_KEY
-
-Row = Mapping[str, Any]
 
 TITLES = {
     Category.BEHIND: "Groups that fall behind",
@@ -41,7 +36,6 @@ def summarize_advice(advice: DataFrame, not_recommended: DataFrame, rejected: Da
         not_recommended.where(F.col("code") != Code.NOTHING).groupBy("code").count().orderBy(F.desc("count"), "code")
     )
     codes = ", ".join(f"{row['count']:,} {row['code']}" for row in by_code.collect())  # a dozen
-    rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(MAX_REJECTED).collect()]
     total = sum(counts.values())
     categories = ", ".join(f"{counts[category]:,} {category}" for category in CATEGORIES if category in counts)
     lines = [
@@ -50,10 +44,10 @@ def summarize_advice(advice: DataFrame, not_recommended: DataFrame, rejected: Da
     ]
     lines += [f"… and {total - len(rows):,} more, in the table advice"] if total > len(rows) else []
     lines += ["", f"Not recommended: {codes}, in the table not_recommended"] if codes else []
-    return "\n".join([*lines, *rejected_lines(rejected_rows, rejected.count())])
+    return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
-def format_advice(rows: Sequence[Row]) -> list[str]:
+def format_advice(rows: Rows) -> list[str]:
     """Returns the lines of each recommendation, below the title of its category.
 
     Args:
@@ -96,7 +90,7 @@ def months(value: float) -> str:
     return f"{value * 30:,.0f} days" if value < 2 else f"{value:,.1f} months"
 
 
-def format_not_recommended(rows: Sequence[Row]) -> list[str]:
+def format_not_recommended(rows: Rows) -> list[str]:
     """Returns one line per adviser that has no advice for a group, with the reason.
 
     Args:

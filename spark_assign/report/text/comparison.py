@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
-from spark_assign.report.formatting import DASH, aligned, change, group_name, one_line, ratio
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, group_name, one_line, ratio
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -17,7 +14,6 @@ _DEFAULT_LIMIT = 10
 _CHANGES = ("added", "removed", "changed", "unchanged")
 _MEMBER_CHANGES = ("joined", "left", "restarted")
 _PARTITION_CHANGES = ("moved", "newly_owned", "no_longer_owned")
-Row = Mapping[str, Any]
 
 
 @progress("comparing assignors", 1)
@@ -60,7 +56,7 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
     return "\n".join([*lines, *_rejected_lines(comparison)])
 
 
-def totals_lines(change_name: str, rows: Sequence[Row]) -> list[str]:
+def totals_lines(change_name: str, rows: Rows) -> list[str]:
     """Returns the totals under one change: one line per assignor."""
     num_memberless = max(row["memberless"] for row in rows)
     memberless = f" ({num_memberless:,} groups without members)" if num_memberless else ""
@@ -75,7 +71,7 @@ def totals_lines(change_name: str, rows: Sequence[Row]) -> list[str]:
     return [f"What if {change_name}{memberless}:", *aligned(table)]
 
 
-def improvement_lines(rows: Sequence[Row]) -> list[str]:
+def improvement_lines(rows: Rows) -> list[str]:
     """Returns one line per group with the recommended assignor and the reason, and how to switch to it."""
     table = [["group", "recommended", "why"]]
     groups_by_switch: dict[str, list[str]] = {}

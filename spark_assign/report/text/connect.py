@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from operator import itemgetter
 
 from pyspark.sql import functions as F
 
 from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts
-from spark_assign.report.formatting import aligned, one_line
+from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, number, rejected_lines
 from spark_assign.spark.progress import progress
 
 _DEFAULT_LIMIT = 10
-Rows = Sequence[Mapping[str, Any]]
 
 
 @progress("planning Connect clusters", 1)
@@ -37,35 +38,22 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
     if limit and totals["clusters"]:
         order = [F.desc("revoked"), F.desc("assigned"), F.asc("connect_cluster")]
         displayed = plan.metrics.join(plan.delays, "connect_cluster").orderBy(*order).limit(limit).collect()
+        counts = ("workers", "tasks", "assigned", "revoked", "waiting")
         rows = [
             [
                 *(row["connect_cluster"], row["protocol"]),
-                *(f"{row[name]:,}" for name in ("workers", "tasks", "assigned", "revoked", "waiting")),
+                *(f"{row[name]:,}" for name in counts),
                 *(f"{row[f'min_tasks_{time}']}–{row[f'max_tasks_{time}']}" for time in ("before", "after")),
                 f"{row['delay_ms'] / 1000:,.0f} s",
             ]
             for row in displayed
         ]
-        header = [
-            "cluster",
-            "protocol",
-            "workers",
-            "tasks",
-            "assigned",
-            "revoked",
-            "waiting",
-            "before",
-            "after",
-            "delay",
-        ]
+        header = ["cluster", "protocol", *counts, "before", "after", "delay"]
         title = "Connect clusters with most revocations (before, after: tasks per worker):"
         lines += ["", title, *aligned([header, *rows])]
-    if num_rejected:
-        lines += ["", "Rejected:"]
-        for row in plan.rejected.orderBy("connect_cluster").limit(_DEFAULT_LIMIT).collect():
-            lines.append(f"  {row['connect_cluster']}: {row['code']}: {one_line(row['detail'])}")
-        if num_rejected > _DEFAULT_LIMIT:
-            lines.append(f"  … and {num_rejected - _DEFAULT_LIMIT:,} more, in the table rejected")
+    first_rejected = plan.rejected.orderBy("connect_cluster").limit(MAX_REJECTED).collect() if num_rejected else []
+    rejected_rows = [row.asDict() for row in first_rejected]
+    lines += rejected_lines(rejected_rows, num_rejected, name=itemgetter("connect_cluster"))
     return "\n".join(lines), num_rejected
 
 
@@ -84,8 +72,8 @@ def format_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, cost
             rows = [
                 row for row in rebalances if row["protocol"] == protocol and phase in ("all", _phase_of(scenario, row))
             ]
-            stopped, started = (sum(row[name] for row in rows) for name in ("stopped", "started"))
-            cells.append(f"{len(rows):,} / {stopped:,} / {started:,}")
+            counts = (len(rows), *(sum(row[name] for row in rows) for name in ("stopped", "started")))
+            cells.append(" / ".join(map(number, counts)))
         lines.append(cells)
     stopped_time = {row["protocol"]: row["task_ms_not_running"] for row in costs}
     lines.append(["task-hours not running", *(f"{stopped_time[name] / 3_600_000:,.1f}" for name in scenario.protocols)])
@@ -102,11 +90,9 @@ def draw_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, path: 
     changes = sorted({event["at_ms"] for event in scenario.events})
     rows = []
     for protocol in scenario.protocols:
-        costs = list(_cost_per_event(changes, [row for row in rebalances if row["protocol"] == protocol]))
-        total = 0
-        for ordinal, event_cost in enumerate(costs, start=1):
-            total += event_cost
-            rows.append({"change": ordinal, "protocol": protocol, "cost": event_cost, "total": total})
+        costs = _cost_per_event(changes, [row for row in rebalances if row["protocol"] == protocol])
+        for ordinal, (cost, total) in enumerate(zip(costs, accumulate(costs), strict=True), start=1):
+            rows.append({"change": ordinal, "protocol": protocol, "cost": cost, "total": total})
     phase_starts = [
         # A phase can consist of one change, so the names are staggered vertically.
         {"at": changes.index(start) + 0.5, "phase": phase, "below": 8 + 15 * index}
@@ -133,32 +119,30 @@ def draw_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, path: 
     ):
         is_last = name == "total"
         axis = alt.Axis(title="changes, in order of time", tickMinStep=1) if is_last else None
-        line_chart = alt.Chart(alt.Data(values=rows)).mark_line(interpolate="step", strokeWidth=2)
         change_x, phase_x = (alt.X(f"{field}:Q", scale=x_scale, axis=axis) for field in ("change", "at"))
         y = alt.Y(f"{name}:Q", scale=scale, axis=alt.Axis(title=title, format=",d", **ticks))
-        rules = alt.Chart(alt.Data(values=phase_starts)).mark_rule(color=charts.color("line")).encode(x=phase_x)
-        labels = alt.Chart(alt.Data(values=phase_starts)).mark_text(align="left", dx=4, fontSize=11)
-        lines = line_chart.encode(x=change_x, y=y, color=protocol, strokeDash=dashes)
-        phase_names = labels.encode(
-            x=alt.X("at:Q", scale=x_scale, axis=axis), y=alt.Y("below:Q", scale=None, axis=None), text="phase:N"
+        line_chart = charts.chart_of(rows).mark_line(interpolate="step", strokeWidth=2)
+        phase_chart = charts.chart_of(phase_starts).encode(x=phase_x)
+        panel = alt.layer(
+            phase_chart.mark_rule(color=charts.color("line")),
+            line_chart.encode(x=change_x, y=y, color=protocol, strokeDash=dashes),
+            phase_chart.mark_text(align="left", dx=4, fontSize=11).encode(
+                y=alt.Y("below:Q", scale=None, axis=None), text="phase:N"
+            ),
         )
-        panels.append(
-            alt.layer(rules, lines, phase_names).resolve_scale(y="independent").properties(width=860, height=260)
-        )
+        panels.append(panel.resolve_scale(y="independent").properties(width=860, height=260))
     title = f"Connect, {scenario.name}: connectors and tasks started and stopped"
     charts.write_chart(alt.vconcat(*panels, spacing=14).properties(title=title), path)
 
 
-def _cost_per_event(changes: Sequence[int], rebalances: Rows) -> Iterator[int]:
-    """Yields the starts and stops in all rebalances that follow each event."""
-    for index, start_ms in enumerate(changes):
-        end_ms = changes[index + 1] if index + 1 < len(changes) else None
-        following = (
-            row for row in rebalances if row["at_ms"] >= start_ms and (end_ms is None or row["at_ms"] < end_ms)
-        )
-        yield sum(row["stopped"] + row["started"] for row in following)
+def _cost_per_event(changes: Sequence[int], rebalances: Rows) -> list[int]:
+    """Returns the starts and stops in all rebalances from each event until the next one."""
+    return [
+        sum(row["stopped"] + row["started"] for row in rebalances if start_ms <= row["at_ms"] < end_ms)
+        for start_ms, end_ms in pairwise([*changes, math.inf])
+    ]
 
 
-def _phase_of(scenario: ConnectScenario, row: Mapping[str, Any]) -> str:
+def _phase_of(scenario: ConnectScenario, row: Row) -> str:
     """Returns the name of the phase in which a rebalance starts."""
     return [name for start, name in scenario.phases if start <= row["at_ms"]][-1]

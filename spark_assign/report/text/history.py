@@ -10,22 +10,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.history.kernel.replay.recorded_history import ASSIGNORS
-from spark_assign.report.formatting import (
-    DASH,
-    MAX_REJECTED,
-    aligned,
-    count,
-    duration,
-    group_name,
-    number,
-    rejected_lines,
-    without_uuids,
-)
-from spark_assign.report.listed_groups import rows_of_first_groups
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, duration, group_name, number, without_uuids
+from spark_assign.report.listed_groups import read_rejected_lines, rows_of_first_groups
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
-Row = Mapping[str, Any]
 Tables = Mapping[str, DataFrame]
 
 MAX_LINES = 200
@@ -92,7 +81,7 @@ def summarize_history(tables: Tables, limit: int) -> str:
     """
     groups = tables["groups"]
     (row,) = totals(groups).collect()
-    lines = [*summary_lines(row.asDict(), count_by(tables["deploys"], "deploy_type"))]
+    lines = list(summary_lines(row.asDict(), count_by(tables["deploys"], "deploy_type")))
     displayed = [group.asDict() for group in groups.orderBy(*worst_first()).limit(limit).collect()]
     for title, flapping in (("Flapping groups", True), ("Groups with the longest pauses in total", False)):
         listed = [group for group in displayed if group["flapping"] == flapping]
@@ -103,12 +92,7 @@ def summarize_history(tables: Tables, limit: int) -> str:
     if unreadable := count_by(tables["unreadable"], "code"):
         codes = ", ".join(f"{num_records:,} {code}" for code, num_records in unreadable.items())
         lines += ["", f"Unreadable records (table unreadable): {codes}"]
-    return "\n".join(lines + _rejected_lines(tables["rejected"]))
-
-
-def _rejected_lines(rejected: DataFrame) -> list[str]:
-    rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(MAX_REJECTED).collect()]
-    return rejected_lines(rows, rejected.count()) if rows else []
+    return "\n".join([*lines, *read_rejected_lines(tables["rejected"])])
 
 
 def summary_lines(row: Row, deploys: Mapping[str, int]) -> Iterator[str]:
@@ -132,7 +116,7 @@ def summary_lines(row: Row, deploys: Mapping[str, int]) -> Iterator[str]:
     yield f"{count(row['flapping'], 'flapping group')}; {row['crashes']:,} {crashes}"
 
 
-def group_lines(rows: Sequence[Row]) -> list[str]:
+def group_lines(rows: Rows) -> list[str]:
     """Returns one line per group."""
     titles = ["rebalances", "max per day", "deploys", "crashes", "members", "partitions", "paused", "longest pause"]
     table = [["group", "type", "assignor", *titles]]
@@ -176,9 +160,7 @@ def format_histories(tables: Tables, patterns: Sequence[str], limit: int) -> str
     return "\n\n".join(texts)
 
 
-def format_group_history(
-    group: Row, rebalances: Sequence[Row], deploys: Sequence[Row], pauses: Sequence[Row]
-) -> list[str]:
+def format_group_history(group: Row, rebalances: Rows, deploys: Rows, pauses: Rows) -> list[str]:
     """Returns the history of a group: deploys, each followed by its rebalances, and pauses without a rebalance.
 
     A deploy of one rebalance to which no member returns has no line.
@@ -292,7 +274,7 @@ def summarize_replay(summary: DataFrame, rejected: DataFrame, limit: int) -> str
         lines += ["", "Groups with the largest savings:", *(f"  {format_saving(row)}" for row in best_variants)]
         if baseline["groups"] > len(best_variants):
             lines.append(f"  … and {baseline['groups'] - len(best_variants):,} more")
-    return "\n".join(lines + _rejected_lines(rejected))
+    return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
 def _best_variants(summary: DataFrame) -> DataFrame:
@@ -330,7 +312,7 @@ def _total_line(sums: Row) -> str:
     return f"{count(sums['rebalances'], 'rebalance')} of {count(sums['groups'], 'group')} paused {paused}"
 
 
-def _variants_table(variants: Sequence[Row], baseline: Row) -> list[str]:
+def _variants_table(variants: Rows, baseline: Row) -> list[str]:
     """Returns one line per variant, in the order of Kafka's assignors."""
     position = {name: index for index, name in enumerate(ASSIGNORS)}
 

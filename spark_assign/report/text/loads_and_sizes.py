@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -11,6 +10,8 @@ from pyspark.sql import functions as F
 from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, OVER_PROVISIONED, RIGHT_SIZED, UNDER_PROVISIONED, UNKNOWN
 from spark_assign.report.formatting import (
     DASH,
+    Row,
+    Rows,
     aligned,
     duration,
     group_name,
@@ -34,8 +35,6 @@ _TITLES = {
 }
 LAG_SECONDS = 30
 """Lag of a member at which an autoscaler starts another one, in seconds of the member's own consumption."""
-
-Row = Mapping[str, Any]
 
 
 @progress("adding up loads", 1)
@@ -153,7 +152,7 @@ def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
     return "\n".join([*lines, *rejected_lines(rejected_rows, num_rejected)])
 
 
-def _sizes_table(rows: Sequence[Row]) -> list[str]:
+def _sizes_table(rows: Rows) -> list[str]:
     """Returns one line per group."""
     table = [["group", "assignor", "members", "needed", "knee", "saturation", "load/s", "max/s", "capacity/s", "drain"]]
     for row in rows:
@@ -164,7 +163,7 @@ def _sizes_table(rows: Sequence[Row]) -> list[str]:
     return aligned(table, words=(0, 1))
 
 
-def format_curves(sizes: Sequence[Row], curves: Sequence[Row]) -> str:
+def format_curves(sizes: Rows, curves: Rows) -> str:
     """Returns the verdict and its reason for each group, and one line per number of members.
 
     Args:

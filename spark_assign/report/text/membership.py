@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.membership_text import time
-from spark_assign.report.formatting import DASH, aligned, change, first_rejected_lines, group_name, more_lines
+from spark_assign.report.formatting import (
+    DASH,
+    Row,
+    Rows,
+    aligned,
+    change,
+    first_rejected_lines,
+    group_name,
+    more_lines,
+)
 from spark_assign.report.listed_groups import first_groups_with_steps
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
-
-Row = Mapping[str, Any]
 
 _PAUSES = (
     *("restart_paused_partition_seconds", "restart_longest_pause_seconds", "crash_paused_partition_seconds"),
@@ -56,7 +63,7 @@ def summarize_membership(advice: DataFrame, rejected: DataFrame, limit: int) -> 
     return "\n".join([*lines, *first_rejected_lines(rejected_rows, limit)])
 
 
-def _groups_table(rows: Sequence[Row], *, with_savings: bool) -> list[str]:
+def _groups_table(rows: Rows, *, with_savings: bool) -> list[str]:
     """Returns one line per group."""
     header = ["group", "membership", "protocol", "session", "restart", "longest", "crash"]
     table = [[*header, "saves", "warnings"] if with_savings else [*header, "warnings"]]
@@ -83,7 +90,7 @@ def groups_with_options(
     return first_groups_with_steps(advice, at_restart_time, patterns, GROUP_KEY, limit, order)
 
 
-def format_membership(groups: Sequence[Row], options: Sequence[Row]) -> str:
+def format_membership(groups: Rows, options: Rows) -> str:
     """Returns the recommendation, its settings, and its warnings for each group, and one line per option.
 
     Args:

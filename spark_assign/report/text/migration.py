@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -13,6 +12,8 @@ from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY
 from spark_assign.migration.kernel.upgrade_verdict import UNKNOWN_VERDICT
 from spark_assign.report.formatting import (
     DASH,
+    Row,
+    Rows,
     aligned,
     change,
     first_rejected_lines,
@@ -27,8 +28,7 @@ from spark_assign.tables.groups import GROUP_KEY
 
 _DEFAULT_LIMIT = 10
 
-Row = Mapping[str, Any]
-Lines = Callable[[Sequence[Row]], list[str]]
+Lines = Callable[[Rows], list[str]]
 
 
 @progress("planning the migration", 1)
@@ -84,14 +84,14 @@ def _title(verdict: str) -> str:
     return verdict.replace("-", " ")
 
 
-def _note_lines(rows: Sequence[Row]) -> list[str]:
+def _note_lines(rows: Rows) -> list[str]:
     return [f"  {group_name(row)}: {row['note']}" for row in rows]
 
 
 # --- migrations ---------------------------------------------------------------------------------------------------
 
 
-def _migration_table(rows: Sequence[Row]) -> list[str]:
+def _migration_table(rows: Rows) -> list[str]:
     """Returns one line per group, with the codes of its findings."""
     header = ["rank", "group", "current", "target", "moved", "restart moves", "pauses", "max/mean", "cross-rack"]
     table = [[*header, "findings"]]
@@ -111,7 +111,7 @@ def _hypothetical_count(row: Row) -> str:
     return "" if is_equal else f" ({count:,} with {row['hypothetical_assignor']})"
 
 
-def format_migration_steps(groups: Sequence[Row], steps: Sequence[Row]) -> str:
+def format_migration_steps(groups: Rows, steps: Rows) -> str:
     """Returns the verdict and its reasons for each group, and its steps with their costs.
 
     Args:
@@ -153,7 +153,7 @@ def _costs(step: Row, *counts: str) -> str:
 # --- upgrades -----------------------------------------------------------------------------------------------------
 
 
-def _upgrade_table(rows: Sequence[Row]) -> list[str]:
+def _upgrade_table(rows: Rows) -> list[str]:
     """Returns one line per group."""
     header = ["group", "assignor", "rules", "restarts", "leader changes", "moved", "by rules", "pauses"]
     table = [[*header, "old, new rules"]]
@@ -176,7 +176,7 @@ def _transition(row: Row, before: str, after: str) -> str:
     return str(row[before]) if row[after] is None else change(row[before], row[after])
 
 
-def format_restarts(groups: Sequence[Row], steps: Sequence[Row]) -> str:
+def format_restarts(groups: Rows, steps: Rows) -> str:
     """Returns the verdict and its note for each group, and one line per restart.
 
     Args:
@@ -194,7 +194,7 @@ def format_restarts(groups: Sequence[Row], steps: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _restarts_table(steps: Sequence[Row]) -> list[str]:
+def _restarts_table(steps: Rows) -> list[str]:
     """Returns one line per restart, and below the table each distinct description with its steps."""
     table = [["step", "type", "member", "leader", "release", "assignor", "rules", "moved", "by rules", "pauses"]]
     ordinals: dict[str, list[int]] = {}

@@ -6,7 +6,7 @@ The notebook view contains totals and the worst groups, small enough for the out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import reduce
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,29 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.groups.kernel.leader_rules import count_rules, format_rule_sources
-from spark_assign.report.formatting import aligned, count, duration, group_name, number, one_line, ratio, share
+from spark_assign.report.formatting import (
+    MAX_REJECTED,
+    Row,
+    Rows,
+    aligned,
+    count,
+    duration,
+    group_name,
+    number,
+    one_line,
+    ratio,
+    rejected_lines,
+    share,
+)
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share, worst_first
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.stores.local_parquet import read_rows
 from spark_assign.stores.run_store import StoredRun
-from spark_assign.tables.groups import METRICS, REJECTED
+from spark_assign.tables.groups import GROUP_KEY, METRICS, REJECTED
 
 if TYPE_CHECKING:
     from spark_assign.groups.planning import Plan
 
-_MAX_REJECTED = 10
 _SUMMARY_TABLES = {"metrics", "rejected"}
 _RULE_COLUMNS = ("assignor", "leader_client")
 _MAX_LOCAL_ROWS = 10_000
@@ -40,11 +52,10 @@ def summarize(stored: StoredRun, location: str, limit: int = 10) -> str:
         location: Location it was written to, for the last line.
         limit: Maximum number of groups listed, highest max_over_mean first.
     """
-    sums = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
     num_rejected = stored.manifest.rows["rejected"]
-    local_rows = _read_locally(stored, sums, limit)
+    local_rows = _read_locally(stored, limit)
     [totals], worst, rejected_rows, rule_rows, load_rows = (
-        _read(stored.tables["metrics"], stored.tables["rejected"], sums, limit) if local_rows is None else local_rows
+        _read(stored.tables["metrics"], stored.tables["rejected"], limit) if local_rows is None else local_rows
     )
     withheld = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
     lines = [
@@ -59,34 +70,18 @@ def summarize(stored: StoredRun, location: str, limit: int = 10) -> str:
     if limit and totals["groups"]:
         selection = f"the {len(worst)} least balanced of {totals['groups']:,}"
         lines += ["", f"Groups ({selection if totals['groups'] > limit else 'least balanced first'}):"]
-        table = [["group", "assignor", "members", "partitions", "per member", "max/mean", "moved"]]
-        for row in worst:
-            table.append(
-                [
-                    group_name(row),
-                    row["assignor"],
-                    number(row["members"]),
-                    number(row["partitions"]),
-                    f"{row['min_per_member']:,}–{row['max_per_member']:,}",
-                    ratio(row["max_over_mean"]),
-                    number(row["moved"]),
-                ]
-            )
-        lines += aligned(table, words=(0, 1))
+        header = ["group", "assignor", "members", "partitions", "per member", "max/mean", "moved"]
+        rows = [[group_name(row), row["assignor"], *_size_cells(row), number(row["moved"])] for row in worst]
+        lines += aligned([header, *rows], words=(0, 1))
     if load_rows:
         lines += ["", *_format_loads(load_rows)]
-    if num_rejected:
-        lines += ["", "Rejected groups:"]
-        for row in rejected_rows:
-            lines.append(f"  {row['cluster']}/{row['group_id']}: {row['code']}: {one_line(str(row['detail']))}")
-        if num_rejected > _MAX_REJECTED:
-            lines.append(f"  … and {num_rejected - _MAX_REJECTED:,} more, in the table rejected")
+    lines += rejected_lines(rejected_rows, num_rejected, "Rejected groups:")
     tables = ", ".join(f"{name} {num_rows:,}" for name, num_rows in sorted(stored.manifest.rows.items()))
     lines += ["", f"Rows: {tables}", f"Written to {location} in {stored.manifest.duration_s:.1f} s"]
     return "\n".join(lines)
 
 
-def _read_locally(stored: StoredRun, sums: Sequence[str], limit: int) -> tuple[list[dict[str, Any]], ...] | None:
+def _read_locally(stored: StoredRun, limit: int) -> tuple[list[dict[str, Any]], ...] | None:
     """Returns what `_read` reads, from small local Parquet files; None if the tables are large or elsewhere."""
     if (
         _SUMMARY_TABLES - set(stored.folders)
@@ -97,24 +92,24 @@ def _read_locally(stored: StoredRun, sums: Sequence[str], limit: int) -> tuple[l
     rejected = read_rows(stored.folders["rejected"], REJECTED.names)
     if metrics is None or rejected is None:
         return None
-    totals = {"groups": len(metrics)} | {name: sum(row[name] or 0 for row in metrics) for name in sums}
+    totals = {"groups": len(metrics)} | {name: sum(row[name] or 0 for row in metrics) for name in SUMS}
     rule_rows = [{name: row[name] for name in _RULE_COLUMNS} | {"groups": 1} for row in metrics if row["members"]]
     load_rows = sorted((row for row in metrics if row["load_max_over_mean"] is not None), key=_by_load)[:limit]
-    worst, rejected_rows = sorted(metrics, key=_by_balance)[:limit], sorted(rejected, key=_by_name)[:_MAX_REJECTED]
+    worst, rejected_rows = sorted(metrics, key=_by_balance)[:limit], sorted(rejected, key=_by_name)[:MAX_REJECTED]
     return [totals], worst, rejected_rows, rule_rows, load_rows
 
 
-def _read(metrics: DataFrame, rejected: DataFrame, sums: Sequence[str], limit: int) -> tuple[list[dict[str, Any]], ...]:
+def _read(metrics: DataFrame, rejected: DataFrame, limit: int) -> tuple[list[dict[str, Any]], ...]:
     """Reads in one query: sums, least balanced groups, rejected groups, number of groups by rule source, and groups by
     load."""
-    totals = [F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums)]
-    order: list[Column | str] = [F.desc_nulls_last("max_over_mean"), "cluster", "group_id"]
+    metric_order = [F.desc_nulls_last("max_over_mean"), *map(F.col, GROUP_KEY)]
+    load_order = [F.desc("load_max_over_mean"), *map(F.col, GROUP_KEY)]
     queries = [
-        metrics.agg(*totals),
-        metrics.orderBy(*order).limit(limit),
-        rejected.orderBy("cluster", "group_id", "code").limit(_MAX_REJECTED),
+        metrics.agg(*_totals()),
+        metrics.orderBy(*metric_order).limit(limit),
+        rejected.orderBy(*GROUP_KEY, "code").limit(MAX_REJECTED),
         metrics.where("members > 0").groupBy(*_RULE_COLUMNS).agg(F.count(F.lit(1)).alias("groups")),
-        metrics.where("load_max_over_mean IS NOT NULL").orderBy(F.desc("load_max_over_mean"), *order[1:]).limit(limit),
+        metrics.where("load_max_over_mean IS NOT NULL").orderBy(*load_order).limit(limit),
     ]
     tagged = [query.withColumn("part", F.lit(index)) for index, query in enumerate(queries)]
     union = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), tagged)
@@ -123,38 +118,38 @@ def _read(metrics: DataFrame, rejected: DataFrame, sums: Sequence[str], limit: i
     return tuple(sorted((row for row in rows if row["part"] == index), key=key) for index, key in enumerate(keys))
 
 
-def _by_name(row: Mapping[str, Any]) -> tuple[str, str, str]:
+def _totals() -> list[Column]:
+    """Returns the number of groups, and the sums over them."""
+    return [F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in SUMS)]
+
+
+def _by_name(row: Row) -> tuple[str, str, str]:
     return row["cluster"], row["group_id"], row["code"]
 
 
-def _by_balance(row: Mapping[str, Any]) -> tuple[float, str, str]:
+def _by_balance(row: Row) -> tuple[float, str, str]:
     uneven = row["max_over_mean"]
     return (0.0 if uneven is None else -uneven, row["cluster"], row["group_id"])
 
 
-def _by_load(row: Mapping[str, Any]) -> tuple[float, str, str]:
+def _by_load(row: Row) -> tuple[float, str, str]:
     return -row["load_max_over_mean"], row["cluster"], row["group_id"]
 
 
-def _format_loads(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _format_loads(rows: Rows) -> list[str]:
     """Returns one line per group with a known load: messages per second, and their balance over members."""
     table = [["group", "assignor", "load/s", "max/s", "max/mean", "by count", "drained in"]]
     table += [
         [
-            group_name(row),
-            row["assignor"],
-            f"{row['load']:,.0f}",
-            f"{row['max_load_per_member']:,.0f}",
-            ratio(row["load_max_over_mean"]),
-            ratio(row["max_over_mean"]),
+            *(group_name(row), row["assignor"]),
+            *(f"{row[name]:,.0f}" for name in ("load", "max_load_per_member")),
+            *(ratio(row[name]) for name in ("load_max_over_mean", "max_over_mean")),
             duration(row["drain_seconds"]),
         ]
         for row in rows
     ]
     return ["By load (least balanced first):", *aligned(table, words=(0, 1))]
 
-
-Rows = Sequence[Mapping[str, Any]]
 
 _STYLE = (
     "<style>.spark-assign table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
@@ -204,20 +199,19 @@ def plan_text(plan: Plan, limit: int = 10) -> str:
     return "\n".join(lines)
 
 
-def _read_worst(plan: Plan, limit: int) -> tuple[Mapping[str, Any], Rows, Rows]:
+def _read_worst(plan: Plan, limit: int) -> tuple[Row, Rows, Rows]:
     """Reads the sums over all groups, the worst groups, and one more rejected group than is displayed."""
     decided = cached(plan.tagged_rows(("metrics", "rejected")))
     plan = plan.with_tagged_rows(decided)
     metrics = plan.metrics
-    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in SUMS]
-    totals = metrics.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0].asDict()  # one row
+    totals = metrics.agg(*_totals()).collect()[0].asDict()  # one row
     worst = [row.asDict() for row in worst_first(metrics).limit(limit).collect()]
-    rejected_rows = plan.rejected.orderBy("cluster", "group_id", "code").limit(limit + 1).collect()
+    rejected = [row.asDict() for row in plan.rejected.orderBy(*GROUP_KEY, "code").limit(limit + 1).collect()]
     uncached(decided)
-    return totals, worst, [row.asDict() for row in rejected_rows]
+    return totals, worst, rejected
 
 
-def _plan_headline(totals: Mapping[str, Any]) -> str:
+def _plan_headline(totals: Row) -> str:
     moved = f"{number(totals['moved'])} moved ({share(totals['moved'], totals['partitions'])})"
     return (
         f"Plan of {count(totals['groups'], 'group')}: {count(totals['members'], 'member')}, "
@@ -226,12 +220,16 @@ def _plan_headline(totals: Mapping[str, Any]) -> str:
     )
 
 
-def _group_cells(row: Mapping[str, Any]) -> tuple[str, str, list[str]]:
-    counts = [number(row["members"]), number(row["partitions"])]
-    counts += [f"{number(row['min_per_member'])}–{number(row['max_per_member'])}", ratio(row["max_over_mean"])]
-    counts += [number(over_share(row)), number(row["moved"]), number(num_unowned(row))]
-    return f"{row['cluster']}/{row['group_id']}", row["assignor"], counts
+def _group_cells(row: Row) -> tuple[str, str, list[str]]:
+    counts = (over_share(row), row["moved"], num_unowned(row))
+    return group_name(row), row["assignor"], [*_size_cells(row), *map(number, counts)]
 
 
-def _rejected_line(row: Mapping[str, Any]) -> str:
-    return f"{row['cluster']}/{row['group_id']}: {row['code']}: {' '.join(str(row['detail']).split())[:300]}"
+def _rejected_line(row: Row) -> str:
+    return f"{group_name(row)}: {row['code']}: {one_line(row['detail'])}"
+
+
+def _size_cells(row: Row) -> list[str]:
+    """Returns members, partitions, partitions per member, and balance of a group."""
+    per_member = "–".join(number(row[f"{bound}_per_member"]) for bound in ("min", "max"))
+    return [number(row["members"]), number(row["partitions"]), per_member, ratio(row["max_over_mean"])]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import MAX_REJECTED, aligned, count, group_name, rejected_lines
+from spark_assign.report.formatting import aligned, count, group_name
+from spark_assign.report.listed_groups import read_rejected_lines
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
 from spark_assign.streams.plan import StreamsPlan
@@ -44,7 +45,7 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> tuple[
             for row in plan.metrics.orderBy(*order).limit(limit).collect()
         ]
         lines += ["", "Groups with most changes:", *aligned([header, *rows], (0, 1))]
-    return "\n".join([*lines, *_rejected(plan, num_rejected)]), num_rejected
+    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)]), num_rejected
 
 
 @progress("planning streams groups", 1)
@@ -80,12 +81,4 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> tu
         ]
         title = "Groups that restore most (active, standby: tasks per member):"
         lines += ["", title, *aligned([header, *rows])]
-    return "\n".join([*lines, *_rejected(plan, num_rejected)]), num_rejected
-
-
-def _rejected(plan: SharePlan | StreamsPlan, num_rejected: int) -> list[str]:
-    """Returns one line per rejected group, at most `MAX_REJECTED`."""
-    if not num_rejected:
-        return []
-    first = plan.rejected.orderBy("cluster", "group_id").limit(MAX_REJECTED).collect()
-    return rejected_lines([row.asDict() for row in first], num_rejected)
+    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)]), num_rejected

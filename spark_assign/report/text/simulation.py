@@ -10,15 +10,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, aligned, ratio, rejected_lines
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, ratio, rejected_lines
+from spark_assign.report.listed_groups import read_rejected_lines
 from spark_assign.simulation.scenarios import LocalSimulation
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.simulation import COMPARED_VARIANTS, COST_COLUMNS
 
 _DEFAULT_LIMIT = 10
-Row = Mapping[str, Any]
-Rows = Sequence[Row]
 
 
 def with_variant(table: DataFrame, variant: str) -> DataFrame:
@@ -58,7 +57,7 @@ def summarize_simulation(
         rows = [row.asDict() for row in comparable.where(reduce(or_, is_selected)).collect()]  # of these groups
         by_variant = {name: [row for row in rows if row["variant"] == name] for name in variants}
         lines += ["", format_groups(keys, by_variant)]
-    return "\n".join([*lines, *_rejected_lines(rejected)]), largest
+    return "\n".join([*lines, *read_rejected_lines(rejected)]), largest
 
 
 def summarize_local_simulation(simulation: LocalSimulation) -> tuple[str, Row | None]:
@@ -149,7 +148,7 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
         savings = F.col(cost_columns["eager"]) - F.col(cost_columns["cooperative"])
         displayed = comparison.orderBy(F.desc(savings), "cluster", "group_id").limit(limit).collect()
         lines += ["", format_comparison([row.asDict() for row in displayed])]
-    return "\n".join([*lines, *_rejected_lines(rejected)])
+    return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
 def format_comparison(rows: Rows) -> str:
@@ -179,13 +178,6 @@ def pause_location(row: Row | None, with_group: bool) -> str:
 def partition_seconds(ms: int | None) -> str:
     """Returns partition-milliseconds as partition-seconds with one decimal, or a dash for None."""
     return DASH if ms is None else f"{ms / 1000:,.1f}"
-
-
-def _rejected_lines(rejected: DataFrame) -> list[str]:
-    """Returns one line per rejected group of a table, of which it reads a screenful."""
-    num_rejected = rejected.count()
-    first = rejected.orderBy("cluster", "group_id", "code").limit(_DEFAULT_LIMIT).collect() if num_rejected else []
-    return rejected_lines([row.asDict() for row in first], num_rejected)
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -12,11 +11,10 @@ from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.replica_moves import REORDER
 from spark_assign.advice.kernel.zones import CLIENT_SIDE
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.report.formatting import DASH, aligned, count, group_name, number, rejected_lines
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, group_name, number
+from spark_assign.report.listed_groups import read_rejected_lines
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
-
-Row = Mapping[str, Any]
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _SUMS = ("bytes_per_day", "cost_at_least", "cost_at_most", "partitions", "partitions_without_bytes")
@@ -56,12 +54,10 @@ def summarize_zones(
     candidate_moves = replica_moves.where(F.col("follower_fetching") == follower_fetching)
     order = (F.desc("saved_bytes_per_day"), F.col("cluster"), F.col("topic"), F.col("partition"), F.col("kind"))
     moves = [row.asDict() for row in candidate_moves.orderBy(*order).limit(limit + 1).collect()]  # `limit`
-    rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(10).collect()]  # a screenful
-    num_rejected = rejected.count()
     lines = [*_total_lines(total.asDict()), *_improvement_lines(improvement_rows, saved.asDict(), total["currency"])]
     lines += _unknown_lines(unknown_rows, limit, total["currency"])
     lines += _move_lines(moves, limit, follower_fetching)
-    return "\n".join([*lines, *rejected_lines(rejected_rows, num_rejected)])
+    return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
 def _is_change(follower_fetching: bool) -> Column:
@@ -83,7 +79,7 @@ def _total_lines(row: Row) -> list[str]:
     return lines
 
 
-def _improvement_lines(rows: Sequence[Row], saved: Row, currency: str | None) -> list[str]:
+def _improvement_lines(rows: Rows, saved: Row, currency: str | None) -> list[str]:
     if not rows:
         return ["No change of how a group reads is worth its cost"]
     heading = f"{count(saved['groups'], 'group')} can save {format_money(saved['saved'], currency)} a day in total:"
@@ -97,7 +93,7 @@ def _improvement_lines(rows: Sequence[Row], saved: Row, currency: str | None) ->
     return ["", heading, *aligned(table, words=(0, 1, 2)), *more_lines]
 
 
-def _unknown_lines(rows: Sequence[Row], limit: int, currency: str | None) -> list[str]:
+def _unknown_lines(rows: Rows, limit: int, currency: str | None) -> list[str]:
     if not rows:
         return []
     lines = ["", "Unknown:"]
@@ -109,7 +105,7 @@ def _unknown_lines(rows: Sequence[Row], limit: int, currency: str | None) -> lis
     return [*lines, *(["  … and more, in the table zones"] if len(rows) > limit else [])]
 
 
-def _move_lines(rows: Sequence[Row], limit: int, follower_fetching: bool) -> list[str]:
+def _move_lines(rows: Rows, limit: int, follower_fetching: bool) -> list[str]:
     if not rows:
         return []
     mode = "with" if follower_fetching else "without"
@@ -128,7 +124,7 @@ def _move_lines(rows: Sequence[Row], limit: int, follower_fetching: bool) -> lis
     return lines
 
 
-def format_zone_options(rows: Sequence[Row]) -> str:
+def format_zone_options(rows: Rows) -> str:
     """Returns one table per group with all its options: assignor, and fetching from followers or not.
 
     Args:
