@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from spark_assign.advice.kernel.advice_items import CATEGORIES
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
-from spark_assign.report.formatting import DASH, Row, Rows, count, number, ratio
+from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, number, ratio
 from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows, collected, only
-from spark_assign.report.html.section_parts import Table
+from spark_assign.report.html.section_parts import Section, Table
 from spark_assign.report.text.advise import TITLES, amount_with_unit, months, subject_name
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.groups import GROUP_KEY
@@ -42,12 +42,11 @@ def build_comparison_section(rows: CompareRows) -> ComparisonSection:
     sums = {row["what_if"]: row for row in rows.sums}
     names = sorted(verdicts, key=lambda name: (name != rows.advised_for, name != AS_IS.name, name))
     changes = [(_change_title(name), [*_verdict(verdicts[name]), *_difference(sums.get(name))]) for name in names]
-    tables = [_switches_table(rows.ways), _improvements_table(rows.gains), _totals_table(rows.totals)]
     return ComparisonSection(
         headline=_headline(verdicts[rows.advised_for]) if rows.advised_for in verdicts else "",
         changes=changes,
         to_change=any(row["verdict"] in ("change", "unknown") for row in rows.verdicts),
-        tables=[table for table in tables if table.rows],
+        tables=[_switches_table(rows.ways), _improvements_table(rows.gains), _totals_table(rows.totals)],
     )
 
 
@@ -88,8 +87,8 @@ def _verdict(verdicts: Rows) -> list[str]:
             f"Of {count(total['unknown'], 'group')} it is not known what they run with: recommended is {which}."
         )
     if "elsewhere" in total:
-        runs = f"{count(total['elsewhere'], 'group')} {_verb(total['elsewhere'], 'run')} with what is not compared here"
-        said.append(f"{runs}.")
+        runs = f"{count(total['elsewhere'], 'group')} {_verb(total['elsewhere'], 'run')}"
+        said.append(f"{runs} with what is not compared here.")
     if "none" in total:
         said.append(
             f"For {count(total['none'], 'group')} nothing is recommended: no members, or no assignor can plan it."
@@ -123,14 +122,8 @@ def _switches_table(rows: Rows) -> Table:
     several = len({row["what_if"] for row in rows}) > 1
     return Table(
         "How to switch, by what is known of the clients",
-        [
-            *([("Change", False)] if several else []),
-            *(("Way", False), ("Groups", True), ("For example", False)),
-        ],
-        [
-            [*([row["what_if"]] if several else []), row["switch_steps"], number(row["groups"]), row["example"]]
-            for row in rows
-        ],
+        [*[("Change", False)] * several, ("Way", False), ("Groups", True), ("For example", False)],
+        [[*[row["what_if"]] * several, row["switch_steps"], number(row["groups"]), row["example"]] for row in rows],
         "A client library is known by the client id, which anybody may set: check it before you restart anything.",
     )
 
@@ -146,16 +139,13 @@ def _improvements_table(rows: Rows) -> Table:
     return Table(
         "Groups that gain most by another assignor",
         [
-            *(("Group", False), *([("Change", False)] if several else []), ("Now", False), ("Recommended", False)),
+            *(("Group", False), *[("Change", False)] * several, ("Now", False), ("Recommended", False)),
             *((title, True) for pair in pairs for title in pair),
             *(("Clients", False), ("Switching", False), ("Reason", False)),
         ],
         [
             [
-                f"{row['cluster']}/{row['group_id']}",
-                *([row["what_if"]] if several else []),
-                _current_assignor(row),
-                row["assignor"],
+                *(group_name(row), *[row["what_if"]] * several, _current_assignor(row), row["assignor"]),
                 *(ratio(row[name]) for name in ("now_max_over_mean", "max_over_mean")),
                 *(number(row[name]) for name in ("now_moved", "moved")),
                 *(_paused(row[name]) for name in ("now_paused_partition_seconds", "paused_partition_seconds")),
@@ -196,16 +186,8 @@ def _totals_table(rows: Rows) -> Table:
     )
 
 
-@dataclass(frozen=True)
-class AdviceSection:
-    """What to do: a table for each category, the most pressing first."""
-
-    said: str
-    tables: Sequence[Table]
-
-
-def build_advice_section(rows: AdviceRows) -> AdviceSection:
-    """What to do; see `AdviceRows`."""
+def build_advice_section(rows: AdviceRows) -> Section:
+    """What to do: a table for each category, the most pressing first; see `AdviceRows`."""
     numbers = {row["category"]: row["number"] for row in rows.categories}
     listed = {category: [row for row in rows.advice if row["category"] == category] for category in CATEGORIES}
     tables = [
@@ -223,7 +205,7 @@ def build_advice_section(rows: AdviceRows) -> AdviceSection:
     ]
     total = count(sum(numbers.values()), "recommendation")
     text = f"{total}. None contradicts another, and each is worth its cost."
-    return AdviceSection(text if tables else "No change is worth its cost.", tables)
+    return Section([text if tables else "No change is worth its cost."], tables)
 
 
 def _advice_cells(row: Row) -> list[str]:
@@ -237,6 +219,7 @@ def _advice_note(shown: int, number: int) -> str:
 
 
 _FIGURES = ("max_over_mean", "moved", "revoked", "paused_partition_seconds")
+_OPTION = ("assignor", "rounds", *_FIGURES, "reason", "client_libraries", "switch_steps")
 _CLIENTS = ("current_assignor", "client_libraries", "switch_steps")
 """Columns that a comparison stored by an earlier release lacks."""
 
@@ -279,11 +262,11 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
 
 def _groups_with_verdict(comparison: DataFrame, able: Column) -> DataFrame:
     """A row per group and change: `best`, what it runs with (`now`), what that is held against, and the verdict."""
-    figures = F.struct("assignor", "rounds", *_FIGURES, "reason", "client_libraries", "switch_steps")
+    option = F.struct(*_OPTION)
     rows = comparison.groupBy(*GROUP_KEY, "what_if").agg(
-        F.max_by(figures, F.when(F.col("recommended"), 1)).alias("best"),
-        F.max_by(figures, F.when(able & F.col("is_current"), 1)).alias("now"),
-        F.max_by(figures, F.when(able & (F.col("assignor") == KAFKA_DEFAULT), 1)).alias("default"),
+        F.max_by(option, F.when(F.col("recommended"), 1)).alias("best"),
+        F.max_by(option, F.when(able & F.col("is_current"), 1)).alias("now"),
+        F.max_by(option, F.when(able & (F.col("assignor") == KAFKA_DEFAULT), 1)).alias("default"),
         F.bool_or("is_current").alias("compared"),
         F.max("current_assignor").alias("current_assignor"),
     )
@@ -324,10 +307,7 @@ def _collect_improvements(groups: DataFrame) -> DataFrame:
         *GROUP_KEY,
         "what_if",
         "verdict",
-        *(
-            F.col(f"best.{name}").alias(name)
-            for name in ("assignor", "rounds", *_FIGURES, "reason", "client_libraries", "switch_steps")
-        ),
+        *(F.col(f"best.{name}") for name in _OPTION),
         F.coalesce("now.assignor", "current_assignor").alias("now"),
         *(F.col(f"against.{name}").alias(f"now_{name}") for name in ("assignor", *_FIGURES)),
     )

@@ -9,34 +9,31 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, Row, Rows, count, number, seconds
+from spark_assign.report.formatting import DASH, Row, Rows, count, listed_order, number, seconds
 from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, ConnectRows, collected
 from spark_assign.report.html.section_charts import LineSeries, draw_line_series
-from spark_assign.report.html.section_parts import ClusterSection, Drawing, Length, Table, rejected_table
+from spark_assign.report.html.section_parts import Drawing, Length, Section, Table, rejected_table
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
 """Display order of the protocols; eager, the baseline of the comparison, first."""
 
 
-def build_connect_section(rows: ConnectRows) -> ClusterSection:
+def build_connect_section(rows: ConnectRows) -> Section:
     """Returns the section on Connect clusters: one rebalance of each, and a simulation (`ConnectRows`)."""
-    said, tables = [], []
-    if rows.metrics:
-        tables.append(_rebalances_table(rows))
-    if rows.totals:
-        said += _savings_sentences(rows.totals)
-        tables.append(_costs_table(rows.totals))
-    if len({row["connect_cluster"] for row in rows.costs}) > 1:
-        tables.append(_worst_clusters_table(rows.costs))
-    if rows.rejected:
-        tables.append(rejected_table(rows.rejected))
-    return ClusterSection(said, tables, _cumulative_charts(rows))
+    several = len({row["connect_cluster"] for row in rows.costs}) > 1
+    tables = [
+        _rebalances_table(rows),
+        _costs_table(rows.totals),
+        _worst_clusters_table(rows.costs if several else ()),
+        rejected_table(rows.rejected),
+    ]
+    return Section(_savings_sentences(rows.totals), tables, _cumulative_charts(rows))
 
 
 def _rebalances_table(rows: ConnectRows) -> Table:
     """Returns one line per planned cluster, with bars from the minimum to the maximum of a worker's tasks."""
     titles = ("Revoked", "Assigned", "Lost", "Waiting", "Workers", "Connectors", "Tasks")
-    most = max(row[f"max_tasks_{when}"] for row in rows.metrics for when in ("before", "after")) or 1
+    most = max((row[f"max_tasks_{when}"] for row in rows.metrics for when in ("before", "after")), default=0) or 1
     delayed = any(row.get("delay_ms") for row in rows.metrics)
     more = f"Shown are {len(rows.metrics):,} of {rows.total:,}. " if rows.total > len(rows.metrics) else ""
     return Table(
@@ -49,7 +46,7 @@ def _rebalances_table(rows: ConnectRows) -> Table:
         [
             [
                 *(row["connect_cluster"], row["protocol"]),
-                *(_range_bar(row, "tasks", when, most) for when in ("before", "after")),
+                *(_range_bar(row, when, most) for when in ("before", "after")),
                 *(number(row[title.lower()]) for title in titles),
                 *([seconds(row["delay_ms"]) if row["delay_ms"] else DASH] if delayed else []),
             ]
@@ -60,16 +57,15 @@ def _rebalances_table(rows: ConnectRows) -> Table:
     )
 
 
-def _range_bar(row: Row, what: str, when: str, most: int) -> Length:
-    low, high = row[f"min_{what}_{when}"], row[f"max_{what}_{when}"]
+def _range_bar(row: Row, when: str, most: int) -> Length:
+    low, high = row[f"min_tasks_{when}"], row[f"max_tasks_{when}"]
     words = number(low) if low == high else f"{number(low)} to {number(high)}"
     kind = "was" if when == "before" else "is"
     return Length(kind, words, wide=max(100 * (high - low) / most, 1.5 if high else 0), left=100 * low / most * 0.985)
 
 
 def _protocol_order(row: Row) -> tuple[int, str]:
-    name = row["protocol"]
-    return (PROTOCOLS.index(name) if name in PROTOCOLS else len(PROTOCOLS), name)
+    return listed_order(row["protocol"], PROTOCOLS)
 
 
 def _hours(ms: int) -> str:
@@ -78,11 +74,10 @@ def _hours(ms: int) -> str:
 
 def _savings_sentences(totals: Rows) -> list[str]:
     """Returns a sentence about what an incremental protocol saves, if eager was simulated, too."""
-    eager = next((row for row in totals if row["protocol"] == "eager"), None)
-    others = [row for row in sorted(totals, key=_protocol_order) if row is not eager]
-    if eager is None or not others:
+    ordered = sorted(totals, key=_protocol_order)
+    if len(ordered) < 2 or ordered[0]["protocol"] != "eager":
         return []
-    one = others[0]
+    eager, one = ordered[:2]
     many, few = (number(row["stops"] + row["starts"]) for row in (eager, one))
     long, short = (_hours(row["task_ms_not_running"]) for row in (eager, one))
     return [
@@ -134,7 +129,7 @@ def _cumulative_charts(rows: ConnectRows) -> list[Drawing]:
                 [(row["at_ms"], row["so_far"]) for row in drawn[name][protocol]],
                 _cost_text(costs.get((name, protocol)), drawn[name][protocol]),
             )
-            for protocol in sorted(drawn[name], key=lambda each: _protocol_order({"protocol": each}))
+            for protocol in sorted(drawn[name], key=lambda protocol: listed_order(protocol, PROTOCOLS))
         ]
         title = f"Cumulative stops and starts in {name}"
         picture = draw_line_series(lines, f"connect{at}", title, "time since the first rebalance")

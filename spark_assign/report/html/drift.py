@@ -10,34 +10,36 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, Row, Rows, cell, count, number, ratio, short_names
+from spark_assign.report.formatting import Row, Rows, cell, change, count, group_name, number, ratio, short_names
 from spark_assign.report.html.group_view import Matrix, matrix
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MOST_ROWS, DriftRows, any_of, collected
-from spark_assign.report.html.section_parts import Table, by_group
+from spark_assign.report.html.section_parts import Section, Table, by_group, title_of
 from spark_assign.tables.groups import GROUP_KEY
 
 MAX_MATRIX_MEMBERS = 12
 """Members of a matrix on either side; a larger one is left out."""
 
 
+CHANGES = ("moved", "newly_owned", "no_longer_owned", "joined", "left", "restarted")
+SIDES = ("before", "after")
+
+
 @dataclass(frozen=True)
-class DriftSection:
+class DriftSection(Section):
     """What changed. `movement`: heading and matrix of the groups in which most has moved."""
 
-    said: Sequence[str]
-    tables: Sequence[Table]
-    movement: Sequence[tuple[str, Matrix]]
+    movement: Sequence[tuple[str, Matrix]] = ()
 
 
 def build_drift_section(rows: DriftRows) -> DriftSection:
     """What changed between two runs; see `DriftRows`."""
     tables = [
-        _groups_table("Groups that are less even than before", rows.worse, ("Moved",)),
-        _groups_table("Groups in which most has changed", rows.groups, _COUNT_TITLES),
+        _groups_table("Groups that are less even than before", rows.worse, CHANGES[:1]),
+        _groups_table("Groups in which most has changed", rows.groups, CHANGES),
         _members_table(rows.members),
         _topics_table(rows.topics),
     ]
-    return DriftSection(_drift_sentences(rows), [table for table in tables if table.rows], _movements(rows.pairs))
+    return DriftSection(_drift_sentences(rows), tables, movement=_movements(rows.pairs))
 
 
 def _drift_sentences(rows: DriftRows) -> list[str]:
@@ -45,7 +47,7 @@ def _drift_sentences(rows: DriftRows) -> list[str]:
     if not rows.changes:
         return []
     groups = Counter({row["change"]: row["groups"] for row in rows.changes})
-    sums = {name: sum(row[name] or 0 for row in rows.changes) for name in _SUMMED_COLUMNS}
+    sums = {name: sum(row[name] or 0 for row in rows.changes) for name in CHANGES}
     sides = f"From {rows.about['before']} to {rows.about['after']}: " if {"before", "after"} <= set(rows.about) else ""
     if set(groups) <= {"unchanged"}:
         return [f"{sides}nothing has changed in {count(groups['unchanged'], 'group')}."]
@@ -60,16 +62,14 @@ def _drift_sentences(rows: DriftRows) -> list[str]:
     ]
     if rows.worse:
         worst, more = rows.worse[0], " or more" if len(rows.worse) == MOST_ROWS else ""
+        before, after = (ratio(worst[f"max_over_mean_{when}"]) for when in SIDES)
         said.append(
-            f"Less even than before: {count(len(rows.worse), 'group')}{more}, most of all {worst['cluster']}/"
-            f"{worst['group_id']} (largest over mean {_before_after(worst, 'max_over_mean')})."
+            f"Less even than before: {count(len(rows.worse), 'group')}{more}, most of all {group_name(worst)} "
+            f"(largest over mean {before} → {after})."
         )
     else:
         said.append("No group is less even than before.")
     return said
-
-
-_SUMMED_COLUMNS = ("joined", "left", "restarted", "moved", "newly_owned", "no_longer_owned")
 
 
 def _has(many: int) -> str:
@@ -80,32 +80,22 @@ def _is(many: int) -> str:
     return "is" if many == 1 else "are"
 
 
-def _before_after(row: Row, name: str) -> str:
-    before, after = row[f"{name}_before"], row[f"{name}_after"]
-    if name == "max_over_mean":
-        return f"{ratio(before)} → {ratio(after)}"
-    return cell(after) if before == after else f"{cell(before)} → {cell(after)}"
-
-
-_COUNT_TITLES = ("Moved", "Newly owned", "No longer owned", "Joined", "Left", "Restarted")
-
-
 def _groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
     """A line per group; of the counts those that are not all 0."""
-    counts = [title for title in counts if any(row[title.lower().replace(" ", "_")] for row in rows)]
+    counts = [name for name in counts if any(row[name] for row in rows)]
     return Table(
         caption,
         [
             *(("Group", False), ("Max/mean before", True), ("after", True)),
-            *((title, True) for title in (*counts, "Members", "Partitions")),
+            *((title_of(name), True) for name in (*counts, "members", "partitions")),
             ("Change", False),
         ],
         [
             [
-                f"{row['cluster']}/{row['group_id']}",
-                *(ratio(row[f"max_over_mean_{when}"]) for when in ("before", "after")),
-                *(number(row[title.lower().replace(" ", "_")]) for title in counts),
-                *(_before_after(row, name) for name in ("members", "partitions")),
+                group_name(row),
+                *(ratio(row[f"max_over_mean_{when}"]) for when in SIDES),
+                *(number(row[name]) for name in counts),
+                *(change(*(cell(row[f"{name}_{when}"]) for when in SIDES)) for name in ("members", "partitions")),
                 _change_text(row),
             ]
             for row in rows
@@ -116,10 +106,10 @@ def _groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
 
 def _change_text(row: Row) -> str:
     """With another assignor, and with the code where one side rejects the group."""
-    sides = [(when, row[f"rejected_{when}"]) for when in ("before", "after") if row[f"rejected_{when}"]]
-    assignors = [row["assignor_before"], row["assignor_after"]]
-    other = f"; {' → '.join(assignors)}" if None not in assignors and assignors[0] != assignors[1] else ""
-    return f"{row['change']}{other}" + "".join(f"; {when} rejected: {code}" for when, code in sides)
+    codes = [f"{when} rejected: {row[f'rejected_{when}']}" for when in SIDES if row[f"rejected_{when}"]]
+    before, after = row["assignor_before"], row["assignor_after"]
+    other = [] if None in (before, after) or before == after else [f"{before} → {after}"]
+    return "; ".join([row["change"], *other, *codes])
 
 
 def _members_table(rows: Rows) -> Table:
@@ -127,11 +117,8 @@ def _members_table(rows: Rows) -> Table:
     known = [name for name in names if any(row[name] is not None for row in rows)]
     return Table(
         "Members that joined, left, or restarted",
-        [("Group", False), ("Member", False), *((name.replace("_", " ").capitalize(), False) for name in known)],
-        [
-            [f"{row['cluster']}/{row['group_id']}", row["member_id"], *(cell(row[name]) for name in known)]
-            for row in rows
-        ],
+        [("Group", False), ("Member", False), *((title_of(name), False) for name in known)],
+        [[group_name(row), row["member_id"], *(cell(row[name]) for name in known)] for row in rows],
         _limit_note(rows, "members"),
     )
 
@@ -144,10 +131,7 @@ def _topics_table(rows: Rows) -> Table:
             [
                 f"{row['cluster']}/{row['topic']}",
                 row["change"],
-                *(
-                    DASH if row[name] is None else number(row[name])
-                    for name in ("partitions_before", "partitions_after")
-                ),
+                *(number(row[f"partitions_{when}"]) for when in SIDES),
             ]
             for row in rows
         ],
@@ -167,9 +151,6 @@ def _movements(pairs: Rows) -> list[tuple[str, Matrix]]:
         if one is not None and max(len(one.rows), len(one.columns)) <= MAX_MATRIX_MEMBERS:
             found.append(("/".join(key), one))
     return found
-
-
-CHANGES = ("moved", "newly_owned", "no_longer_owned", "joined", "left", "restarted")
 
 
 WORSE = 0.005

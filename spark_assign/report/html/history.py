@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, Row, Rows, cell, count, duration, group_name, number, without_uuids
+from spark_assign.report.formatting import Row, Rows, cell, count, group_key, group_name, number, without_uuids
 from spark_assign.report.html.report_data import (
     DRAWN_GROUPS,
     MAPPED_GROUPS,
@@ -20,13 +20,14 @@ from spark_assign.report.html.report_data import (
     collected,
 )
 from spark_assign.report.html.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
-from spark_assign.report.html.section_parts import Drawing, Table, by_group, rejected_table
+from spark_assign.report.html.section_parts import Drawing, Section, Table, by_group, rejected_table
 from spark_assign.report.text.history import (
     GROUP_COUNTS,
-    PAUSE_COLUMNS,
     count_by,
     format_time,
     newest_rows,
+    pause_cells,
+    pause_text,
     summary_lines,
     totals,
     type_of,
@@ -38,13 +39,10 @@ _DAY = 86_400
 
 
 @dataclass(frozen=True)
-class HistorySection:
-    """The section as the template needs it."""
+class HistorySection(Section):
+    """The section as the template needs it; `maps` come before the tables."""
 
-    said: Sequence[str]
-    tables: Sequence[Table]
-    maps: Sequence[Drawing]
-    drawings: Sequence[Drawing]
+    maps: Sequence[Drawing] = ()
 
 
 def build_history_section(rows: HistoryRows) -> HistorySection:
@@ -57,7 +55,7 @@ def build_history_section(rows: HistoryRows) -> HistorySection:
         rejected_table(rows.rejected),
     ]
     sentences = [f"{line}." for line in summary_lines(rows.totals, rows.deploy_types)]
-    return HistorySection(sentences, [table for table in tables if table.rows], _heat_maps(rows), _timelines(rows))
+    return HistorySection(sentences, tables, _timelines(rows), _heat_maps(rows))
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -77,8 +75,7 @@ def _groups_table(rows: HistoryRows) -> Table:
             [
                 *(group_name(row), type_of(row), cell(row["assignor"])),
                 *(number(row[name]) for name in GROUP_COUNTS),
-                *(_duration_ms(row[name]) for name in PAUSE_COLUMNS),
-                cell(row["flapping"]),
+                *(*pause_cells(row), cell(row["flapping"])),
             ]
             for row in rows.groups
         ],
@@ -95,7 +92,7 @@ def _deploys_table(rows: Rows) -> Table:
             [
                 *(group_name(row), row["deploy_type"], format_time(row["start_time"]), format_time(row["end_time"])),
                 *(number(row[name]) for name in ("rebalances", "members_before", "members_after")),
-                *(_duration_ms(row["paused_partition_ms"]), without_uuids(row["detail"])),
+                *(pause_text(row["paused_partition_ms"]), without_uuids(row["detail"])),
             ]
             for row in rows
         ],
@@ -110,8 +107,8 @@ def _replay_table(rows: Rows) -> Table:
         [
             [
                 *(group_name(row), row["assignor"], row["protocol"], "static" if row["static"] else "dynamic"),
-                *(number(row["rebalances"]), number(row["moved"]), _duration_ms(row["paused_partition_ms"])),
-                *("recorded" if row["recorded"] else _duration_ms(row["saved_ms"]), row["note"]),
+                *(number(row["rebalances"]), number(row["moved"]), pause_text(row["paused_partition_ms"])),
+                *("recorded" if row["recorded"] else pause_text(row["saved_ms"]), row["note"]),
             ]
             for row in rows
         ],
@@ -127,17 +124,13 @@ def _unreadable_table(rows: Mapping[str, int]) -> Table:
     )
 
 
-def _duration_ms(ms: int | None) -> str:
-    return DASH if ms is None else duration(ms / 1000)
-
-
 # --- charts -------------------------------------------------------------------------------------------------------
 
 
 def _heat_maps(rows: HistoryRows) -> list[Drawing]:
     if not rows.time_buckets:
         return []
-    keys = [(row["cluster"], row["group_id"]) for row in rows.groups if row["rebalances"]][:MAPPED_GROUPS]
+    keys = [group_key(row) for row in rows.groups if row["rebalances"]][:MAPPED_GROUPS]
     index_by_key = {key: index for index, key in enumerate(keys)}
     buckets = [row["time_bucket"] for row in rows.time_buckets]
     first = min(buckets)
@@ -149,13 +142,13 @@ def _heat_maps(rows: HistoryRows) -> list[Drawing]:
     ):
         cells = [
             Cell(
-                index_by_key[row["cluster"], row["group_id"]],
+                index_by_key[group_key(row)],
                 row["time_bucket"] - first,
                 row[column],
                 number(row[column]) if column == "rebalances" else _short_duration(row[column] / 1000),
             )
             for row in rows.time_buckets
-            if row[column] and (row["cluster"], row["group_id"]) in index_by_key
+            if row[column] and group_key(row) in index_by_key
         ]
         if cells:
             cells.sort(key=lambda each: (each.row, each.column))
@@ -186,9 +179,8 @@ def _short_duration(seconds: float) -> str:
 
 def _timelines(rows: HistoryRows) -> list[Drawing]:
     rebalances, pauses = by_group(rows.rebalances), by_group(rows.pauses)
-    keys = [(row, (row["cluster"], row["group_id"])) for row in rows.groups]
-    drawn = [(row, rebalances[key], pauses.get(key, ())) for row, key in keys if key in rebalances][:DRAWN_GROUPS]
-    return [_timeline(ordinal, *group_rows) for ordinal, group_rows in enumerate(drawn, start=1)]
+    drawn = [(group_key(row), row) for row in rows.groups if group_key(row) in rebalances][:DRAWN_GROUPS]
+    return [_timeline(ordinal, row, rebalances[key], pauses[key]) for ordinal, (key, row) in enumerate(drawn, start=1)]
 
 
 def _timeline(ordinal: int, group: Row, rebalances: Rows, pauses: Rows) -> Drawing:
@@ -198,7 +190,7 @@ def _timeline(ordinal: int, group: Row, rebalances: Rows, pauses: Rows) -> Drawi
     if len(rebalances) > 1:
         generations = f"generations {first['generation_id']:,} to {last['generation_id']:,}"
     summary = f"{count(len(rebalances), 'rebalance')}, {generations}"
-    paused = _duration_ms(group["paused_partition_ms"])
+    paused = pause_text(group["paused_partition_ms"])
     timeline = MemberTimeline(
         [(_to_ms(row["time"]), row["generation_id"], row["members"]) for row in rebalances],
         [(_to_ms(row["start_time"]), _to_ms(row["end_time"]), row["partitions"]) for row in pauses],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -11,32 +10,24 @@ from pyspark.sql.types import StringType
 
 from spark_assign.report.formatting import Row, Rows, cell, count, number, ratio
 from spark_assign.report.html.report_data import MOST_ROWS, ReplicaRows, collected
-from spark_assign.report.html.section_parts import ClusterSection, Length, Table, any_table, rejected_table
+from spark_assign.report.html.section_parts import Section, Table, any_table, bar, rejected_table
 
 
-def build_replica_section(rows: ReplicaRows) -> ClusterSection:
+def build_replica_section(rows: ReplicaRows) -> Section:
     """Returns the section on a placement, a reassignment, or a check of replicas (`ReplicaRows`)."""
-    tables = []
-    if rows.metrics:
-        tables.append(_reassignment_table(rows.metrics))
-    if rows.loads:
-        tables.append(_broker_loads(rows.loads))
-    if rows.reasons:
-        tables.append(any_table("Replicas that move, by reason", rows.reasons))
-    if rows.clusters:
-        tables.append(_check_table(rows.clusters))
-    if rows.brokers:
-        tables.append(_brokers_table(rows.brokers))
-    if len(rows.racks) > 1:
-        tables.append(any_table("Racks", rows.racks))
-    if rows.problem_counts:
-        tables.append(any_table("Partitions with a problem, by code", rows.problem_counts))
-    if rows.problems:
-        more = f"Shown are the first {len(rows.problems):,}; the table problems has all." if rows.problem_counts else ""
-        tables.append(any_table("Problems", rows.problems, more))
-    if rows.rejected:
-        tables.append(rejected_table(rows.rejected))
-    return ClusterSection(_replica_sentences(rows), tables)
+    more = f"Shown are the first {len(rows.problems):,}; the table problems has all." if rows.problem_counts else ""
+    tables = [
+        _reassignment_table(rows.metrics),
+        _broker_loads(rows.loads),
+        any_table("Replicas that move, by reason", rows.reasons),
+        _check_table(rows.clusters),
+        _brokers_table(rows.brokers),
+        any_table("Racks", rows.racks if len(rows.racks) > 1 else ()),
+        any_table("Partitions with a problem, by code", rows.problem_counts),
+        any_table("Problems", rows.problems, more),
+        rejected_table(rows.rejected),
+    ]
+    return Section(_replica_sentences(rows), tables)
 
 
 def _replica_sentences(rows: ReplicaRows) -> list[str]:
@@ -77,7 +68,12 @@ def _reassignment_table(rows: Rows) -> Table:
 
 def _broker_loads(rows: Rows) -> Table:
     """Returns one line per broker: replicas and preferred leaders, before and after."""
-    sides = ("before", "after") if any(row["replicas_before"] is not None for row in rows) else ("after",)
+    kinds = {"before": "was", "after": "is"}
+    sides = list(kinds) if any(row["replicas_before"] is not None for row in rows) else ["after"]
+    most = {
+        what: max((row[f"{what}_{when}"] or 0 for row in rows for when in kinds), default=0) or 1
+        for what in ("replicas", "leaders")
+    }
     return Table(
         "Replicas and preferred leaders of each broker" + (", before and after" if len(sides) > 1 else ""),
         [
@@ -87,17 +83,11 @@ def _broker_loads(rows: Rows) -> Table:
         [
             [
                 f"{row['cluster']}/{row['broker_id']}",
-                *(_load_bar(rows, row, what, when) for what in ("replicas", "leaders") for when in sides),
+                *(bar(kinds[when], row[f"{what}_{when}"], most[what]) for what in most for when in sides),
             ]
             for row in rows
         ],
     )
-
-
-def _load_bar(rows: Rows, row: Row, what: str, when: str) -> Length:
-    most = max((each[f"{what}_{side}"] or 0 for each in rows for side in ("before", "after")), default=0) or 1
-    value = row[f"{what}_{when}"]
-    return Length("was" if when == "before" else "is", number(value), wide=100 * (value or 0) / most)
 
 
 _PROBLEMS = (
@@ -137,7 +127,7 @@ def _ratio_span(row: Row, what: str) -> str:
 
 
 def _brokers_table(rows: Rows) -> Table:
-    most: dict[str, Any] = {name: max(row[name] for row in rows) or 1 for name in ("replicas", "leaders")}
+    most = {name: max((row[name] for row in rows), default=0) or 1 for name in ("replicas", "leaders")}
     fenced = any(row["fenced"] for row in rows)
     return Table(
         "Brokers",
@@ -148,11 +138,8 @@ def _brokers_table(rows: Rows) -> Table:
             [
                 f"{row['cluster']}/{row['broker_id']}",
                 cell(row["rack_id"]),
-                *(
-                    Length("is", number(row[name]), wide=100 * row[name] / most[name])
-                    for name in ("replicas", "leaders")
-                ),
-                *(ratio(row[f"{name}_over_mean"]) for name in ("replicas", "leaders")),
+                *(bar("is", row[name], most[name]) for name in most),
+                *(ratio(row[f"{name}_over_mean"]) for name in most),
                 *([cell(row["fenced"])] if fenced else []),
             ]
             for row in rows
@@ -169,9 +156,9 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
         reasons = tables["moves"].groupBy("cluster", "reason").agg(F.count(F.lit(1)).alias("replicas"))
         found["reasons"] = collected(reasons.orderBy("cluster", F.desc("replicas"), "reason").limit(MOST_ROWS))
     if "placement" in tables:
-        found["loads"] = collected(_collect_broker_loads(tables["placement"], "previous_replicas", "replicas"))
+        found["loads"] = collected(_broker_counts(tables["placement"], "previous_replicas"))
     elif "placements" in tables:
-        found["loads"] = collected(_collect_broker_loads(tables["placements"], None, "replicas"))
+        found["loads"] = collected(_broker_counts(tables["placements"], None))
     for name, order in (
         ("clusters", ["cluster"]),
         ("brokers", ["cluster", "broker_id"]),
@@ -190,18 +177,17 @@ def _count_by_code(problems: DataFrame) -> DataFrame:
     return problems.groupBy("code").agg(F.count(F.lit(1)).alias("partitions")).orderBy(F.desc("partitions"), "code")
 
 
-def _collect_broker_loads(placement: DataFrame, before: str | None, after: str) -> DataFrame:
+def _broker_counts(placement: DataFrame, before: str | None) -> DataFrame:
     """Returns replicas and preferred leaders of each broker, before and after; at most `MOST_ROWS` brokers."""
-    sides = [(name, when) for name, when in ((before, "before"), (after, "after")) if name is not None]
-    each = [_count_per_broker(placement, name, when) for name, when in sides]
     key = ["cluster", "broker_id"]
-    both = each[0] if len(each) == 1 else each[0].join(each[1], key, "full")
-    counts = [name for name in both.columns if name not in key]
-    both = both.withColumns({name: F.coalesce(name, F.lit(0)) for name in counts})
+    counts = _count_per_broker(placement, "replicas", "after")
     if before is None:
         none = F.lit(None).cast("long")
-        both = both.withColumns({"replicas_before": none, "leaders_before": none})
-    return both.orderBy(*key).limit(MOST_ROWS)
+        counts = counts.withColumns({"replicas_before": none, "leaders_before": none})
+    else:
+        both = _count_per_broker(placement, before, "before").join(counts, key, "full")
+        counts = both.fillna(0, [name for name in both.columns if name not in key])
+    return counts.orderBy(*key).limit(MOST_ROWS)
 
 
 def _count_per_broker(placement: DataFrame, name: str, when: str) -> DataFrame:

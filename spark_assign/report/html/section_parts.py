@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from spark_assign.report.formatting import Row, Rows, cell
+from spark_assign.report.formatting import Row, Rows, cell, group_key, number
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,16 @@ class Table:
         return any(isinstance(value, Length) for row in self.rows[:1] for value in row)
 
 
+def bar(kind: str, value: int | None, most: int) -> Length:
+    """Returns a number with its bar, whose length is relative to the largest number."""
+    return Length(kind, number(value), wide=100 * (value or 0) / most)
+
+
+def title_of(column: str) -> str:
+    """Returns the title of a column of a table."""
+    return column.replace("_", " ").capitalize()
+
+
 def rejected_table(rows: Rows, total: int | None = None) -> Table:
     """Returns the table of rejected groups or clusters, with code and remedy."""
     total = len(rows) if total is None else total
@@ -57,7 +67,7 @@ def any_table(name: str, rows: Rows, note: str = "") -> Table:
     numeric = {column for column in columns if any(isinstance(row.get(column), int | float) for row in rows)}
     return Table(
         name,
-        [(column.replace("_", " ").capitalize(), column in numeric) for column in columns],
+        [(title_of(column), column in numeric) for column in columns],
         [[cell(row.get(column)) for column in columns] for row in rows],
         note,
     )
@@ -67,7 +77,7 @@ def by_group(rows: Rows) -> Mapping[tuple[str, str], list[Row]]:
     """Groups rows by cluster and group_id."""
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        found[row["cluster"], row["group_id"]].append(row)
+        found[group_key(row)].append(row)
     return found
 
 
@@ -80,8 +90,8 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class ClusterSection:
-    """Sentences, tables, and charts, in this order."""
+class Section:
+    """Sentences, tables, and charts, in this order. The page omits tables without rows."""
 
     said: Sequence[str]
     tables: Sequence[Table]

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import Row, Rows, count, number, ratio, seconds
+from spark_assign.report.formatting import Row, Rows, count, group_key, group_name, listed_order, number, ratio, seconds
 from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, SimulationRows, any_of, collected
 from spark_assign.report.html.section_charts import TimePanel, draw_pauses, legend_html
 from spark_assign.report.html.section_parts import Drawing, Table, by_group, rejected_table
@@ -40,17 +40,11 @@ class SimulationSection:
 
 def build_simulation_section(rows: SimulationRows) -> SimulationSection:
     """Builds the section: costs per variant, the groups with the largest costs, and a chart for each drawn group."""
-    tables = [_costs_table(rows.totals)] if rows.totals else []
-    if rows.groups:
-        tables.append(_groups_table(rows.groups))
-    if rows.comparison:
-        tables.append(_comparison_table(rows.comparison))
-    if rows.rejected:
-        tables.append(rejected_table(rows.rejected))
-    costs, rebalances, pauses = by_group(rows.groups), by_group(rows.rebalances), by_group(rows.pauses)
+    tables = [_costs_table(rows.totals), _groups_table(rows.groups), _comparison_table(rows.comparison)]
+    costs, rebalances, pauses = map(by_group, (rows.groups, rows.rebalances, rows.pauses))
     drawn = [key for key in dict.fromkeys([*pauses, *rebalances]) if key in costs]
     return SimulationSection(
-        tables,
+        [*tables, rejected_table(rows.rejected)],
         [_pause_chart(at, key, costs[key], rebalances[key], pauses[key]) for at, key in enumerate(drawn, start=1)],
         legend_html({"paused": "partitions not consumed", "round": "a rebalance, from its first cause to its end"}),
         bool(rows.rebalances) and not rows.pauses,
@@ -77,8 +71,7 @@ def _pause_chart(at: int, key: tuple[str, str], costs: Rows, rebalances: Rows, p
 
 
 def _variant_order(row: Row) -> tuple[int, str]:
-    variant = row["variant"]
-    return (VARIANTS.index(variant) if variant in VARIANTS else len(VARIANTS), variant)
+    return listed_order(row["variant"], VARIANTS)
 
 
 def _cost_text(row: Row) -> str:
@@ -98,8 +91,7 @@ def _costs_table(rows: Rows) -> Table:
             [
                 row["variant"],
                 *(number(row[name]) for name in ("groups", "rebalances", "members_restarted")),
-                partition_seconds(row["paused_partition_ms"]),
-                seconds(row["longest_pause_ms"]),
+                *_pause_cells(row),
             ]
             for row in sorted(rows, key=_variant_order)
         ],
@@ -113,17 +105,17 @@ def _groups_table(rows: Rows) -> Table:
         [("Group", False), ("Variant", False), *((title, True) for title in titles), ("Partition", False)],
         [
             [
-                f"{row['cluster']}/{row['group_id']}",
-                row["variant"],
-                number(row["partitions"]),
-                number(row["rebalances"]),
-                partition_seconds(row["paused_partition_ms"]),
-                seconds(row["longest_pause_ms"]),
-                pause_location(row, with_group=False),
+                *(group_name(row), row["variant"]),
+                *(number(row[name]) for name in ("partitions", "rebalances")),
+                *(*_pause_cells(row), pause_location(row, with_group=False)),
             ]
             for row in rows
         ],
     )
+
+
+def _pause_cells(row: Row) -> tuple[str, str]:
+    return partition_seconds(row["paused_partition_ms"]), seconds(row["longest_pause_ms"])
 
 
 def _comparison_table(rows: Rows) -> Table:
@@ -137,7 +129,7 @@ def _comparison_table(rows: Rows) -> Table:
         ],
         [
             [
-                f"{row['cluster']}/{row['group_id']}",
+                group_name(row),
                 *(partition_seconds(row[f"{name}_paused_partition_ms"]) for name in COMPARED_VARIANTS),
                 *(ratio(row[f"{name}_ratio"]) for name in COMPARED_VARIANTS[1:]),
             ]
@@ -150,54 +142,45 @@ def _comparison_table(rows: Rows) -> Table:
 
 
 def simulation_rows(simulation: Simulation | Mapping[str, Tables]) -> SimulationRows:
-    """Returns the rows of the section, from a simulation, or from stored ones by the name of the variant."""
-    if isinstance(simulation, Simulation):
-        return _simulate_charted(simulation)
-    comparison = next((tables["comparison"] for tables in simulation.values() if "comparison" in tables), None)
-    rejected = [tables["rejected"] for tables in simulation.values() if "rejected" in tables]
+    """Returns the rows of the section, from a simulation, or from stored ones by the name of the variant.
+
+    Of a simulation, only the groups that are drawn are simulated again.
+    """
+    stored = {simulation.variants[0]: simulation.tables()} if isinstance(simulation, Simulation) else simulation
+    comparison = next((tables["comparison"] for tables in stored.values() if "comparison" in tables), None)
+    availability, rebalances, rejected = (
+        _union_variants(stored, name) for name in ("availability", "rebalances", "rejected")
+    )
     rows = SimulationRows(
         comparison=() if comparison is None else collected(_most_improved(comparison)),
-        rejected=() if not rejected else collected(_rejected_groups(reduce(DataFrame.unionByName, rejected))),
+        rejected=() if rejected is None else collected(_rejected_groups(rejected)),
     )
-    availability = _union_variants(simulation, "availability")
     if availability is None:
         return rows
     totals, groups = _largest_costs(availability)
-    drawn = _charted_groups(groups)
-    rebalances, ownership = _union_variants(simulation, "rebalances"), _union_variants(simulation, "ownership")
-    return replace(
-        rows,
-        totals=totals,
-        groups=groups,
-        rebalances=()
-        if rebalances is None or not drawn
-        else collected(_rebalance_times(rebalances.where(any_of(drawn)))),
-        pauses=() if ownership is None or not drawn else collected(_mean_pauses(ownership.where(any_of(drawn)))),
-    )
-
-
-def _simulate_charted(simulation: Simulation) -> SimulationRows:
-    """Returns the rows of a simulation. Only the groups that are drawn are simulated again."""
-    variant = simulation.variants[0]
-    totals, groups = _largest_costs(with_variant(simulation.availability, variant))
-    drawn = _charted_groups(groups)
-    rows = SimulationRows(totals, groups, rejected=collected(_rejected_groups(simulation.rejected)))
+    rows, drawn = replace(rows, totals=totals, groups=groups), _charted_groups(groups)
     if not drawn:
         return rows
-    rebalances = with_variant(simulation.rebalances.where(any_of(drawn)), variant)
-    ownership = with_variant(_only(simulation, drawn).ownership, variant)
-    return replace(rows, rebalances=collected(_rebalance_times(rebalances)), pauses=collected(_mean_pauses(ownership)))
+    if isinstance(simulation, Simulation):
+        ownership: DataFrame | None = with_variant(_ownership_of(simulation, drawn), simulation.variants[0])
+    else:
+        ownership = _union_variants(stored, "ownership")
+    return replace(
+        rows,
+        rebalances=() if rebalances is None else collected(_rebalance_times(rebalances.where(any_of(drawn)))),
+        pauses=() if ownership is None else collected(_mean_pauses(ownership.where(any_of(drawn)))),
+    )
 
 
 def charted_ownership(simulation: Simulation) -> DataFrame:
     """Returns `tables.simulation.OWNERSHIP` of the groups that a report draws, because that of all groups is large."""
     drawn = _charted_groups(_largest_costs(with_variant(simulation.availability, simulation.variants[0]))[1])
-    return _only(simulation, drawn).ownership if drawn else simulation.ownership.limit(0)
+    return _ownership_of(simulation, drawn) if drawn else simulation.ownership.limit(0)
 
 
-def _only(simulation: Simulation, groups: Rows) -> Simulation:
-    """Returns the simulation of these groups."""
-    return replace(simulation, facts=simulation.facts.where(any_of(groups)))
+def _ownership_of(simulation: Simulation, groups: Rows) -> DataFrame:
+    """Returns the ownership of these groups; simulates no others."""
+    return replace(simulation, facts=simulation.facts.where(any_of(groups))).ownership
 
 
 def _union_variants(simulation: Mapping[str, Tables], name: str) -> DataFrame | None:
@@ -220,8 +203,8 @@ def _largest_costs(availability: DataFrame) -> tuple[list[Row], list[Row]]:
 
 
 def _charted_groups(rows: Rows) -> Rows:
-    keys = dict.fromkeys((row["cluster"], row["group_id"]) for row in rows if row["paused_partition_ms"])
-    return [{"cluster": cluster, "group_id": group_id} for cluster, group_id in list(keys)[:DRAWN_GROUPS]]
+    paused = {group_key(row): row for row in rows if row["paused_partition_ms"]}
+    return list(paused.values())[:DRAWN_GROUPS]
 
 
 def _rebalance_times(rebalances: DataFrame) -> DataFrame:

@@ -10,7 +10,18 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.history.kernel.replay.recorded_history import ASSIGNORS
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, duration, group_name, number, without_uuids
+from spark_assign.report.formatting import (
+    DASH,
+    Row,
+    Rows,
+    aligned,
+    count,
+    duration,
+    group_name,
+    listed_order,
+    number,
+    without_uuids,
+)
 from spark_assign.report.listed_groups import read_rejected_lines, rows_of_first_groups
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
@@ -21,7 +32,6 @@ MAX_LINES = 200
 """Maximum number of rebalances listed per group, newest first; the same limit holds for deploys and for pauses."""
 
 GROUP_COUNTS = ("rebalances", "max_rebalances_per_day", "deploys", "crashes", "members", "partitions")
-PAUSE_COLUMNS = ("paused_partition_ms", "longest_pause_ms")
 _REPLAY_SUMS = ("rebalances", "moved", "paused_partition_ms")
 _VARIANT_COLUMNS = ("assignor", "static", "protocol")
 
@@ -122,7 +132,7 @@ def group_lines(rows: Rows) -> list[str]:
     table = [["group", "type", "assignor", *titles]]
     for row in rows:
         numbers = (number(row[name]) for name in GROUP_COUNTS)
-        table.append([group_name(row), type_of(row), row["assignor"] or DASH, *numbers, *_pauses(row)])
+        table.append([group_name(row), type_of(row), row["assignor"] or DASH, *numbers, *pause_cells(row)])
     return aligned(table, words=(0, 1, 2))
 
 
@@ -211,21 +221,20 @@ def _deploy_cells(row: Row) -> list[str]:
     generations = "–".join(dict.fromkeys(number(row[f"{end}_generation_id"]) for end in ("first", "last")))
     members = f"{row['members_before']:,} → {row['members_after']:,}"
     description = _shorten(f"{row['deploy_type']} until {end.removeprefix(start[:11])}: {row['detail']}")
-    return [start, generations, members, description, "", _pauses(row, ("paused_partition_ms",))[0], ""]
+    return [start, generations, members, description, "", pause_text(row["paused_partition_ms"]), ""]
 
 
 def _rebalance_cells(row: Row, is_in_deploy: bool) -> list[str]:
     state = "" if row["state"] == "Stable" else f" ({row['state']})"
     description = f"{'  ' if is_in_deploy else ''}{_shorten(row['cause'])}{state}"
     generation, members, moved = (number(row[name]) for name in ("generation_id", "members", "moved"))
-    return [format_time(row["time"]), generation, members, description, moved, *_pauses(row)]
+    return [format_time(row["time"]), generation, members, description, moved, *pause_cells(row)]
 
 
 def _pause_cells(row: Row) -> list[str]:
     description = f"no commits for {count(row['partitions'], 'partition')}, without a rebalance"
     length = duration((row["end_time"] - row["start_time"]).total_seconds())
-    paused = duration(row["paused_partition_ms"] / 1000)
-    return [format_time(row["start_time"]), DASH, DASH, description, "", paused, length]
+    return [format_time(row["start_time"]), DASH, DASH, description, "", pause_text(row["paused_partition_ms"]), length]
 
 
 def _shorten(text: str) -> str:
@@ -234,8 +243,14 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
-def _pauses(row: Row, columns: Sequence[str] = PAUSE_COLUMNS) -> list[str]:
-    return [DASH if row[name] is None else duration(row[name] / 1000) for name in columns]
+def pause_cells(row: Row) -> list[str]:
+    """Returns the total and the longest pause of a group or a rebalance."""
+    return [pause_text(row[name]) for name in ("paused_partition_ms", "longest_pause_ms")]
+
+
+def pause_text(ms: int | None) -> str:
+    """Returns milliseconds as a duration, or a dash for None."""
+    return DASH if ms is None else duration(ms / 1000)
 
 
 def partition_time(ms: int) -> str:
@@ -314,12 +329,8 @@ def _total_line(sums: Row) -> str:
 
 def _variants_table(variants: Rows, baseline: Row) -> list[str]:
     """Returns one line per variant, in the order of Kafka's assignors."""
-    position = {name: index for index, name in enumerate(ASSIGNORS)}
-
-    def order(row: Row) -> tuple[int, str, bool]:
-        return position.get(row["assignor"], len(position)), row["assignor"], row["static"]
-
-    rows = [(format_variant(row), row["protocol"], row) for row in sorted(variants, key=order)]
+    ordered = sorted(variants, key=lambda row: (listed_order(row["assignor"], ASSIGNORS), row["static"]))
+    rows = [(format_variant(row), row["protocol"], row) for row in ordered]
     table = [["variant", "protocol", "groups", "rebalances", "moved", "paused"]]
     for name, protocol, row in [("recorded", "", baseline), *rows]:
         numbers = (number(row[column]) for column in ("groups", "rebalances", "moved"))
