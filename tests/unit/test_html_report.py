@@ -196,7 +196,7 @@ def test_members_and_movement_of_a_group() -> None:
     ]
     seen = view("g1", row, members, moves)
     assert [(bar.name, bar.change) for bar in seen.bars] == [("b", "+5"), ("c", "-1"), ("a", "-3"), ("gone", "-1")]
-    assert [bar.after_wide + bar.waiting_wide for bar in seen.bars] == [100, 60, 40, 0]
+    assert [bar.wide["after"] + bar.wide["waiting"] for bar in seen.bars] == [100, 60, 40, 0]
     assert seen.hidden == "1 more member has none, before and after."
     assert seen.reasons == "3 over-quota, 1 rack-mismatch, 1 topic-gone"
     assert seen.matrix is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,33 +13,32 @@ from spark_assign.report.formatting import Row, Rows, count, number, ratio, shar
 from spark_assign.report.html.report_data import OTHERS
 from spark_assign.report.listed_groups import even_share, num_unowned, over_share
 
-NO_MEMBER = None
-_NO_MEMBER, _OTHERS = "nobody", "all others"
-
 
 @dataclass(frozen=True)
 class MemberBar:
-    """The bar of a member. Widths are in percent of the longest bar."""
+    """The bar of a member.
+
+    Attributes:
+        place: ordinal of the bar.
+        name: displayed name of the member.
+        row: row of the member in `PlanRows.members`.
+        silent: number of partitions without traffic.
+        over: number of partitions above an even share.
+        wide: width of each part of the bar (before, after, waiting, silent, over) in percent of the longest bar.
+    """
 
     place: int
     name: str
-    member_id: str
-    before: int | None
-    after: int
-    waiting: int
-    gone: bool
+    row: Row
     silent: int
     over: int
-    before_wide: float
-    after_wide: float
-    waiting_wide: float
-    silent_wide: float
-    over_wide: float
+    wide: Mapping[str, float]
 
     @property
     def change(self) -> str:
         """Returns the signed difference; empty if the previous number is unknown."""
-        return "" if self.before is None else f"{self.after + self.waiting - self.before:+,}".replace("+0", "0")
+        before, after, waiting = (self.row[name] for name in ("before", "after", "waiting"))
+        return "" if before is None else f"{after + waiting - before:+,}".replace("+0", "0")
 
 
 @dataclass(frozen=True)
@@ -105,9 +104,9 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
         hidden=_hidden(row, ordered),
         mean_wide=min(100.0, 100 * row["mean_per_member"] / longest),
         mean=ratio(row["mean_per_member"]),
-        waits=any(bar.waiting for bar in bars),
-        knows_before=any(bar.before is not None for bar in bars),
-        matrix=matrix(moves, names, [bar.member_id for bar in bars]),
+        waits=any(each["waiting"] for each in members),
+        knows_before=any(each["before"] is not None for each in members),
+        matrix=matrix(moves, names, [each["member_id"] for each in ordered]),
         reasons=counted_reasons,
         advice="" if advice is None else advice["reason"],
         way=_way(advice),
@@ -124,23 +123,11 @@ def _way(advice: Row | None) -> str:
 
 def _bar(place: int, row: Row, names: dict[str, str], longest: int, fair: int) -> MemberBar:
     """Returns the bar, with separate widths for partitions above an even share and partitions without traffic."""
-    over = max(0, row["after"] - fair)
-    silent = min(row.get("silent", 0), row["after"])
-    wide = {name: 100 * (row[name] or 0) / longest for name in ("before", "after", "waiting")}
-    over_wide = 100 * over / longest
-    return MemberBar(
-        place=place,
-        name=names[row["member_id"]],
-        member_id=row["member_id"],
-        **{name: row[name] for name in ("before", "after", "waiting", "gone")},
-        silent=silent,
-        over=over,
-        before_wide=wide["before"],
-        after_wide=wide["after"],
-        waiting_wide=wide["waiting"],
-        silent_wide=min(100 * silent / longest, wide["after"] - over_wide),
-        over_wide=over_wide,
-    )
+    over, silent = max(0, row["after"] - fair), min(row.get("silent", 0), row["after"])
+    parts = {**row, "over": over, "silent": silent}
+    wide = {name: 100 * (parts[name] or 0) / longest for name in ("before", "after", "waiting", "over", "silent")}
+    wide["silent"] = min(wide["silent"], wide["after"] - wide["over"])
+    return MemberBar(place, names[row["member_id"]], row, silent, over, wide)
 
 
 def _facts(row: Row, silent: int) -> str:
@@ -197,22 +184,14 @@ def matrix(moves: Rows, names: dict[str, str], order: Sequence[str] = ()) -> Mat
     place = {member: at for at, member in enumerate(order)}
 
     def key(end: str | None) -> tuple[int, int, str]:
-        last = 2 if end is NO_MEMBER else 1 if end == OTHERS else 0
-        return (last, place.get(end or "", len(place)), end or "")
+        return ((end == OTHERS) + 2 * (end is None), place.get(end or "", len(place)), end or "")
 
-    from_members = sorted({from_member for from_member, _ in pairs}, key=key)
-    to_members = sorted({to_member for _, to_member in pairs}, key=key)
-
-    def mark(end: str | None) -> str:
-        if end is NO_MEMBER or end == OTHERS:
-            return _NO_MEMBER if end is NO_MEMBER else _OTHERS
-        return str(place[end] + 1) if end in place else names[end]
-
-    def name(end: str | None) -> str:
-        return mark(end) if end is NO_MEMBER or end == OTHERS else names[end]
-
+    from_members, to_members = (sorted(set(ends), key=key) for ends in zip(*pairs, strict=True))
+    marks = {member: str(at) for at, member in enumerate(order, start=1)}
+    all_names: dict[str | None, str] = {None: "nobody", OTHERS: "all others", **names}
     rows = []
     for from_member in from_members:
         numbers = [pairs[from_member, to_member] for to_member in to_members]
-        rows.append((mark(from_member) if from_member in place else "", name(from_member), numbers, sum(numbers)))
-    return Matrix([(mark(to_member), name(to_member)) for to_member in to_members], rows, max(pairs.values()))
+        rows.append((marks.get(from_member, ""), all_names[from_member], numbers, sum(numbers)))
+    columns = [(marks.get(to_member, all_names[to_member]), all_names[to_member]) for to_member in to_members]
+    return Matrix(columns, rows, max(pairs.values()))

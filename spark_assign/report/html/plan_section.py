@@ -6,16 +6,17 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from markupsafe import Markup
 
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
-from spark_assign.report.formatting import DASH, Row, Rows, cell, count, number, ratio, share
+from spark_assign.report.formatting import DASH, Row, Rows, cell, count, group_key, number, ratio, share
 from spark_assign.report.html.group_view import GroupView, view
 from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
 from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
-from spark_assign.report.html.section_parts import Length, Table, by_group, rejected_table
+from spark_assign.report.html.section_parts import Length, Table, bar, by_group, rejected_table
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 
 UNEVEN = 1.25
@@ -53,7 +54,7 @@ class PlanSection:
     headline: Sequence[str]
     tiles: Sequence[tuple[str, str, str, bool]]
     assignors: Table
-    rules: Table | None
+    rules: Table
     clusters: Table | None
     cluster_names: Sequence[str]
     drawing: Markup
@@ -63,7 +64,7 @@ class PlanSection:
     groups: Sequence[GroupLine]
     total: int
     views: Sequence[GroupView]
-    reasons: Table | None
+    reasons: Table
     rejected: Table | None
     about: Sequence[tuple[str, str]]
     notes: Sequence[str]
@@ -77,10 +78,7 @@ _NUMBERS = (
     ("Partitions", "assigned partitions"),
     ("Max/mean", "partitions of the largest member divided by the mean"),
     ("Over share", "partitions of the largest member above an even share"),
-    (
-        "Moved",
-        "partitions that get another owner; all are revoked from remaining members unless noted",
-    ),
+    ("Moved", "partitions that get another owner; all are revoked from remaining members unless noted"),
     ("Moved %", "moved partitions in percent of all partitions"),
     ("Without owner", "partitions without an owner, in this rebalance and the next"),
 )
@@ -88,16 +86,16 @@ _NUMBERS = (
 
 def build_plan_section(plan: PlanRows, advice: Rows = ()) -> PlanSection:
     """Builds the section from the rows of a plan (`PlanRows`) and, optionally, `CompareRows.advice`."""
-    advised = {(row["cluster"], row["group_id"]): row for row in advice}
+    advised = {group_key(row): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
     members, moves = by_group(plan.members), by_group(plan.moves)
-    silent = {(row["cluster"], row["group_id"]): row["partitions"] for row in plan.silent or ()}
-    shown = {key: f"g{at}" for at, key in enumerate(_keys(plan.groups), start=1) if key in members or key in moves}
+    silent = {group_key(row): row["partitions"] for row in plan.silent or ()}
+    rows = {group_key(row): row for row in plan.groups}
+    shown = {key: f"g{at}" for at, key in enumerate(rows, start=1) if key in members or key in moves}
     views = [
-        view(shown[key], row, members[key], moves[key], advised.get(key), silent.get(key, 0))
-        for key, row in zip(_keys(plan.groups), plan.groups, strict=True)
-        if key in shown
+        view(ident, rows[key], members[key], moves[key], advised.get(key), silent.get(key, 0))
+        for key, ident in shown.items()
     ]
     bars = _bars(plan.classes)
     lines = _lines(plan.groups, shown, advised, silent)
@@ -127,10 +125,6 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> PlanSection:
         planned_otherwise=not advised or any(line.now != line.assignor for line in lines),
         leaders_known=any(row["leader_client"] for row in plan.ruled),
     )
-
-
-def _keys(rows: Rows) -> list[tuple[str, str]]:
-    return [(row["cluster"], row["group_id"]) for row in rows]
 
 
 def _headline(totals: Mapping[str, int], uneven: int, rejected: int) -> list[str]:
@@ -169,26 +163,22 @@ def _tiles(
         ("Members", number(totals["members"]), "", False),
         ("Partitions", number(totals["partitions"]), "; ".join(details), lost > 0),
         ("Change owner", number(moved), f"{share(moved, totals['partitions'])}; {given_up}{waiting}", False),
-        ("Could be more even", number(uneven), count(totals["groups"], "group").join(("of ", "")), uneven > 0),
+        ("Could be more even", number(uneven), f"of {count(totals['groups'], 'group')}", uneven > 0),
     ]
 
 
 def _assignors(classes: Rows) -> Table:
-    sums: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in classes:
-        _add(sums[row["assignor"]], row)
+    sums = _sums_by("assignor", classes)
     return Table(
         "By planned assignor",
-        [("Assignor", False), *((title, True) for title, _ in _SUMMED)],
+        [("Assignor", False), *((title, True) for title, _, _ in _SUMMED)],
         [[name, *_summed(each, sums.values())] for name, each in sorted(sums.items())],
     )
 
 
 def _clusters(plan: PlanRows) -> Table | None:
     """Returns a row per cluster, or None if there is only one cluster."""
-    sums: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in plan.classes:
-        _add(sums[row["cluster"]], row)
+    sums = _sums_by("cluster", plan.classes)
     for row in plan.rejected:
         sums[row["cluster"]]["rejected"] += 1
     if len(sums) < 2:
@@ -197,39 +187,39 @@ def _clusters(plan: PlanRows) -> Table | None:
     all_listed = len(plan.rejected) == plan.rejected_total
     return Table(
         "By cluster, in descending order of groups that could be more even",
-        [("Cluster", False), *((title, True) for title, _ in _SUMMED), ("Rejected", True)],
+        [("Cluster", False), *((title, True) for title, _, _ in _SUMMED), ("Rejected", True)],
         [
-            [name, *_summed(each, sums.values()), number(each["rejected"]) if all_listed else "–"]
+            [name, *_summed(each, sums.values()), number(each["rejected"]) if all_listed else DASH]
             for name, each in ordered
         ],
     )
 
 
 _SUMMED = (
-    ("Groups", "groups"),
-    ("Members", "members"),
-    ("Partitions", "partitions"),
-    ("Change owner", "moved"),
-    ("Could be more even", "uneven"),
-    ("Without owner", "lost"),
+    ("Groups", "groups", None),
+    ("Members", "members", None),
+    ("Partitions", "partitions", "is"),
+    ("Change owner", "moved", "flow"),
+    ("Could be more even", "uneven", "bad"),
+    ("Without owner", "lost", "bad"),
 )
-_BARRED = {"partitions": "is", "moved": "flow", "uneven": "bad", "lost": "bad"}
+"""Title, sum, and kind of the bar (None: no bar) of the columns of sums."""
 
 
-def _add(sums: Counter[str], row: Row) -> None:
-    sums.update({name: row[name] for name in ("groups", *SUMS)})
-    sums["uneven"] += 0 if row["even"] else row["groups"]
-    sums["lost"] += row["unassigned"] - row["withheld"]
+def _sums_by(column: str, classes: Rows) -> dict[str, Counter[str]]:
+    """Returns the sums over the classes, by the values of a column."""
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in classes:
+        uneven = 0 if row["even"] else row["groups"]
+        sums[row[column]].update({name: row[name] for name in ("groups", *SUMS)}, uneven=uneven, lost=num_unowned(row))
+    return sums
 
 
 def _summed(each: Counter[str], every: Collection[Counter[str]]) -> list[str | Length]:
-    cells: list[str | Length] = []
-    for _, name in _SUMMED:
-        most = max(one[name] for one in every) or 1
-        kind = _BARRED.get(name)
-        words = number(each[name])
-        cells.append(words if kind is None else Length(kind, words, wide=100 * each[name] / most))
-    return cells
+    return [
+        number(each[name]) if kind is None else bar(kind, each[name], max(one[name] for one in every) or 1)
+        for _, name, kind in _SUMMED
+    ]
 
 
 def _bars(classes: Rows) -> list[Bar]:
@@ -250,24 +240,23 @@ def _lines(
     silent: Mapping[tuple[str, str], int],
 ) -> list[GroupLine]:
     """Returns all rows. The width of a bar is relative to the longest one in its column."""
-    most = {
-        "partitions": max((row["partitions"] for row in rows), default=0) or 1,
-        "over": max((over_share(row) for row in rows), default=0) or 1,
-        "lost": max((num_unowned(row) for row in rows), default=0) or 1,
-    }
+    most_partitions, most_over, most_lost = (
+        max(map(value, rows), default=0) or 1 for value in (itemgetter("partitions"), over_share, num_unowned)
+    )
     lines = []
-    for key, row in zip(_keys(rows), rows, strict=True):
-        advice, over, lost = advised.get(key), over_share(row), num_unowned(row)
+    for row in rows:
+        key, over, lost = group_key(row), over_share(row), num_unowned(row)
+        advice = advised.get(key)
         # The intensity is highest from three times the mean, and 0 if the group is as even as possible.
         heat = min(100, round(50 * (row["max_over_mean"] - 1))) if over and row["max_over_mean"] else 0
         numbers = [
             (number(row["members"]), 0),
-            (number(row["partitions"]), _wide(row["partitions"], most["partitions"])),
+            (number(row["partitions"]), _wide(row["partitions"], most_partitions)),
             (ratio(row["max_over_mean"]), heat),
-            (number(over), _wide(over, most["over"])),
+            (number(over), _wide(over, most_over)),
             (number(row["moved"]), 0),
             (share(row["moved"], row["partitions"]), _wide(row["moved"], row["partitions"])),
-            (number(lost), _wide(lost, most["lost"])),
+            (number(lost), _wide(lost, most_lost)),
         ]
         notes = _oddities(row)
         if key in silent:
@@ -276,12 +265,8 @@ def _lines(
         changes = advice is not None and advice["verdict"] in ("change", "unknown")
         text = DASH if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
         now = DASH if advice is None else _now(advice)
-        lines.append(
-            GroupLine(
-                *(*key, row["assignor"], numbers, "; ".join(notes), shown.get(key, "")),
-                *(ruled, now, text, changes),
-            )
-        )
+        link = shown.get(key, "")
+        lines.append(GroupLine(*key, row["assignor"], numbers, "; ".join(notes), link, ruled, now, text, changes))
     return lines
 
 
@@ -342,9 +327,7 @@ REASONS = {
 """Explanations of `Plan.moves.reason`."""
 
 
-def _reasons(rows: Rows) -> Table | None:
-    if not rows:
-        return None
+def _reasons(rows: Rows) -> Table:
     ordered = sorted(rows, key=lambda row: (-row["partitions"], row["reason"]))
     return Table(
         "Changes of owner by reason",
@@ -356,10 +339,8 @@ def _reasons(rows: Rows) -> Table | None:
     )
 
 
-def rules_table(rows: Rows) -> Table | None:
+def rules_table(rows: Rows) -> Table:
     """Returns a row for each kind of source of the rules."""
-    if not rows:
-        return None
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     sources: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
@@ -373,8 +354,7 @@ def rules_table(rows: Rows) -> Table | None:
         [
             [
                 RULE_SOURCE_TEXTS[kind],
-                number(sums[kind]["groups"]),
-                number(sums[kind]["partitions"]),
+                *(number(sums[kind][name]) for name in ("groups", "partitions")),
                 _most_frequent(sources[kind]),
             ]
             for kind in RULE_SOURCES
