@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.report import charts
 from spark_assign.report.formatting import Row, Rows
+from spark_assign.report.listed_groups import any_of, collected
 from spark_assign.report.sequence_diagram import draw_sequence, sequence_diagram, short_name
 from spark_assign.report.text.simulation import with_variant
 from spark_assign.simulation.scenarios import LocalSimulation
@@ -53,7 +54,7 @@ def read_picture_data(simulation: Simulation, group: Row) -> GroupPictureData:
         simulation: Simulation of one or more variants.
         group: The group's row of `Simulation.availability`.
     """
-    is_group = (F.col("cluster") == group["cluster"]) & (F.col("group_id") == group["group_id"])
+    is_group = any_of([group])
     variants = simulation.variants
     with_count = with_variant(simulation.trace.where(is_group), variants[0]).withColumn(
         "rows", F.count(F.lit(1)).over(Window.partitionBy(*GROUP_KEY, "variant"))
@@ -132,8 +133,7 @@ def _partition_step(num_partitions: int) -> int:
 
 def _collect_by_variant(table: DataFrame, variants: Sequence[str]) -> ByVariant:
     """Collects the rows of one group, by variant."""
-    rows = with_variant(table, variants[0]).collect()  # one group; MOST_LINES bounds its partitions
-    return _by_variant((row.asDict() for row in rows), variants)
+    return _by_variant(collected(with_variant(table, variants[0])), variants)  # `MAX_LINES` bounds the partitions
 
 
 def _by_variant(rows: Iterable[Row], variants: Sequence[str]) -> ByVariant:

@@ -1,4 +1,4 @@
-"""Selects the groups that a report lists: the worst ones, or those whose id matches a pattern.
+"""Selects the groups that a report lists: the worst ones, or those whose id matches a pattern. Shared queries, too.
 
 The worst groups have the most affected partitions. A partition is affected if it gets another owner or is revoked, if
 no member gets it, or if it is above its member's even share. The even share is the minimum that the largest member can
@@ -11,12 +11,15 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import MAX_REJECTED, Row, rejected_lines
+from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, rejected_lines
 from spark_assign.tables.groups import GROUP_KEY
 
 SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
@@ -56,6 +59,41 @@ def worst_first(metrics: DataFrame) -> DataFrame:
     return metrics.orderBy(order, F.desc_nulls_last("max_over_mean"), *GROUP_KEY)
 
 
+def collected(table: DataFrame) -> list[Row]:
+    """Returns the rows of a table whose size the caller has limited."""
+    return [row.asDict() for row in table.collect()]  # at most a few hundred, of groups ten thousand
+
+
+def any_of(groups: Rows) -> Column:
+    """Returns the condition that a row belongs to one of these groups (a few)."""
+    each = [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
+    found: Column = reduce(or_, each)
+    return found
+
+
+def only(table: DataFrame, groups: Rows) -> DataFrame:
+    """Returns the rows of these groups (up to thousands)."""
+    keys: dict[str, list[Any]] = {name: [row[name] for row in groups] for name in GROUP_KEY}
+    listed = table.sparkSession.createDataFrame(pa.table({name: pa.array(keys[name], pa.string()) for name in keys}))
+    return table.join(F.broadcast(listed), GROUP_KEY, "left_semi")
+
+
+def num_rows(name: str) -> Column:
+    """Returns the number of rows of a group or table, as an aggregate."""
+    return F.count(F.lit(1)).alias(name)
+
+
+def total_columns(name: str, sums: Sequence[str]) -> list[Column]:
+    """Returns the number of rows, and sums that are 0 if there are no rows, as aggregates."""
+    return [num_rows(name), *(F.coalesce(F.sum(column), F.lit(0)).alias(column) for column in sums)]
+
+
+def count_by(table: DataFrame, column: str) -> dict[str, int]:
+    """Returns the number of rows by the values of a column with few values, most frequent first."""
+    rows = table.groupBy(column).count().orderBy(F.desc("count"), column).collect()
+    return {row[column]: row["count"] for row in rows}
+
+
 def first_groups_with_steps(
     groups: DataFrame,
     steps: DataFrame,
@@ -63,7 +101,7 @@ def first_groups_with_steps(
     order: Sequence[str | Column],
     limit: int,
     step_order: Sequence[str] = ("step",),
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[Row], list[Row]]:
     """Returns the first groups whose id matches a shell pattern, and their steps in order. Reads at most a screenful.
 
     Args:
@@ -76,15 +114,14 @@ def first_groups_with_steps(
     """
     matches = _matches_any(patterns)
     selected = groups.where(matches).orderBy(*order).limit(limit)
-    group_rows = [row.asDict() for row in selected.collect()]  # `top` groups
+    group_rows = collected(selected)  # `top` groups
     if not group_rows:
         return [], []
     selected_steps = steps.where(matches).join(selected.select(*GROUP_KEY), GROUP_KEY, "left_semi")
-    step_rows = selected_steps.orderBy(*GROUP_KEY, *step_order).collect()  # at most 120 rows of each
-    return group_rows, [row.asDict() for row in step_rows]
+    return group_rows, collected(selected_steps.orderBy(*GROUP_KEY, *step_order))  # at most 120 rows of each
 
 
-def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -> list[dict[str, Any]]:
+def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -> list[Row]:
     """Returns all rows of the first groups whose id matches a shell pattern, a screenful per group.
 
     Args:
@@ -94,16 +131,12 @@ def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -
     """
     matching = rows.where(_matches_any(patterns))
     selected = matching.select(*GROUP_KEY).distinct().orderBy(*GROUP_KEY).limit(limit)
-    row_list = matching.join(selected, GROUP_KEY, "left_semi").collect()  # of `top` groups
-    return [row.asDict() for row in row_list]
+    return collected(matching.join(selected, GROUP_KEY, "left_semi"))  # of `top` groups
 
 
 def _matches_any(patterns: Sequence[str]) -> Column:
     """Returns the condition that group_id matches one of the shell patterns."""
-    condition = F.lit(False)
-    for pattern in patterns:
-        condition = condition | F.col("group_id").rlike(fnmatch.translate(pattern))
-    return condition
+    return reduce(or_, (F.col("group_id").rlike(fnmatch.translate(pattern)) for pattern in patterns), F.lit(False))
 
 
 def read_rejected_lines(rejected: DataFrame, num_rejected: int | None = None) -> list[str]:
@@ -115,8 +148,8 @@ def read_rejected_lines(rejected: DataFrame, num_rejected: int | None = None) ->
     """
     if num_rejected is None:
         num_rejected = rejected.count()
-    first = rejected.orderBy(*GROUP_KEY, "code").limit(MAX_REJECTED).collect() if num_rejected else []
-    return rejected_lines([row.asDict() for row in first], num_rejected)
+    first = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MAX_REJECTED)) if num_rejected else []
+    return rejected_lines(first, num_rejected)
 
 
 def no_match_text(patterns: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows
-from spark_assign.report.listed_groups import num_unowned, over_share, worst_first
+from spark_assign.report.listed_groups import collected, num_rows, num_unowned, over_share, worst_first
 from spark_assign.report.text.history import worst_first as worst_of_the_past
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import SourceError, missing_extra
@@ -87,7 +87,7 @@ def write_metrics(
         publish(expose(Figures(past=past_rows)), file)
         return len(past_rows or ())
     metrics, rejected = plan.tables["metrics"], plan.tables["rejected"]
-    number = F.count(F.lit(1)).alias("groups")
+    number = num_rows("groups")
     manifest = plan.manifest
     figures = Figures(
         run_id=manifest.run_id,
@@ -174,4 +174,4 @@ def _most_changed(drifted: DataFrame) -> DataFrame:
 
 
 def _rows(table: DataFrame) -> list[Row]:
-    return [row.asDict() for row in table.collect()]  # of groups ten thousand at most, else a row per cluster or code
+    return collected(table)  # of groups ten thousand at most, else a row per cluster or code

@@ -27,12 +27,18 @@ from spark_assign.report.html.report_data import (
     WORST_GROUPS,
     DriftRows,
     PlanRows,
-    any_of,
-    collected,
-    only,
 )
 from spark_assign.report.html.simulation import simulation_rows
-from spark_assign.report.listed_groups import SUMS, num_affected, over_share_column, worst_first
+from spark_assign.report.listed_groups import (
+    SUMS,
+    any_of,
+    collected,
+    num_affected,
+    num_rows,
+    only,
+    over_share_column,
+    worst_first,
+)
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.spark.partition_slices import expand
@@ -162,7 +168,7 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame 
 
 
 def _silent_of_groups(silent: DataFrame) -> DataFrame:
-    return silent.groupBy(*GROUP_KEY).agg(F.count(F.lit(1)).alias("partitions"))
+    return silent.groupBy(*GROUP_KEY).agg(num_rows("partitions"))
 
 
 def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) -> DataFrame:
@@ -171,7 +177,7 @@ def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) 
         return shares.withColumn("silent", F.lit(0).cast("long"))
     given = expand(of_worst["assignment_slices"]) if "assignment_slices" in of_worst else of_worst["assignments"]
     counted = given.join(F.broadcast(silent), _PARTITION, "left_semi").groupBy(*MEMBER_KEY)
-    found = counted.agg(F.count(F.lit(1)).alias("silent"))
+    found = counted.agg(num_rows("silent"))
     return shares.join(found, MEMBER_KEY, "left").withColumn("silent", F.coalesce("silent", F.lit(0).cast("long")))
 
 
@@ -184,19 +190,19 @@ def _classes(metrics: DataFrame) -> DataFrame:
     }
     keyed = metrics.withColumns(key)
     sums = (F.sum(name).alias(name) for name in SUMS)
-    return keyed.groupBy("cluster", "assignor", *key).agg(F.count(F.lit(1)).alias("groups"), *sums)
+    return keyed.groupBy("cluster", "assignor", *key).agg(num_rows("groups"), *sums)
 
 
 def _ruled(metrics: DataFrame) -> DataFrame:
     """Returns `PlanRows.ruled`: a row per assignor and leader, so few rows."""
-    sums = (F.count(F.lit(1)).alias("groups"), F.sum("partitions").alias("partitions"))
+    sums = (num_rows("groups"), F.sum("partitions").alias("partitions"))
     return metrics.where("members > 0").groupBy("assignor", "leader_client").agg(*sums)
 
 
 def _reasons(moves: DataFrame) -> DataFrame:
     """Returns a row per reason."""
-    per_group = moves.groupBy(*GROUP_KEY, "reason").agg(F.count(F.lit(1)).alias("partitions"))
-    return per_group.groupBy("reason").agg(F.sum("partitions").alias("partitions"), F.count(F.lit(1)).alias("groups"))
+    per_group = moves.groupBy(*GROUP_KEY, "reason").agg(num_rows("partitions"))
+    return per_group.groupBy("reason").agg(F.sum("partitions").alias("partitions"), num_rows("groups"))
 
 
 def _shares(tables: Tables, known: bool) -> DataFrame | None:
@@ -211,7 +217,7 @@ def _shares(tables: Tables, known: bool) -> DataFrame | None:
         given = expand(tables["assignment_slices"])
     elif "assignments" in tables:
         given = tables["assignments"]
-        after = given.groupBy(*MEMBER_KEY).agg(F.count(F.lit(1)).alias("after"))
+        after = given.groupBy(*MEMBER_KEY).agg(num_rows("after"))
     else:
         return None
     if not known:
@@ -221,15 +227,15 @@ def _shares(tables: Tables, known: bool) -> DataFrame | None:
     came = (
         moves.where("to_member_id is not null")
         .groupBy(*_PARTITION, F.col("to_member_id").alias("member_id"))
-        .agg(F.count(F.lit(1)).alias("changes"), F.max("reason").alias("reason"))
+        .agg(num_rows("changes"), F.max("reason").alias("reason"))
         .where(~((F.col("changes") == 1) & (F.col("reason") == "claim-conflict")))
         .groupBy(*MEMBER_KEY)
-        .agg(F.count(F.lit(1)).alias("came"))
+        .agg(num_rows("came"))
     )
     went = (
         moves.where("from_member_id is not null")
         .groupBy(*GROUP_KEY, F.col("from_member_id").alias("member_id"))
-        .agg(F.count(F.lit(1)).alias("went"), F.max(F.col("reason") == "member-left").alias("gone"))
+        .agg(num_rows("went"), F.max(F.col("reason") == "member-left").alias("gone"))
     )
     withholding = tables["metrics"].where("withheld > 0").select(*GROUP_KEY)
     waiting = (
@@ -240,7 +246,7 @@ def _shares(tables: Tables, known: bool) -> DataFrame | None:
         .join(withholding, GROUP_KEY, "left_semi")
         .join(given, [*MEMBER_KEY, "topic", "partition"], "left_anti")
         .groupBy(*MEMBER_KEY)
-        .agg(F.count(F.lit(1)).alias("waiting"))
+        .agg(num_rows("waiting"))
     )
     joined = reduce(lambda left, right: left.join(right, MEMBER_KEY, "full"), (after, came, went, waiting))
     number = {name: F.coalesce(name, F.lit(0)).cast("long") for name in ("after", "came", "went", "waiting")}
@@ -269,7 +275,7 @@ def _most_of_each(shares: DataFrame) -> DataFrame:
 def _pairs(moves: DataFrame) -> DataFrame:
     """Returns `PlanRows.moves`: in every group, the members with the most changes, and all others as one member."""
     each_end = moves.select(*GROUP_KEY, F.explode(F.array("from_member_id", "to_member_id")).alias("member_id"))
-    changes = each_end.where("member_id is not null").groupBy(*MEMBER_KEY).agg(F.count(F.lit(1)).alias("changes"))
+    changes = each_end.where("member_id is not null").groupBy(*MEMBER_KEY).agg(num_rows("changes"))
     place = F.row_number().over(Window.partitionBy(*GROUP_KEY).orderBy(F.desc("changes"), "member_id"))
     shown = (
         changes.withColumn("place", place)
@@ -280,6 +286,4 @@ def _pairs(moves: DataFrame) -> DataFrame:
         named = shown.withColumnRenamed("member_id", end)
         name = F.when(F.col(end).isNull() | F.col("shown"), F.col(end)).otherwise(F.lit(OTHERS))
         moves = moves.join(named, [*GROUP_KEY, end], "left").withColumn(end, name).drop("shown")
-    return moves.groupBy(*GROUP_KEY, "from_member_id", "to_member_id", "reason").agg(
-        F.count(F.lit(1)).alias("partitions")
-    )
+    return moves.groupBy(*GROUP_KEY, "from_member_id", "to_member_id", "reason").agg(num_rows("partitions"))

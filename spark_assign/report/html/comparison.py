@@ -14,8 +14,9 @@ from spark_assign.advice.kernel.advice_items import CATEGORIES
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, number, ratio
-from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows, collected, only
+from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
 from spark_assign.report.html.section_parts import Section, Table
+from spark_assign.report.listed_groups import collected, num_rows, only
 from spark_assign.report.text.advise import TITLES, amount_with_unit, months, subject_name
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.groups import GROUP_KEY
@@ -282,7 +283,7 @@ def _groups_with_verdict(comparison: DataFrame, able: Column) -> DataFrame:
 
 def _count_verdicts(groups: DataFrame) -> DataFrame:
     rows = groups.groupBy("what_if", "verdict", F.col("best.assignor").alias("assignor"))
-    return rows.agg(F.count(F.lit(1)).alias("groups")).orderBy("what_if", F.desc("groups"), "verdict", "assignor")
+    return rows.agg(num_rows("groups")).orderBy("what_if", F.desc("groups"), "verdict", "assignor")
 
 
 def _sum_differences(groups: DataFrame) -> DataFrame:
@@ -293,7 +294,7 @@ def _sum_differences(groups: DataFrame) -> DataFrame:
         for end, prefix in (("best", ""), ("against", "now_"))
         for name in _FIGURES
     ]
-    return both.groupBy("what_if").agg(F.count(F.lit(1)).alias("groups"), *figures).orderBy("what_if")
+    return both.groupBy("what_if").agg(num_rows("groups"), *figures).orderBy("what_if")
 
 
 def _collect_improvements(groups: DataFrame) -> DataFrame:
@@ -326,12 +327,12 @@ def _count_switches(groups: DataFrame) -> DataFrame:
         "what_if", F.col("best.switch_steps").alias("switch_steps")
     )
     name = F.concat_ws("/", *GROUP_KEY)
-    return going.agg(F.count(F.lit(1)).alias("groups"), F.min(name).alias("example")).orderBy(
+    return going.agg(num_rows("groups"), F.min(name).alias("example")).orderBy(
         "what_if", F.desc("groups"), "switch_steps"
     )
 
 
 def advice_rows(advice: DataFrame) -> AdviceRows:
     """What the page shows of `Advice.advice`, or of the table read back."""
-    categories = advice.groupBy("category").agg(F.count(F.lit(1)).alias("number"))
+    categories = advice.groupBy("category").agg(num_rows("number"))
     return AdviceRows(collected(advice.orderBy("rank").limit(MOST_ROWS)), collected(categories))

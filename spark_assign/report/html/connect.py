@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import DASH, Row, Rows, count, listed_order, number, seconds
-from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, ConnectRows, collected
+from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, ConnectRows
 from spark_assign.report.html.section_charts import LineSeries, draw_line_series
 from spark_assign.report.html.section_parts import Drawing, Length, Section, Table, rejected_table
+from spark_assign.report.listed_groups import collected, num_rows
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
 """Display order of the protocols; eager, the baseline of the comparison, first."""
@@ -184,7 +185,7 @@ def _collect_costs(costs: DataFrame) -> dict[str, Rows]:
     sums = (
         F.sum(name).alias(name) for name in ("rebalances", "stops", "starts", "lost_with_worker", "task_ms_not_running")
     )
-    totals = costs.groupBy("protocol").agg(F.count(F.lit(1)).alias("clusters"), *sums)
+    totals = costs.groupBy("protocol").agg(num_rows("clusters"), *sums)
     worst = F.max("task_ms_not_running").over(Window.partitionBy("connect_cluster"))
     ordered = costs.withColumn("worst", worst).orderBy(F.desc("worst"), "connect_cluster", "protocol")
     return {

@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows, cell, change, count, group_name, number, ratio, short_names
 from spark_assign.report.html.group_view import Matrix, matrix
-from spark_assign.report.html.report_data import DRAWN_GROUPS, MOST_ROWS, DriftRows, any_of, collected
+from spark_assign.report.html.report_data import DRAWN_GROUPS, MOST_ROWS, DriftRows
 from spark_assign.report.html.section_parts import Section, Table, by_group, title_of
+from spark_assign.report.listed_groups import any_of, collected, num_rows
 from spark_assign.tables.groups import GROUP_KEY
 
 MAX_MATRIX_MEMBERS = 12
@@ -168,7 +169,7 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
     if "groups" in tables:
         groups = tables["groups"]
         sums = (F.sum(name).alias(name) for name in CHANGES)
-        by_change = groups.groupBy("change").agg(F.count(F.lit(1)).alias("groups"), *sums)
+        by_change = groups.groupBy("change").agg(num_rows("groups"), *sums)
         found["changes"] = collected(by_change.orderBy("change").limit(MOST_ROWS))
         many = reduce(Column.__add__, map(F.col, CHANGES))
         changed = groups.where("change <> 'unchanged'").orderBy(F.desc(many), *GROUP_KEY)
@@ -189,5 +190,5 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
 def _count_owner_pairs(ownership: DataFrame) -> DataFrame:
     """Who had it and who has it, of some groups: those pairs that most partitions went between."""
     pairs = ownership.groupBy(*GROUP_KEY, "from_member_id", "to_member_id")
-    counted = pairs.agg(F.count(F.lit(1)).alias("partitions"))
+    counted = pairs.agg(num_rows("partitions"))
     return counted.orderBy(F.desc("partitions"), *GROUP_KEY, "from_member_id", "to_member_id").limit(MOST_ROWS)

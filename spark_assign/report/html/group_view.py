@@ -188,10 +188,13 @@ def matrix(moves: Rows, names: dict[str, str], order: Sequence[str] = ()) -> Mat
 
     from_members, to_members = (sorted(set(ends), key=key) for ends in zip(*pairs, strict=True))
     marks = {member: str(at) for at, member in enumerate(order, start=1)}
-    all_names: dict[str | None, str] = {None: "nobody", OTHERS: "all others", **names}
+
+    def name(end: str | None) -> str:
+        return "nobody" if end is None else "all others" if end == OTHERS else names[end]
+
     rows = []
     for from_member in from_members:
         numbers = [pairs[from_member, to_member] for to_member in to_members]
-        rows.append((marks.get(from_member, ""), all_names[from_member], numbers, sum(numbers)))
-    columns = [(marks.get(to_member, all_names[to_member]), all_names[to_member]) for to_member in to_members]
+        rows.append((marks.get(from_member, ""), name(from_member), numbers, sum(numbers)))
+    columns = [(marks.get(to_member, name(to_member)), name(to_member)) for to_member in to_members]
     return Matrix(columns, rows, max(pairs.values()))

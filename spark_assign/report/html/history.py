@@ -10,20 +10,12 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows, cell, count, group_key, group_name, number, without_uuids
-from spark_assign.report.html.report_data import (
-    DRAWN_GROUPS,
-    MAPPED_GROUPS,
-    MAX_INTERVALS,
-    MOST_ROWS,
-    HistoryRows,
-    any_of,
-    collected,
-)
+from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MAX_INTERVALS, MOST_ROWS, HistoryRows
 from spark_assign.report.html.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
 from spark_assign.report.html.section_parts import Drawing, Section, Table, by_group, rejected_table
+from spark_assign.report.listed_groups import any_of, collected, count_by, num_rows
 from spark_assign.report.text.history import (
     GROUP_COUNTS,
-    count_by,
     format_time,
     newest_rows,
     pause_cells,
@@ -257,7 +249,7 @@ def _time_buckets(rebalances: DataFrame, width_s: int) -> DataFrame:
     """Returns one row per group and time bucket in which it rebalanced; they are few."""
     time_bucket = F.floor(F.unix_seconds("time") / width_s).alias("time_bucket")
     sums = rebalances.groupBy(*GROUP_KEY, time_bucket).agg(
-        F.count(F.lit(1)).alias("rebalances"), F.sum("paused_partition_ms").alias("paused_partition_ms")
+        num_rows("rebalances"), F.sum("paused_partition_ms").alias("paused_partition_ms")
     )
     return sums.limit(MAPPED_GROUPS * MAX_INTERVALS)
 

@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from spark_assign.report.formatting import Row, Rows, cell, count, number, ratio
-from spark_assign.report.html.report_data import MOST_ROWS, ReplicaRows, collected
+from spark_assign.report.html.report_data import MOST_ROWS, ReplicaRows
 from spark_assign.report.html.section_parts import Section, Table, any_table, bar, rejected_table
+from spark_assign.report.listed_groups import collected, num_rows
 
 
 def build_replica_section(rows: ReplicaRows) -> Section:
@@ -153,7 +154,7 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
     if "metrics" in tables:
         found["metrics"] = collected(tables["metrics"].orderBy(F.desc("moved"), "cluster").limit(MOST_ROWS))
     if "moves" in tables:
-        reasons = tables["moves"].groupBy("cluster", "reason").agg(F.count(F.lit(1)).alias("replicas"))
+        reasons = tables["moves"].groupBy("cluster", "reason").agg(num_rows("replicas"))
         found["reasons"] = collected(reasons.orderBy("cluster", F.desc("replicas"), "reason").limit(MOST_ROWS))
     if "placement" in tables:
         found["loads"] = collected(_broker_counts(tables["placement"], "previous_replicas"))
@@ -174,7 +175,7 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
 
 
 def _count_by_code(problems: DataFrame) -> DataFrame:
-    return problems.groupBy("code").agg(F.count(F.lit(1)).alias("partitions")).orderBy(F.desc("partitions"), "code")
+    return problems.groupBy("code").agg(num_rows("partitions")).orderBy(F.desc("partitions"), "code")
 
 
 def _broker_counts(placement: DataFrame, before: str | None) -> DataFrame:
@@ -193,7 +194,7 @@ def _broker_counts(placement: DataFrame, before: str | None) -> DataFrame:
 def _count_per_broker(placement: DataFrame, name: str, when: str) -> DataFrame:
     replicas = placement.select("cluster", F.posexplode(_broker_list(placement, name)).alias("place", "broker_id"))
     return replicas.groupBy("cluster", "broker_id").agg(
-        F.count(F.lit(1)).alias(f"replicas_{when}"), F.count(F.when(F.col("place") == 0, 1)).alias(f"leaders_{when}")
+        num_rows(f"replicas_{when}"), F.count(F.when(F.col("place") == 0, 1)).alias(f"leaders_{when}")
     )
 
 

@@ -14,16 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from spark_assign.report.formatting import Row, Rows
-from spark_assign.tables.groups import GROUP_KEY
 
 MOST_GROUPS = 10_000
 WORST_GROUPS = 50
@@ -253,22 +246,3 @@ class HistoryRows:
 
 OTHERS = "\u0000others"
 """Represents all members outside the matrix; no member can have this ID."""
-
-
-def collected(table: DataFrame) -> list[Row]:
-    """Returns the rows of a table whose size the caller has limited."""
-    return [row.asDict() for row in table.collect()]  # at most a few hundred, of groups ten thousand
-
-
-def any_of(groups: Rows) -> Column:
-    """Returns the condition that a row belongs to one of these groups (a few)."""
-    each = [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
-    found: Column = reduce(or_, each)
-    return found
-
-
-def only(table: DataFrame, groups: Rows) -> DataFrame:
-    """Returns the rows of these groups (up to thousands)."""
-    keys: dict[str, list[Any]] = {name: [row[name] for row in groups] for name in GROUP_KEY}
-    listed = table.sparkSession.createDataFrame(pa.table({name: pa.array(keys[name], pa.string()) for name in keys}))
-    return table.join(F.broadcast(listed), GROUP_KEY, "left_semi")

@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows, count, group_key, group_name, listed_order, number, ratio, seconds
-from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, SimulationRows, any_of, collected
+from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, SimulationRows
 from spark_assign.report.html.section_charts import TimePanel, draw_pauses, legend_html
 from spark_assign.report.html.section_parts import Drawing, Table, by_group, rejected_table
+from spark_assign.report.listed_groups import any_of, collected, num_rows
 from spark_assign.report.text.simulation import partition_seconds, pause_location, with_variant
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.tables.groups import GROUP_KEY
@@ -193,7 +194,7 @@ def _largest_costs(availability: DataFrame) -> tuple[list[Row], list[Row]]:
     """Returns one row per variant, and all rows of the groups with the largest cost of any variant."""
     sums = ("rebalances", "members_restarted", "paused_partition_ms")
     totals = availability.groupBy("variant").agg(
-        F.count(F.lit(1)).alias("groups"),
+        num_rows("groups"),
         *(F.sum(name).alias(name) for name in sums),
         F.max("longest_pause_ms").alias("longest_pause_ms"),
     )

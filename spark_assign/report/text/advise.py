@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import CATEGORIES, Category, Code
 from spark_assign.report.formatting import DASH, Row, Rows, count, group_name
-from spark_assign.report.listed_groups import read_rejected_lines
+from spark_assign.report.listed_groups import collected, count_by, read_rejected_lines
 from spark_assign.spark.progress import progress
 
 TITLES = {
@@ -30,12 +30,10 @@ def summarize_advice(advice: DataFrame, not_recommended: DataFrame, rejected: Da
         rejected: `Advice.rejected`, computed or read back.
         limit: Maximum number of recommendations listed.
     """
-    counts = {row["category"]: row["count"] for row in advice.groupBy("category").count().collect()}  # five
-    rows = [row.asDict() for row in advice.orderBy("rank").limit(limit).collect()]  # `limit`
-    by_code = (
-        not_recommended.where(F.col("code") != Code.NOTHING).groupBy("code").count().orderBy(F.desc("count"), "code")
-    )
-    codes = ", ".join(f"{row['count']:,} {row['code']}" for row in by_code.collect())  # a dozen
+    counts = count_by(advice, "category")
+    rows = collected(advice.orderBy("rank").limit(limit))  # `limit`
+    by_code = count_by(not_recommended.where(F.col("code") != Code.NOTHING), "code")
+    codes = ", ".join(f"{num:,} {code}" for code, num in by_code.items())
     total = sum(counts.values())
     categories = ", ".join(f"{counts[category]:,} {category}" for category in CATEGORIES if category in counts)
     lines = [

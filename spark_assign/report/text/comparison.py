@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, group_name, one_line, ratio
+from spark_assign.report.listed_groups import collected, total_columns
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -29,28 +30,23 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
         limit: Maximum number of groups listed for each change.
     """
     is_planned = F.col("rejected").isNull() & (F.col("members") > 0)
-    totals = (
-        comparison.groupBy("what_if", "assignor")
-        .agg(
-            F.count(F.when(is_planned, 1)).alias("groups"),
-            F.count(F.when(F.col("recommended"), 1)).alias("recommended"),
-            F.count(F.when(F.col("rejected").isNotNull(), 1)).alias("rejected"),
-            F.count(F.when(F.col("rejected").isNull() & (F.col("members") == 0), 1)).alias("memberless"),
-            F.avg("max_over_mean").alias("max_over_mean"),
-            F.avg("load_max_over_mean").alias("load_max_over_mean"),
-            *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("partitions", "moved", "revoked")),
-            F.coalesce(F.sum("paused_partition_seconds"), F.lit(0.0)).alias("paused"),
-        )
-        .orderBy("what_if", "assignor")
-        .collect()
-    )  # one row per change and assignor
+    sums = comparison.groupBy("what_if", "assignor").agg(
+        F.count_if(is_planned).alias("groups"),
+        F.count_if("recommended").alias("recommended"),
+        F.count("rejected").alias("rejected"),
+        F.count_if(F.col("rejected").isNull() & (F.col("members") == 0)).alias("memberless"),
+        *(F.avg(name).alias(name) for name in ("max_over_mean", "load_max_over_mean")),
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("moved", "revoked")),
+        F.coalesce(F.sum("paused_partition_seconds"), F.lit(0.0)).alias("paused"),
+    )
+    totals = collected(sums.orderBy("what_if", "assignor"))  # one row per change and assignor
     lines: list[str] = []
     for name in dict.fromkeys(row["what_if"] for row in totals):
-        rows = [row.asDict() for row in totals if row["what_if"] == name]
+        rows = [row for row in totals if row["what_if"] == name]
         lines += [*([""] if lines else []), *totals_lines(name, rows)]
         if limit and any(row["recommended"] for row in rows):
             improvements = _improvements(comparison.where(F.col("what_if") == name), limit)
-            displayed = [row.asDict() for row in improvements.collect()]  # a screenful
+            displayed = collected(improvements)  # a screenful
             if displayed:
                 lines += ["", *improvement_lines(displayed)]
     return "\n".join([*lines, *_rejected_lines(comparison)])
@@ -103,21 +99,18 @@ def _improvements(rows: DataFrame, limit: int) -> DataFrame:
     )
     balance = F.coalesce(F.round(F.col("now.max_over_mean") - F.col("best.max_over_mean"), 1), F.lit(0))
     changed = pairs.where(F.col("now.assignor") != F.col("best.assignor"))
-    order = [F.desc(balance), F.desc(F.col("now.moved") - F.col("best.moved")), F.col("cluster"), F.col("group_id")]
+    order = [F.desc(balance), F.desc(F.col("now.moved") - F.col("best.moved")), *map(F.col, GROUP_KEY)]
     return changed.orderBy(*order).limit(limit).select(*GROUP_KEY, "best.assignor", "best.reason", "best.switch_steps")
 
 
 def _rejected_lines(comparison: DataFrame) -> list[str]:
     rejected = comparison.where(F.col("rejected").isNotNull())
-    rows = rejected.orderBy("cluster", "group_id", "what_if", "assignor").limit(_DEFAULT_LIMIT + 1).collect()
+    rows = collected(rejected.orderBy(*GROUP_KEY, "what_if", "assignor").limit(_DEFAULT_LIMIT + 1))
     if not rows:
         return []
-    lines = ["", "Rejected:"]
-    for row in rows[:_DEFAULT_LIMIT]:
-        lines.append(f"  {row['cluster']}/{row['group_id']}, {row['what_if']}: {one_line(row['reason'])}")
-    if len(rows) > _DEFAULT_LIMIT:
-        lines.append("  … and more, in the table rejected")
-    return lines
+    lines = [f"  {group_name(row)}, {row['what_if']}: {one_line(row['reason'])}" for row in rows[:_DEFAULT_LIMIT]]
+    more = ["  … and more, in the table rejected"] if len(rows) > _DEFAULT_LIMIT else []
+    return ["", "Rejected:", *lines, *more]
 
 
 @progress("looking for drift", 1)
@@ -131,32 +124,22 @@ def summarize_drift(groups: DataFrame, topics: DataFrame, limit: int = _DEFAULT_
         topics: `Drift.topics`, computed or read back.
         limit: Maximum number of groups, and of topics, listed.
     """
-    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in (*_MEMBER_CHANGES, *_PARTITION_CHANGES))
-    counts = (F.count(F.when(F.col("change") == name, 1)).alias(f"groups_{name}") for name in _CHANGES)
-    totals = groups.agg(*counts, *sums).collect()[0]  # one row
-    by_change = ", ".join(f"{totals[f'groups_{name}']:,} {name}" for name in _CHANGES)
-    lines = [
-        f"Groups: {by_change}",
-        f"Members: {totals['joined']:,} joined, {totals['left']:,} left, {totals['restarted']:,} restarted",
-        f"Partitions: {totals['moved']:,} moved, {totals['newly_owned']:,} newly owned, "
-        f"{totals['no_longer_owned']:,} no longer owned",
-    ]
+    by_change = [F.count_if(F.col("change") == name).alias(name) for name in _CHANGES]
+    (totals,) = collected(groups.agg(*by_change, *total_columns("groups", (*_MEMBER_CHANGES, *_PARTITION_CHANGES))))
+    lines = []
+    for what, names in (("Groups", _CHANGES), ("Members", _MEMBER_CHANGES), ("Partitions", _PARTITION_CHANGES)):
+        counts = ", ".join(f"{totals[name]:,} {name.replace('_', ' ')}" for name in names)
+        lines.append(f"{what}: {counts}")
     changed = F.col("moved") + F.col("newly_owned") + F.col("no_longer_owned")
-    order: list[Column] = [
-        F.desc(changed),
-        F.desc(F.col("joined") + F.col("left")),
-        F.col("cluster"),
-        F.col("group_id"),
-    ]
-    rows = groups.where(F.col("change") != "unchanged").orderBy(*order).limit(limit).collect()
+    order = [F.desc(changed), F.desc(F.col("joined") + F.col("left")), *map(F.col, GROUP_KEY)]
+    rows = collected(groups.where(F.col("change") != "unchanged").orderBy(*order).limit(limit))
     if rows:
         header = ["group", "change", "members", "joined/left/restarted", "partitions", "moved", "max/mean"]
-        lines += ["", "Groups in which most has changed:"]
-        lines += aligned([header, *(_drift_cells(row.asDict()) for row in rows)], words=(0, 1))
-    topic_rows = topics.orderBy("cluster", "topic").limit(limit + 1).collect() if limit else []
+        lines += ["", "Groups in which most has changed:", *aligned([header, *map(_drift_cells, rows)], words=(0, 1))]
+    topic_rows = collected(topics.orderBy("cluster", "topic").limit(limit + 1)) if limit else []
     if topic_rows:
         table = [
-            [f"{row['cluster']}/{row['topic']}", row["change"], _before_after(row.asDict(), "partitions")]
+            [f"{row['cluster']}/{row['topic']}", row["change"], _before_after(row, "partitions")]
             for row in topic_rows[:limit]
         ]
         lines += ["", "Topics:", *aligned(table, words=(0, 1))]
@@ -197,13 +180,12 @@ def summarize_alerts(alerts: DataFrame, limit: int = _DEFAULT_LIMIT) -> tuple[st
     total = sum(counts.values())
     if not total:
         return "No group is beyond a threshold", {}
-    order = (F.desc_nulls_last("max_over_mean_after"), F.col("cluster"), F.col("group_id"))
-    rows = alerts.orderBy(*order).limit(limit).collect()
+    rows = collected(alerts.orderBy(F.desc_nulls_last("max_over_mean_after"), *GROUP_KEY).limit(limit))
     table = [["group", "alert", "max/mean", "why"]]
     for row in rows:
         before, after = row["max_over_mean_before"], row["max_over_mean_after"]
         balance = DASH if after is None else f"{before:.2f} → {after:.2f}"
-        table.append([f"{row['cluster']}/{row['group_id']}", row["alert"], balance, row["detail"]])
+        table.append([group_name(row), row["alert"], balance, row["detail"]])
     more = [f"  … and {total - len(rows):,} more"] if total > len(rows) else []
     by_kind = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     text = "\n".join([f"Groups beyond a threshold: {by_kind}", *aligned(table, words=(0, 1, 3)), *more])

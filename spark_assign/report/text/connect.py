@@ -13,6 +13,7 @@ from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts
 from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, number, rejected_lines
+from spark_assign.report.listed_groups import collected, total_columns
 from spark_assign.spark.progress import progress
 
 _DEFAULT_LIMIT = 10
@@ -27,8 +28,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
         limit: Maximum number of Connect clusters listed, those that revoke most first.
     """
     columns = ("workers", "connectors", "tasks", "assigned", "revoked", "waiting")
-    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in columns)
-    totals = plan.metrics.agg(F.count(F.lit(1)).alias("clusters"), *sums).collect()[0]  # one row of sums
+    (totals,) = collected(plan.metrics.agg(*total_columns("clusters", columns)))
     num_rejected = plan.rejected.count()
     lines = [
         f"{totals['clusters']:,} Connect clusters planned, {num_rejected:,} rejected: {totals['workers']:,} workers, "
@@ -37,7 +37,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
     ]
     if limit and totals["clusters"]:
         order = [F.desc("revoked"), F.desc("assigned"), F.asc("connect_cluster")]
-        displayed = plan.metrics.join(plan.delays, "connect_cluster").orderBy(*order).limit(limit).collect()
+        displayed = collected(plan.metrics.join(plan.delays, "connect_cluster").orderBy(*order).limit(limit))
         counts = ("workers", "tasks", "assigned", "revoked", "waiting")
         rows = [
             [
@@ -51,8 +51,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
         header = ["cluster", "protocol", *counts, "before", "after", "delay"]
         title = "Connect clusters with most revocations (before, after: tasks per worker):"
         lines += ["", title, *aligned([header, *rows])]
-    first_rejected = plan.rejected.orderBy("connect_cluster").limit(MAX_REJECTED).collect() if num_rejected else []
-    rejected_rows = [row.asDict() for row in first_rejected]
+    rejected_rows = collected(plan.rejected.orderBy("connect_cluster").limit(MAX_REJECTED)) if num_rejected else []
     lines += rejected_lines(rejected_rows, num_rejected, name=itemgetter("connect_cluster"))
     return "\n".join(lines), num_rejected
 

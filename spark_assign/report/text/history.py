@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -22,7 +21,14 @@ from spark_assign.report.formatting import (
     number,
     without_uuids,
 )
-from spark_assign.report.listed_groups import read_rejected_lines, rows_of_first_groups
+from spark_assign.report.listed_groups import (
+    any_of,
+    collected,
+    count_by,
+    num_rows,
+    read_rejected_lines,
+    rows_of_first_groups,
+)
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -55,7 +61,7 @@ def totals(groups: DataFrame) -> DataFrame:
     """
     sums = ("rebalances", "missing_generations", "crashes", "paused_partition_ms")
     return groups.agg(
-        F.count(F.lit(1)).alias("groups"),
+        num_rows("groups"),
         F.count_if("flapping").alias("flapping"),
         *(F.sum(name).alias(name) for name in sums),
         F.min("start_time").alias("start_time"),
@@ -63,17 +69,11 @@ def totals(groups: DataFrame) -> DataFrame:
     )
 
 
-def count_by(table: DataFrame, column: str) -> dict[str, int]:
-    """Returns the number of rows by the values of a column with few values, most frequent first."""
-    rows = table.groupBy(column).count().orderBy(F.desc("count"), column).collect()
-    return {row[column]: row["count"] for row in rows}
-
-
-def newest_rows(rows: DataFrame, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
+def newest_rows(rows: DataFrame, columns: Sequence[str], limit: int) -> list[Row]:
     """Returns the newest `limit` rows of each of a few groups, in ascending order of the columns."""
     nth = F.row_number().over(Window.partitionBy(*GROUP_KEY).orderBy(*map(F.desc, columns)))
     newest = rows.withColumn("nth", nth).where(F.col("nth") <= limit).orderBy(*GROUP_KEY, F.desc("nth")).drop("nth")
-    return [row.asDict() for row in newest.collect()]  # of a screenful of groups
+    return collected(newest)  # of a screenful of groups
 
 
 # --- summary ------------------------------------------------------------------------------------------------------
@@ -90,9 +90,9 @@ def summarize_history(tables: Tables, limit: int) -> str:
         limit: Maximum number of groups listed.
     """
     groups = tables["groups"]
-    (row,) = totals(groups).collect()
-    lines = list(summary_lines(row.asDict(), count_by(tables["deploys"], "deploy_type")))
-    displayed = [group.asDict() for group in groups.orderBy(*worst_first()).limit(limit).collect()]
+    (row,) = collected(totals(groups))
+    lines = list(summary_lines(row, count_by(tables["deploys"], "deploy_type")))
+    displayed = collected(groups.orderBy(*worst_first()).limit(limit))
     for title, flapping in (("Flapping groups", True), ("Groups with the longest pauses in total", False)):
         listed = [group for group in displayed if group["flapping"] == flapping]
         if listed:
@@ -156,13 +156,12 @@ def format_histories(tables: Tables, patterns: Sequence[str], limit: int) -> str
     groups = rows_of_first_groups(tables["groups"], patterns, limit)
     if not groups:
         return None
-    is_selected = F.struct(*GROUP_KEY).isin([F.struct(*(F.lit(row[name]) for name in GROUP_KEY)) for row in groups])
     events = (
         (tables["rebalances"], ("time", "generation_id")),
         (tables["deploys"], ("start_time", "first_generation_id")),
         (tables["pauses"].where("generation_id is null"), ("start_time", "end_time")),
     )
-    rows_by_kind = [newest_rows(table.where(is_selected), columns, MAX_LINES) for table, columns in events]
+    rows_by_kind = [newest_rows(table.where(any_of(groups)), columns, MAX_LINES) for table, columns in events]
     texts = []
     for group in sorted(groups, key=group_name):
         group_rows = [[row for row in rows if group_name(row) == group_name(group)] for rows in rows_by_kind]
@@ -279,9 +278,9 @@ def summarize_replay(summary: DataFrame, rejected: DataFrame, limit: int) -> str
         rejected: `Replay.replay_rejected`, computed or stored.
         limit: Maximum number of groups listed.
     """
-    sums = [F.count(F.lit(1)).alias("groups"), *(F.sum(name).alias(name) for name in _REPLAY_SUMS)]
-    variants = [row.asDict() for row in summary.groupBy(*_VARIANT_COLUMNS).agg(*sums).collect()]
-    baseline = summary.where("recorded").agg(*sums).collect()[0].asDict()
+    sums = [num_rows("groups"), *(F.sum(name).alias(name) for name in _REPLAY_SUMS)]
+    variants = collected(summary.groupBy(*_VARIANT_COLUMNS).agg(*sums))
+    (baseline,) = collected(summary.where("recorded").agg(*sums))
     lines = [_total_line(baseline)]
     if variants:
         lines += ["", "All groups by variant:", *_variants_table(variants, baseline)]

@@ -20,6 +20,7 @@ from spark_assign.report.formatting import (
     ratio,
     rejected_lines,
 )
+from spark_assign.report.listed_groups import collected, count_by, num_rows, total_columns
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -48,30 +49,23 @@ def summarize_loads(loads: DataFrame, limit: int) -> str:
         limit: Maximum number of partitions, and of groups, listed.
     """
     partitions, groups = loads.where("group_id is null"), loads_by_group(loads)
-    totals = partitions.agg(
-        F.count(F.lit(1)).alias("partitions"),
-        F.count("in_messages_per_second").alias("rated"),
-        F.sum("in_messages_per_second").alias("in_messages_per_second"),
-    ).collect()[0]  # one row
-    sums = groups.agg(F.count(F.lit(1)).alias("groups"), F.sum("lag").alias("lag")).collect()[0]  # one row
-    by_rate = partitions.where("in_messages_per_second is not null").orderBy(
-        F.desc("in_messages_per_second"), *_PARTITION_KEY
-    )
-    hottest = by_rate.limit(limit).collect()  # `limit`
-    lagging = groups.where("lag > 0").orderBy(F.desc("lag"), *GROUP_KEY).limit(limit).collect()  # `limit`
+    rate = F.col("in_messages_per_second")
+    rates = (F.count(rate).alias("rated"), F.sum(rate).alias("in_messages_per_second"))
+    (totals,) = collected(partitions.agg(num_rows("partitions"), *rates))
+    (sums,) = collected(groups.agg(*total_columns("groups", ["lag"])))
+    hottest = collected(partitions.where(rate.isNotNull()).orderBy(rate.desc(), *_PARTITION_KEY).limit(limit))
+    lagging = collected(groups.where("lag > 0").orderBy(F.desc("lag"), *GROUP_KEY).limit(limit))
     lines = [
         f"Partitions: {totals['partitions']:,}, of {totals['rated']:,} the rate is known: "
         f"{_rate(totals['in_messages_per_second'])} messages/s in",
-        f"Groups: {sums['groups']:,}, {sums['lag'] or 0:,} messages behind",
+        f"Groups: {sums['groups']:,}, {sums['lag']:,} messages behind",
     ]
     if hottest:
         header = ["partition", "in/s", "stddev", "bytes/s"]
-        table = aligned([header, *(_partition_cells(row.asDict()) for row in hottest)])
-        lines += ["", "Hottest partitions:", *table]
+        lines += ["", "Hottest partitions:", *aligned([header, *map(_partition_cells, hottest)])]
     if lagging:
         header = ["group", "partitions", "lag", "in/s", "out/s", "drained in"]
-        table = aligned([header, *(_lag_cells(row.asDict()) for row in lagging)])
-        lines += ["", "Groups with most lag:", *table]
+        lines += ["", "Groups with most lag:", *aligned([header, *map(_lag_cells, lagging)])]
     return "\n".join(lines)
 
 
@@ -99,7 +93,7 @@ def loads_by_group(loads: DataFrame) -> DataFrame:
     slowest = F.max("drain_s")
     group_drain = F.when((num_unknown == 0) | (slowest == _NEVER), slowest).alias("drain_s")
     with_drain = rows.select("*", drain)
-    return with_drain.groupBy(*GROUP_KEY).agg(F.count(F.lit(1)).alias("partitions"), *sums, group_drain)
+    return with_drain.groupBy(*GROUP_KEY).agg(num_rows("partitions"), *sums, group_drain)
 
 
 def _partition_cells(row: Row) -> Sequence[str]:
@@ -136,12 +130,12 @@ def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
         rejected: `Sizing.rejected`, computed or read back.
         limit: Maximum number of groups listed per verdict.
     """
-    counts = {row["verdict"]: row["count"] for row in sizes.groupBy("verdict").count().collect()}  # five
+    counts = count_by(sizes, "verdict")
     largest_gap = F.desc(F.abs(F.coalesce("needed", F.lit(0)) - F.col("members")))
     first = Window.partitionBy("verdict").orderBy(largest_gap, *GROUP_KEY, "assignor")
     ranked = sizes.withColumn("nth", F.row_number().over(first)).where(F.col("nth") <= limit)
-    displayed = [row.asDict() for row in ranked.orderBy("nth").collect()]  # `limit` of each verdict
-    rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(limit).collect()]  # `limit`
+    displayed = collected(ranked.orderBy("nth"))  # `limit` of each verdict
+    rejected_rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit))  # `limit`
     lines = [f"Groups: {', '.join(f'{counts.get(verdict, 0):,} {verdict}' for verdict in _TITLES)}"]
     for verdict, title in _TITLES.items():
         rows = [row for row in displayed if row["verdict"] == verdict]
@@ -174,12 +168,9 @@ def format_curves(sizes: Rows, curves: Rows) -> str:
     for size in sizes:
         heading = f"{group_name(size)}, {size['assignor']}: {size['verdict']}. {size['reason']}"
         lines += [*([""] if lines else []), heading]
-        table = [
-            ["members", "max/s", "at peak", "max/mean", "idle", "unassigned", "drain", "moved", "paused s", "keeps up"]
-        ]
-        for row in curves:
-            if (group_name(row), row["assignor"]) != (group_name(size), size["assignor"]):
-                continue
+        header = ["members", "max/s", "at peak", "max/mean", "idle", "unassigned", "drain", "moved", "paused s"]
+        table = [[*header, "keeps up"]]
+        for row in (row for row in curves if all(row[name] == size[name] for name in (*GROUP_KEY, "assignor"))):
             keeps_up = {True: "yes", False: "no", None: DASH}[row["keeps_up"]]
             loads = [number(round(row[name])) for name in ("max_load", "max_load_at_quantile")]
             costs = [number(row["moved"]), f"{row['paused_partition_seconds']:,.1f}"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -19,7 +18,7 @@ from spark_assign.report.formatting import (
     group_name,
     more_lines,
 )
-from spark_assign.report.listed_groups import first_groups_with_steps
+from spark_assign.report.listed_groups import collected, first_groups_with_steps, num_rows
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -38,14 +37,12 @@ def summarize_membership(advice: DataFrame, rejected: DataFrame, limit: int) -> 
         rejected: `MembershipAdvice.rejected`, computed or read back.
         limit: Maximum number of groups listed per recommendation.
     """
-    totals = advice.groupBy("recommendation").agg(
-        F.count(F.lit(1)).alias("groups"), F.sum("saved_seconds").alias("saved")
-    )
-    sums = {row["recommendation"]: row for row in totals.collect()}  # one row per recommendation
+    totals = advice.groupBy("recommendation").agg(num_rows("groups"), F.sum("saved_seconds").alias("saved"))
+    sums = {row["recommendation"]: row for row in collected(totals)}
     most_saved_first = Window.partitionBy("recommendation").orderBy(F.desc("saved_seconds"), *GROUP_KEY)
     ranked = advice.withColumn("nth", F.row_number().over(most_saved_first)).where(F.col("nth") <= limit)
-    displayed = [row.asDict() for row in ranked.orderBy("nth").collect()]  # `limit` of each recommendation
-    rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(limit + 1).collect()]
+    displayed = collected(ranked.orderBy("nth"))  # `limit` of each recommendation
+    rejected_rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit + 1))
     changes = sorted((name for name in sums if name != "keep"), key=lambda name: (-sums[name]["saved"], name))
     saved = sum(sums[name]["saved"] for name in changes)
     num_changes = sum(sums[name]["groups"] for name in changes)
@@ -68,13 +65,10 @@ def _groups_table(rows: Rows, *, with_savings: bool) -> list[str]:
     header = ["group", "membership", "protocol", "session", "restart", "longest", "crash"]
     table = [[*header, "saves", "warnings"] if with_savings else [*header, "warnings"]]
     for row in rows:
-        cells = [
-            group_name(row),
-            *(change(row[name], row[f"recommended_{name}"]) for name in ("membership", "protocol")),
-        ]
+        modes = (change(row[name], row[f"recommended_{name}"]) for name in ("membership", "protocol"))
+        cells = [group_name(row), *modes]
         cells.append(change(time(row["session_timeout_ms"]), time(row["recommended_session_timeout_ms"])))
-        for name in _PAUSES[:3]:
-            cells.append(change(_seconds(row[name]), _seconds(row[f"recommended_{name}"])))
+        cells += [change(_seconds(row[name]), _seconds(row[f"recommended_{name}"])) for name in _PAUSES[:3]]
         savings = [_seconds(row["saved_seconds"])] if with_savings else []
         table.append([*cells, *savings, row["warning_codes"] or DASH])
     return aligned(table, words=(0, 1, 2, len(table[0]) - 1))
@@ -82,7 +76,7 @@ def _groups_table(rows: Rows, *, with_savings: bool) -> list[str]:
 
 def groups_with_options(
     advice: DataFrame, options: DataFrame, patterns: Sequence[str], limit: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[Row], list[Row]]:
     """Returns the first groups whose id matches a shell pattern, and their options at the group's restart time."""
     restart_times = advice.select(*GROUP_KEY, "restart_time_ms")
     at_restart_time = options.join(restart_times, [*GROUP_KEY, "restart_time_ms"], "left_semi")

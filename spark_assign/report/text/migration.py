@@ -23,6 +23,7 @@ from spark_assign.report.formatting import (
     ratio,
     without_uuids,
 )
+from spark_assign.report.listed_groups import collected, count_by
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -66,11 +67,11 @@ def _summarize(
     table: str, groups: DataFrame, rejected: DataFrame, order: Column, sections: Mapping[str, Lines], limit: int
 ) -> str:
     """Returns the number of groups by verdict, and the first groups of each verdict that has a section."""
-    counts = {row["verdict"]: row["count"] for row in groups.groupBy("verdict").count().collect()}  # at most five
+    counts = count_by(groups, "verdict")
     by_verdict = Window.partitionBy("verdict").orderBy(order, *GROUP_KEY)
     ranked = groups.where(F.col("verdict").isin(*sections)).withColumn("nth", F.row_number().over(by_verdict))
-    displayed = [row.asDict() for row in ranked.where(F.col("nth") <= limit).orderBy("nth").collect()]  # `limit` each
-    rejected_rows = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(limit + 1).collect()]
+    displayed = collected(ranked.where(F.col("nth") <= limit).orderBy("nth"))  # `limit` each
+    rejected_rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit + 1))
     totals = (f"{counts.get(verdict, 0):,} {_title(verdict)}" for verdict in (*sections, DONE))
     lines = [f"Groups: {', '.join(totals)}"]
     for verdict, section_lines in sections.items():

@@ -11,7 +11,7 @@ from functools import reduce
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.groups.kernel.leader_rules import count_rules, format_rule_sources
@@ -29,7 +29,15 @@ from spark_assign.report.formatting import (
     rejected_lines,
     share,
 )
-from spark_assign.report.listed_groups import SUMS, num_unowned, over_share, worst_first
+from spark_assign.report.listed_groups import (
+    SUMS,
+    collected,
+    num_rows,
+    num_unowned,
+    over_share,
+    total_columns,
+    worst_first,
+)
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.stores.local_parquet import read_rows
 from spark_assign.stores.run_store import StoredRun
@@ -81,7 +89,7 @@ def summarize(stored: StoredRun, location: str, limit: int = 10) -> str:
     return "\n".join(lines)
 
 
-def _read_locally(stored: StoredRun, limit: int) -> tuple[list[dict[str, Any]], ...] | None:
+def _read_locally(stored: StoredRun, limit: int) -> tuple[Rows, ...] | None:
     """Returns what `_read` reads, from small local Parquet files; None if the tables are large or elsewhere."""
     if (
         _SUMMARY_TABLES - set(stored.folders)
@@ -99,28 +107,23 @@ def _read_locally(stored: StoredRun, limit: int) -> tuple[list[dict[str, Any]], 
     return [totals], worst, rejected_rows, rule_rows, load_rows
 
 
-def _read(metrics: DataFrame, rejected: DataFrame, limit: int) -> tuple[list[dict[str, Any]], ...]:
+def _read(metrics: DataFrame, rejected: DataFrame, limit: int) -> tuple[Rows, ...]:
     """Reads in one query: sums, least balanced groups, rejected groups, number of groups by rule source, and groups by
     load."""
     metric_order = [F.desc_nulls_last("max_over_mean"), *map(F.col, GROUP_KEY)]
     load_order = [F.desc("load_max_over_mean"), *map(F.col, GROUP_KEY)]
     queries = [
-        metrics.agg(*_totals()),
+        metrics.agg(*total_columns("groups", SUMS)),
         metrics.orderBy(*metric_order).limit(limit),
         rejected.orderBy(*GROUP_KEY, "code").limit(MAX_REJECTED),
-        metrics.where("members > 0").groupBy(*_RULE_COLUMNS).agg(F.count(F.lit(1)).alias("groups")),
+        metrics.where("members > 0").groupBy(*_RULE_COLUMNS).agg(num_rows("groups")),
         metrics.where("load_max_over_mean IS NOT NULL").orderBy(*load_order).limit(limit),
     ]
     tagged = [query.withColumn("part", F.lit(index)) for index, query in enumerate(queries)]
     union = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), tagged)
-    rows = [row.asDict() for row in union.collect()]  # a screenful
+    rows = collected(union)  # a screenful
     keys: tuple[Callable[[Any], Any], ...] = (lambda row: 0, _by_balance, _by_name, lambda row: 0, _by_load)
     return tuple(sorted((row for row in rows if row["part"] == index), key=key) for index, key in enumerate(keys))
-
-
-def _totals() -> list[Column]:
-    """Returns the number of groups, and the sums over them."""
-    return [F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in SUMS)]
 
 
 def _by_name(row: Row) -> tuple[str, str, str]:
@@ -204,9 +207,9 @@ def _read_worst(plan: Plan, limit: int) -> tuple[Row, Rows, Rows]:
     decided = cached(plan.tagged_rows(("metrics", "rejected")))
     plan = plan.with_tagged_rows(decided)
     metrics = plan.metrics
-    totals = metrics.agg(*_totals()).collect()[0].asDict()  # one row
-    worst = [row.asDict() for row in worst_first(metrics).limit(limit).collect()]
-    rejected = [row.asDict() for row in plan.rejected.orderBy(*GROUP_KEY, "code").limit(limit + 1).collect()]
+    (totals,) = collected(metrics.agg(*total_columns("groups", SUMS)))
+    worst = collected(worst_first(metrics).limit(limit))
+    rejected = collected(plan.rejected.orderBy(*GROUP_KEY, "code").limit(limit + 1))
     uncached(decided)
     return totals, worst, rejected
 

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import aligned
+from spark_assign.report.listed_groups import num_rows
 from spark_assign.spark.progress import progress
 
 _LIMIT = 10
@@ -23,7 +24,7 @@ def summarize_placements(placed: DataFrame, rejected: DataFrame) -> str:
         placed: Result of `replicas.place`, computed or read back.
         rejected: Rejected requests, likewise.
     """
-    total = placed.agg(F.count(F.lit(1)).alias("partitions"), F.count_distinct("cluster", "topic").alias("topics"))
+    total = placed.agg(num_rows("partitions"), F.count_distinct("cluster", "topic").alias("topics"))
     totals = total.collect()[0]  # one row
     num_rejected = rejected.count()
     lines = [
@@ -73,7 +74,7 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
         for row in displayed
     ]
     totals = metrics.agg(
-        F.count(F.lit(1)).alias("clusters"),
+        num_rows("clusters"),
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("moved", "lower_bound", "moved_bytes")),
     ).collect()[0]  # one row
     num_rejected = rejected.count()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import aligned, count, group_name
-from spark_assign.report.listed_groups import read_rejected_lines
+from spark_assign.report.listed_groups import collected, read_rejected_lines, total_columns
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
 from spark_assign.streams.plan import StreamsPlan
+from spark_assign.tables.groups import GROUP_KEY
 
 _DEFAULT_LIMIT = 10
 _SHARE_SUMS = ("members", "partitions", "assignments", "assigned", "revoked", "unassigned")
@@ -23,8 +24,7 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> tuple[
         plan: The plan.
         limit: Maximum number of groups listed, those with most changes first.
     """
-    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SHARE_SUMS)
-    totals = plan.metrics.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0]  # one row of sums
+    (totals,) = collected(plan.metrics.agg(*total_columns("groups", _SHARE_SUMS)))
     num_rejected = plan.rejected.count()
     lines = [
         f"{count(totals['groups'], 'share group')} planned, {num_rejected:,} rejected: "
@@ -33,7 +33,7 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> tuple[
         f"{count(totals['unassigned'], 'partition')} without a member"
     ]
     if limit and totals["groups"]:
-        order = [F.desc(F.col("assigned") + F.col("revoked")), F.asc("cluster"), F.asc("group_id")]
+        order = [F.desc(F.col("assigned") + F.col("revoked")), *map(F.col, GROUP_KEY)]
         header = ["cluster", "group", "members", "partitions", "assigned", "revoked", "per member", "per partition"]
         rows = [
             [
@@ -56,8 +56,7 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> tu
         plan: The plan.
         limit: Maximum number of groups listed, those that must restore most tasks first.
     """
-    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _STREAMS_SUMS)
-    totals = plan.metrics.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0]  # one row of sums
+    (totals,) = collected(plan.metrics.agg(*total_columns("groups", _STREAMS_SUMS)))
     num_rejected = plan.rejected.count()
     lines = [
         f"{totals['groups']:,} streams groups planned, {num_rejected:,} rejected: {totals['members']:,} members, "
@@ -66,18 +65,17 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> tu
         f"{totals['unassigned_standby']:,} unassigned"
     ]
     if limit and totals["groups"]:
-        order = [F.desc("moved_without_state"), F.desc("moved_active"), F.asc("cluster"), F.asc("group_id")]
+        order = [F.desc("moved_without_state"), F.desc("moved_active"), *map(F.col, GROUP_KEY)]
         header = ["group", "members", "processes", "tasks", "active", "standby"]
         header += ["moved", "without state", "standbys moved", "unassigned standbys"]
-        moves = ("moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
         rows = [
             [
-                group_name(row.asDict()),
+                group_name(row),
                 *(f"{row[name]:,}" for name in ("members", "processes", "tasks")),
                 *(f"{row[f'min_{role}']:,}–{row[f'max_{role}']:,}" for role in ("active", "standby")),
-                *(f"{row[name]:,}" for name in moves),
+                *(f"{row[name]:,}" for name in _STREAMS_SUMS[2:]),
             ]
-            for row in plan.metrics.orderBy(*order).limit(limit).collect()
+            for row in collected(plan.metrics.orderBy(*order).limit(limit))
         ]
         title = "Groups that restore most (active, standby: tasks per member):"
         lines += ["", title, *aligned([header, *rows])]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, ratio, rejected_lines
-from spark_assign.report.listed_groups import read_rejected_lines
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, group_key, ratio, rejected_lines
+from spark_assign.report.listed_groups import any_of, collected, num_rows, read_rejected_lines
 from spark_assign.simulation.scenarios import LocalSimulation
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
@@ -44,17 +42,13 @@ def summarize_simulation(
         the text, and the rows of the groups with the largest costs of the first variant (at least one if any exists).
     """
     comparable = _simulated_with_all(with_variant(availability, variants[0]), len(variants))
-    total_rows = comparable.groupBy("variant").agg(*_totals()).collect()  # one row per variant
-    totals = {row["variant"]: row.asDict() for row in total_rows}
+    totals = {row["variant"]: row for row in collected(comparable.groupBy("variant").agg(*_totals()))}
     lines = _variant_lines({name: totals[name] for name in variants if name in totals})
-    ordered = comparable.where(F.col("variant") == variants[0]).orderBy(
-        F.desc("paused_partition_ms"), "cluster", "group_id"
-    )
-    largest: list[Row] = [row.asDict() for row in ordered.limit(max(limit, 1)).collect()]  # a screenful
+    of_first = comparable.where(F.col("variant") == variants[0])
+    largest = collected(of_first.orderBy(F.desc("paused_partition_ms"), *GROUP_KEY).limit(max(limit, 1)))
     if limit and any(row["groups"] > 1 for row in totals.values()):
-        keys = [(row["cluster"], row["group_id"]) for row in largest]
-        is_selected = [(F.col("cluster") == cluster) & (F.col("group_id") == group) for cluster, group in keys]
-        rows = [row.asDict() for row in comparable.where(reduce(or_, is_selected)).collect()]  # of these groups
+        keys = list(map(group_key, largest))
+        rows = collected(comparable.where(any_of(largest)))
         by_variant = {name: [row for row in rows if row["variant"] == name] for name in variants}
         lines += ["", format_groups(keys, by_variant)]
     return "\n".join([*lines, *read_rejected_lines(rejected)]), largest
@@ -140,14 +134,14 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
     cost_columns = {name: f"{name}_paused_partition_ms" for name in COMPARED_VARIANTS}
     comparison = comparison.dropna(subset=list(cost_columns.values()))
     sums = [F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in cost_columns.items()]
-    totals = comparison.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0]  # one row of sums
+    (totals,) = collected(comparison.agg(num_rows("groups"), *sums))
     costs = ", ".join(f"{name} {partition_seconds(totals[name])}" for name in cost_columns)
     lines = [f"{totals['groups']:,} groups compared; partition-seconds not consumed: {costs}"]
     lines += format_savings({name: totals[name] for name in cost_columns})
     if limit and totals["groups"]:
         savings = F.col(cost_columns["eager"]) - F.col(cost_columns["cooperative"])
-        displayed = comparison.orderBy(F.desc(savings), "cluster", "group_id").limit(limit).collect()
-        lines += ["", format_comparison([row.asDict() for row in displayed])]
+        displayed = collected(comparison.orderBy(F.desc(savings), *GROUP_KEY).limit(limit))
+        lines += ["", format_comparison(displayed)]
     return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
@@ -195,7 +189,7 @@ def _totals() -> list[Column]:
     names = ("rebalances", "members_restarted", "paused_partition_ms")
     location = F.struct("cluster", "group_id", "longest_pause_topic", "longest_pause_partition")
     return [
-        F.count(F.lit(1)).alias("groups"),
+        num_rows("groups"),
         *(F.sum(name).alias(name) for name in names),
         F.max("longest_pause_ms").alias("longest_pause_ms"),
         # The names break ties, so the result is deterministic.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.replica_moves import REORDER
 from spark_assign.advice.kernel.zones import CLIENT_SIDE
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, group_name, number
-from spark_assign.report.listed_groups import read_rejected_lines
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, group_name, more_lines, number
+from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -36,33 +36,23 @@ def summarize_zones(
         follower_fetching: Whether groups fetch from followers now (KIP-392).
     """
     current = zones.where((F.col("assignor") == CURRENT) & (F.col("follower_fetching") == follower_fetching))
-    recommended = zones.where("recommended")
     current_cost = current.select(*GROUP_KEY, F.col("cost_per_day").alias("current_cost"))
-    improvements = recommended.where(_is_change(follower_fetching)).join(current_cost, GROUP_KEY)
+    is_change = (F.col("assignor") != CURRENT) | (F.col("follower_fetching") != follower_fetching)
+    improvements = zones.where("recommended").where(is_change).join(current_cost, GROUP_KEY)
     unknown = current.where((F.col("members") > 0) & F.col("cost_per_day").isNull())
-    total = current.agg(
-        *(F.sum(name).alias(name) for name in _SUMS), F.first("currency", True).alias("currency")
-    ).first()
-    saved = improvements.agg(F.count("*").alias("groups"), F.sum("saved_per_day").alias("saved")).first()
-    assert total is not None
-    assert saved is not None
-    improvement_rows = [
-        row.asDict() for row in improvements.orderBy(F.desc("saved_per_day"), *GROUP_KEY).limit(limit).collect()
-    ]  # `limit`
+    sums = (F.sum(name).alias(name) for name in _SUMS)
+    (total,) = collected(current.agg(*sums, F.first("currency", True).alias("currency")))
+    (saved,) = collected(improvements.agg(num_rows("groups"), F.sum("saved_per_day").alias("saved")))
+    improvement_rows = collected(improvements.orderBy(F.desc("saved_per_day"), *GROUP_KEY).limit(limit))
     by_cost = unknown.orderBy(F.desc_nulls_last("cost_at_most"), *GROUP_KEY)
-    unknown_rows = [row.asDict() for row in by_cost.limit(limit + 1).collect()]  # `limit`
+    unknown_rows = collected(by_cost.limit(limit + 1))  # `limit`
     candidate_moves = replica_moves.where(F.col("follower_fetching") == follower_fetching)
     order = (F.desc("saved_bytes_per_day"), F.col("cluster"), F.col("topic"), F.col("partition"), F.col("kind"))
-    moves = [row.asDict() for row in candidate_moves.orderBy(*order).limit(limit + 1).collect()]  # `limit`
-    lines = [*_total_lines(total.asDict()), *_improvement_lines(improvement_rows, saved.asDict(), total["currency"])]
+    moves = collected(candidate_moves.orderBy(*order).limit(limit + 1))  # `limit`
+    lines = [*_total_lines(total), *_improvement_lines(improvement_rows, saved, total["currency"])]
     lines += _unknown_lines(unknown_rows, limit, total["currency"])
     lines += _move_lines(moves, limit, follower_fetching)
     return "\n".join([*lines, *read_rejected_lines(rejected)])
-
-
-def _is_change(follower_fetching: bool) -> Column:
-    """Returns the condition that an option isn't the current one."""
-    return (F.col("assignor") != CURRENT) | (F.col("follower_fetching") != follower_fetching)
 
 
 def _total_lines(row: Row) -> list[str]:
@@ -88,9 +78,7 @@ def _improvement_lines(rows: Rows, saved: Row, currency: str | None) -> list[str
         cells = [group_name(row), row["assignor"], "on" if row["follower_fetching"] else "off", number(row["moved"])]
         costs = [format_amount(row[name]) for name in ("current_cost", "cost_per_day", "saved_per_day")]
         table.append([*cells, format_bytes(row["cross_zone_bytes_per_day"]), *costs])
-    more = saved["groups"] - len(rows)
-    more_lines = [f"  … and {more:,} more, in the table zones"] if more > 0 else []
-    return ["", heading, *aligned(table, words=(0, 1, 2)), *more_lines]
+    return ["", heading, *aligned(table, words=(0, 1, 2)), *more_lines(saved["groups"] - len(rows), "zones")]
 
 
 def _unknown_lines(rows: Rows, limit: int, currency: str | None) -> list[str]:
@@ -113,8 +101,8 @@ def _move_lines(rows: Rows, limit: int, follower_fetching: bool) -> list[str]:
     for row in rows[:limit]:
         partition = f"{row['cluster']}/{row['topic']}-{row['partition']}"
         replicas = " → ".join(" ".join(map(str, row[name])) for name in ("previous_replicas", "replicas"))
-        table.append([partition, row["kind"], replicas, row["from_rack"] or DASH, row["to_rack"]])
-        table[-1].append(format_amount(row["saved_per_day"]))
+        racks = [row["from_rack"] or DASH, row["to_rack"]]
+        table.append([partition, row["kind"], replicas, *racks, format_amount(row["saved_per_day"])])
     lines = ["", f"Replica changes that save the most a day, {mode} follower fetching and with the current owners:"]
     lines += aligned(table, words=(0, 1, 2, 3, 4))
     lines += ["  … and more, in the table replica_moves"] if len(rows) > limit else []
@@ -135,11 +123,8 @@ def format_zone_options(rows: Rows) -> str:
     lines: list[str] = []
     for name in sorted({group_name(row) for row in rows}):
         group_rows = [row for row in rows if group_name(row) == name]
-        reads = (
-            f" of {format_bytes(group_rows[0]['bytes_per_day'])} a day"
-            if group_rows[0]["bytes_per_day"] is not None
-            else ""
-        )
+        bytes_per_day = group_rows[0]["bytes_per_day"]
+        reads = "" if bytes_per_day is None else f" of {format_bytes(bytes_per_day)} a day"
         lines += [*([""] if lines else []), f"{name}{reads}:"]
         table = [["", "assignor", "follower fetching", "moved", "cross-zone", "a day", "saved", "reason"]]
         for row in group_rows:
