@@ -119,6 +119,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())[:300]
 
 
+def rejected_line(row: Row, name: Callable[[Row], str] = group_name) -> str:
+    """Returns the name of what a row of a table `rejected` rejects, with the code and the detail."""
+    return f"{name(row)}: {row['code']}: {one_line(row['detail'])}"
+
+
 def rejected_lines(
     rows: Rows, num_rejected: int, title: str = "Rejected:", name: Callable[[Row], str] = group_name
 ) -> list[str]:
@@ -132,22 +137,8 @@ def rejected_lines(
     """
     if not num_rejected:
         return []
-    lines = [f"  {name(row)}: {row['code']}: {one_line(row['detail'])}" for row in rows[:MAX_REJECTED]]
+    lines = [f"  {rejected_line(row, name)}" for row in rows[:MAX_REJECTED]]
     return ["", title, *lines, *more_lines(num_rejected - MAX_REJECTED, "rejected")]
-
-
-def first_rejected_lines(rows: Rows, limit: int) -> list[str]:
-    """Returns one line per rejected group without counting all of them.
-
-    Args:
-        rows: First rows of a table `rejected`, at most `limit` + 1.
-        limit: Maximum number of groups listed.
-    """
-    if not rows:
-        return []
-    lines = [f"  {group_name(row)}: {row['code']}: {one_line(row['detail'])}" for row in rows[:limit]]
-    more = ["  … and more, in the table rejected"] if len(rows) > limit else []
-    return ["", "Rejected:", *lines, *more]
 
 
 def more_lines(num_more: int, table: str) -> list[str]:

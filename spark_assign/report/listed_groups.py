@@ -16,10 +16,10 @@ from operator import or_
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, rejected_lines
+from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, rejected_line, rejected_lines
 from spark_assign.tables.groups import GROUP_KEY
 
 SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
@@ -92,6 +92,21 @@ def count_by(table: DataFrame, column: str) -> dict[str, int]:
     """Returns the number of rows by the values of a column with few values, most frequent first."""
     rows = table.groupBy(column).count().orderBy(F.desc("count"), column).collect()
     return {row[column]: row["count"] for row in rows}
+
+
+def first_of_each(rows: DataFrame, column: str, order: Sequence[str | Column], limit: int) -> list[Row]:
+    """Returns the first `limit` rows of each value of a column with few values; GROUP_KEY breaks ties of the order."""
+    nth = F.row_number().over(Window.partitionBy(column).orderBy(*order, *GROUP_KEY))
+    return collected(rows.withColumn("nth", nth).where(F.col("nth") <= limit).orderBy("nth"))
+
+
+def first_rejected_lines(rejected: DataFrame, limit: int) -> list[str]:
+    """Returns one line per rejected group, at most `limit`, without counting all of them."""
+    rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit + 1))
+    if not rows:
+        return []
+    more = ["  … and more, in the table rejected"] if len(rows) > limit else []
+    return ["", "Rejected:", *(f"  {rejected_line(row)}" for row in rows[:limit]), *more]
 
 
 def first_groups_with_steps(

@@ -6,14 +6,15 @@ values. The file is written under a name that the collector doesn't read, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import Row, Rows
+from spark_assign.report.formatting import Row, Rows, group_key
 from spark_assign.report.listed_groups import collected, num_rows, num_unowned, over_share, worst_first
 from spark_assign.report.text.history import worst_first as worst_of_the_past
 from spark_assign.stores.run_store import StoredRun
@@ -24,12 +25,12 @@ MOST_GROUPS = 10_000
 """Maximum number of groups with figures: those with the most affected partitions. Each figure is a time series."""
 
 
-_OF_GROUPS: tuple[tuple[str, str], ...] = (
-    ("imbalance_ratio", "Partitions of the largest member divided by the mean"),
-    ("over_share_partitions", "Partitions of the largest member above an even share"),
-    ("moved_partitions", "Partitions that get another owner"),
-    ("revoked_partitions", "Partitions that remaining members must revoke"),
-    ("unowned_partitions", "Partitions without an owner"),
+_OF_GROUPS: tuple[tuple[str, str, Callable[[Row], float | None]], ...] = (
+    ("imbalance_ratio", "Partitions of the largest member divided by the mean", itemgetter("max_over_mean")),
+    ("over_share_partitions", "Partitions of the largest member above an even share", over_share),
+    ("moved_partitions", "Partitions that get another owner", itemgetter("moved")),
+    ("revoked_partitions", "Partitions that remaining members must revoke", itemgetter("revoked")),
+    ("unowned_partitions", "Partitions without an owner", num_unowned),
 )
 _OF_THE_PAST: tuple[tuple[str, str, str, float], ...] = (
     ("rebalances", "rebalances", "Rebalances on record", 1),
@@ -82,7 +83,7 @@ def write_metrics(
         ConfigError: prometheus-client isn't installed.
         SourceError: the file can't be written.
     """
-    past_rows = None if past is None else _rows(past.orderBy(*worst_of_the_past()).limit(MOST_GROUPS))
+    past_rows = None if past is None else collected(past.orderBy(*worst_of_the_past()).limit(MOST_GROUPS))
     if plan is None:
         publish(expose(Figures(past=past_rows)), file)
         return len(past_rows or ())
@@ -92,10 +93,10 @@ def write_metrics(
     figures = Figures(
         run_id=manifest.run_id,
         finished_s=manifest.finished_at.timestamp(),
-        groups=_rows(worst_first(metrics).limit(MOST_GROUPS)),
-        planned=_rows(metrics.groupBy("cluster").agg(number)),
-        rejected=_rows(rejected.groupBy("cluster", "code").agg(number)),
-        drifted=None if drifted is None else _rows(_most_changed(drifted).limit(MOST_GROUPS)),
+        groups=collected(worst_first(metrics).limit(MOST_GROUPS)),
+        planned=collected(metrics.groupBy("cluster").agg(number)),
+        rejected=collected(rejected.groupBy("cluster", "code").agg(number)),
+        drifted=None if drifted is None else collected(_most_changed(drifted).limit(MOST_GROUPS)),
         past=past_rows,
     )
     publish(expose(figures), file)
@@ -125,8 +126,8 @@ def expose(figures: Figures) -> bytes:
 
     by_group = ("cluster", "group")
     if figures.run_id is not None:
-        for at, (name, about) in enumerate(_OF_GROUPS):
-            gauge(f"group_{name}", about, by_group, ((_key(row), _figures(row)[at]) for row in figures.groups))
+        for name, about, figure in _OF_GROUPS:
+            gauge(f"group_{name}", about, by_group, ((group_key(row), figure(row)) for row in figures.groups))
         about = "Planned groups"
         gauge("planned_groups", about, ("cluster",), (((row["cluster"],), row["groups"]) for row in figures.planned))
         codes = (((row["cluster"] or "", row["code"]), row["groups"]) for row in figures.rejected)
@@ -134,11 +135,12 @@ def expose(figures: Figures) -> bytes:
         finished = [((figures.run_id,), figures.finished_s)]
         gauge("plan_finished_timestamp_seconds", "End time of the plan", ("run",), finished)
     if figures.drifted is not None:
-        changed = (((*_key(row), change), row[change]) for row in figures.drifted for change in _CHANGES if row[change])
+        each = ((row, change) for row in figures.drifted for change in _CHANGES if row[change])
+        changed = (((*group_key(row), change), row[change]) for row, change in each)
         about = "Partitions whose owner changed since the previous run"
         gauge("group_drift_partitions", about, (*by_group, "change"), changed)
     for name, column, about, unit in _OF_THE_PAST if figures.past is not None else ():
-        values = ((_key(row), None if row[column] is None else row[column] / unit) for row in figures.past or ())
+        values = ((group_key(row), None if row[column] is None else row[column] / unit) for row in figures.past or ())
         gauge(f"history_group_{name}", about, by_group, values)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text
@@ -159,19 +161,6 @@ def publish(text: bytes, file: Path) -> None:
         raise SourceError(f"Can't write {file}: {error.strerror}. The parent folder must exist.") from error
 
 
-def _figures(row: Row) -> tuple[float | None, ...]:
-    """Returns the figures of a group in the order of `_OF_GROUPS`."""
-    return (row["max_over_mean"], over_share(row), row["moved"], row["revoked"], num_unowned(row))
-
-
-def _key(row: Row) -> tuple[str, str]:
-    return row["cluster"], row["group_id"]
-
-
 def _most_changed(drifted: DataFrame) -> DataFrame:
     changed = sum((F.col(name) for name in _CHANGES), F.lit(0))
     return drifted.where(changed > 0).orderBy(F.desc(changed), *GROUP_KEY)
-
-
-def _rows(table: DataFrame) -> list[Row]:
-    return collected(table)  # of groups ten thousand at most, else a row per cluster or code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, OVER_PROVISIONED, RIGHT_SIZED, UNDER_PROVISIONED, UNKNOWN
@@ -20,7 +20,7 @@ from spark_assign.report.formatting import (
     ratio,
     rejected_lines,
 )
-from spark_assign.report.listed_groups import collected, count_by, num_rows, total_columns
+from spark_assign.report.listed_groups import collected, count_by, first_of_each, num_rows, total_columns
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -132,9 +132,7 @@ def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
     """
     counts = count_by(sizes, "verdict")
     largest_gap = F.desc(F.abs(F.coalesce("needed", F.lit(0)) - F.col("members")))
-    first = Window.partitionBy("verdict").orderBy(largest_gap, *GROUP_KEY, "assignor")
-    ranked = sizes.withColumn("nth", F.row_number().over(first)).where(F.col("nth") <= limit)
-    displayed = collected(ranked.orderBy("nth"))  # `limit` of each verdict
+    displayed = first_of_each(sizes, "verdict", [largest_gap, *GROUP_KEY, "assignor"], limit)
     rejected_rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit))  # `limit`
     lines = [f"Groups: {', '.join(f'{counts.get(verdict, 0):,} {verdict}' for verdict in _TITLES)}"]
     for verdict, title in _TITLES.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.membership_text import time
@@ -14,11 +14,16 @@ from spark_assign.report.formatting import (
     Rows,
     aligned,
     change,
-    first_rejected_lines,
     group_name,
     more_lines,
 )
-from spark_assign.report.listed_groups import collected, first_groups_with_steps, num_rows
+from spark_assign.report.listed_groups import (
+    collected,
+    first_groups_with_steps,
+    first_of_each,
+    first_rejected_lines,
+    num_rows,
+)
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -39,10 +44,7 @@ def summarize_membership(advice: DataFrame, rejected: DataFrame, limit: int) -> 
     """
     totals = advice.groupBy("recommendation").agg(num_rows("groups"), F.sum("saved_seconds").alias("saved"))
     sums = {row["recommendation"]: row for row in collected(totals)}
-    most_saved_first = Window.partitionBy("recommendation").orderBy(F.desc("saved_seconds"), *GROUP_KEY)
-    ranked = advice.withColumn("nth", F.row_number().over(most_saved_first)).where(F.col("nth") <= limit)
-    displayed = collected(ranked.orderBy("nth"))  # `limit` of each recommendation
-    rejected_rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit + 1))
+    displayed = first_of_each(advice, "recommendation", [F.desc("saved_seconds")], limit)
     changes = sorted((name for name in sums if name != "keep"), key=lambda name: (-sums[name]["saved"], name))
     saved = sum(sums[name]["saved"] for name in changes)
     num_changes = sum(sums[name]["groups"] for name in changes)
@@ -57,7 +59,7 @@ def summarize_membership(advice: DataFrame, rejected: DataFrame, limit: int) -> 
             table = _groups_table(rows, with_savings=recommendation != "keep")
             more = more_lines(sums[recommendation]["groups"] - len(rows), "membership_advice")
             lines += ["", f"{_title(recommendation)}:", *table, *more]
-    return "\n".join([*lines, *first_rejected_lines(rejected_rows, limit)])
+    return "\n".join([*lines, *first_rejected_lines(rejected, limit)])
 
 
 def _groups_table(rows: Rows, *, with_savings: bool) -> list[str]:

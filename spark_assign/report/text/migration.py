@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.migration.kernel.migration_steps import SETTINGS
@@ -16,16 +16,15 @@ from spark_assign.report.formatting import (
     Rows,
     aligned,
     change,
-    first_rejected_lines,
+    count,
     group_name,
     more_lines,
     number,
     ratio,
     without_uuids,
 )
-from spark_assign.report.listed_groups import collected, count_by
+from spark_assign.report.listed_groups import count_by, first_of_each, first_rejected_lines
 from spark_assign.spark.progress import progress
-from spark_assign.tables.groups import GROUP_KEY
 
 _DEFAULT_LIMIT = 10
 
@@ -68,17 +67,14 @@ def _summarize(
 ) -> str:
     """Returns the number of groups by verdict, and the first groups of each verdict that has a section."""
     counts = count_by(groups, "verdict")
-    by_verdict = Window.partitionBy("verdict").orderBy(order, *GROUP_KEY)
-    ranked = groups.where(F.col("verdict").isin(*sections)).withColumn("nth", F.row_number().over(by_verdict))
-    displayed = collected(ranked.where(F.col("nth") <= limit).orderBy("nth"))  # `limit` each
-    rejected_rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit + 1))
+    displayed = first_of_each(groups.where(F.col("verdict").isin(*sections)), "verdict", [order], limit)
     totals = (f"{counts.get(verdict, 0):,} {_title(verdict)}" for verdict in (*sections, DONE))
     lines = [f"Groups: {', '.join(totals)}"]
     for verdict, section_lines in sections.items():
         if rows := [row for row in displayed if row["verdict"] == verdict]:
             more = more_lines(counts[verdict] - len(rows), table)
             lines += ["", f"{_title(verdict).capitalize()}:", *section_lines(rows), *more]
-    return "\n".join([*lines, *first_rejected_lines(rejected_rows, limit)])
+    return "\n".join([*lines, *first_rejected_lines(rejected, limit)])
 
 
 def _title(verdict: str) -> str:
@@ -99,17 +95,17 @@ def _migration_table(rows: Rows) -> list[str]:
     for row in rows:
         cells = [f"{row['rank']:,}", group_name(row), row["assignor"] or DASH, row["server_assignor"]]
         cells += [number(row[name]) for name in ("moved", "moved_during_migration", "paused_during_migration")]
-        balance = change(ratio(row["max_over_mean_before"]), ratio(row["max_over_mean_after"]))
-        cross_rack = change(number(row["cross_rack_before"]), number(row["cross_rack_after"]))
+        balance = change(*(ratio(row[f"max_over_mean_{time}"]) for time in ("before", "after")))
+        cross_rack = change(*(number(row[f"cross_rack_{time}"]) for time in ("before", "after")))
         table.append([*cells, balance, cross_rack + _hypothetical_count(row), row["codes"] or DASH])
     return aligned(table, words=(1, 2, 3, 9))
 
 
 def _hypothetical_count(row: Row) -> str:
     """Returns the cross-rack count under the rack-aware assignor, in parentheses, if it differs."""
-    count = row["cross_rack_hypothetical"]
-    is_equal = count is None or count == row["cross_rack_after"]
-    return "" if is_equal else f" ({count:,} with {row['hypothetical_assignor']})"
+    hypothetical = row["cross_rack_hypothetical"]
+    is_equal = hypothetical in (None, row["cross_rack_after"])
+    return "" if is_equal else f" ({hypothetical:,} with {row['hypothetical_assignor']})"
 
 
 def format_migration_steps(groups: Rows, steps: Rows) -> str:
@@ -125,10 +121,8 @@ def format_migration_steps(groups: Rows, steps: Rows) -> str:
         lines += [*([""] if lines else []), f"{group_name(group)}: {group['verdict']}{online}. {group['reasons']}"]
         for step in steps:
             if group_name(step) == group_name(group):
-                lines += [
-                    f"  {step['step']}. {step['step_type']}{_migration_costs(step)}",
-                    f"     {step['description']}",
-                ]
+                lines.append(f"  {step['step']}. {step['step_type']}{_migration_costs(step)}")
+                lines.append(f"     {step['description']}")
     if any(group["online"] is not None for group in groups):
         lines += ["", "Removed settings, and their replacements:"]
         lines += [f"  {name}: {replacement}" for name, replacement in SETTINGS.items()]
@@ -140,7 +134,7 @@ def _migration_costs(step: Row) -> str:
     restarts, simulated = step["restarts"], step["simulated_restarts"]
     if not restarts or simulated is None:
         return _costs(step)
-    members = f"{restarts:,} member{'' if restarts == 1 else 's'}"
+    members = count(restarts, "member")
     return _costs(step, members if simulated == restarts else f"{members}, {simulated:,} of them simulated")
 
 
@@ -160,13 +154,9 @@ def _upgrade_table(rows: Rows) -> list[str]:
     table = [[*header, "old, new rules"]]
     counts = ("restarts", "leader_changes", "moved", "moved_by_rules", "paused_partitions")
     for row in rows:
-        cells = [
-            group_name(row),
-            _transition(row, "assignor", "to_assignor"),
-            _transition(row, "from_rules", "to_rules"),
-        ]
+        changes = (_transition(row, "assignor", "to_assignor"), _transition(row, "from_rules", "to_rules"))
         moved_by_rules = ", ".join(number(row[f"moved_by_{rules}_rules"]) for rules in ("old", "new"))
-        table.append([*cells, *(number(row[name]) for name in counts), moved_by_rules])
+        table.append([group_name(row), *changes, *(number(row[name]) for name in counts), moved_by_rules])
     return aligned(table, words=(0, 1, 2))
 
 

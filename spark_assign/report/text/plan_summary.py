@@ -24,8 +24,8 @@ from spark_assign.report.formatting import (
     duration,
     group_name,
     number,
-    one_line,
     ratio,
+    rejected_line,
     rejected_lines,
     share,
 )
@@ -185,7 +185,7 @@ def plan_html(plan: Plan, limit: int = 10) -> str:
             f"{header}</tr></thead><tbody>{body}</tbody></table>"
         )
     if rejected:
-        items = "".join(f"<li>{escape(_rejected_line(row))}</li>" for row in rejected[:limit])
+        items = "".join(f"<li>{escape(rejected_line(row))}</li>" for row in rejected[:limit])
         more = "<li>and more, in the table rejected</li>" if len(rejected) > limit else ""
         lines.append(f"<p>Rejected:</p><ul>{items}{more}</ul>")
     return f'{_STYLE}<div class="spark-assign">{"".join(lines)}</div>'
@@ -197,7 +197,7 @@ def plan_text(plan: Plan, limit: int = 10) -> str:
     rows = [["group", "assignor", *(name.lower() for name in _NOTEBOOK_COLUMNS)]]
     rows += [[name, assignor, *cells] for name, assignor, cells in map(_group_cells, worst)]
     lines = [_plan_headline(totals), *(aligned(rows, words=(0, 1)) if worst else [])]
-    lines += [f"  rejected {_rejected_line(row)}" for row in rejected[:limit]]
+    lines += [f"  rejected {rejected_line(row)}" for row in rejected[:limit]]
     lines += ["  and more, in the table rejected"] if len(rejected) > limit else []
     return "\n".join(lines)
 
@@ -226,10 +226,6 @@ def _plan_headline(totals: Row) -> str:
 def _group_cells(row: Row) -> tuple[str, str, list[str]]:
     counts = (over_share(row), row["moved"], num_unowned(row))
     return group_name(row), row["assignor"], [*_size_cells(row), *map(number, counts)]
-
-
-def _rejected_line(row: Row) -> str:
-    return f"{group_name(row)}: {row['code']}: {one_line(row['detail'])}"
 
 
 def _size_cells(row: Row) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import aligned
-from spark_assign.report.listed_groups import num_rows
+from spark_assign.report.formatting import DASH, Row, aligned, ratio
+from spark_assign.report.listed_groups import collected, num_rows, total_columns
 from spark_assign.spark.progress import progress
 
 _LIMIT = 10
@@ -24,22 +24,21 @@ def summarize_placements(placed: DataFrame, rejected: DataFrame) -> str:
         placed: Result of `replicas.place`, computed or read back.
         rejected: Rejected requests, likewise.
     """
-    total = placed.agg(num_rows("partitions"), F.count_distinct("cluster", "topic").alias("topics"))
-    totals = total.collect()[0]  # one row
+    num_topics = F.count_distinct("cluster", "topic").alias("topics")
+    (totals,) = collected(placed.agg(num_rows("partitions"), num_topics))
     num_rejected = rejected.count()
     lines = [
         f"{totals['partitions']:,} partitions of {totals['topics']:,} topics placed, {num_rejected:,} requests rejected"
     ]
-    first = placed.orderBy("cluster", "topic", "partition").limit(_LIMIT).collect()
+    columns = ("start_index", "shift", "seed")
     rows = [
         [
-            f"{row['cluster']}/{row['topic']}-{row['partition']}",
-            " ".join(map(str, row["replicas"])),
-            *("–" if row[name] is None else str(row[name]) for name in ("start_index", "shift", "seed")),
+            *(_partition_name(row), " ".join(map(str, row["replicas"]))),
+            *(DASH if row[name] is None else str(row[name]) for name in columns),
         ]
-        for row in first
+        for row in collected(placed.orderBy("cluster", "topic", "partition").limit(_LIMIT))
     ]
-    lines += ["", *_left_aligned(["partition", "replicas", "start_index", "shift", "seed"], rows)]
+    lines += ["", *_left_aligned(["partition", "replicas", *columns], rows)]
     return "\n".join([*lines, *_rejected_lines(rejected, ["cluster", "topic"], num_rejected)])
 
 
@@ -51,18 +50,8 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
         metrics: Metrics of `replicas.reassign`, computed or read back.
         rejected: Rejected clusters, likewise.
     """
-    header = [
-        "cluster",
-        "brokers",
-        "replicas",
-        "moved",
-        "lower bound",
-        "per broker",
-        "leaders",
-        "leaders changed",
-        "out of tolerance",
-    ]
-    displayed = metrics.orderBy(F.desc("moved"), "cluster").limit(_LIMIT).collect()
+    header = ["cluster", "brokers", "replicas", "moved", "lower bound"]
+    header += ["per broker", "leaders", "leaders changed", "out of tolerance"]
     rows = [
         [
             row["cluster"],
@@ -71,12 +60,9 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
             f"{row['leaders_changed']:,}",
             f"{row['brokers_out_of_tolerance']:,}/{row['leaders_out_of_tolerance']:,}",
         ]
-        for row in displayed
+        for row in collected(metrics.orderBy(F.desc("moved"), "cluster").limit(_LIMIT))
     ]
-    totals = metrics.agg(
-        num_rows("clusters"),
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("moved", "lower_bound", "moved_bytes")),
-    ).collect()[0]  # one row
+    (totals,) = collected(metrics.agg(*total_columns("clusters", ("moved", "lower_bound", "moved_bytes"))))
     num_rejected = rejected.count()
     size = f" ({totals['moved_bytes']:,} bytes)" if totals["moved_bytes"] else ""
     heading = (
@@ -96,47 +82,40 @@ def summarize_check(clusters: DataFrame, problems: DataFrame) -> str:
     """
     codes = [name for name in clusters.columns if name not in _CLUSTER_COLUMNS]
     num_problems = reduce(Column.__add__, [F.col(name) for name in codes])
-    displayed = (
-        clusters.orderBy(F.desc(num_problems), F.desc("max_replicas_over_mean"), "cluster").limit(_LIMIT).collect()
-    )
+    order = (F.desc(num_problems), F.desc("max_replicas_over_mean"), F.col("cluster"))
     rows = [
         [
             row["cluster"],
             *(f"{row[name]:,}" for name in ("brokers", "partitions", "replicas")),
-            *(
-                f"{_ratio(row[f'min_{name}_over_mean'])}–{_ratio(row[f'max_{name}_over_mean'])}"
-                for name in ("replicas", "leaders")
-            ),
+            *("–".join(ratio(row[f"{bound}_{name}"]) for bound in _BOUNDS) for name in _RATIOS),
             ", ".join(f"{row[code]:,} {code.replace('_', '-')}" for code in codes if row[code]) or "none",
         ]
-        for row in displayed
+        for row in collected(clusters.orderBy(*order).limit(_LIMIT))
     ]
     header = ["cluster", "brokers", "partitions", "replicas", "replicas/mean", "leaders/mean", "problems"]
     lines = _left_aligned(header, rows)
-    first_problems = problems.orderBy("cluster", "topic", "partition", "code").limit(_LIMIT).collect()
+    first_problems = collected(problems.orderBy("cluster", "topic", "partition", "code").limit(_LIMIT))
     if first_problems:
         lines += ["", "Problems:"]
-        lines += [
-            f"  {row['cluster']}/{row['topic']}-{row['partition']}: {row['code']}: {row['detail']}"
-            for row in first_problems
-        ]
+        lines += [f"  {_partition_name(row)}: {row['code']}: {row['detail']}" for row in first_problems]
     return "\n".join(lines)
 
 
+_BOUNDS, _RATIOS = ("min", "max"), ("replicas_over_mean", "leaders_over_mean")
 _CLUSTER_COLUMNS = {
     *("cluster", "brokers", "partitions", "replicas"),
-    *(f"{bound}_{name}_over_mean" for bound in ("min", "max") for name in ("replicas", "leaders")),
+    *(f"{bound}_{name}" for bound in _BOUNDS for name in _RATIOS),
 }
 
 
-def _ratio(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
+def _partition_name(row: Row) -> str:
+    return f"{row['cluster']}/{row['topic']}-{row['partition']}"
 
 
 def _rejected_lines(rejected: DataFrame, key: list[str], num_rejected: int) -> list[str]:
     if not num_rejected:
         return []
-    displayed = rejected.orderBy(*key, "code").limit(_LIMIT).collect()
+    displayed = collected(rejected.orderBy(*key, "code").limit(_LIMIT))
     lines = [f"  {'/'.join(str(row[name]) for name in key)}: {row['code']}: {row['detail']}" for row in displayed]
     more = [f"  … and {num_rejected - len(displayed):,} more"] if num_rejected > len(displayed) else []
     return ["", "Rejected:", *lines, *more]
