@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -125,10 +126,8 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
     lane_index = {name: index for index, name in enumerate(displayed.actors)}
     lane_width = min(400, max((_lane_width(line, lane_index) for line in displayed.lines), default=200))
     lanes = {name: _LEFT_MARGIN + lane_width * (index + 0.5) for name, index in lane_index.items()}
-    width, height = (
-        _LEFT_MARGIN + lane_width * max(len(lane_index), 2),
-        _TOP_MARGIN + _LINE_HEIGHT * (len(displayed.lines) + len(displayed.left_out)),
-    )
+    width = _LEFT_MARGIN + lane_width * max(len(lane_index), 2)
+    height = _TOP_MARGIN + _LINE_HEIGHT * (len(displayed.lines) + len(displayed.left_out))
     lane_positions = sorted(lanes.values())
     middle = (lane_positions[0] + lane_positions[-1]) / 2
 
@@ -140,57 +139,49 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
         channels |= {"text": "text:N"} if "text" in example else {}
         return getattr(charts.chart_of(values), f"mark_{mark}")(**looks).encode(**channels)
 
-    times: list[Mark] = []
-    breaks: list[Mark] = []
-    notes: list[Mark] = []
-    labels: list[Mark] = []
-    requests: list[Mark] = []
-    responses: list[Mark] = []
-    arrow_ends: dict[str, list[Mark]] = {"left": [], "right": []}
+    marks: dict[str, list[Mark]] = defaultdict(list)
     previous_ms = None
     for index, line in enumerate(displayed.lines):
         y = _TOP_MARGIN + _LINE_HEIGHT * (index + 0.5)
         if line.at_ms != previous_ms:
-            times.append({"x": 4, "y": y, "text": _seconds(line.at_ms)})
-            breaks.append({"x": 0, "x2": width, "y": y - _LINE_HEIGHT / 2})
+            marks["times"].append({"x": 4, "y": y, "text": _seconds(line.at_ms)})
+            marks["breaks"].append({"x": 0, "x2": width, "y": y - _LINE_HEIGHT / 2})
             previous_ms = line.at_ms
         x = middle if line.actor is None else lanes[line.actor]
         if line.receiver is None:
             half_width = len(line.text) * _CHARACTER_WIDTH / 2 + 6
-            notes.append(
-                {"x": x - half_width, "x2": x + half_width, "y": y - 8, "y2": y + 8, "middle": x, "text": line.text}
-            )
+            marks["boxes"].append({"x": x - half_width, "x2": x + half_width, "y": y - 8, "y2": y + 8})
+            marks["notes"].append({"x": x, "y": y, "text": line.text})
             continue
         to, arrow_y = lanes[line.receiver], y + 7
-        (responses if line.answer else requests).append({"x": x, "x2": to, "y": arrow_y})
-        arrow_ends["right" if to > x else "left"].append({"x": to - 4 if to > x else to + 4, "y": arrow_y})
+        marks["responses" if line.answer else "requests"].append({"x": x, "x2": to, "y": arrow_y})
+        marks["right" if to > x else "left"].append({"x": to - 4 if to > x else to + 4, "y": arrow_y})
         # The text is beside the member, so that equal messages of different members are distinguishable.
-        labels.append({"x": max(x, to) - 10, "y": arrow_y - 3, "text": line.text})
+        marks["labels"].append({"x": max(x, to) - 10, "y": arrow_y - 3, "text": line.text})
     lines = [{"x": x, "y": _TOP_MARGIN - 6, "y2": height} for x in lanes.values()]
     actors = [{"x": x, "y": _TOP_MARGIN - 16, "text": short_name(name)} for name, x in lanes.items()]
     omission_notes = [
         {"x": middle, "y": _TOP_MARGIN + _LINE_HEIGHT * (index + 0.5), "text": f"… {sentence}"}
         for index, sentence in enumerate(displayed.left_out, len(displayed.lines))
     ]
-    note_texts = [{"x": note["middle"], "y": note["y"] + 8, "text": note["text"]} for note in notes]
     ink, quiet, pale = charts.color("is"), charts.color("quiet"), charts.color("line")
     arrowheads = [
-        layer(values, "point", shape=f"triangle-{direction}", filled=True, fill=ink, size=40, opacity=1)
-        for direction, values in arrow_ends.items()
+        layer(marks[direction], "point", shape=f"triangle-{direction}", filled=True, fill=ink, size=40, opacity=1)
+        for direction in ("left", "right")
     ]
     label_style = {"align": "right", "baseline": "bottom", "fontSize": 9}
     chart = alt.layer(
-        layer(breaks, "rule", color=pale, strokeWidth=0.6),
+        layer(marks["breaks"], "rule", color=pale, strokeWidth=0.6),
         layer(lines, "rule", color=pale),
         layer(actors, "text", fontWeight=600, fontSize=11),
-        layer(times, "text", align="left", fontSize=10, color=quiet),
-        layer(requests, "rule", color=ink, strokeWidth=1.2),
-        layer(responses, "rule", color=ink, strokeWidth=1.2, strokeDash=[4, 3]),
+        layer(marks["times"], "text", align="left", fontSize=10, color=quiet),
+        layer(marks["requests"], "rule", color=ink, strokeWidth=1.2),
+        layer(marks["responses"], "rule", color=ink, strokeWidth=1.2, strokeDash=[4, 3]),
         *arrowheads,
-        layer(labels, "text", **label_style, stroke=charts.color("page"), strokeWidth=3, strokeJoin="round"),
-        layer(labels, "text", **label_style),
-        layer(notes, "rect", fill="#fff3c4", stroke="#c9a400", cornerRadius=4),
-        layer(note_texts, "text", fontSize=9),
+        layer(marks["labels"], "text", **label_style, stroke=charts.color("page"), strokeWidth=3, strokeJoin="round"),
+        layer(marks["labels"], "text", **label_style),
+        layer(marks["boxes"], "rect", fill="#fff3c4", stroke="#c9a400", cornerRadius=4),
+        layer(marks["notes"], "text", fontSize=9),
         layer(omission_notes, "text", fontSize=10, fontStyle="italic", color=quiet),
     )
     charts.write_chart(chart.properties(width=width, height=height, title=title), path)

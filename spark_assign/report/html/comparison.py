@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +15,7 @@ from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, number, ratio
 from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
-from spark_assign.report.html.section_parts import Section, Table
+from spark_assign.report.html.section_parts import Section, Table, grouped
 from spark_assign.report.listed_groups import collected, num_rows, only
 from spark_assign.report.text.advise import TITLES, amount_with_unit, months, subject_name
 from spark_assign.spark.caching import cached, uncached
@@ -37,9 +37,7 @@ class ComparisonSection:
 
 def build_comparison_section(rows: CompareRows) -> ComparisonSection:
     """What is recommended, what that changes in sum, and the groups that gain most; see `CompareRows`."""
-    verdicts: dict[str, list[Row]] = defaultdict(list)
-    for row in rows.verdicts:
-        verdicts[row["what_if"]].append(row)
+    verdicts = grouped(rows.verdicts, itemgetter("what_if"))
     sums = {row["what_if"]: row for row in rows.sums}
     names = sorted(verdicts, key=lambda name: (name != rows.advised_for, name != AS_IS.name, name))
     changes = [(_change_title(name), [*_verdict(verdicts[name]), *_difference(sums.get(name))]) for name in names]
@@ -68,9 +66,7 @@ def _headline(verdicts: Rows) -> str:
 
 def _verdict(verdicts: Rows) -> list[str]:
     """How many groups keep theirs, how many should change, and to what."""
-    by: dict[str, list[Row]] = defaultdict(list)
-    for row in verdicts:
-        by[row["verdict"]].append(row)
+    by = grouped(verdicts, itemgetter("verdict"))
     total = {name: sum(row["groups"] for row in each) for name, each in by.items()}
 
     def to(name: str) -> str:
@@ -190,7 +186,7 @@ def _totals_table(rows: Rows) -> Table:
 def build_advice_section(rows: AdviceRows) -> Section:
     """What to do: a table for each category, the most pressing first; see `AdviceRows`."""
     numbers = {row["category"]: row["number"] for row in rows.categories}
-    listed = {category: [row for row in rows.advice if row["category"] == category] for category in CATEGORIES}
+    listed = grouped(rows.advice, itemgetter("category"))
     tables = [
         Table(
             TITLES[category],
@@ -198,11 +194,11 @@ def build_advice_section(rows: AdviceRows) -> Section:
                 ("Rank", True),
                 *((name, False) for name in ("Where", "Do", "What", "Gain", "Cost", "Risk", "Command", "Set")),
             ],
-            [_advice_cells(row) for row in of_it],
-            _advice_note(len(of_it), numbers[category]),
+            [_advice_cells(row) for row in listed[category]],
+            _advice_note(len(listed[category]), numbers[category]),
         )
-        for category, of_it in listed.items()
-        if of_it
+        for category in CATEGORIES
+        if category in listed
     ]
     total = count(sum(numbers.values()), "recommendation")
     text = f"{total}. None contradicts another, and each is worth its cost."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign.report.formatting import DASH, Row, Rows, count, listed_order, number, seconds
 from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, ConnectRows
 from spark_assign.report.html.section_charts import LineSeries, draw_line_series
-from spark_assign.report.html.section_parts import Drawing, Length, Section, Table, rejected_table
+from spark_assign.report.html.section_parts import Drawing, Length, Section, Table, grouped, rejected_table
 from spark_assign.report.listed_groups import collected, num_rows
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
@@ -117,11 +117,12 @@ def _worst_clusters_table(rows: Rows) -> Table:
 
 def _cumulative_charts(rows: ConnectRows) -> list[Drawing]:
     """Returns a chart of cumulative stops and starts for each Connect cluster, with a line per protocol."""
-    drawn: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows.rebalances:
-        drawn[row["connect_cluster"]][row["protocol"]].append(row)
+    drawn = {
+        name: grouped(rebalances, itemgetter("protocol"))
+        for name, rebalances in grouped(rows.rebalances, itemgetter("connect_cluster")).items()
+    }
     costs = {(row["connect_cluster"], row["protocol"]): row for row in rows.costs}
-    names = list(dict.fromkeys(row["connect_cluster"] for row in rows.costs if row["connect_cluster"] in drawn))
+    names = dict.fromkeys(name for name, _ in costs if name in drawn)
     found = []
     for at, name in enumerate(names, start=1):
         lines = [

@@ -151,8 +151,6 @@ def _brokers_table(rows: Rows) -> Table:
 def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
     """Returns the rows of a placement, a reassignment, or a check that the page displays."""
     found: dict[str, Rows] = {}
-    if "metrics" in tables:
-        found["metrics"] = collected(tables["metrics"].orderBy(F.desc("moved"), "cluster").limit(MOST_ROWS))
     if "moves" in tables:
         reasons = tables["moves"].groupBy("cluster", "reason").agg(num_rows("replicas"))
         found["reasons"] = collected(reasons.orderBy("cluster", F.desc("replicas"), "reason").limit(MOST_ROWS))
@@ -160,13 +158,15 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
         found["loads"] = collected(_broker_counts(tables["placement"], "previous_replicas"))
     elif "placements" in tables:
         found["loads"] = collected(_broker_counts(tables["placements"], None))
-    for name, order in (
-        ("clusters", ["cluster"]),
-        ("brokers", ["cluster", "broker_id"]),
-        ("racks", ["cluster", "rack_id"]),
-        ("problems", ["cluster", "topic", "partition", "code"]),
-        ("rejected", ["cluster", "code"]),
-    ):
+    orders: dict[str, list[Column | str]] = {
+        "metrics": [F.desc("moved"), "cluster"],
+        "clusters": ["cluster"],
+        "brokers": ["cluster", "broker_id"],
+        "racks": ["cluster", "rack_id"],
+        "problems": ["cluster", "topic", "partition", "code"],
+        "rejected": ["cluster", "code"],
+    }
+    for name, order in orders.items():
         if name in tables:
             found[name] = collected(tables[name].orderBy(*order).limit(MOST_ROWS))
     if len(found.get("problems", ())) == MOST_ROWS:

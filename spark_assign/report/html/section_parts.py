@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -74,10 +75,15 @@ def any_table(name: str, rows: Rows, note: str = "") -> Table:
 
 
 def by_group(rows: Rows) -> Mapping[tuple[str, str], list[Row]]:
-    """Groups rows by cluster and group_id."""
-    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    """Returns rows by cluster and group_id; no rows for other keys."""
+    return grouped(rows, group_key)
+
+
+def grouped(rows: Rows, key: Callable[[Row], Any]) -> Mapping[Any, list[Row]]:
+    """Returns rows by a key, in the order in which keys appear; no rows for other keys."""
+    found: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
-        found[group_key(row)].append(row)
+        found[key(row)].append(row)
     return found
 
 
