@@ -23,7 +23,7 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.report.listed_groups import no_match_text, rows_of_first_groups
-from spark_assign.report.text.advise import format_advice, format_not_recommended, summarize_advice
+from spark_assign.report.text.advice import format_advice, format_not_recommended, summarize_advice
 from spark_assign.simulation import Settings
 from spark_assign.spark.caching import cached
 from spark_assign.tables.advice import ADVISE_TABLES

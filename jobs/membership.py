@@ -23,7 +23,7 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.report.listed_groups import no_match_text
-from spark_assign.report.text.membership import format_membership, groups_with_options, summarize_membership
+from spark_assign.report.text.advice import format_membership, groups_with_options, summarize_membership
 from spark_assign.simulation import Settings
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.groups.planning import Plan
+from spark_assign.report.formatting import Rows
 from spark_assign.report.html.comparison import advice_rows, compare_rows
 from spark_assign.report.html.connect import connect_rows
 from spark_assign.report.html.drift import drift_rows
@@ -151,6 +152,9 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame 
     shares = _shares(of_worst, known)
     if shares is not None:
         shares = _with_silent(shares, of_worst, None if silent is None else silent.where(any_of(worst)))
+    silent_groups: Rows | None = None if silent is None else ()
+    if silent is not None and groups:
+        silent_groups = collected(only(silent.groupBy(*GROUP_KEY).agg(num_rows("partitions")), groups))
     refused = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MOST_ROWS))
     return PlanRows(
         classes=collected(_classes(metrics)),
@@ -163,12 +167,8 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame 
         about=about,
         notes=notes,
         ruled=collected(_ruled(metrics)),
-        silent=None if silent is None else collected(only(_silent_of_groups(silent), groups)) if groups else (),
+        silent=silent_groups,
     )
-
-
-def _silent_of_groups(silent: DataFrame) -> DataFrame:
-    return silent.groupBy(*GROUP_KEY).agg(num_rows("partitions"))
 
 
 def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) -> DataFrame:

@@ -17,7 +17,7 @@ from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, n
 from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
 from spark_assign.report.html.section_parts import Section, Table, grouped
 from spark_assign.report.listed_groups import collected, num_rows, only
-from spark_assign.report.text.advise import TITLES, amount_with_unit, months, subject_name
+from spark_assign.report.text.advice import TITLES, amount_with_unit, months, subject_name
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.groups import GROUP_KEY
 

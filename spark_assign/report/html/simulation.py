@@ -14,8 +14,8 @@ from spark_assign.report.formatting import Row, Rows, count, group_key, group_na
 from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, SimulationRows
 from spark_assign.report.html.section_charts import TimePanel, draw_pauses, legend_html
 from spark_assign.report.html.section_parts import Drawing, Table, by_group, rejected_table
-from spark_assign.report.listed_groups import any_of, collected, num_rows
-from spark_assign.report.text.simulation import partition_seconds, pause_location, with_variant
+from spark_assign.report.listed_groups import any_of, collected
+from spark_assign.report.text.simulation import cost_columns, partition_seconds, pause_location, with_variant
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.simulation import COMPARED_VARIANTS
@@ -192,12 +192,7 @@ def _union_variants(simulation: Mapping[str, Tables], name: str) -> DataFrame | 
 
 def _largest_costs(availability: DataFrame) -> tuple[list[Row], list[Row]]:
     """Returns one row per variant, and all rows of the groups with the largest cost of any variant."""
-    sums = ("rebalances", "members_restarted", "paused_partition_ms")
-    totals = availability.groupBy("variant").agg(
-        num_rows("groups"),
-        *(F.sum(name).alias(name) for name in sums),
-        F.max("longest_pause_ms").alias("longest_pause_ms"),
-    )
+    totals = availability.groupBy("variant").agg(*cost_columns())
     largest = F.max("paused_partition_ms").over(Window.partitionBy(*GROUP_KEY))
     ordered = availability.withColumn("largest", largest).orderBy(F.desc("largest"), *GROUP_KEY, "variant")
     return collected(totals.limit(MOST_ROWS)), collected(ordered.drop("largest").limit(MAX_LISTED))

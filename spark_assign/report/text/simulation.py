@@ -42,7 +42,11 @@ def summarize_simulation(
         the text, and the rows of the groups with the largest costs of the first variant (at least one if any exists).
     """
     comparable = _simulated_with_all(with_variant(availability, variants[0]), len(variants))
-    totals = {row["variant"]: row for row in collected(comparable.groupBy("variant").agg(*_totals()))}
+    location = F.struct(*GROUP_KEY, "longest_pause_topic", "longest_pause_partition")
+    # The names break ties, so the result is deterministic.
+    longest = F.max_by(location, F.struct("longest_pause_ms", *GROUP_KEY)).alias("longest")
+    total_rows = collected(comparable.groupBy("variant").agg(*cost_columns(), longest))
+    totals = {row["variant"]: row for row in total_rows}
     lines = _variant_lines({name: totals[name] for name in variants if name in totals})
     of_first = comparable.where(F.col("variant") == variants[0])
     largest = collected(of_first.orderBy(F.desc("paused_partition_ms"), *GROUP_KEY).limit(max(limit, 1)))
@@ -131,15 +135,15 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
         rejected: `tables.simulation.REJECTED` of the same simulation.
         limit: maximum number of groups listed.
     """
-    cost_columns = {name: f"{name}_paused_partition_ms" for name in COMPARED_VARIANTS}
-    comparison = comparison.dropna(subset=list(cost_columns.values()))
-    sums = [F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in cost_columns.items()]
+    paused = {name: f"{name}_paused_partition_ms" for name in COMPARED_VARIANTS}
+    comparison = comparison.dropna(subset=list(paused.values()))
+    sums = [F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in paused.items()]
     (totals,) = collected(comparison.agg(num_rows("groups"), *sums))
-    costs = ", ".join(f"{name} {partition_seconds(totals[name])}" for name in cost_columns)
+    costs = ", ".join(f"{name} {partition_seconds(totals[name])}" for name in paused)
     lines = [f"{totals['groups']:,} groups compared; partition-seconds not consumed: {costs}"]
-    lines += format_savings({name: totals[name] for name in cost_columns})
+    lines += format_savings({name: totals[name] for name in paused})
     if limit and totals["groups"]:
-        savings = F.col(cost_columns["eager"]) - F.col(cost_columns["cooperative"])
+        savings = F.col(paused["eager"]) - F.col(paused["cooperative"])
         displayed = collected(comparison.orderBy(F.desc(savings), *GROUP_KEY).limit(limit))
         lines += ["", format_comparison(displayed)]
     return "\n".join([*lines, *read_rejected_lines(rejected)])
@@ -184,17 +188,10 @@ def _simulated_with_all(availability: DataFrame, num_variants: int) -> DataFrame
     return availability.withColumn("simulated", num_simulated).where(f"simulated = {num_variants}").drop("simulated")
 
 
-def _totals() -> list[Column]:
-    """Returns the sums over all groups, and the longest pause of any group."""
-    names = ("rebalances", "members_restarted", "paused_partition_ms")
-    location = F.struct("cluster", "group_id", "longest_pause_topic", "longest_pause_partition")
-    return [
-        num_rows("groups"),
-        *(F.sum(name).alias(name) for name in names),
-        F.max("longest_pause_ms").alias("longest_pause_ms"),
-        # The names break ties, so the result is deterministic.
-        F.max_by(location, F.struct("longest_pause_ms", "cluster", "group_id")).alias("longest"),
-    ]
+def cost_columns() -> list[Column]:
+    """Returns the number of groups, the sums of their costs, and the longest pause of any group, as aggregates."""
+    sums = (F.sum(name).alias(name) for name in ("rebalances", "members_restarted", "paused_partition_ms"))
+    return [num_rows("groups"), *sums, F.max("longest_pause_ms").alias("longest_pause_ms")]
 
 
 def _cost_text(row: Row) -> str:
