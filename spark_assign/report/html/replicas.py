@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -10,7 +11,7 @@ from pyspark.sql.types import StringType
 
 from spark_assign.report.formatting import Row, Rows, cell, count, number, ratio
 from spark_assign.report.html.report_data import MOST_ROWS, ReplicaRows
-from spark_assign.report.html.section_parts import Section, Table, any_table, bar, rejected_table
+from spark_assign.report.html.section_parts import Section, Table, any_table, bar, rejected_table, title_of
 from spark_assign.report.listed_groups import collected, num_rows
 
 
@@ -34,32 +35,31 @@ def build_replica_section(rows: ReplicaRows) -> Section:
 def _replica_sentences(rows: ReplicaRows) -> list[str]:
     """Returns a sentence about the reassignment or the check."""
     if rows.metrics:
-        moved, bound, replicas = (
-            sum(row[name] for row in rows.metrics) for name in ("moved", "lower_bound", "replicas")
-        )
+        names = ("moved", "lower_bound", "replicas")
+        moved, bound, replicas = (sum(row[name] for row in rows.metrics) for name in names)
         fewest = "which is the minimum" if moved == bound else f"and at least {number(bound)} must move"
         return [f"{number(moved)} of {count(replicas, 'replica')} move, {fewest}."]
     if rows.clusters:
-        bad = sum(row[name] for row in rows.clusters for name, _ in _PROBLEMS)
+        bad = sum(row[name] for row in rows.clusters for name in _PROBLEMS)
         found = "No problem was found" if not bad else f"{count(bad, 'problem')} of partitions were found"
         return [f"{count(sum(row['replicas'] for row in rows.clusters), 'replica')} were checked. {found}."]
     return []
 
 
 def _reassignment_table(rows: Rows) -> Table:
-    titles = ("Brokers", "Replicas", "Moved", "Lower bound", "Moved bytes", "Leaders changed")
+    names = ("brokers", "replicas", "moved", "lower_bound", "moved_bytes", "leaders_changed")
     return Table(
         "Reassignment by cluster",
         [
-            *(("Cluster", False), *((title, True) for title in titles)),
+            *(("Cluster", False), *((title_of(name), True) for name in names)),
             *(("Replicas per broker", False), ("Leaders per broker", False)),
             *(("Brokers out of tolerance", True), ("By leaders", True)),
         ],
         [
             [
                 row["cluster"],
-                *(cell(row[title.lower().replace(" ", "_")]) for title in titles),
-                *(f"{number(row[f'min_{what}'])} to {number(row[f'max_{what}'])}" for what in ("replicas", "leaders")),
+                *(cell(row[name]) for name in names),
+                *(_span(row, what, number) for what in ("replicas", "leaders")),
                 *(number(row[f"{what}_out_of_tolerance"]) for what in ("brokers", "leaders")),
             ]
             for row in rows
@@ -77,10 +77,7 @@ def _broker_loads(rows: Rows) -> Table:
     }
     return Table(
         "Replicas and preferred leaders of each broker" + (", before and after" if len(sides) > 1 else ""),
-        [
-            ("Broker", False),
-            *((f"{what} {when}", True) for what in ("Replicas", "Leaders") for when in sides),
-        ],
+        [("Broker", False), *((f"{what.capitalize()} {when}", True) for what in most for when in sides)],
         [
             [
                 f"{row['cluster']}/{row['broker_id']}",
@@ -92,39 +89,36 @@ def _broker_loads(rows: Rows) -> Table:
 
 
 _PROBLEMS = (
-    ("shared_rack", "Shared rack"),
-    ("fenced_broker", "Fenced broker"),
-    ("unknown_broker", "Unknown broker"),
-    ("duplicate_replica", "Duplicate replica"),
-    ("too_few_replicas", "Too few replicas"),
-    ("uneven_replication_factor", "Uneven replication factor"),
+    *("shared_rack", "fenced_broker", "unknown_broker"),
+    *("duplicate_replica", "too_few_replicas", "uneven_replication_factor"),
 )
 
 
 def _check_table(rows: Rows) -> Table:
-    sizes = ("Brokers", "Partitions", "Replicas")
+    sizes = ("brokers", "partitions", "replicas")
     return Table(
         "Clusters that were checked; partitions with each problem",
         [
             ("Cluster", False),
-            *((title, True) for title in sizes),
+            *((title_of(name), True) for name in sizes),
             *(("Replicas over mean", False), ("Leaders over mean", False)),
-            *((title, True) for _, title in _PROBLEMS),
+            *((title_of(name), True) for name in _PROBLEMS),
         ],
         [
             [
                 row["cluster"],
-                *(number(row[title.lower()]) for title in sizes),
-                *(_ratio_span(row, what) for what in ("replicas", "leaders")),
-                *(number(row[name]) for name, _ in _PROBLEMS),
+                *(number(row[name]) for name in sizes),
+                *(_span(row, f"{what}_over_mean", ratio) for what in ("replicas", "leaders")),
+                *(number(row[name]) for name in _PROBLEMS),
             ]
             for row in rows
         ],
     )
 
 
-def _ratio_span(row: Row, what: str) -> str:
-    return f"{ratio(row[f'min_{what}_over_mean'])} to {ratio(row[f'max_{what}_over_mean'])}"
+def _span(row: Row, what: str, text: Callable[[Any], str]) -> str:
+    """Returns the minimum and the maximum of a figure of a cluster."""
+    return " to ".join(text(row[f"{bound}_{what}"]) for bound in ("min", "max"))
 
 
 def _brokers_table(rows: Rows) -> Table:
