@@ -98,10 +98,10 @@ def inline_svg(chart: alt.TopLevelMixin, ident: str, title: str, description: st
     tag, _, body = svg.partition(">")
     view_box = re.search(r'viewBox="[^"]*"', tag)
     assert view_box is not None
+    words = description or "There is nothing to show."
     return Markup(
         f'<svg role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" {view_box[0]}>'
-        f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">'
-        f"{escape(description or 'There is nothing to show.')}</desc>{body}"
+        f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">{escape(words)}</desc>{body}'
     )
 
 

@@ -213,19 +213,9 @@ def draw_ownership(
     for index, (variant, rows) in enumerate(ownership.items(), start=1):
         axis = alt.Axis(title="seconds") if index == len(ownership) else alt.Axis(title=None, labels=False)
         x = alt.X("from:Q", scale=seconds, axis=axis)
-        rectangles = list(_rectangles(rows, line_index, colors, start_ms, end_ms))
-        shapes = (
-            charts.chart_of(rectangles)
-            .mark_rect()
-            .encode(
-                x=x,
-                x2="to:Q",
-                y=y,
-                y2="high:Q",
-                fill=alt.Fill("ink:N", scale=None),
-                opacity=alt.Opacity("pale:Q", scale=None),
-            )
-        )
+        rectangles = charts.chart_of(list(_rectangles(rows, line_index, colors, start_ms, end_ms))).mark_rect()
+        fill, opacity = alt.Fill("ink:N", scale=None), alt.Opacity("pale:Q", scale=None)
+        shapes = rectangles.encode(x=x, x2="to:Q", y=y, y2="high:Q", fill=fill, opacity=opacity)
         generations = [
             {"from": row["joined_ms"] / 1000}
             for row in rebalances.get(variant, ())

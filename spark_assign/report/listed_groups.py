@@ -1,4 +1,4 @@
-"""Selects the groups that a report lists: the worst ones, or those whose id matches a pattern. Shared queries, too.
+"""Groups that a report lists (the worst ones, or those whose id matches a pattern), and queries that reports share.
 
 The worst groups have the most affected partitions. A partition is affected if it gets another owner or is revoked, if
 no member gets it, or if it is above its member's even share. The even share is the minimum that the largest member can

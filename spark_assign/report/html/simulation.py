@@ -159,7 +159,8 @@ def simulation_rows(simulation: Simulation | Mapping[str, Tables]) -> Simulation
     if availability is None:
         return rows
     totals, groups = _largest_costs(availability)
-    rows, drawn = replace(rows, totals=totals, groups=groups), _charted_groups(groups)
+    rows = replace(rows, totals=totals, groups=groups)
+    drawn = _charted_groups(groups)
     if not drawn:
         return rows
     if isinstance(simulation, Simulation):

@@ -168,7 +168,8 @@ def format_curves(sizes: Rows, curves: Rows) -> str:
         lines += [*([""] if lines else []), heading]
         header = ["members", "max/s", "at peak", "max/mean", "idle", "unassigned", "drain", "moved", "paused s"]
         table = [[*header, "keeps up"]]
-        for row in (row for row in curves if all(row[name] == size[name] for name in (*GROUP_KEY, "assignor"))):
+        rows = [row for row in curves if (group_name(row), row["assignor"]) == (group_name(size), size["assignor"])]
+        for row in rows:
             keeps_up = {True: "yes", False: "no", None: DASH}[row["keeps_up"]]
             loads = [number(round(row[name])) for name in ("max_load", "max_load_at_quantile")]
             costs = [number(row["moved"]), f"{row['paused_partition_seconds']:,.1f}"]
