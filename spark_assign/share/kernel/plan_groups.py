@@ -30,6 +30,7 @@ import pyarrow as pa
 from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds
 from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids_of_specs
 from spark_assign.groups.kernel.facts import column
+from spark_assign.groups.kernel.faults import rejected_table
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import group_key_columns
 from spark_assign.groups.kernel.read_specs import open_pass
@@ -37,7 +38,12 @@ from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.java.key_index import take_names
 from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted
+from spark_assign.numeric.partition_slices import (
+    PARTITION_BITS,
+    PartitionSlices,
+    compress_sorted,
+    mask_from_indexes,
+)
 from spark_assign.share.kernel.pool_assignment import KEPT, OVERSHARED
 from spark_assign.share.kernel.share_group_input import ShareGroupInput, read_share_group_input
 from spark_assign.share.kernel.simple_assignor import ShareAssignment, assign_simple
@@ -74,21 +80,15 @@ def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     specs = groups.specs
     ids = read_topic_ids_of_specs(specs)
     rejected = dict(ids.rejected)
-    is_valid = np.ones(specs.num_groups, bool)
-    is_valid[list(rejected)] = False
+    is_valid = ~mask_from_indexes(list(rejected), specs.num_groups)
     for changes in _assign(specs, ids.topic_ids, is_valid, rejected):
         rejected |= dict.fromkeys(np.flatnonzero(changes.assignment.failed).tolist(), ASSIGNOR_FAILS)
         yield ASSIGNED, _slice_rows(specs, changes.slices(), specs.member_id)
         yield from ((CHANGE, rows) for rows in _change_rows(changes))
         metrics = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | compute_metrics(changes))
         yield METRICS, metrics.filter(pa.array(changes.is_planned))
-    yield REJECTED, groups.rejected_groups
-    failed = sorted(rejected)
-    reasons = {
-        name: pa.array([rejected[group][index] for group in failed], pa.string())
-        for index, name in enumerate(("code", "detail"))
-    }
-    yield REJECTED, pa.table(group_key_columns(specs, np.array(failed, np.int64)) | reasons)
+    failed = {int(specs.fact_group_index[group]): fault for group, fault in rejected.items()}
+    yield REJECTED, rejected_table(groups.facts, groups.rejected | failed)
     empty = pa.array(groups.empty_groups, pa.int64())
     yield METRICS, pa.table({name: column(fact_table, name).take(empty) for name in ("cluster", "group_id")})
 
@@ -107,9 +107,7 @@ def _assign(
             rejected[int(groups[0])] = IDENTITY_ORDER
             return
         for half in np.array_split(groups, 2):
-            selected_half = np.zeros_like(selected)
-            selected_half[half] = True
-            yield from _assign(specs, ids, selected_half, rejected)
+            yield from _assign(specs, ids, mask_from_indexes(half, specs.num_groups), rejected)
 
 
 # --- rows of the result -------------------------------------------------------------------------------------------
@@ -130,10 +128,9 @@ def _change_rows(changes: ShareAssignmentChanges) -> Iterator[pa.Table]:
         (REVOKED, *changes.compress(changes.revoked, changes.revoked_reasons()), specs.member_id),
         (ASSIGNED, *changes.compress(changes.added, changes.added_reasons()), specs.member_id),
     ):
-        rows = _slice_rows(specs, slices, member_ids)
         reasons = pa.array(REASONS, pa.string()).take(pa.array(reason, pa.int64()))
-        rows = rows.append_column("change", pa.repeat(pa.scalar(change), len(rows)))
-        yield rows.append_column("reason", reasons)
+        rows = _slice_rows(specs, slices, member_ids).append_column("reason", reasons)
+        yield rows.append_column("change", pa.repeat(pa.scalar(change), len(rows)))
 
 
 # --- changes ------------------------------------------------------------------------------------------------------
@@ -189,8 +186,8 @@ class ShareAssignmentChanges:
         """Returns the assignment as slices; a slice is empty if a member keeps a topic without partitions."""
         slices, _ = self.compress(self.assigned, np.zeros(len(self.assigned), np.int64))
         group_input, assignment = self.group_input, self.assignment
-        member = group_input.members[np.append(group_input.share_specs.previous_member, group_input.empty_member)]
-        topic = np.append(group_input.share_specs.previous_topic, group_input.empty_topic)
+        member = group_input.members[np.append(group_input.share_specs.previous_member, group_input.empty.member)]
+        topic = np.append(group_input.share_specs.previous_topic, group_input.empty.topic)
         remains = ~assignment.is_removed[topic] & ~assignment.failed[self.group(topic)]
         size = max(len(self.specs.topics), 1)
         empty = np.setdiff1d((member * size + topic)[remains], slices.member * size + slices.topic)
@@ -208,9 +205,9 @@ class ShareAssignmentChanges:
 
     def added_reasons(self) -> IntArray:
         """Returns the reason of each row of `added`: whether any member had the partition before."""
-        specs, added = self.group_input.share_specs, self.added
+        specs = self.group_input.share_specs
         previous = specs.previous_topic << PARTITION_BITS | specs.previous_partition
-        had_member = np.isin(added.topic << PARTITION_BITS | added.first, previous)
+        had_member = np.isin(self.added.partition_keys, previous)
         return np.where(had_member, REASONS.index("under-shared"), REASONS.index("new"))
 
     def revoked_reasons(self) -> IntArray:
@@ -233,8 +230,7 @@ class ShareAssignmentChanges:
     @cached_property
     def is_planned(self) -> BoolArray:
         """Whether the assignor assigned each group of the specs without an error."""
-        has_input = np.zeros(self.specs.num_groups, bool)
-        has_input[self.group_input.share_specs.member_group] = True
+        has_input = mask_from_indexes(self.group_input.share_specs.member_group, self.specs.num_groups)
         return has_input & ~self.assignment.failed
 
 
@@ -247,14 +243,13 @@ def compute_metrics(changes: ShareAssignmentChanges) -> dict[str, pa.Array]:
     num_groups, topics, assigned = specs.num_groups, specs.topics, changes.assigned
     assigned_group = changes.group(assigned.topic)
     assignable = share_specs.assignable_topic << PARTITION_BITS | share_specs.assignable_partition
-    key = assigned.topic << PARTITION_BITS | assigned.first
+    key = assigned.partition_keys
     index = np.minimum(np.searchsorted(assignable, key), max(len(assignable) - 1, 0))
     is_assignable = assignable[index] == key if len(assignable) else np.zeros(len(key), bool)
     per_partition = np.bincount(index[is_assignable], minlength=len(assignable))
     partition_group = topics.group[share_specs.assignable_topic]
     per_member = np.bincount(assigned.member, minlength=len(specs.members))
     under_shared = per_partition < changes.assignment.desired_sharing[share_specs.assignable_topic]
-    unknown = topics.is_subscribed & (topics.partitions < 0)
     groups = {
         "members": specs.members.group,
         "partitions": partition_group,
@@ -265,7 +260,7 @@ def compute_metrics(changes: ShareAssignmentChanges) -> dict[str, pa.Array]:
         "under_shared": partition_group[under_shared],
         "not_assignable": assigned_group[~is_assignable],
         "members_without_subscription": specs.members.group[~specs.members.has_subscription],
-        "unknown_topics": topics.group[unknown],
+        "unknown_topics": topics.group[topics.is_subscribed & (topics.partitions < 0)],
     }
     return {
         **{name: pa.array(np.bincount(group, minlength=num_groups)) for name, group in groups.items()},

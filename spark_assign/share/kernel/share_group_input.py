@@ -20,8 +20,8 @@ from spark_assign.groups.kernel.facts import INITIALIZED, find_owned
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
-from spark_assign.numeric.segmented_arrays import expand_slices
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert, mask_from_indexes
+from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length
 
 _NO_PARTITION = -1
 """Partition of an owned topic without partitions."""
@@ -67,24 +67,20 @@ class ShareGroupInput:
     Attributes:
         share_specs: the assignor's input.
         members: index in the specs of each of the assignor's members.
-        empty_member: members (indexes in `share_specs`) that own a topic without partitions.
-        empty_topic: the topics that they own without partitions, parallel to `empty_member`.
+        empty: the topics that members own without partitions; `member` indexes into `share_specs`.
     """
 
     share_specs: ShareGroupSpecs
     members: IntArray
-    empty_member: IntArray
-    empty_topic: IntArray
+    empty: PartitionSlices
 
 
 def read_share_group_input(specs: GroupSpecs, ids: TopicIds, selected: BoolArray) -> ShareGroupInput:
     """Reads the assignor's input for the selected groups of the specs (a flag per group)."""
     topics, members = specs.topics, coordinator_member_order(specs).index
     members = members[selected[specs.members.group[members]]]
-    share_index = np.full(len(specs.members), -1, np.int64)
-    share_index[members] = np.arange(len(members))
-    homogeneous = np.ones(specs.num_groups, bool)
-    homogeneous[topics.group[topics.is_subscribed & (topics.subscriber_set != ALL_MEMBERS)]] = False
+    share_index = invert(members, len(specs.members))
+    is_partial = topics.is_subscribed & (topics.subscriber_set != ALL_MEMBERS)
     member, topic = np.divmod(specs.subscriptions, max(len(topics), 1))
     existing = (share_index[member] >= 0) & (topics.partitions[topic] >= 0)
     subscriber, subscribed_topic = share_index[member[existing]], topic[existing]
@@ -94,7 +90,7 @@ def read_share_group_input(specs: GroupSpecs, ids: TopicIds, selected: BoolArray
     share_specs = ShareGroupSpecs(
         member_group=specs.members.group[members],
         has_subscription=specs.members.has_subscription[members],
-        homogeneous=homogeneous,
+        homogeneous=~mask_from_indexes(topics.group[is_partial], specs.num_groups),
         topic_group=topics.group,
         topic_hash=ids.hash,
         subscriber=subscriber[order],
@@ -105,16 +101,14 @@ def read_share_group_input(specs: GroupSpecs, ids: TopicIds, selected: BoolArray
         previous_topic=previous.topic,
         previous_partition=previous.first,
     )
-    return ShareGroupInput(share_specs, members, empty.member, empty.topic)
+    return ShareGroupInput(share_specs, members, empty)
 
 
 def _name_set_order(specs: GroupSpecs) -> IntArray:
-    """Returns the position of each topic in the hash set of all names that its group subscribes to."""
+    """Returns the position of each topic in the hash set of all names that its group subscribes to; -1 for others."""
     subscribed = np.flatnonzero(specs.topics.is_subscribed)
-    hashes = specs.topic_hash[subscribed]
-    position = np.zeros(len(specs.topics), np.int64)
-    position[subscribed[set_order(hashes, specs.topics.group[subscribed])]] = np.arange(len(subscribed))
-    return position
+    order = set_order(specs.topic_hash[subscribed], specs.topics.group[subscribed])
+    return invert(subscribed[order], len(specs.topics))
 
 
 def _find_assignable(specs: GroupSpecs, selected: BoolArray) -> tuple[IntArray, IntArray]:
@@ -124,16 +118,13 @@ def _find_assignable(specs: GroupSpecs, selected: BoolArray) -> tuple[IntArray, 
     """
     topics, facts = specs.topics, specs.facts
     with_metadata = np.flatnonzero(topics.is_subscribed & (topics.partitions > 0) & selected[topics.group])
-    at, partition = expand_slices(
-        np.zeros_like(with_metadata), np.ones_like(with_metadata), topics.partitions[with_metadata]
-    )
-    topic = with_metadata[at]
+    num_partitions = topics.partitions[with_metadata]
+    topic, partition = np.repeat(with_metadata, num_partitions), ranges_by_length(num_partitions)
     rows = facts.rows_by_kind[INITIALIZED]
     if not len(rows):
         return topic, partition
-    lists_initialized = np.zeros(facts.num_groups, bool)
-    lists_initialized[facts.group_index[rows]] = True
-    row_topic = _topic_places(specs).lookup(_topic_key(specs, rows))
+    lists_initialized = mask_from_indexes(facts.group_index[rows], facts.num_groups)
+    row_topic = _topics_of_rows(specs, rows)
     rows, row_topic = rows[row_topic >= 0], row_topic[row_topic >= 0]
     row, number = expand_slices(*(facts.int_column(name, 0)[rows] for name in ("first", "step", "count")))
     assignable = np.isin(topic << PARTITION_BITS | partition, row_topic[row] << PARTITION_BITS | number)
@@ -166,24 +157,17 @@ def _read_previous(specs: GroupSpecs, share_index: IntArray, ids: TopicIds) -> t
 def _find_owned_without_partitions(specs: GroupSpecs) -> tuple[IntArray, IntArray]:
     """Returns members and topics of empty owned slices; they take part in the order of the member's map of topics."""
     facts = specs.facts
-    is_valid = np.zeros(facts.num_groups, bool)
-    is_valid[specs.fact_group_index] = True
-    slices = find_owned(facts, is_valid)
+    slices = find_owned(facts, mask_from_indexes(specs.fact_group_index, facts.num_groups))
     rows = np.unique(slices.row[slices.count == 0])
     num_names = max(len(facts.member_id), 1)
     group = specs.fact_group_index[specs.members.group]
     members = KeyIndex(group * num_names + facts.member_index[specs.members.row])
     member = members.lookup(facts.group_index[rows] * num_names + facts.member_index[rows])
-    return member, _topic_places(specs).lookup(_topic_key(specs, rows))
+    return member, _topics_of_rows(specs, rows)
 
 
-def _topic_places(specs: GroupSpecs) -> KeyIndex:
-    """Returns the lookup from `_topic_key` to topics of the specs."""
-    num_names = max(len(specs.facts.topic_names), 1)
-    return KeyIndex(specs.fact_group_index[specs.topics.group] * num_names + specs.topics.name)
-
-
-def _topic_key(specs: GroupSpecs, rows: IntArray) -> IntArray:
-    """Returns group and topic name of rows of the facts as one integer."""
-    num_names = max(len(specs.facts.topic_names), 1)
-    return specs.facts.group_index[rows] * num_names + specs.facts.topic_index[rows]
+def _topics_of_rows(specs: GroupSpecs, rows: IntArray) -> IntArray:
+    """Returns the topic in the specs of each row of the facts; -1 if the specs don't have it."""
+    facts, num_names = specs.facts, max(len(specs.facts.topic_names), 1)
+    topics = KeyIndex(specs.fact_group_index[specs.topics.group] * num_names + specs.topics.name)
+    return topics.lookup(facts.group_index[rows] * num_names + facts.topic_index[rows])

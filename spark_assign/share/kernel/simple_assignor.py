@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS
+from spark_assign.numeric.partition_slices import PARTITION_BITS, invert, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
 from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED, PartitionPools, assign_pools, compute_quotas
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
@@ -78,12 +78,10 @@ def assign_simple(specs: ShareGroupSpecs) -> ShareAssignment:
 
 def _find_removed_topics(specs: ShareGroupSpecs) -> BoolArray:
     """Returns the topics that all members lose because they are in no pool."""
-    has_subscribers = np.zeros(len(specs.topic_group), bool)
-    has_subscribers[specs.subscribed_topic] = True
+    has_subscribers = mask_from_indexes(specs.subscribed_topic, len(specs.topic_group))
     # A heterogeneous group loses topics only if none of its members subscribes to an existing topic.
-    has_no_topics = np.ones(len(specs.homogeneous), bool)
-    has_no_topics[specs.topic_group[specs.subscribed_topic]] = False
-    return ~has_subscribers & (specs.homogeneous | has_no_topics)[specs.topic_group]
+    has_topics = mask_from_indexes(specs.topic_group[specs.subscribed_topic], len(specs.homogeneous))
+    return ~has_subscribers & (specs.homogeneous | ~has_topics)[specs.topic_group]
 
 
 # --- pools --------------------------------------------------------------------------------------------------------
@@ -113,8 +111,7 @@ def _pools_by_group(specs: ShareGroupSpecs) -> _TopicPools:
     first_member = np.flatnonzero(starts_new_key(specs.member_group))
     is_pool = specs.homogeneous[specs.member_group[first_member]] & specs.has_subscription[first_member]
     first_member = first_member[is_pool]
-    group_pool = np.full(len(specs.homogeneous), -1, np.int64)
-    group_pool[specs.member_group[first_member]] = np.arange(len(first_member))
+    group_pool = invert(specs.member_group[first_member], len(specs.homogeneous))
     topics = specs.subscribed_topic[np.isin(specs.subscriber, first_member)]
     members = np.flatnonzero(group_pool[specs.member_group] >= 0)
     return _TopicPools(
