@@ -93,7 +93,8 @@ def plan_streams(
     if standby_replicas is not None and standby_replicas < 0:
         raise ValueError(f"standby_replicas is {standby_replicas}, expected 0 or more")
     plan_groups = partial(kernel.plan_streams_groups, params=_build_params(assignor, standby_replicas))
-    tasks = _num_spark_tasks(fleet)
+    sizes = fleet.sizes
+    tasks = max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_SPARK_TASK))
     return StreamsPlan(run_pass(gather_facts(fleet), GROUP_KEY, tasks, plan_groups, PLAN_ROWS), fleet)
 
 
@@ -107,20 +108,9 @@ def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) ->
     return kernel.StreamsPlanParams(assignor, kernel.ASSIGNORS[assignor], standby_replicas)
 
 
-def _num_spark_tasks(fleet: Fleet) -> int:
-    """Returns the number of Spark tasks of the pass.
-
-    Raises:
-        FleetError: See `Fleet.sizes`.
-    """
-    sizes = fleet.sizes
-    return max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_SPARK_TASK))
-
-
 def gather_facts(fleet: Fleet) -> DataFrame:
     """Returns the kernel's input, a row per fact (`streams.kernel.streams_group_input`); it includes the members of
     other groups, which the kernel ignores."""
-    assert fleet.subtopologies is not None
     member = {"member_id": "member_id", "name": "process_id", "number": "position"}
     subtopology = {"name": "subtopology", "number": "partitions", "stateful": "stateful"}
     task = {"member_id": "member_id", "name": "subtopology", "number": "task", "text": "role"}

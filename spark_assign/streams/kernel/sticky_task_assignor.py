@@ -78,12 +78,13 @@ class _TaskAssignment:
         copies = group.standby_replicas * len(group.tasks(stateful=True))
         self.target = StreamsGroupAssignment()
         self._replicas, self._release_4_3 = group.standby_replicas, release_4_3
-        self._processes = Processes(group)
+        by_name = {process: Process(members) for process, members in group.process_hash_order}
+        self._processes = list(by_name.values())
+        self._process = [by_name[member.process_id] for member in group.members]
         self._active_quota, self._quota = Quota(tasks, members), Quota(tasks + copies, members)
         # If two members still have an active task, the last one counts.
         self._previous_active = {task: at for at, member in enumerate(group.members) for task in member.active}
-        # Up to 4.3, members report no offsets: members with a standby have state, in the order of the members.
-        self._state_owners = _standby_owners(group) if release_4_3 else _state_owners(group)
+        self._state_owners = _state_owners(group, release_4_3)
 
     # --- active tasks ---------------------------------------------------------------------------------------------
 
@@ -101,16 +102,16 @@ class _TaskAssignment:
 
     def assign_remaining_active(self, tasks: Iterable[TaskId]) -> None:
         """Step 3: assigns each remaining task to the least loaded member of the least loaded process."""
-        heap = self._processes.by_load()
+        heap = self._heap_by_load()
         for task in tasks:
             process = heap.poll()
             self._add_active(*process.assign_least_loaded(task), task)
             heap.add(process.load, process)
 
     def _assign_active(self, member: int | None, task: TaskId) -> bool:
-        if member is None or self._processes.count(member) >= self._active_quota.per_member:
+        if member is None or self._count(member) >= self._active_quota.per_member:
             return False
-        self._add_active(member, self._processes.assign(member, task), task)
+        self._add_active(member, self._process[member].assign(member, task), task)
         return True
 
     def _add_active(self, member: int, num_tasks: int, task: TaskId) -> None:
@@ -137,7 +138,7 @@ class _TaskAssignment:
 
     def assign_remaining_standbys(self, missing_standbys: Iterable[tuple[TaskId, int]]) -> None:
         """Step 5: assigns each remaining standby to the least loaded process without the task, if there is one."""
-        heap = self._processes.by_load()
+        heap = self._heap_by_load()
         for task, num_missing in missing_standbys:
             for missing in range(num_missing, 0, -1):
                 polled = [heap.poll()]
@@ -154,56 +155,58 @@ class _TaskAssignment:
 
     def _assign_standby(self, task: TaskId) -> bool:
         member = self._previous_active.get(task)
-        if member is None or self._processes.has(member, task) or not self._below_quota(member):
+        if member is None or self._has(member, task) or self._count(member) >= self._quota.per_member:
             member = self._least_loaded(self._without_task(task))
-            if member is None or not self._below_quota(member):
+            if member is None or self._count(member) >= self._quota.per_member:
                 return False
-        self._add_standby(member, self._processes.assign(member, task), task)
+        self._add_standby(member, self._process[member].assign(member, task), task)
         return True
 
     def _without_task(self, task: TaskId) -> Sequence[int]:
         """Returns the members that have state of the task, but whose process doesn't have the task."""
         members = self._state_owners.get(task, ())
-        if self._release_4_3 and members and self._processes.has(members[0], task):
+        if self._release_4_3 and members and self._has(members[0], task):
             return ()  # Up to 4.3, all members are compared with the first one, and it must qualify.
-        return [member for member in members if not self._processes.has(member, task)]
-
-    def _below_quota(self, member: int) -> bool:
-        return self._processes.count(member) < self._quota.per_member
+        return [member for member in members if not self._has(member, task)]
 
     def _add_standby(self, member: int, num_tasks: int, task: TaskId) -> None:
         self.target.standby.setdefault(task, []).append(member)
         self._quota.count(num_tasks)
 
-    # --- active tasks and standbys
-    # -----------------------------------------------------------------------------------------------------
+    # --- active tasks and standbys --------------------------------------------------------------------------------
+
+    def _heap_by_load(self) -> Heap[Process]:
+        """Returns a heap of all processes, filled in the order of the map, which is the only rule for equal loads."""
+        return Heap((process.load, process) for process in self._processes)
+
+    def _count(self, member: int) -> int:
+        """Returns the number of tasks of a member."""
+        return self._process[member].count[member]
+
+    def _has(self, member: int, task: TaskId) -> bool:
+        """Checks whether the member's process has the task."""
+        return task in self._process[member].tasks
 
     def _least_loaded(self, members: Sequence[int]) -> int | None:
         """Returns the first member, or a later one if both its process's load and its own task count are lower."""
         best, min_load, min_count = None, math.inf, math.inf
         for member in members:
-            load, count = self._processes.member_process[member].load, self._processes.count(member)
+            load, count = self._process[member].load, self._count(member)
             if load < min_load and count < min_count:
                 best, min_load, min_count = member, load, count
         return best
 
 
-def _standby_owners(group: StreamsGroupSpec) -> dict[TaskId, list[int]]:
-    """Returns the members that have each task as a standby, in the order of the members."""
-    owners: dict[TaskId, list[int]] = {}
-    for at, member in enumerate(group.members):
-        for task in member.standby:
-            owners.setdefault(task, []).append(at)
-    return owners
+def _state_owners(group: StreamsGroupSpec, release_4_3: bool) -> dict[TaskId, list[int]]:
+    """Returns the members that have state of each task: standbys first, then by descending offset.
 
-
-def _state_owners(group: StreamsGroupSpec) -> dict[TaskId, list[int]]:
-    """Returns the members that have state of each task: standbys first, then by descending offset."""
+    Up to 4.3, members report no offsets: members with a standby have state, in the order of the members.
+    """
     owners: dict[TaskId, list[tuple[bool, int, int]]] = {}
     for at, member in enumerate(group.members):
-        standby = set(member.standby)
-        for task in standby.union(member.offsets):
-            owners.setdefault(task, []).append((task not in standby, -member.offsets.get(task, 0), at))
+        standby, offsets = set(member.standby), {} if release_4_3 else member.offsets
+        for task in standby.union(offsets):
+            owners.setdefault(task, []).append((task not in standby, -offsets.get(task, 0), at))
     return {task: [at for _, _, at in sorted(ranked)] for task, ranked in owners.items()}
 
 
@@ -269,33 +272,3 @@ class Quota:
 
     def _compute(self) -> int:
         return -(-self._tasks // self._members) if self._members else 0
-
-
-class Processes:
-    """All processes of a group.
-
-    Attributes:
-        member_process: process of each member.
-    """
-
-    def __init__(self, group: StreamsGroupSpec) -> None:
-        """Creates the processes of a group, without tasks."""
-        by_name = {process: Process(members) for process, members in group.process_hash_order}
-        self._processes = list(by_name.values())
-        self.member_process = [by_name[member.process_id] for member in group.members]
-
-    def by_load(self) -> Heap[Process]:
-        """Returns a heap of all processes, filled in the order of the map, which is the only rule for equal loads."""
-        return Heap((process.load, process) for process in self._processes)
-
-    def count(self, member: int) -> int:
-        """Returns the number of tasks of a member."""
-        return self.member_process[member].count[member]
-
-    def has(self, member: int, task: TaskId) -> bool:
-        """Checks whether the member's process has the task."""
-        return task in self.member_process[member].tasks
-
-    def assign(self, member: int, task: TaskId) -> int:
-        """Assigns a task to a member; returns its new number of tasks."""
-        return self.member_process[member].assign(member, task)

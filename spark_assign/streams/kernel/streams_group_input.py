@@ -291,7 +291,8 @@ def read_group_input(facts: StreamsFacts, *, release_4_3: bool, standby_replicas
         [row["stateful"] for row in topology],
         configured if standby_replicas is None else standby_replicas,
     )
-    current, departed = _no_tasks(), _no_tasks()
+    current: TasksByRole = {role: {} for role in ROLES}
+    departed: TasksByRole = {role: {} for role in ROLES}
     previous_tasks, state_offsets = set[tuple[str, TaskId]](), dict[tuple[str, TaskId], int | None]()
     for member in members:
         for task, row in member_tasks.get(member.member_id, ()):
@@ -306,10 +307,6 @@ def read_group_input(facts: StreamsFacts, *, release_4_3: bool, standby_replicas
             departed[row["text"]].setdefault((index[row["name"]], row["number"]), []).append(row["member_id"])
     process = dict(zip(member_ids, processes, strict=True))
     return StreamsGroupInput(group, names, current, departed, process, previous_tasks, state_offsets)
-
-
-def _no_tasks() -> TasksByRole:
-    return {"active": {}, "standby": {}, "warmup": {}}
 
 
 def _read_member(row: Row, tasks: Sequence[tuple[TaskId, Row]]) -> StreamsMemberSpec:
