@@ -14,12 +14,11 @@ from spark_assign.fleet import Fleet
 from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
 from spark_assign.tables.replicas import BROKER_CHECK, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
 
-SHARED_RACK = "shared-rack"
-FENCED_BROKER = "fenced-broker"
-UNKNOWN_BROKER = "unknown-broker"
-DUPLICATE_REPLICA = "duplicate-replica"
-TOO_FEW_REPLICAS = "too-few-replicas"
-UNEVEN_FACTOR = "uneven-replication-factor"
+SHARED_RACK, FENCED_BROKER, UNKNOWN_BROKER, DUPLICATE_REPLICA, TOO_FEW_REPLICAS, UNEVEN_FACTOR = CODES = (
+    *("shared-rack", "fenced-broker", "unknown-broker", "duplicate-replica", "too-few-replicas"),
+    "uneven-replication-factor",
+)
+"""Codes of problems."""
 
 _KEY = ["cluster", "topic", "partition"]
 
@@ -74,11 +73,9 @@ def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
     )
     listed = fleet.brokers.select("cluster", "broker_id", "rack_id", F.coalesce("fenced", F.lit(False)).alias("fenced"))
     brokers = listed.join(counts, ["cluster", "broker_id"], "full").fillna(0, ["replicas", "leaders"])
+    unfenced = F.count(F.when(~F.coalesce("fenced", F.lit(True)), 1))
     means = brokers.groupBy("cluster").agg(
-        *(
-            (F.sum(name) / F.count(F.when(~F.coalesce("fenced", F.lit(True)), 1))).alias(f"mean_{name}")
-            for name in ("replicas", "leaders")
-        )
+        *((F.sum(name) / unfenced).alias(f"mean_{name}") for name in ("replicas", "leaders"))
     )
     over = (
         F.when(F.col(f"mean_{name}") > 0, F.col(name) / F.col(f"mean_{name}")).alias(f"{name}_over_mean")
@@ -90,15 +87,9 @@ def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
 
 def _rack_rows(brokers: DataFrame) -> DataFrame:
     """Returns `tables.replicas.RACK_CHECK`, from the rows of brokers."""
-    return (
-        brokers.groupBy("cluster", "rack_id")
-        .agg(
-            F.count(F.lit(1)).alias("brokers"),
-            F.sum("replicas").alias("replicas"),
-            F.sum("leaders").alias("leaders"),
-        )
-        .select(*RACK_CHECK.fieldNames())
-    )
+    sums = (F.sum(name).alias(name) for name in ("replicas", "leaders"))
+    racks = brokers.groupBy("cluster", "rack_id").agg(F.count(F.lit(1)).alias("brokers"), *sums)
+    return racks.select(*RACK_CHECK.fieldNames())
 
 
 def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
@@ -136,7 +127,7 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
         _problem(UNEVEN_FACTOR, size < factor, "%s replica(s), another partition of the topic has %s", size, factor),
     ]
     problems = rows.select(*_KEY, F.explode(F.array_compact(F.array(*conditions))).alias("problem"))
-    return problems.select(*_KEY, "problem.code", "problem.detail").select(*PROBLEMS.fieldNames())
+    return problems.select(*_KEY, "problem.*").select(*PROBLEMS.fieldNames())
 
 
 def _problem(code: str, condition: Column, text: str, *values: Column | str) -> Column:
@@ -160,9 +151,7 @@ def _cluster_rows(fleet: ReplicaFleet, brokers: DataFrame, problems: DataFrame) 
             for prefix, aggregate in (("min", F.min), ("max", F.max))
         ),
     )
-    codes = (SHARED_RACK, FENCED_BROKER, UNKNOWN_BROKER, DUPLICATE_REPLICA, TOO_FEW_REPLICAS, UNEVEN_FACTOR)
-    counted = problems.groupBy("cluster").agg(
-        *(F.count(F.when(F.col("code") == code, 1)).alias(code.replace("-", "_")) for code in codes)
-    )
-    rows = sizes.join(counted, "cluster", "left").fillna(0, [code.replace("-", "_") for code in codes])
+    columns = {code.replace("-", "_"): F.count(F.when(F.col("code") == code, 1)) for code in CODES}
+    counted = problems.groupBy("cluster").agg(*(count.alias(name) for name, count in columns.items()))
+    rows = sizes.join(counted, "cluster", "left").fillna(0, list(columns))
     return rows.select(*CLUSTER_CHECK.fieldNames())

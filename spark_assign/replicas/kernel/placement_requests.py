@@ -26,9 +26,6 @@ from spark_assign.replicas.kernel.cluster_brokers import (
 
 ADMINUTILS, STRIPED = "adminutils", "striped"
 
-NULL_VALUE = "null-value"
-DUPLICATE_REQUEST = "duplicate-request"
-
 _INT_MAX = 2**31 - 1
 
 _STRING, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
@@ -80,37 +77,33 @@ def validate_requests(requests: pa.Table, algorithm: str) -> pa.Table:
     """
     rows = requests.to_pylist()
     errors = [_find_error(row, algorithm) for row in rows]
-    first = np.array([max(0, row["start_partition"] or 0) for row in rows], np.int64)
-    requested = np.array([-1 if row["start_index"] is None else row["start_index"] for row in rows], np.int64)
-    is_drawn = (requested < 0) & (np.array([error is None for error in errors], bool))
-    result: dict[str, list[object]] = {
-        name: requests[name].to_pylist()
-        for name in ("cluster", "topic", "partitions", "replication_factor", "seed", "brokers", "racked")
-    }
-    result["first"] = first.tolist()
-    if algorithm == ADMINUTILS:
-        start, shift = requested.copy(), requested.copy()
-        seeds = np.array([row["seed"] for row in rows], np.int64)
-        bounds = np.array([row["brokers"] for row in rows], np.int64)
-        start[is_drawn], shift[is_drawn] = draw_pairs(seeds[is_drawn], bounds[is_drawn])
-        base = [
-            None if error else admin_utils.shift_base(*args)
-            for error, *args in zip(errors, shift.tolist(), first.tolist(), bounds.tolist(), strict=True)
-        ]
-        errors = [
-            error or _find_overflow(row, int(start[index]), int(shift[index]))
-            for index, (error, row) in enumerate(zip(errors, rows, strict=True))
-        ]
-        result["start_index"] = [None if error else value for error, value in zip(errors, start.tolist(), strict=True)]
-        result["base"] = [None if error else value for error, value in zip(errors, base, strict=True)]
-        result["seed"] = [seed if drawn else None for seed, drawn in zip(result["seed"], is_drawn, strict=True)]
-    else:
-        result["start_index"] = result["base"] = [None] * len(rows)
+    if algorithm == STRIPED:
         # Kafka's class counts the partitions of a call from 0, whatever the start partition of the call.
-        result["first"] = [0] * len(rows)
-    result["code"] = [None if error is None else error.code for error in errors]
-    result["detail"] = [None if error is None else error.message for error in errors]
-    return pa.table(result).select(VALIDATED_REQUESTS.names).cast(VALIDATED_REQUESTS)
+        rows = [row | {"first": 0, "start_index": None} for row in rows]
+    else:
+        _add_starts(rows, errors)
+    for row, error in zip(rows, errors, strict=True):
+        if error is not None:
+            row |= {"code": error.code, "detail": error.message}
+    return pa.Table.from_pylist(rows, VALIDATED_REQUESTS)
+
+
+def _add_starts(rows: list[dict[str, Any]], errors: list[PlacementError | None]) -> None:
+    """Adds the starts of adminutils to valid requests, and an error for a request whose indexes overflow, in place."""
+    drawn = [index for index, row in enumerate(rows) if errors[index] is None and _has_no_start(row)]
+    seeds, bounds = (np.array([rows[index][name] for index in drawn], np.int64) for name in ("seed", "brokers"))
+    draws = dict(zip(drawn, np.column_stack(draw_pairs(seeds, bounds)).tolist(), strict=True))
+    for index, row in enumerate(rows):
+        start, shift = draws.get(index, [row["start_index"]] * 2)
+        row |= {"first": max(0, row["start_partition"] or 0), "start_index": None}
+        row["seed"] = row["seed"] if index in draws else None
+        errors[index] = errors[index] or _find_overflow(row, start, shift)
+        if errors[index] is None:
+            row |= {"start_index": start, "base": admin_utils.shift_base(shift, row["first"], row["brokers"])}
+
+
+def _has_no_start(row: dict[str, Any]) -> bool:
+    return row["start_index"] is None or row["start_index"] < 0
 
 
 def _find_error(row: dict[str, Any], algorithm: str) -> PlacementError | None:
@@ -118,10 +111,10 @@ def _find_error(row: dict[str, Any], algorithm: str) -> PlacementError | None:
     partitions, replication_factor = row["partitions"], row["replication_factor"]
     if partitions is None or replication_factor is None:
         column = "partitions" if partitions is None else "replication_factor"
-        return PlacementError(NULL_VALUE, f"requests.{column} is null or out of range. Add the value")
+        return PlacementError("null-value", f"requests.{column} is null or out of range. Add the value")
     if row["overlaps"]:
         message = "Another row of requests has partitions of this row. Keep one of the rows"
-        return PlacementError(DUPLICATE_REQUEST, message)
+        return PlacementError("duplicate-request", message)
     if algorithm == STRIPED:
         error = striped.find_error(replication_factor, row["brokers"], row["unfenced"])
         return error or striped.find_order_error(row.get("many_racks") or [])
@@ -130,7 +123,7 @@ def _find_error(row: dict[str, Any], algorithm: str) -> PlacementError | None:
 
 def _find_overflow(row: dict[str, int], start: int, shift: int) -> PlacementError | None:
     """Returns an error if an index or a shift of the request exceeds Java's int, or None."""
-    last = max(0, row["start_partition"] or 0) + row["partitions"] - 1
+    last = row["first"] + row["partitions"] - 1
     rounds = last // row["brokers"] + 1
     max_candidate = (shift + rounds) * max(1, row["racked"]) + 2 * row["brokers"]
     if max(last + start, max_candidate) <= _INT_MAX:
@@ -164,11 +157,8 @@ def _place_chunk(brokers: ClusterBrokers, chunk: dict[str, Any], algorithm: str)
     """Yields chunks of a chunk: the first partition, and the broker ids with one row per partition."""
     replication_factor, first, count = chunk["replication_factor"], chunk["first"], chunk["count"]
     if algorithm == STRIPED:
-        random = JavaRandom(chunk["seed"])
-        for index, replicas in enumerate(
-            striped.place_chunks(brokers, replication_factor, random, CHUNK_PARTITIONS, count)
-        ):
-            yield first + index * CHUNK_PARTITIONS, replicas
+        placed = striped.place_chunks(brokers, replication_factor, JavaRandom(chunk["seed"]), CHUNK_PARTITIONS, count)
+        yield from zip(range(first, first + count, CHUNK_PARTITIONS), placed, strict=True)
     else:
         start_index, base = chunk["start_index"], chunk["base"]
         yield (

@@ -56,23 +56,19 @@ def _partition_rows(name: str, named: NamedCluster, plan: ReassignmentPlan, sche
     cluster, ids = named.cluster, named.broker_id.tolist()
     before = [[broker for broker in row if broker != NO_BROKER] for row in cluster.current.tolist()]
     required_drops = (usable_replicas(cluster).sum(axis=1) - most_kept(cluster)).tolist()
-    moved_from: list[list[int | None]] = []
-    moved_to: list[list[int]] = []
-    reasons: list[list[str]] = []
-    for old, new, num_required in zip(before, plan.replicas, required_drops, strict=True):
-        moves = _moves(old, new, num_required, named.excluded) if old != new else []
-        moved_from.append([None if from_broker is None else ids[from_broker] for from_broker, _, _ in moves])
-        moved_to.append([ids[to_broker] for _, to_broker, _ in moves])
-        reasons.append([reason for _, _, reason in moves])
+    moves = [
+        _moves(old, new, num_required, named.excluded) if old != new else []
+        for old, new, num_required in zip(before, plan.replicas, required_drops, strict=True)
+    ]
     columns = {
         "cluster": [name] * len(before),
         "topic": named.topic,
         "partition": named.partition,
         "previous_replicas": [[ids[broker] for broker in row] or None for row in before],
         "new_replicas": [[ids[broker] for broker in row] for row in plan.replicas],
-        "moved_from": moved_from,
-        "moved_to": moved_to,
-        "reasons": reasons,
+        "moved_from": [[None if move[0] is None else ids[move[0]] for move in each] for each in moves],
+        "moved_to": [[ids[to_broker] for _, to_broker, _ in each] for each in moves],
+        "reasons": [[reason for _, _, reason in each] for each in moves],
         **({"bytes": cluster.weight} if cluster.weighed else {}),
     }
     arrays = {column: pa.array(values, schema.field(column).type) for column, values in columns.items()}

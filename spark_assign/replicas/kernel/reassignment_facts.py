@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import key_ranges
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
 
 BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT = range(8)
@@ -40,17 +41,6 @@ FACTS = pa.schema(
         "amount": pa.int64(),
     }
 )
-
-NO_BROKERS = "no-brokers"
-UNKNOWN_BROKER = "unknown-broker"
-KNOWN_BROKER = "known-broker"
-DUPLICATE_BROKER = "duplicate-broker"
-UNKNOWN_TOPIC = "unknown-topic"
-DUPLICATE_PARTITION = "duplicate-partition"
-BAD_REPLICAS = "bad-replicas"
-FEWER_PARTITIONS = "fewer-partitions"
-TOO_MANY_PARTITIONS = "too-many-partitions"
-INVALID_REPLICATION_FACTOR = "invalid-replication-factor"
 
 MOST_PARTITIONS = 1_000_000
 """Largest new number of partitions of a topic; a larger one is a typing error and would not fit into memory."""
@@ -82,13 +72,10 @@ def split_by_cluster(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Yields the facts of each cluster, sorted by cluster name."""
     coded = facts["cluster"].combine_chunks().dictionary_encode()
     names = coded.dictionary.to_pylist()
-    codes = coded.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    facts = facts.take(pa.array(order))
-    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
-    for name, code in sorted((name, code) for code, name in enumerate(names)):
-        start = int(ends[code - 1]) if code else 0
-        yield name, facts.slice(start, int(ends[code]) - start)
+    order = np.argsort(coded.indices.to_numpy(), kind="stable")
+    facts, codes = facts.take(pa.array(order)), coded.indices.to_numpy()[order]
+    for name, start, end in sorted((names[codes[start]], start, end) for start, end in key_ranges(codes)):
+        yield name, facts.slice(start, end - start)
 
 
 def read_cluster(facts: pa.Table) -> NamedCluster:
@@ -108,11 +95,10 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
     names = np.array(topics, dtype=object)
     factor = _factors(rows[FACTOR], names, partition, current, int(len(ids) - len(excluded)))
     weight, weighed = _weights(rows[SIZE], names, partition)
-    usable = np.array([int(broker) not in excluded for broker in ids], bool)
     return NamedCluster(
         ReplicaCluster(
             rack=np.array([rack_index[racks[broker]] for broker in ids.tolist()], np.int64),
-            usable=usable,
+            usable=~np.isin(ids, list(excluded)),
             current=current,
             replication_factor=factor,
             weight=weight,
@@ -134,22 +120,22 @@ def _brokers(rows: dict[int, pa.Table]) -> tuple[dict[int, str | None], dict[int
     )
     if duplicates := sorted(set(known) & set(added)):
         raise RejectedError(
-            KNOWN_BROKER, f"added: broker {duplicates[0]} already exists in brokers. Remove it from added"
+            "known-broker", f"added: broker {duplicates[0]} already exists in brokers. Remove it from added"
         )
     mentioned = set(pc.unique(pc.list_flatten(rows[PARTITION]["replicas"])).drop_null().to_pylist())
     all_racks: dict[int, str | None] = {broker: row["rack_id"] for broker, row in (known | added).items()}
     for name, brokers in (("removed", removed), ("racks", racks)):
         if unknown := sorted(set(brokers) - set(all_racks) - (mentioned if name == "removed" else set())):
-            raise RejectedError(UNKNOWN_BROKER, f"{name}: brokers has no broker {unknown[0]}. Check its id")
+            raise RejectedError("unknown-broker", f"{name}: brokers has no broker {unknown[0]}. Check its id")
     if unlisted := sorted(mentioned - set(all_racks) - set(removed)):
         remedy = "Add it to brokers, or remove the broker to move its replicas"
-        raise RejectedError(UNKNOWN_BROKER, f"replicas: brokers has no broker {unlisted[0]}. {remedy}")
+        raise RejectedError("unknown-broker", f"replicas: brokers has no broker {unlisted[0]}. {remedy}")
     excluded = {broker: "fenced-broker" for broker, row in known.items() if row["amount"]}
     excluded |= dict.fromkeys(removed, "removed-broker")
     all_racks |= {broker: None for broker in removed if broker not in all_racks}
     all_racks |= {broker: row["rack_id"] for broker, row in racks.items()}
     if not set(all_racks) - set(excluded):
-        raise RejectedError(NO_BROKERS, "All brokers are removed or fenced. Add a broker")
+        raise RejectedError("no-brokers", "All brokers are removed or fenced. Add a broker")
     return all_racks, excluded
 
 
@@ -159,7 +145,7 @@ def _by_broker(rows: pa.Table, table: str) -> dict[int, dict[str, Any]]:
     for row in rows.select(["broker_id", "rack_id", "amount"]).to_pylist():
         if row["broker_id"] in row_by_broker:
             raise RejectedError(
-                DUPLICATE_BROKER, f"{table}: broker {row['broker_id']} is listed twice. Remove one of the rows"
+                "duplicate-broker", f"{table}: broker {row['broker_id']} is listed twice. Remove one of the rows"
             )
         row_by_broker[row["broker_id"]] = row
     return row_by_broker
@@ -176,12 +162,14 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
         row = int(np.flatnonzero((sizes == 0) | (partition < 0))[0]) if not sizes.all() or (partition < 0).any() else 0
         example = f"topic={topics[row]}, partition={partition[row]}"
         raise RejectedError(
-            BAD_REPLICAS, f"replicas: empty, null, or a partition below 0, e.g. {example}. Correct the row"
+            "bad-replicas", f"replicas: empty, null, or a partition below 0, e.g. {example}. Correct the row"
         )
     duplicates = np.flatnonzero((partition[1:] == partition[:-1]) & (np.array(topics[1:]) == np.array(topics[:-1])))
     if len(duplicates):
         example = f"topic={topics[duplicates[0]]}, partition={partition[duplicates[0]]}"
-        raise RejectedError(DUPLICATE_PARTITION, f"replicas: the same key twice: {example}. Keep one row per partition")
+        raise RejectedError(
+            "duplicate-partition", f"replicas: the same key twice: {example}. Keep one row per partition"
+        )
     current = np.full((len(topics), int(sizes.max(initial=1))), NO_BROKER)
     position = np.arange(len(flat)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     current[np.repeat(np.arange(len(topics)), sizes), position] = np.searchsorted(
@@ -191,7 +179,7 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
     repeated = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NO_BROKER)).any(axis=1))
     if len(repeated):
         example = f"topic={topics[repeated[0]]}, partition={partition[repeated[0]]}"
-        raise RejectedError(BAD_REPLICAS, f"replicas: duplicate broker, e.g. {example}. Remove one of them")
+        raise RejectedError("bad-replicas", f"replicas: duplicate broker, e.g. {example}. Remove one of them")
     return topics, partition, current
 
 
@@ -202,20 +190,20 @@ def _add_new_partitions(
     if not counts.num_rows:
         return topics, partition, current
     num_partitions: dict[str, int] = {}
-    for topic, index in zip(topics, partition.tolist(), strict=True):
-        num_partitions[topic] = max(num_partitions.get(topic, 0), index + 1)
     names, indexes = list(topics), partition.tolist()
+    for topic, index in zip(topics, indexes, strict=True):
+        num_partitions[topic] = max(num_partitions.get(topic, 0), index + 1)
     for topic, wanted in _by_topic(counts, "partitions").items():
         if topic not in num_partitions:
-            raise RejectedError(UNKNOWN_TOPIC, f"partitions: replicas has no topic {topic}. Use place for new topics")
+            raise RejectedError("unknown-topic", f"partitions: replicas has no topic {topic}. Use place for new topics")
         if wanted < num_partitions[topic]:
             detail = (
                 f"partitions: {topic} has {num_partitions[topic]} partitions, and Kafka can't reduce them to {wanted}"
             )
-            raise RejectedError(FEWER_PARTITIONS, detail)
+            raise RejectedError("fewer-partitions", detail)
         if wanted > MOST_PARTITIONS:
             detail = f"partitions: {wanted:,} partitions of {topic}, expected at most {MOST_PARTITIONS:,}"
-            raise RejectedError(TOO_MANY_PARTITIONS, detail)
+            raise RejectedError("too-many-partitions", detail)
         names += [topic] * (wanted - num_partitions[topic])
         indexes += range(num_partitions[topic], wanted)
     grown = np.full((len(names), current.shape[1]), NO_BROKER)
@@ -229,7 +217,9 @@ def _by_topic(rows: pa.Table, table: str) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for row in rows.select(["topic", "amount"]).to_pylist():
         if amounts.setdefault(row["topic"], row["amount"]) != row["amount"]:
-            raise RejectedError(UNKNOWN_TOPIC, f"{table}: topic {row['topic']} is listed twice. Remove one of the rows")
+            raise RejectedError(
+                "unknown-topic", f"{table}: topic {row['topic']} is listed twice. Remove one of the rows"
+            )
     return amounts
 
 
@@ -246,20 +236,14 @@ def _factors(rows: pa.Table, names: Any, partition: IntArray, current: IntArray,
         wanted = _by_topic(rows, "replication_factors")
         if unknown := sorted(set(wanted) - set(names.tolist())):
             raise RejectedError(
-                UNKNOWN_TOPIC, f"replication_factors: replicas has no topic {unknown[0]}. Check its name"
+                "unknown-topic", f"replication_factors: replicas has no topic {unknown[0]}. Check its name"
             )
-        factor = np.array(
-            [
-                wanted.get(topic, topic_factor)
-                for topic, topic_factor in zip(names.tolist(), factor.tolist(), strict=True)
-            ],
-            np.int64,
-        )
+        factor = np.array([wanted.get(topic, old) for topic, old in zip(names.tolist(), factor.tolist(), strict=True)])
     invalid = np.flatnonzero((factor < 1) | (factor > usable))
     if len(invalid):
         row = invalid[0]
         detail = f"topic {names[row]} needs {factor[row]} replicas, {usable} broker(s) can have replicas. Add brokers"
-        raise RejectedError(INVALID_REPLICATION_FACTOR, detail)
+        raise RejectedError("invalid-replication-factor", detail)
     return np.asarray(factor, np.int64)
 
 

@@ -60,14 +60,9 @@ def usable_replicas(cluster: ReplicaCluster) -> BoolArray:
 
 def count_distinct(values: IntArray, counted: BoolArray) -> IntArray:
     """Returns the number of distinct values among the `counted` entries of each row."""
-    if not values.shape[1]:
-        return np.zeros(len(values), np.int64)
-    missing = np.int64(-1)
-    ordered = np.sort(np.where(counted, values, missing), axis=1)
-    new = np.ones(ordered.shape, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    distinct: IntArray = (new & (ordered != missing)).sum(axis=1)
-    return distinct
+    ordered = np.sort(np.where(counted, values, -1), axis=1)
+    is_new = np.diff(ordered, axis=1, prepend=-1) != 0
+    return np.count_nonzero(is_new, axis=1)
 
 
 @dataclass(frozen=True)
