@@ -9,9 +9,9 @@ shuffle as the first. The results, a few rows per group, are repartitioned by cl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -37,6 +37,7 @@ from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
@@ -130,9 +131,9 @@ def advise(fleet: Fleet, params: AdviceParams | None = None, settings: Settings 
     if fault := params.fault():
         raise ConfigError(f"advise: {fault}")
     _ = fleet.sizes
-    missing: dict[str, str] = (
-        {} if fleet.loads is not None else {Adviser.SIZE: "Rates are unknown. Add the table loads (job snapshot)"}
-    )
+    missing: dict[str, str] = {}
+    if fleet.loads is None:
+        missing[Adviser.SIZE] = "Rates are unknown. Add the table loads (job snapshot)"
     if zone_faults := faults(fleet):
         missing |= dict.fromkeys((Adviser.ZONES, Adviser.REPLICAS), "; ".join(map(str, zone_faults)))
     custom = custom_assignors()
@@ -153,9 +154,8 @@ def advise(fleet: Fleet, params: AdviceParams | None = None, settings: Settings 
     ]
     if Adviser.ZONES not in missing:
         results.append(_replica_moves(fleet, group_facts, params))
-    facts = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), results)
     resolve = map_arrow_batches(partial(kernel.advise, params=params, missing=missing))
-    return Advice(facts.repartition("cluster").mapInArrow(resolve, from_arrow_schema(kernel.ADVICE_ROWS)))
+    return Advice(union(results).repartition("cluster").mapInArrow(resolve, from_arrow_schema(kernel.ADVICE_ROWS)))
 
 
 def _group_params(
@@ -198,8 +198,5 @@ def _replica_moves(fleet: Fleet, group_facts: DataFrame, params: AdviceParams) -
     """Returns the replica moves that reduce cross-zone traffic."""
     reads = group_facts.mapInArrow(map_arrow_batches(measure_reads), from_arrow_schema(ZONE_ROWS))
     moves = ZoneTraffic(reads, fleet, ZoneParams(params.price_per_gb, params.currency)).unsorted_replica_moves()
-    return moves.select("cluster", _kind(kernel.MOVE_ROW), F.col("kind").alias("change"), *_MOVE_COLUMNS)
-
-
-def _kind(kind: str) -> Column:
-    return F.lit(kind).alias("kind")
+    kind = F.lit(kernel.MOVE_ROW).alias("kind")
+    return moves.select("cluster", kind, F.col("kind").alias("change"), *_MOVE_COLUMNS)

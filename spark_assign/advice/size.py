@@ -121,7 +121,7 @@ def size_groups(
     _ = fleet.sizes
     has_topic_ids = CONFIGURED in params.assignors or not set(TOPIC_ID_ASSIGNORS).isdisjoint(params.assignors)
     group_facts = facts.facts_by_group(
-        fleet, user_data=bool(params.custom), topic_ids=has_topic_ids, owned_order=True, loads=True
+        fleet, user_data=bool(params.criteria.custom), topic_ids=has_topic_ids, owned_order=True, loads=True
     )
     work = map_arrow_batches(partial(kernel.size_groups, params=params))
     return Sizing(group_facts.mapInArrow(work, from_arrow_schema(kernel.SIZE_ROWS)))
@@ -141,6 +141,5 @@ def size_params(
         raise ValueError(f"headroom is {headroom}; expected a share of at least 0, for example 0.2")
     if not 0 < quantile < 1:
         raise ValueError(f"quantile is {quantile}; expected a share between 0 and 1, for example 0.95")
-    custom = custom_assignors()
-    criteria = SizingCriteria(headroom, quantile, (settings or Settings()).timing, custom)
-    return kernel.SizeParams(selected, criteria, tuple(names()), custom=custom)
+    criteria = SizingCriteria(headroom, quantile, (settings or Settings()).timing, custom_assignors())
+    return kernel.SizeParams(selected, criteria, tuple(names()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -24,6 +24,7 @@ from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, REJECTED, 
 from spark_assign.groups.planning import Plan
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.partition_slices import expand, to_bitmaps
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.comparison import DRIFT_ROWS, DRIFT_TABLES, DRIFT_TOPICS
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
@@ -62,10 +63,10 @@ def read_state(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
         if side.departed is not None:  # a plan has no departed members
             all_facts = all_facts.where(F.col("kind") != DEPARTED_SLICE)
         return State(
-            _union([all_facts, _member_facts(side)]), False, facts.num_spark_tasks(side), facts.topic_counts(side)
+            union([all_facts, _member_facts(side)]), False, facts.num_spark_tasks(side), facts.topic_counts(side)
         )
     if isinstance(side, Plan):
-        all_facts = _union([_plan_facts(side), _member_facts(side.fleet)])
+        all_facts = union([_plan_facts(side), _member_facts(side.fleet)])
         return State(all_facts, True, facts.num_spark_tasks(side.fleet), facts.topic_counts(side.fleet))
     return State(_stored_plan_facts(side), True)
 
@@ -73,7 +74,7 @@ def read_state(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
 def group_facts_of(before: State, after: State) -> DataFrame:
     """Returns the facts of both states, with all facts of a group in one task."""
     tagged = ((before, False), (after, True))
-    all_facts = _union([state.facts.withColumn("after", F.lit(is_after)) for state, is_after in tagged])
+    all_facts = union([state.facts.withColumn("after", F.lit(is_after)) for state, is_after in tagged])
     known_tasks = [state.tasks for state in (before, after) if state.tasks is not None]
     if len(known_tasks) == 2:
         return all_facts.repartition(sum(known_tasks), *GROUP_KEY)
@@ -118,15 +119,11 @@ def _stored_plan_facts(tables: Mapping[str, DataFrame]) -> DataFrame:
     counts = {"members": F.col("members"), "assigned": assigned, "withheld": withheld}
     columns = (value.cast("long").alias(name) for name, value in counts.items())
     all_facts.append(_facts_of_kind(tables["metrics"], PLANNED_GROUP, "assignor", *columns, "max_over_mean"))
-    return _union(all_facts)
+    return union(all_facts)
 
 
 def _facts_of_kind(rows: DataFrame, kind: int, *columns: str | Column) -> DataFrame:
     return rows.select(*GROUP_KEY, F.lit(kind).cast("byte").alias("kind"), *columns)
-
-
-def _union(all_facts: list[DataFrame]) -> DataFrame:
-    return reduce(lambda first, second: first.unionByName(second, allowMissingColumns=True), all_facts)
 
 
 _KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.OWNERSHIP}
@@ -229,8 +226,8 @@ def find_drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Pl
 
 def _topic_changes(before: State, after: State) -> DataFrame:
     if before.topics is None or after.topics is None:
-        names = {field.name: F.lit(None).cast(field.dataType) for field in DRIFT_TOPICS.fields}
-        return before.facts.limit(0).select(*(value.alias(name) for name, value in names.items()))
+        nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in DRIFT_TOPICS)
+        return before.facts.limit(0).select(*nulls)
     key = ["cluster", "topic"]
     topics = before.topics.withColumnRenamed("partitions", "partitions_before")
     topics_after = after.topics.withColumnRenamed("partitions", "partitions_after")

@@ -97,9 +97,8 @@ def joiners(fleet: Fleet, *, cluster: str, group_id: str, count: int, member_id:
         raise FleetError([Fault("joiners", "count", problem, "Give more members as a table")])
     groups = fleet.members.where(matches(cluster=cluster, group_id=group_id)).select(*GROUP_KEY).distinct()
     nth = F.explode(F.sequence(F.lit(1), F.lit(count)))
-    return groups.select(*GROUP_KEY, nth.alias("nth")).select(
-        *GROUP_KEY, F.concat(F.lit(member_id), F.format_string("%02d", "nth")).alias("member_id")
-    )
+    new_id = F.concat(F.lit(member_id), F.format_string("%02d", "nth")).alias("member_id")
+    return groups.select(*GROUP_KEY, nth.alias("nth")).select(*GROUP_KEY, new_id)
 
 
 def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Fleet:
@@ -138,20 +137,11 @@ def with_capacity(
     if not given:
         raise FleetError([Fault("groups", "capacity", "no value is given", "Give capacity, load_bound, or both")])
     if capacity is not None and not 0 < capacity < math.inf:
-        raise FleetError(
-            [Fault("groups", "capacity", f"{capacity} is out of range", "Give messages per second, above 0")]
-        )
+        remedy = "Give messages per second, above 0"
+        raise FleetError([Fault("groups", "capacity", f"{capacity} is out of range", remedy)])
     if load_bound is not None and not 1 <= load_bound < math.inf:
-        raise FleetError(
-            [
-                Fault(
-                    "groups",
-                    "load_bound",
-                    f"{load_bound} is out of range",
-                    "Give a multiple of the mean load, at least 1",
-                )
-            ]
-        )
+        remedy = "Give a multiple of the mean load, at least 1"
+        raise FleetError([Fault("groups", "load_bound", f"{load_bound} is out of range", remedy)])
     groups, matching = _groups_of(fleet), matches(cluster=cluster, group_id=group_id)
     for name, value in given.items():
         before = F.col(name) if name in groups.columns else F.lit(None).cast("double")
@@ -278,7 +268,6 @@ def _parse_factor(factor: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value <= MAX_COUNT:
-        raise ConfigError(
-            f"What-if {text}: x{factor} isn't a valid factor. Use a positive number, for example x2 or x1.5."
-        )
+        remedy = "Use a positive number, for example x2 or x1.5."
+        raise ConfigError(f"What-if {text}: x{factor} isn't a valid factor. {remedy}")
     return value

@@ -15,7 +15,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, reduce
 from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, Window
@@ -27,6 +26,7 @@ from spark_assign.replicas.fleet import CheckedTables, faulty_rows, raise_faults
 from spark_assign.replicas.kernel import placement_requests as kernel
 from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, CHUNK_PARTITIONS, STRIPED
 from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import SparkAssignError
 from spark_assign.tables.replicas import BROKERS, PLACEMENTS, REJECTED, REQUESTS
 
@@ -141,8 +141,7 @@ def _read_sizes(requests: DataFrame, brokers: DataFrame) -> _InputSizes:
         request_sizes,
         broker_sizes.withColumn("table", F.lit("brokers")),
     ]
-    result = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
-    rows = result.collect()  # a row per table, and one per fault of a column
+    rows = union(tables).collect()  # a row per table, and one per fault of a column
     raise_faults([row for row in rows if row["sizes"] is None])
     sizes = {row["table"]: row["sizes"] for row in rows}
     partitions, most_replicas, *unrolled = sizes["requests"]
@@ -166,10 +165,8 @@ def _validated(requests: DataFrame, brokers_by_cluster: DataFrame, algorithm: st
     start = F.lit(0) if algorithm == STRIPED else F.coalesce("start_partition", F.lit(0))
     first = F.greatest(start, F.lit(0)).cast("long")
     by_topic = Window.partitionBy("cluster", "topic").orderBy("first", "end")
-    before, after = (
-        F.max("end").over(by_topic.rowsBetween(Window.unboundedPreceding, -1)),
-        F.lead("first").over(by_topic),
-    )
+    before = F.max("end").over(by_topic.rowsBetween(Window.unboundedPreceding, -1))
+    after = F.lead("first").over(by_topic)
     overlaps = (F.col("first") < F.coalesce(before, F.lit(0))) | (F.coalesce(after, F.col("end")) < F.col("end"))
     # Drawn once per call and request, so that Spark gets the same value if it recomputes the row.
     drawn = F.xxhash64("cluster", "topic", "start_partition", F.lit(secrets.randbits(62)))
@@ -230,9 +227,8 @@ def _by_kernel(
         lambda batches: kernel.place_all_chunks(batches, algorithm), from_arrow_schema(kernel.PLACED_CHUNKS)
     )
     partitions = placed.select("*", F.explode(F.sequence(F.lit(0), F.col("count") - 1)).alias("pos"))
-    partitions = partitions.withColumn("at", F.col("pos") * F.col("replication_factor")).withColumn(
-        "partition", F.col("first") + F.col("pos")
-    )
+    columns = {"at": F.col("pos") * F.col("replication_factor"), "partition": F.col("first") + F.col("pos")}
+    partitions = partitions.withColumns(columns)
     any_factor = F.slice("placed", F.col("at") + 1, F.col("replication_factor"))
     return _to_placements(partitions.withColumn("replicas", _replica_array(sizes, _placed_replica, any_factor)))
 

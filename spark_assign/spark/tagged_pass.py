@@ -47,8 +47,8 @@ def _column(value: str | Column | None, field: StructField) -> Column:
 
 
 def union(tables: Iterable[DataFrame]) -> DataFrame:
-    """Returns the rows of all tables, which have the same columns."""
-    return reduce(DataFrame.unionByName, tables)
+    """Returns the rows of all tables; missing columns are null."""
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
 
 
 def tagged_schema(tables: Mapping[str, StructType], **columns: DataType) -> StructType:

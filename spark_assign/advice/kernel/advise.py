@@ -235,7 +235,7 @@ def advise(facts: pa.Table, params: AdviceParams, missing: Missing) -> Iterator[
 
 
 def _advise_cluster(cluster: str, facts: _Rows, params: AdviceParams, missing: Missing) -> Iterator[pa.Table]:
-    all_groups = _groups(cluster, facts)
+    all_groups = _groups(facts)
     groups = [group for group in all_groups if group.has_findings]
     fetching = follower_fetching(groups, params)
     resolved = {group.group_id: resolve_conflicts(group, params, fetching) for group in groups}
@@ -273,25 +273,18 @@ def _rejection(group: GroupFindings) -> dict[str, Any]:
     return {"code": code, "detail": detail}
 
 
-def _groups(cluster: str, facts: _Rows) -> list[GroupFindings]:
+def _groups(facts: _Rows) -> list[GroupFindings]:
     """Returns the findings of each group of a cluster, sorted by group id."""
     group_ids = {row["group_id"] for kind in FACT_KINDS if kind not in (MOVE_ROW, READER_ROW) for row in facts[kind]}
-    groups = {group_id: GroupFindings(cluster, group_id) for group_id in sorted(group_ids)}
-    for row in _by_assignor(facts[SIZE_ROW]):
-        groups[row["group_id"]].sizes[row["assignor"]] = row
-    for row in facts[CURVE_ROW]:
-        groups[row["group_id"]].minimum_curves[row["assignor"]] = row
+    groups = {group_id: GroupFindings(group_id) for group_id in sorted(group_ids)}
+    for kind, findings in ((SIZE_ROW, "sizes"), (CURVE_ROW, "minimum_curves"), (COMPARED_ROW, "compared")):
+        for row in sorted(facts[kind], key=lambda row: str(row["assignor"])):
+            getattr(groups[row["group_id"]], findings)[row["assignor"]] = row
     for row in facts[MEMBERSHIP_ROW]:
         groups[row["group_id"]].membership = row
     for row in facts[OPTION_ROW]:
         groups[row["group_id"]].options[row["assignor"], row["follower_fetching"]] = row
-    for row in _by_assignor(facts[COMPARED_ROW]):
-        groups[row["group_id"]].compared[row["assignor"]] = row
     for row in facts[REJECTED_ROW]:
         rejections, fault = groups[row["group_id"]].rejections, (row["code"], row["detail"])
         rejections[row["adviser"]] = min(rejections.get(row["adviser"], fault), fault)
     return list(groups.values())
-
-
-def _by_assignor(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: str(row["assignor"]))

@@ -72,11 +72,12 @@ def read_partition_racks(specs: GroupSpecs) -> PartitionRacks:
     replicas = np.zeros(int(start[-1]), np.int64)
     for topic, sets in specs.rack_set.items():
         replicas[start[topic] : start[topic] + len(sets)] = sets
-    near = np.array([[rack in rack_set for rack in range(len(specs.racks))] for rack_set in specs.rack_sets], bool)
     rate = specs.loads.in_bytes_per_second
     known = np.isfinite(rate) & (rate >= 0)
     bytes_per_day = np.rint(np.minimum(np.where(known, rate, 0) * SECONDS_PER_DAY, MAX_DAILY_BYTES)).astype(np.int64)
-    near = near.reshape(len(specs.rack_sets), len(specs.racks))
+    near = np.zeros((len(specs.rack_sets), len(specs.racks)), bool)
+    for index, rack_set in enumerate(specs.rack_sets):
+        near[index, list(rack_set)] = True
     return PartitionRacks(start, _leader_racks(specs, start), near, replicas, np.where(known, bytes_per_day, -1))
 
 
@@ -84,14 +85,10 @@ def _leader_racks(specs: GroupSpecs, start: IntArray) -> IntArray:
     """Returns the rack of the preferred leader of each partition; -1 if unknown."""
     facts, topics = specs.facts, specs.topics
     leader = np.full(int(start[-1]), -1, np.int64)
-    group = np.full(facts.num_groups, -1, np.int64)
-    group[specs.fact_group_index] = np.arange(specs.num_groups)
     size = max(len(facts.topic_names), 1)
     rows = facts.rows_by_kind[REPLICA_RACKS]
-    rows = rows[group[facts.group_index[rows]] >= 0]
-    topic = KeyIndex(topics.group * size + topics.name).lookup(
-        group[facts.group_index[rows]] * size + facts.topic_index[rows]
-    )
+    topic_keys = KeyIndex(specs.fact_group_index[topics.group] * size + topics.name)
+    topic = topic_keys.lookup(facts.group_index[rows] * size + facts.topic_index[rows])
     rows, topic = rows[topic >= 0], topic[topic >= 0]
     partitions_at, racks = facts.column("at", rows), facts.column("leader_racks", rows)
     if not len(racks.flatten()):

@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 from spark_assign.advice.kernel.membership_modes import (
     GroupSimulationInput,
     MembershipParams,
-    StableGroup,
     find_stable_group,
 )
 from spark_assign.advice.kernel.membership_options import (
@@ -92,41 +91,42 @@ def advise_membership(facts: pa.Table, params: MembershipParams, timing: TimingC
     member_facts = _member_facts(facts)
     inputs = dict(read_simulation_inputs(facts))
     empty = SimulationInput(defaultdict(list))
-    groups = [
-        _Group(key, inputs.get(key, empty), member_facts[key], params, timing) for key in sorted(inputs | member_facts)
-    ]
-    for start in range(0, len(groups), _GROUPS_AT_ONCE):
-        batch = groups[start : start + _GROUPS_AT_ONCE]
-        _run_simulations(batch)
-        valid = [group for group in batch if group.fault is None]
-        yield tagged_rows(GROUP_ROW, [group.row() for group in valid], MEMBERSHIP_ROWS)
-        yield tagged_rows(OPTION_ROW, [row for group in valid for row in group.rows()], MEMBERSHIP_ROWS)
-        yield tagged_rows(REJECTED, [group.rejection() for group in batch if group.fault is not None], MEMBERSHIP_ROWS)
-        for group in batch:
-            group.release()
+    names = sorted(inputs | member_facts)
+    for start in range(0, len(names), _GROUPS_AT_ONCE):
+        batch = names[start : start + _GROUPS_AT_ONCE]
+        yield from _advise(
+            [_Group(name, inputs.get(name, empty), member_facts[name], params, timing) for name in batch]
+        )
 
 
-def _run_simulations(groups: Sequence[_Group]) -> None:
-    """Runs all simulations of these groups in lockstep."""
+def _advise(groups: Sequence[_Group]) -> Iterator[pa.Table]:
+    """Runs all simulations of these groups in lockstep, and yields their rows."""
     for group, run in _run(groups, lambda group: [None] if group.is_new else []):
         group.take_over_ownership(run)
     for needed_keys in (_Group.option_keys, _Group.missing_keys):
-        for group, run in _run([group for group in groups if group.fault is None], needed_keys):
+        for group, run in _run(groups, needed_keys):
             group.record(run)
+    valid = [group for group in groups if group.fault is None]
+    yield tagged_rows(GROUP_ROW, [group.row() for group in valid], MEMBERSHIP_ROWS)
+    yield tagged_rows(OPTION_ROW, [row for group in valid for row in group.rows()], MEMBERSHIP_ROWS)
+    yield tagged_rows(REJECTED, [group.rejection() for group in groups if group.fault is not None], MEMBERSHIP_ROWS)
 
 
 def _run(
     groups: Sequence[_Group], keys: Callable[[_Group], Iterable[SimulationKey | None]]
 ) -> Iterator[tuple[_Group, SimulationRun]]:
-    """Yields each group and simulation; the key `None` is the initial rebalance."""
+    """Yields each group without a fault, and its simulations; the key `None` is the initial rebalance."""
     group_by_name = {group.name: group for group in groups}
-    requests = [(group, key) for group in groups for key in keys(group)]
+    requests = [(group, key) for group in groups if group.fault is None for key in keys(group)]
     runs = (group.start(SimulationRun(group.name, str(index)), key) for index, (group, key) in enumerate(requests))
     yield from ((group_by_name[run.key], run) for run in run_in_lockstep(runs))
 
 
 class _Group:
     """One group: its facts, initial state, simulations, and result rows. `fault`: why it is rejected."""
+
+    state: InitialState
+    grid: OptionGrid
 
     def __init__(
         self,
@@ -138,9 +138,7 @@ class _Group:
     ) -> None:
         self.name, self.params, self.timing = name, params, timing
         self.fault: tuple[str, str] | None = None
-        self.grid: OptionGrid | None = None
         self.keys_by_run: dict[str, SimulationKey] = {}
-        self.state: InitialState | None = None
         group_facts = inputs.rows[GROUP][0] if inputs.rows[GROUP] else {}
         self.assignor = (group_facts.get("assignors") or [None])[0]
         kind = next((row["group_type"] for row in (group_facts, *member_facts) if row.get("group_type")), None)
@@ -161,21 +159,14 @@ class _Group:
     @property
     def is_new(self) -> bool:
         """Whether no member owns a partition yet."""
-        return self.state is not None and not any(member.owned for member in self.state.members)
-
-    @property
-    def stable_group(self) -> StableGroup:
-        """The stable group."""
-        assert self.state is not None
-        return find_stable_group(self.state)
+        return not any(member.owned for member in self.state.members)
 
     def start(self, run: SimulationRun, key: SimulationKey | None) -> SimulationRun:
         """Starts a simulation, and returns it; `None`: the members start, and nothing else happens."""
         if key is None:
-            group = self.stable_group
+            group = find_stable_group(self.state)
             simulation_input = GroupSimulationInput(group.with_mode(group.mode, group.session_ms), [])
         else:
-            assert self.grid is not None
             self.keys_by_run[run.variant] = key
             simulation_input = self.grid.simulation_input(key)
         run.start(simulation_input, self.timing, None, ())
@@ -184,7 +175,7 @@ class _Group:
     def take_over_ownership(self, run: SimulationRun) -> None:
         """Takes over the ownership after the initial rebalance."""
         self.fault = run.fault
-        if run.simulation is not None and self.state is not None:
+        if run.simulation is not None:
             for member in self.state.members:
                 member.owned = list(run.simulation.group.members[member.name].owned)
         if self.fault is None and self.is_new:
@@ -192,25 +183,19 @@ class _Group:
 
     def option_keys(self) -> Iterable[SimulationKey]:
         """Returns the keys of the simulations that the options need."""
-        self.grid = OptionGrid(self.stable_group, self.params)
+        self.grid = OptionGrid(find_stable_group(self.state), self.params)
         return self.grid.keys()
 
     def missing_keys(self) -> Iterable[SimulationKey]:
         """Returns the keys of additional simulations."""
-        assert self.grid is not None
         return self.grid.missing()
 
     def record(self, run: SimulationRun) -> None:
         """Records a completed simulation."""
-        assert self.grid is not None
         if run.fault is not None:
             self.fault = min(self.fault, run.fault) if self.fault else run.fault
         elif run.simulation is not None:
             self.grid.record(self.keys_by_run[run.variant], run.simulation)
-
-    def release(self) -> None:
-        """Frees the simulations after the rows were written."""
-        self.grid = self.state = None
 
     # --- rows -------------------------------------------------------------------------------------------------
 
@@ -224,7 +209,6 @@ class _Group:
 
     def row(self) -> dict[str, Any]:
         """Returns the recommendation row."""
-        assert self.grid is not None
         clients, group = self.clients, self.grid.group
         choice = advise(options(self.grid, self.params), self.params, group.heartbeat_ms, clients.forbidden())
         codes, text = codes_and_text(warnings(choice, self.params, clients))
@@ -250,7 +234,6 @@ class _Group:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yields a row per option."""
-        assert self.grid is not None
         for option in options(self.grid, self.params):
             row = {
                 "assignor": self._assignor(option),

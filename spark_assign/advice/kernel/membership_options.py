@@ -304,7 +304,8 @@ def advise(
     valid = [option for option in candidates if option.is_current or _is_valid(option, current, params, heartbeat_ms)]
     allowed = [option for option in valid if option.is_current or not _is_forbidden(option, current, forbidden)]
     best, unrestricted = _best(allowed, current, params), _best(valid, current, params)
-    return MembershipChoice(_code(current, best), current, best, None if unrestricted == best else unrestricted)
+    code = KEEP if best.is_current else "-".join(changed_modes(current, best)) or SESSION
+    return MembershipChoice(code, current, best, None if unrestricted == best else unrestricted)
 
 
 def _is_valid(option: MembershipOption, current: MembershipOption, params: MembershipParams, heartbeat_ms: int) -> bool:
@@ -332,20 +333,15 @@ def _best(allowed: Sequence[MembershipOption], current: MembershipOption, params
     worthwhile = [option for option in changes if current.expected_ms - option.expected_ms >= threshold] or [current]
     least = min(option.expected_ms for option in worthwhile)
     near = [option for option in worthwhile if option.expected_ms == least or option.expected_ms < least + threshold]
-    return min(near, key=lambda option: (_changes(current, option), option.expected_ms, option.session_ms))
+
+    def preference(option: MembershipOption) -> tuple[int, float, int]:
+        num_changes = len(changed_modes(current, option)) + (option.session_ms != current.session_ms)
+        return num_changes, option.expected_ms, option.session_ms
+
+    return min(near, key=preference)
 
 
-def _changes(current: MembershipOption, option: MembershipOption) -> int:
-    """Returns the number of settings that differ."""
-    if option.is_current:
-        return 0
-    new_membership = option.mode.membership != current.mode.membership
-    return new_membership + (not option.mode.own) + (option.session_ms != current.session_ms)
-
-
-def _code(current: MembershipOption, option: MembershipOption) -> str:
-    if option.is_current:
-        return KEEP
+def changed_modes(current: MembershipOption, option: MembershipOption) -> list[str]:
+    """Returns the membership and the protocol of an option, without those that stay the same."""
     changed = [option.mode.membership] if option.mode.membership != current.mode.membership else []
-    changed += [option.mode.protocol] if not option.mode.own else []
-    return "-".join(changed) or SESSION
+    return changed if option.mode.own else [*changed, option.mode.protocol]

@@ -25,11 +25,11 @@ session expires.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from spark_assign.advice.kernel.membership_modes import CONSUMER, DYNAMIC, EAGER, MIXED, STATIC, MembershipParams
-from spark_assign.advice.kernel.membership_options import KEEP, MembershipChoice, MembershipOption
+from spark_assign.advice.kernel.membership_options import KEEP, MembershipChoice, MembershipOption, changed_modes
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, read_clients
 
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -50,11 +50,10 @@ class LibrarySettings:
 
 
 _PROPERTIES = LibrarySettings("group.instance.id={}", "session.timeout.ms={}", "partition.assignment.strategy={}")
-_JAVA = LibrarySettings(
-    _PROPERTIES.instance,
-    _PROPERTIES.session,
-    "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+_JAVA = replace(
+    _PROPERTIES, assignor="partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 )
+_PYTHON = LibrarySettings("group_instance_id='{}'", "session_timeout_ms={}", "")
 LIBRARY_SETTINGS: Mapping[str, LibrarySettings] = {
     "Java": _JAVA,
     "librdkafka": _PROPERTIES,
@@ -70,15 +69,10 @@ LIBRARY_SETTINGS: Mapping[str, LibrarySettings] = {
         "",
         "//",
     ),
-    "kafka-python": LibrarySettings("group_instance_id='{}'", "session_timeout_ms={}", ""),
-    "aiokafka": LibrarySettings("group_instance_id='{}'", "session_timeout_ms={}", ""),
+    "kafka-python": _PYTHON,
+    "aiokafka": _PYTHON,
 }
 """Settings by library; libraries that aren't listed use the Java names."""
-
-
-def library_settings(library: str | None) -> LibrarySettings:
-    """Returns the settings of a library; `None`: an unknown library."""
-    return LIBRARY_SETTINGS.get(library or "", _JAVA)
 
 
 def find_deployment_pod(names: Iterable[str | None]) -> str | None:
@@ -146,9 +140,7 @@ def summary(choice: MembershipChoice, params: MembershipParams, clients: ClientF
 
 def _change_text(current: MembershipOption, new: MembershipOption) -> str:
     """Returns what changes, as text."""
-    changed = [new.mode.membership] if new.mode.membership != current.mode.membership else []
-    changed += [new.mode.protocol] if not new.mode.own else []
-    text = " and ".join(changed) or new.mode.membership
+    text = " and ".join(changed_modes(current, new)) or new.mode.membership
     if new.session_ms == current.session_ms:
         return text
     return f"{text} with a session timeout of {time(new.session_ms)} instead of {time(current.session_ms)}"
@@ -164,8 +156,8 @@ def _crash_text(current: MembershipOption, new: MembershipOption) -> str:
 def settings(choice: MembershipChoice, clients: ClientFacts) -> str | None:
     """Returns the member settings that change, one per line, in the syntax of its library; `None` if none does."""
     current, new, group_id = choice.current, choice.recommended, clients.group_id
-    library = clients.libraries[0] if len(clients.libraries) == 1 else None
-    syntax, lines = library_settings(library), []
+    library = clients.libraries[0] if len(clients.libraries) == 1 else "Java"
+    syntax, lines = LIBRARY_SETTINGS.get(library, _JAVA), []
     if new.mode.membership != current.mode.membership:
         if new.mode.membership == STATIC:
             lines += [f"{syntax.comment} {group_id}-0, {group_id}-1, …: a fixed id for each member"]
@@ -189,48 +181,39 @@ def warnings(choice: MembershipChoice, params: MembershipParams, clients: Client
     ]
 
 
-def _risks_of_names(choice: MembershipChoice, clients: ClientFacts) -> list[tuple[str, str]]:
-    risks = []
+def _risks_of_names(choice: MembershipChoice, clients: ClientFacts) -> Iterator[tuple[str, str]]:
     if clients.pod is not None:
         text = f"{clients.pod} looks like a pod of a Deployment, whose name changes with each restart."
         if clients.static:
             text += " If the instance id contains it, each restart adds a member, and the old one expires late."
         else:
             text += " Static membership needs fixed names, such as those of a StatefulSet (name-0, name-1, …)."
-        risks.append(("unstable-names", text))
+        yield "unstable-names", text
     if choice.current.mode.membership == MIXED:
         text = f"{clients.static} of {_count(clients.members, 'member')} are static, and the other members are dynamic."
-        risks.append(("mixed", text))
-    return risks
+        yield "mixed", text
 
 
-def _risks_of_session(choice: MembershipChoice, params: MembershipParams) -> list[tuple[str, str]]:
+def _risks_of_session(choice: MembershipChoice, params: MembershipParams) -> Iterator[tuple[str, str]]:
     new = choice.recommended
-    if new.mode.membership == DYNAMIC or new.session_ms > params.restart_time_ms:
-        return []
-    text = (
-        f"The session timeout, {time(new.session_ms)}, is shorter than a restart, so each restart removes the member."
-    )
-    return [("short-session", text)]
+    if new.mode.membership != DYNAMIC and new.session_ms <= params.restart_time_ms:
+        session = f"The session timeout, {time(new.session_ms)}, is shorter than a restart"
+        yield "short-session", f"{session}, so each restart removes the member."
 
 
-def _risks_of_libraries(choice: MembershipChoice, clients: ClientFacts) -> list[tuple[str, str]]:
-    risks = []
+def _risks_of_libraries(choice: MembershipChoice, clients: ClientFacts) -> Iterator[tuple[str, str]]:
     if clients.not_static:
         issues = ", ".join(NO_STATIC_SUPPORT[name] for name in clients.not_static)
-        risks.append(
-            ("cannot-be-static", f"{' and '.join(clients.not_static)} doesn't support static membership ({issues}).")
-        )
+        yield "cannot-be-static", f"{' and '.join(clients.not_static)} doesn't support static membership ({issues})."
     elif (
         choice.recommended.mode.membership == STATIC != choice.current.mode.membership and "unknown" in clients.clients
     ):
         text = "Some client ids don't reveal the library. Check that each library supports group.instance.id."
-        risks.append(("library-unknown", text))
+        yield "library-unknown", text
     if choice.unrestricted is not None:
         saved = _seconds(choice.current.expected_ms - choice.unrestricted.expected_ms)
         text = f"{_option_text(choice.unrestricted).capitalize()} would save {saved} per deploy, but isn't possible."
-        risks.append(("forgone", text))
-    return risks
+        yield "forgone", text
 
 
 def _option_text(option: MembershipOption) -> str:

@@ -45,7 +45,7 @@ class GroupFindings:
     """The findings of all advisers about one group.
 
     Attributes:
-        cluster, group_id: key of the group.
+        group_id: id of the group.
         sizes: rows of `sizes`, by assignor.
         minimum_curves: rows of `curves` at the minimum number of members, by assignor.
         membership: row of `membership_advice`; `None`: no result.
@@ -54,7 +54,6 @@ class GroupFindings:
         rejections: code and detail by adviser that rejects the group.
     """
 
-    cluster: str
     group_id: str
     sizes: dict[str, Row] = field(default_factory=dict)
     minimum_curves: dict[str, Row] = field(default_factory=dict)

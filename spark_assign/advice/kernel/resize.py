@@ -29,6 +29,7 @@ from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import invert
 from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length
 
 JOINER = "joiner-"
@@ -69,8 +70,7 @@ class _Rows:
 
     def __init__(self, specs: GroupSpecs, group: IntArray, members: IntArray) -> None:
         self.specs, self.group, facts = specs, group, specs.facts
-        self.base_group = np.full(facts.num_groups, -1, np.int64)
-        self.base_group[specs.fact_group_index] = np.arange(specs.num_groups)
+        self.base_group = invert(specs.fact_group_index, facts.num_groups)
         member_group = specs.members.group
         num_members = np.bincount(member_group, minlength=specs.num_groups)
         self.member_rank = ranges_by_length(num_members)
@@ -115,14 +115,14 @@ class _Rows:
     def _add_joiners(self) -> None:
         """Adds the new members and their subscriptions to every topic that any member of their group subscribes to."""
         facts = self.specs.facts
-        group, nth = expand_slices(np.zeros_like(self.joining), np.ones_like(self.joining), self.joining)
-        self._add(MEMBER, np.full(len(group), -1), group, nth)
+        nth = ranges_by_length(self.joining)
+        self._add(MEMBER, np.full(len(nth), -1), np.repeat(np.arange(len(self.joining)), self.joining), nth)
         subscriptions = facts.rows_by_kind[SUBSCRIPTION]
         subscriptions = subscriptions[self.base_group[facts.group_index[subscriptions]] >= 0]
         pair = facts.group_index[subscriptions] * (len(facts.topic_names) + 1) + facts.topic_index[subscriptions]
         row, new = self._copies(subscriptions[np.unique(pair, return_index=True)[1]])
-        index, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
-        self._add(SUBSCRIPTION, row[index], new[index], nth)
+        counts = self.joining[new]
+        self._add(SUBSCRIPTION, np.repeat(row, counts), np.repeat(new, counts), ranges_by_length(counts))
 
     def build_facts(self) -> IndexedFacts:
         """Returns the facts of the new groups."""

@@ -19,7 +19,7 @@ Verdicts:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,13 +39,14 @@ from spark_assign.advice.kernel.size_sweep import (
     saturation_members,
     sweep,
 )
-from spark_assign.groups.assignors.custom import GroupAssignor
+from spark_assign.groups.kernel.faults import rejected_table
 from spark_assign.groups.kernel.group_metrics import configured_value, member_capacity
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, select_assignors
+from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group_key_columns, select_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged_rows, tagged_table
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.partition_slices import mask_from_indexes
 
 RIGHT_SIZED, UNDER_PROVISIONED, OVER_PROVISIONED = "right-sized", "under-provisioned", "over-provisioned"
 CANNOT_KEEP_UP, UNKNOWN = "cannot-keep-up", "unknown"
@@ -123,13 +124,9 @@ def _verdict(sizing: SizingInput, needed: int | None) -> str:
         return UNKNOWN
     if needed is None:
         return CANNOT_KEEP_UP
-    return (
-        RIGHT_SIZED
-        if needed == sizing.num_members
-        else UNDER_PROVISIONED
-        if needed > sizing.num_members
-        else OVER_PROVISIONED
-    )
+    if needed == sizing.num_members:
+        return RIGHT_SIZED
+    return UNDER_PROVISIONED if needed > sizing.num_members else OVER_PROVISIONED
 
 
 def _reason(sizing: SizingInput, row: Mapping[str, Any], hot_high: float, criteria: SizingCriteria) -> str:
@@ -186,20 +183,15 @@ class SizeParams:
         criteria: criteria for a sufficient number of members.
         all_assignors: names of all available assignors.
         member_counts: member counts to evaluate; empty: the most informative ones for each group.
-        custom: custom assignors by name.
     """
 
     assignors: tuple[str, ...]
     criteria: SizingCriteria
     all_assignors: tuple[str, ...]
     member_counts: tuple[int, ...] = ()
-    custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
 
 
-NO_MEMBERS = {
-    "code": "no-members",
-    "detail": "The group has no members, so the subscriptions of new ones are unknown",
-}
+NO_MEMBERS = ("no-members", "The group has no members, so the subscriptions of new ones are unknown")
 
 
 def size_groups(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
@@ -210,16 +202,12 @@ def size_groups(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
 def size_pass(groups: PassInput, params: SizeParams) -> Iterator[pa.Table]:
     """Yields the sizes of all groups of a pass."""
     facts, specs = groups.facts, groups.specs
-    yield tagged_table(REJECTED, groups.rejected_groups, SIZE_ROWS)
-    empty = pa.array(facts.group_index[groups.empty_groups])
-    key = pa.table({"cluster": facts.cluster.take(empty), "group_id": facts.group_id.take(empty)})
-    yield tagged_rows(REJECTED, [row | NO_MEMBERS for row in key.to_pylist()], SIZE_ROWS)
     by_assignor, unknown = _by_assignor(specs, params)
-    rejections = sorted((unknown | _find_rejections(specs)).items())
-    rows = [_group_key(specs, group) | {"code": code, "detail": detail} for group, (code, detail) in rejections]
-    yield tagged_rows(REJECTED, rows, SIZE_ROWS)
-    is_valid = np.ones(specs.num_groups, bool)
-    is_valid[[group for group, _ in rejections]] = False
+    invalid = unknown | _find_rejections(specs)
+    rejected = groups.rejected | {int(specs.fact_group_index[group]): fault for group, fault in invalid.items()}
+    rejected |= dict.fromkeys(facts.group_index[groups.empty_groups].tolist(), NO_MEMBERS)
+    yield tagged_table(REJECTED, rejected_table(facts, rejected), SIZE_ROWS)
+    is_valid = ~mask_from_indexes(list(invalid), specs.num_groups)
     for assignor, chosen in by_assignor.items():
         if (chosen & is_valid).any():
             yield from _size_with_assignor(specs, assignor, np.flatnonzero(chosen & is_valid), params)
@@ -239,16 +227,13 @@ def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     return rejected
 
 
-def _group_key(specs: GroupSpecs, group: int) -> dict[str, Any]:
-    return {"cluster": specs.cluster[group].as_py(), "group_id": specs.group_id[group].as_py()}
-
-
 def _by_assignor(specs: GroupSpecs, params: SizeParams) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
     """Returns a mask of groups for each assignor, and the groups whose assignor is unknown."""
     groups_by_assignor = {name: np.ones(specs.num_groups, bool) for name in params.assignors if name != CONFIGURED}
     if CONFIGURED not in params.assignors:
         return groups_by_assignor, {}
-    chosen, rejected = select_assignors(specs, PlanParams((("*", CONFIGURED),), params.all_assignors, params.custom))
+    configured = PlanParams((("*", CONFIGURED),), params.all_assignors, params.criteria.custom)
+    chosen, rejected = select_assignors(specs, configured)
     unknown = {group: fault for group, fault in rejected.items() if fault[0] != "no-assignor"}
     for group, name in enumerate(chosen):
         if group not in unknown:
@@ -268,8 +253,9 @@ def _size_with_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, para
             break
         loads = concat_sorted([loads, sweep(specs, assignor, more, capacity, criteria)])
     rows, rejected = [], []
-    for group, sizing in inputs.items():
-        key, group_loads = _group_key(specs, group), loads.of_group(group)
+    keys = pa.table(group_key_columns(specs, groups)).to_pylist()
+    for key, (group, sizing) in zip(keys, inputs.items(), strict=True):
+        group_loads = loads.of_group(group)
         if group_loads.rejected.all():
             detail = f"{assignor} can't plan the group with any number of members"
             rejected.append(key | {"code": "no-plan", "detail": detail})
@@ -310,8 +296,7 @@ def _curve_table(
     imbalance = np.divide(loads.max_load, loads.mean_load, out=np.zeros(len(has_load)), where=has_load)
     names = ("members", "max_load", "max_load_at_quantile", "idle", "unassigned", "moved", "paused_partition_seconds")
     columns = {
-        "cluster": specs.cluster.take(pa.array(loads.group)),
-        "group_id": specs.group_id.take(pa.array(loads.group)),
+        **group_key_columns(specs, loads.group),
         "assignor": pa.repeat(pa.scalar(assignor), len(has_load)),
         **{name: pa.array(getattr(loads, name)) for name in names},
         "load_max_over_mean": pa.array(imbalance, mask=~has_load),

@@ -28,7 +28,8 @@ from spark_assign.groups.kernel.group_metrics import (
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.segmented_arrays import expand_slices
+from spark_assign.numeric.partition_slices import mask_from_indexes
+from spark_assign.numeric.segmented_arrays import ranges_by_length
 from spark_assign.simulation.kernel.settings import TimingConfig
 
 MAX_COUNTS = 50
@@ -200,13 +201,11 @@ def _sweep(
     new = resize(specs, group, members)
     all_groups = np.ones(new.num_groups, bool)
     planned = assign(new, assignor, all_groups, criteria.custom)
-    is_planned = all_groups.copy()
-    is_planned[list(planned.rejected)] = False
+    is_planned = ~mask_from_indexes(list(planned.rejected), new.num_groups)
     later = later_rounds(new, assignor, is_planned, criteria.custom)
     changes = count_changes(read_ownership(new, planned, is_planned))
     member_loads, loads = MemberLoads(new, planned.slices), new.loads
     load = member_loads.sums(loads.in_messages_per_second)
-    idle = np.bincount(new.members.group[member_loads.num_partitions() == 0], minlength=new.num_groups)
     drain = drain_seconds(member_loads.sums(loads.lag), load, capacity[group][new.members.group])
     behind = sum_by_group(new, member_loads.num_known(loads.lag)) > 0
     return LoadByMemberCount(
@@ -215,7 +214,7 @@ def _sweep(
         max_load=max_per_group(new, load),
         max_load_at_quantile=max_per_group(new, member_loads.sums(high_rates(new, criteria))),
         mean_load=np.bincount(new.members.group, load, new.num_groups) / members,
-        idle=idle,
+        idle=np.bincount(new.members.group[member_loads.num_partitions() == 0], minlength=new.num_groups),
         unassigned=count_subscribed_partitions(specs)[group]
         - sum_by_group(new, member_loads.num_partitions()).astype(np.int64),
         drain_seconds=np.where(behind, max_per_group(new, drain), np.nan),
@@ -256,22 +255,16 @@ def read_sizing_inputs(
 ) -> dict[int, SizingInput]:
     """Returns the sizing input of each group. Each group must have a partition whose rate is known."""
     loads, topics = specs.loads, specs.topics
-    topic, partition = expand_slices(
-        np.zeros(len(topics.with_metadata), np.int64),
-        np.ones(len(topics.with_metadata), np.int64),
-        topics.partitions[topics.with_metadata],
-    )
-    topic = topics.with_metadata[topic]
+    counts = topics.partitions[topics.with_metadata]
+    topic, partition = np.repeat(topics.with_metadata, counts), ranges_by_length(counts)
     at = loads.position_of(topic, partition)
     rate, high = (np.nan_to_num(rates[at]) for rates in (loads.in_messages_per_second, high_rates(specs, criteria)))
     group = topics.group[topic]
     load, load_at_quantile = (np.bincount(group, rates, specs.num_groups) for rates in (rate, high))
     hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equal rates, the first partition is last
     last = hottest[np.searchsorted(group[hottest], np.arange(specs.num_groups), "right") - 1]
-    num_members, partitions = (
-        np.bincount(specs.members.group, minlength=specs.num_groups),
-        count_subscribed_partitions(specs),
-    )
+    num_members = np.bincount(specs.members.group, minlength=specs.num_groups)
+    partitions = count_subscribed_partitions(specs)
     capacity, is_configured = member_capacity(specs), ~np.isnan(configured_value(specs, "capacity"))
     return {
         index: SizingInput(

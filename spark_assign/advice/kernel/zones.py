@@ -32,8 +32,10 @@ from spark_assign.advice.kernel.cross_zone_traffic import (
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import column
+from spark_assign.groups.kernel.faults import rejected_table
 from spark_assign.groups.kernel.group_properties import read_assignors, read_group_types
 from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.plan_groups import group_key_columns
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_rows, tagged_table
 from spark_assign.java.key_index import take_names
@@ -78,11 +80,7 @@ class ZoneInput:
     @property
     def is_valid(self) -> BoolArray:
         """Which groups of the specs can be analyzed. Shape: (num_groups,)."""
-        return ~mask_from_indexes(np.array(list(self.invalid), np.int64), self.specs.num_groups)
-
-    def group_key(self, group: int) -> dict[str, Any]:
-        """Returns cluster and id of a group of the specs."""
-        return {"cluster": self.specs.cluster[group].as_py(), "group_id": self.specs.group_id[group].as_py()}
+        return ~mask_from_indexes(list(self.invalid), self.specs.num_groups)
 
 
 def read_zone_input(opened: PassInput) -> ZoneInput:
@@ -106,10 +104,9 @@ def measure_reads(facts: pa.Table) -> Iterator[pa.Table]:
 
 def zone_options(groups: ZoneInput, params: ZoneParams) -> Iterator[pa.Table]:
     """Yields the rejected groups, and the read options of all others."""
-    yield tagged_table(REJECTED, groups.opened.rejected_groups, ZONE_ROWS)
-    invalid = sorted(groups.invalid.items())
-    rows = [groups.group_key(group) | {"code": code, "detail": detail} for group, (code, detail) in invalid]
-    yield tagged_rows(REJECTED, rows, ZONE_ROWS)
+    index, opened = groups.specs.fact_group_index, groups.opened
+    rejected = opened.rejected | {int(index[group]): fault for group, fault in groups.invalid.items()}
+    yield tagged_table(REJECTED, rejected_table(opened.facts, rejected), ZONE_ROWS)
     options = [*_option_rows(groups, params), *_empty_group_rows(groups.opened, params)]
     yield tagged_rows(OPTION_ROW, options, ZONE_ROWS)
 
@@ -155,8 +152,9 @@ def _option_rows(groups: ZoneInput, params: ZoneParams) -> Iterator[dict[str, An
                 else:
                     row |= _traffic_figures(traffic, group, params) | {"moved": moved[group]}
                 rows_by_group[group].append(row)
+    keys = pa.table(group_key_columns(specs, np.arange(specs.num_groups))).to_pylist()
     for group, rows in rows_by_group.items():
-        group_columns = groups.group_key(group) | {"currency": params.currency, "members": members[group]}
+        group_columns = keys[group] | {"currency": params.currency, "members": members[group]}
         rows = [row | group_columns | {"members_without_rack": without_rack[group]} for row in rows]
         if rows:
             _add_recommendation(rows, params, current[group])
@@ -176,10 +174,7 @@ def _traffic_figures(traffic: CrossZoneTraffic, group: int, params: ZoneParams) 
     total, certain = int(traffic.read[group]), int(traffic.crosses[group])
     upper = certain + int(traffic.unknown[group])
     row |= {"bytes_per_day": total, "cross_zone_bytes_at_least": certain, "cross_zone_bytes_at_most": upper}
-    row |= {
-        "cost_at_least": certain / GB * params.price_per_gb,
-        "cost_at_most": upper / GB * params.price_per_gb,
-    }
+    row |= {"cost_at_least": certain / GB * params.price_per_gb, "cost_at_most": upper / GB * params.price_per_gb}
     if certain == upper:
         share = certain / total if total else None
         row |= {"cross_zone_bytes_per_day": certain, "cross_zone_share": share, "cost_per_day": row["cost_at_least"]}

@@ -133,14 +133,9 @@ def _final_ownership(facts: IndexedFacts, valid: BoolArray, counted: IntArray) -
     assigned = _read_slices(facts, valid)
     if not (has_withheld & valid).any():
         return assigned
-    withheld = _read_slices(
-        replace(
-            facts,
-            rows_by_kind=facts.rows_by_kind
-            | {OWNED_SLICE: facts.rows_by_kind[WITHHELD_BITMAP][:0], OWNED_BITMAP: facts.rows_by_kind[WITHHELD_BITMAP]},
-        ),
-        has_withheld & valid,
-    )
+    bitmaps = facts.rows_by_kind[WITHHELD_BITMAP]
+    rows = facts.rows_by_kind | {OWNED_SLICE: bitmaps[:0], OWNED_BITMAP: bitmaps}
+    withheld = _read_slices(replace(facts, rows_by_kind=rows), has_withheld & valid)
     topics = KeyIndex(np.unique(withheld.topic))
     current = assigned.take(topics.lookup(assigned.topic) >= 0)
     withheld, current = (replace(slices, topic=topics.lookup(slices.topic)).expand() for slices in (withheld, current))
@@ -173,10 +168,8 @@ def _group_metrics(
     max_over_mean = np.zeros(facts.num_groups)
     max_over_mean[groups] = balance["max_over_mean"].fill_null(0).to_numpy()
     counted_group = facts.group_index[counted]
-    size[counted_group], total[counted_group] = (
-        facts.int_column("members")[counted],
-        facts.int_column("assigned")[counted],
-    )
+    size[counted_group] = facts.int_column("members")[counted]
+    total[counted_group] = facts.int_column("assigned")[counted]
     own = facts.column("max_over_mean", counted).fill_null(0).to_numpy()
     # The counted balance doesn't include withheld partitions.
     has_withheld = (facts.int_column("withheld", 0)[counted] > 0) & (max_per_member[counted_group] > 0)

@@ -62,7 +62,7 @@ def count_distinct(values: IntArray, counted: BoolArray) -> IntArray:
     """Returns the number of distinct values among the `counted` entries of each row."""
     ordered = np.sort(np.where(counted, values, -1), axis=1)
     is_new = np.diff(ordered, axis=1, prepend=-1) != 0
-    return np.count_nonzero(is_new, axis=1)
+    return np.asarray(is_new.sum(axis=1), np.int64)
 
 
 @dataclass(frozen=True)
