@@ -23,7 +23,8 @@ def of(assignor: str, **more: Any) -> AssignorMetrics:
         "cross_rack_share": None,
         "paused": 0.0,
     }
-    return AssignorMetrics(assignor, **{**plain, **more})
+    figures = {**plain, **more}
+    return AssignorMetrics(assignor, paused_partition_seconds=figures.pop("paused"), **figures)
 
 
 def recommended(*compared: AssignorMetrics, configured: str | None = None) -> tuple[str, str]:

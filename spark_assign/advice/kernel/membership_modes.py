@@ -142,11 +142,9 @@ class StableGroup:
 
     def modes(self) -> list[MembershipMode]:
         """Returns all modes, the current one first."""
-        modes = [self.mode]
-        for own in (True, False):
-            protocol = self.mode.protocol if own else COOPERATES
-            if own or self.mode.protocol == EAGER:
-                modes += [MembershipMode(membership, protocol, own) for membership in (DYNAMIC, STATIC)]
+        modes = [self.mode, *(MembershipMode(membership, self.mode.protocol) for membership in (DYNAMIC, STATIC))]
+        if self.mode.protocol == EAGER:
+            modes += [MembershipMode(membership, COOPERATES, own=False) for membership in (DYNAMIC, STATIC)]
         return list(dict.fromkeys(modes))
 
     def members(self) -> list[SimulatedMember]:

@@ -175,11 +175,10 @@ class OptionGrid:
     def simulation_input(self, key: SimulationKey) -> GroupSimulationInput:
         """Returns the input of a simulation."""
         state = self.group.with_mode(key.mode, key.session_ms)
-        if key.event == CRASH:
-            return GroupSimulationInput(
-                state, [Event(self.group.heartbeat_ms // 2, "member-crashes", self.crashed.name)]
-            )
-        return GroupSimulationInput(state, self.rolling_restart(key.restart_time_ms))
+        if key.event == RESTART:
+            return GroupSimulationInput(state, self.rolling_restart(key.restart_time_ms))
+        crash = Event(self.group.heartbeat_ms // 2, "member-crashes", self.crashed.name)
+        return GroupSimulationInput(state, [crash])
 
     def rolling_restart(self, restart_time_ms: int) -> list[Event]:
         """Returns the events of a rolling restart: each member closes `PAUSE_MS` after the previous one is up."""
@@ -280,11 +279,8 @@ def options(grid: OptionGrid, params: MembershipParams) -> list[MembershipOption
             current = mode == group.mode and session == group.session_ms
             for restart_time_ms in grid.restarts:
                 restart = grid.restart(mode, session, restart_time_ms)
-                options.append(
-                    MembershipOption(
-                        mode, session, restart_time_ms, current, restart, crash, restart.partition_ms + waits
-                    )
-                )
+                expected = restart.partition_ms + waits
+                options.append(MembershipOption(mode, session, restart_time_ms, current, restart, crash, expected))
     return options
 
 

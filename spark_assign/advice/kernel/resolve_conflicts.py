@@ -65,13 +65,6 @@ class ResolvedAdvice:
         """Adds a row that no other number of members is recommended."""
         self.not_recommended.append(declined(Adviser.SIZE, code, detail))
 
-    def add_if_it_pays(self, item: AdviceItem, params: AdviceParams) -> None:
-        """Adds an item to the advice, or, if it doesn't pay, to the changes that aren't recommended (principle 1)."""
-        if params.pays(item.gain, item.cost):
-            self.advice.append(item)
-        else:
-            self.not_recommended.append(item.declined(Code.BELOW_COST, below_cost(item, params)))
-
 
 def resolve_conflicts(group: GroupFindings, params: AdviceParams, fetching: bool) -> ResolvedAdvice:
     """Returns the resolved advice of a group.
@@ -153,9 +146,8 @@ def _add_size_advice(resolved: ResolvedAdvice, params: AdviceParams) -> None:
     group, row = resolved.group, resolved.group.sizes.get(resolved.assignor)
     if row is None:
         if group.sizes:
-            resolved.decline_size(
-                Code.NOT_KNOWN, f"The number of members that it needs with {resolved.assignor} is unknown"
-            )
+            detail = f"The number of members that it needs with {resolved.assignor} is unknown"
+            resolved.decline_size(Code.NOT_KNOWN, detail)
         return
     verdict = row["verdict"]
     if verdict in (UNDER_PROVISIONED, CANNOT_KEEP_UP):
@@ -252,9 +244,11 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
             f"size --details {quoted(group.group_id)} --keda",
             f"minReplicaCount: {target}",
             row["assignor"],
-        )
-        gain = params.consumers(members - target)
-        resolved.add_if_it_pays(item.in_money(params, gain, curve["paused_partition_seconds"]), params)
+        ).in_money(params, params.consumers(members - target), curve["paused_partition_seconds"])
+        if reason := _below_threshold(item, params):
+            resolved.not_recommended.append(item.declined(*reason))
+        else:
+            resolved.advice.append(item)
 
 
 def _list_unproposed(group: GroupFindings, proposed: set[str], fetching: bool) -> Iterator[dict[str, Any]]:
@@ -273,7 +267,8 @@ def _list_unproposed(group: GroupFindings, proposed: set[str], fetching: bool) -
             yield declined(Adviser.ZONES, Code.NOT_KNOWN, current["reason"])
     if group.compared and Adviser.ASSIGNOR not in proposed:
         best = group.recommended
-        code = (
-            Code.NOT_KNOWN if best is None else Code.NOTHING if group.can_run(best["assignor"]) else Code.NOT_POSSIBLE
-        )
-        yield declined(Adviser.ASSIGNOR, code, (best or next(iter(group.compared.values())))["reason"])
+        if best is None:
+            yield declined(Adviser.ASSIGNOR, Code.NOT_KNOWN, next(iter(group.compared.values()))["reason"])
+        else:
+            code = Code.NOTHING if group.can_run(best["assignor"]) else Code.NOT_POSSIBLE
+            yield declined(Adviser.ASSIGNOR, code, best["reason"])

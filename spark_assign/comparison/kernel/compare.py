@@ -35,7 +35,7 @@ from spark_assign.groups.kernel.ownership_changes import OwnershipCounts, count_
 from spark_assign.groups.kernel.plan_groups import read_configured_assignors
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 from spark_assign.simulation.kernel.pause_estimates import (
     PauseCounts,
     cooperative_seconds,
@@ -210,8 +210,7 @@ def _metrics_by_group(
 def _metrics(specs: GroupSpecs, assignor: str, selected: BoolArray, params: CompareParams) -> list[Row]:
     """Returns the metrics of one assignor for each group of the specs; only those of selected groups are valid."""
     assignment = assign(specs, assignor, selected, params.custom)
-    is_planned = selected.copy()
-    is_planned[list(assignment.rejected)] = False
+    is_planned = selected & ~mask_from_indexes(list(assignment.rejected), specs.num_groups)
     is_custom, target = assignor in params.custom, assignment.slices
     counts = count_changes(read_ownership(specs, assignment, is_planned))
     later = later_rounds(specs, assignor, is_planned, params.custom)
@@ -251,13 +250,11 @@ def _compare_group(
     """Returns the rows of one group under one change, with the recommendation and the reasons."""
     fault, current, libraries = known.faults.get(key), known.assignors.get(key), known.client_libraries.get(key)
     no_members: Row = {"members": 0, "partitions": 0}
+    if fault is not None:
+        metrics = {name: {"rejected": fault[0], "detail": fault[1]} for name in params.assignors}
     rows: list[Row] = [
         {"cluster": key[0], "group_id": key[1], "assignor": assignor, "what_if": what_if}
-        | (
-            metrics.get(assignor, no_members)
-            if fault is None
-            else dict(zip(("rejected", "detail"), fault, strict=True))
-        )
+        | metrics.get(assignor, no_members)
         for assignor in params.assignors
         if params.applies(assignor, key in known.server_side)
     ]

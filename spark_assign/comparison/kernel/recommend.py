@@ -20,7 +20,7 @@ Example: range balances 1.53 and moves nothing, roundrobin balances 1.00 and mov
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from spark_assign.groups.assignors.release_rules import client_assignor
@@ -40,15 +40,15 @@ class AssignorMetrics:
     """The figures of one assignor for a group; names and units as in `tables.comparison.COMPARISON`."""
 
     assignor: str
-    members: int
-    partitions: int
-    max_over_mean: float | None
-    moved: int
-    unassigned: int
-    stable: bool
-    rounds: int
-    cross_rack_share: float | None
-    paused: float
+    members: int = 0
+    partitions: int = 0
+    max_over_mean: float | None = None
+    moved: int = 0
+    unassigned: int = 0
+    stable: bool = False
+    rounds: int = 0
+    cross_rack_share: float | None = None
+    paused_partition_seconds: float = 0.0
     rejected: str | None = None
     detail: str | None = None
 
@@ -68,20 +68,9 @@ class AssignorVerdict:
 
 def read_metrics(row: Mapping[str, Any]) -> AssignorMetrics:
     """Returns the metrics of a row; missing counts of a group without a plan become 0."""
-    return AssignorMetrics(
-        assignor=row["assignor"],
-        members=row.get("members") or 0,
-        partitions=row.get("partitions") or 0,
-        max_over_mean=row.get("max_over_mean"),
-        moved=row.get("moved") or 0,
-        unassigned=max(0, row.get("unassigned") or 0),  # sticky assignors can keep partitions that don't exist
-        stable=bool(row.get("stable")),
-        rounds=row.get("rounds") or 0,
-        cross_rack_share=row.get("cross_rack_share"),
-        paused=row.get("paused_partition_seconds") or 0.0,
-        rejected=row.get("rejected"),
-        detail=row.get("detail"),
-    )
+    names = (field.name for field in fields(AssignorMetrics))
+    metrics = AssignorMetrics(**{name: row[name] for name in names if row.get(name) is not None})
+    return replace(metrics, unassigned=max(0, metrics.unassigned))  # sticky ones can keep partitions that don't exist
 
 
 def judge_assignors(compared: Sequence[AssignorMetrics], configured: str | None = None) -> list[AssignorVerdict]:
@@ -144,7 +133,7 @@ _COSTS: tuple[tuple[_Cost, _Slack], ...] = (
     (_balance, lambda metrics, least: BALANCE * least),
     (_cross, lambda metrics, least: RACKS),
     (lambda metrics: metrics.moved, lambda metrics, least: _same_moves(metrics)),
-    (lambda metrics: metrics.paused, _same_pause),
+    (lambda metrics: metrics.paused_partition_seconds, _same_pause),
 )
 
 
@@ -233,9 +222,9 @@ def _compare_metrics(first: AssignorMetrics, second: AssignorMetrics) -> tuple[l
     value, reference = _share(first), _share(second)
     differs = f"{percent(value)} of partitions move instead of {percent(reference)}"
     compare(first.moved, second.moved, _same_moves(first), differs, f"{percent(value)} of partitions move with both")
-    slack = _same_pause(first, min(first.paused, second.paused))
-    differs = f"{first.paused:,.1f} instead of {second.paused:,.1f} partition-seconds paused"
-    compare(first.paused, second.paused, slack, differs, None)
+    value, reference = first.paused_partition_seconds, second.paused_partition_seconds
+    differs = f"{value:,.1f} instead of {reference:,.1f} partition-seconds paused"
+    compare(value, reference, _same_pause(first, min(value, reference)), differs, None)
     return better, same, worse
 
 

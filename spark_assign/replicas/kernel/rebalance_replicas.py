@@ -11,6 +11,7 @@ Whether all bounds are met depends on the steps found: this is a heuristic, unli
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -179,9 +180,7 @@ def _supply_replica(state: ReplicaBalance, from_broker: int, to_broker: int, sta
 
 def _move_chains(state: ReplicaBalance, max_cost: int, probes: int | None, limit: int | None) -> None:
     """Applies the cheapest chains to brokers with room from those above their bounds, and to those below theirs."""
-    num_searches = 0
-    while limit is None or num_searches < limit:
-        num_searches += 1
+    for _ in itertools.count() if limit is None else range(limit):
         brokers = state.brokers
         room = {broker for broker in brokers if state.load[broker] + 1 <= state.most[broker]}
         over, under = state.over(), set(state.under())
