@@ -230,11 +230,8 @@ def _by_kernel(
     columns = {"at": F.col("pos") * F.col("replication_factor"), "partition": F.col("first") + F.col("pos")}
     partitions = partitions.withColumns(columns)
     any_factor = F.slice("placed", F.col("at") + 1, F.col("replication_factor"))
-    return _to_placements(partitions.withColumn("replicas", _replica_array(sizes, _placed_replica, any_factor)))
-
-
-def _placed_replica(index: int) -> Column:
-    return F.get("placed", F.col("at") + index)
+    replicas = _replica_array(sizes, lambda index: F.get("placed", F.col("at") + index), any_factor)
+    return _to_placements(partitions.withColumn("replicas", replicas))
 
 
 # --- without racks: closed form -----------------------------------------------------------------------------------

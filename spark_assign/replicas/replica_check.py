@@ -62,7 +62,7 @@ def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> ReplicaCheck
     tables.check_keys()
     brokers = _broker_rows(tables)
     problems = _problems(tables, min_replicas)
-    return ReplicaCheck(brokers, _rack_rows(brokers), problems, _cluster_rows(tables, brokers, problems))
+    return ReplicaCheck(brokers, _rack_rows(brokers), problems, _cluster_rows(brokers, problems))
 
 
 def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
@@ -138,7 +138,7 @@ def _ids(brokers: Column) -> Column:
     return F.concat_ws(",", brokers.cast("array<string>"))
 
 
-def _cluster_rows(fleet: ReplicaFleet, brokers: DataFrame, problems: DataFrame) -> DataFrame:
+def _cluster_rows(brokers: DataFrame, problems: DataFrame) -> DataFrame:
     """Returns `tables.replicas.CLUSTER_CHECK`."""
     unfenced = F.coalesce(~F.col("fenced"), F.lit(False))
     sizes = brokers.groupBy("cluster").agg(

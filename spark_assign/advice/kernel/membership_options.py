@@ -210,11 +210,9 @@ class OptionGrid:
         key = self.restart_key(mode, session_ms, restart_time_ms)
         by_ms = restart_time_ms - key.restart_time_ms if self.away else 0
         pause = self.pauses[key]
-        pause = replace(pause, partition_ms=pause.partition_ms + by_ms * self.away, longest_ms=pause.longest_ms + by_ms)
-        if self.scale == 1:
-            return pause
-        partition_ms, rebalances = round(pause.partition_ms * self.scale), round(pause.rebalances * self.scale)
-        return replace(pause, partition_ms=partition_ms, rebalances=rebalances)
+        partition_ms = round((pause.partition_ms + by_ms * self.away) * self.scale)
+        rebalances, longest_ms = round(pause.rebalances * self.scale), pause.longest_ms + by_ms
+        return replace(pause, partition_ms=partition_ms, longest_ms=longest_ms, rebalances=rebalances)
 
     def crash(self, mode: MembershipMode, session_ms: int) -> Pause | None:
         """Returns the pause of a crash; `None` for a group of one member, because no other member takes over."""
@@ -298,7 +296,7 @@ def advise(
     candidates = [option for option in options if option.restart_time_ms == params.restart_time_ms]
     current = next(option for option in candidates if option.is_current)
     valid = [option for option in candidates if option.is_current or _is_valid(option, current, params, heartbeat_ms)]
-    allowed = [option for option in valid if option.is_current or not _is_forbidden(option, current, forbidden)]
+    allowed = [option for option in valid if option.is_current or not _is_forbidden(option, forbidden)]
     best, unrestricted = _best(allowed, current, params), _best(valid, current, params)
     code = KEEP if best.is_current else "-".join(changed_modes(current, best)) or SESSION
     return MembershipChoice(code, current, best, None if unrestricted == best else unrestricted)
@@ -315,7 +313,7 @@ def _is_valid(option: MembershipOption, current: MembershipOption, params: Membe
     return option.mode.membership == DYNAMIC or option.session_ms >= long_enough
 
 
-def _is_forbidden(option: MembershipOption, current: MembershipOption, forbidden: Collection[str]) -> bool:
+def _is_forbidden(option: MembershipOption, forbidden: Collection[str]) -> bool:
     """Checks whether an option is forbidden. What the group has already isn't, except for static members with unstable
     names."""
     static = option.mode.membership == STATIC and "static" in forbidden

@@ -92,9 +92,8 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
     rack_index = {rack: index for index, rack in enumerate([None, *rack_names])}
     topics, partition, current = _partitions(rows[PARTITION], ids)
     topics, partition, current = _add_new_partitions(rows[COUNT], topics, partition, current)
-    names = np.array(topics, dtype=object)
-    factor = _factors(rows[FACTOR], names, partition, current, int(len(ids) - len(excluded)))
-    weight, weighed = _weights(rows[SIZE], names, partition)
+    factor = _factors(rows[FACTOR], topics, current, len(ids) - len(excluded))
+    weight, weighed = _weights(rows[SIZE], topics, partition)
     return NamedCluster(
         ReplicaCluster(
             rack=np.array([rack_index[racks[broker]] for broker in ids.tolist()], np.int64),
@@ -223,31 +222,31 @@ def _by_topic(rows: pa.Table, table: str) -> dict[str, int]:
     return amounts
 
 
-def _factors(rows: pa.Table, names: Any, partition: IntArray, current: IntArray, usable: int) -> IntArray:
+def _factors(rows: pa.Table, topics: list[str], current: IntArray, usable: int) -> IntArray:
     """Returns the new replication factor of each partition; a new partition has that of its topic's first partition."""
     factor = (current != NO_BROKER).sum(axis=1)
     new = np.flatnonzero(factor == 0)
     if len(new):
         first: dict[str, int] = {}
-        for topic, topic_factor in zip(names.tolist(), factor.tolist(), strict=True):
+        for topic, topic_factor in zip(topics, factor.tolist(), strict=True):
             first.setdefault(topic, topic_factor)
-        factor[new] = [first[topic] for topic in names[new].tolist()]
+        factor[new] = [first[topics[row]] for row in new.tolist()]
     if rows.num_rows:
         wanted = _by_topic(rows, "replication_factors")
-        if unknown := sorted(set(wanted) - set(names.tolist())):
+        if unknown := sorted(set(wanted) - set(topics)):
             raise RejectedError(
                 "unknown-topic", f"replication_factors: replicas has no topic {unknown[0]}. Check its name"
             )
-        factor = np.array([wanted.get(topic, old) for topic, old in zip(names.tolist(), factor.tolist(), strict=True)])
+        factor = np.array([wanted.get(topic, old) for topic, old in zip(topics, factor.tolist(), strict=True)])
     invalid = np.flatnonzero((factor < 1) | (factor > usable))
     if len(invalid):
         row = invalid[0]
-        detail = f"topic {names[row]} needs {factor[row]} replicas, {usable} broker(s) can have replicas. Add brokers"
+        detail = f"topic {topics[row]} needs {factor[row]} replicas, {usable} broker(s) can have replicas. Add brokers"
         raise RejectedError("invalid-replication-factor", detail)
     return np.asarray(factor, np.int64)
 
 
-def _weights(rows: pa.Table, names: Any, partition: IntArray) -> tuple[IntArray, bool]:
+def _weights(rows: pa.Table, topics: list[str], partition: IntArray) -> tuple[IntArray, bool]:
     """Returns the bytes of each partition (at least 1; the mean if unknown) and True, or without sizes 1s and False."""
     if not rows.num_rows:
         return np.ones(len(partition), np.int64), False
@@ -255,5 +254,5 @@ def _weights(rows: pa.Table, names: Any, partition: IntArray) -> tuple[IntArray,
     sizes = dict(zip(keys, rows["amount"].to_pylist(), strict=True))
     known = [size for size in sizes.values() if size is not None]
     mean = sum(known) // max(len(known), 1)
-    weights = (sizes.get(key) for key in zip(names.tolist(), partition.tolist(), strict=True))
+    weights = (sizes.get(key) for key in zip(topics, partition.tolist(), strict=True))
     return np.array([max(1, mean if size is None else size) for size in weights], np.int64), True

@@ -112,17 +112,11 @@ def _rack_bounds(cluster: ReplicaCluster, sizes: IntArray) -> tuple[FloatArray, 
         weight = float(cluster.weight[cluster.replication_factor == replication_factor].sum())
         racks_needed = min(replication_factor, len(sizes))
         extra = replication_factor - racks_needed
-        in_rack = np.minimum(sizes, 1 + extra)
-        elsewhere = np.array([_max_elsewhere(sizes, rack, racks_needed, extra) for rack in range(len(sizes))])
-        most += weight * in_rack
+        # The maximum number of replicas of a partition outside each rack.
+        elsewhere = np.minimum(min(racks_needed, len(sizes) - 1) + extra, sizes.sum() - sizes)
+        most += weight * np.minimum(sizes, 1 + extra)
         least += weight * np.maximum(replication_factor - elsewhere, 0)
     return least, most
-
-
-def _max_elsewhere(sizes: IntArray, rack: int, racks_needed: int, extra: int) -> int:
-    """Returns the maximum number of replicas of a partition outside this rack."""
-    other_sizes = np.delete(sizes, rack)
-    return int(min(min(racks_needed, len(other_sizes)) + extra, other_sizes.sum()))
 
 
 def _level(sizes: FloatArray, low: FloatArray, high: FloatArray, total: float) -> float:

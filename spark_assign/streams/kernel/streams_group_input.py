@@ -226,11 +226,10 @@ def process_hash_order(
     members: dict[str, list[int]] = {}
     for member, process in enumerate(processes):
         members.setdefault(process, []).append(member)
-    ordered = {
-        process: [indexes[at] for at in text_order([member_ids[member] for member in indexes])]
-        for process, indexes in members.items()
-    }
-    return [(process, ordered[process]) for process in process_order(processes, release_4_3=release_4_3)]
+    return [
+        (process, [members[process][at] for at in text_order([member_ids[member] for member in members[process]])])
+        for process in process_order(processes, release_4_3=release_4_3)
+    ]
 
 
 # --- input of an assignor ---------------------------------------------------------------------------------------------
