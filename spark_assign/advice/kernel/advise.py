@@ -51,8 +51,8 @@ SELECTOR = "replica.selector.class=org.apache.kafka.common.replica.RackAwareRepl
 Missing = Mapping[str, str]
 """Advisers that couldn't run, with the reason and the remedy."""
 
-ClusterAdvice = tuple[list[AdviceItem], list[dict[str, Any]]]
-"""Recommendations for a cluster, and rows for changes that aren't recommended."""
+AdviceLists = tuple[list[AdviceItem], list[dict[str, Any]]]
+"""Recommendations for a cluster or a group, and rows for changes that aren't recommended."""
 
 
 def fetching_gain(groups: Iterable[GroupFindings]) -> float:
@@ -78,7 +78,7 @@ def _saved(group: GroupFindings, params: AdviceParams, fetching: bool) -> float:
     return 0.0 if item is None else max(0.0, (item.gain or 0.0) * params.max_payback_months - (item.cost or 0.0))
 
 
-def advise_follower_fetching(groups: Sequence[GroupFindings], params: AdviceParams, fetching: bool) -> ClusterAdvice:
+def advise_follower_fetching(groups: Sequence[GroupFindings], params: AdviceParams, fetching: bool) -> AdviceLists:
     """Returns the recommendation to enable follower fetching, or the row that explains why it isn't recommended."""
     gain = fetching_gain(groups)
     if params.follower_fetching or gain <= 0:
@@ -110,7 +110,7 @@ def advise_replicas(
     resolved: Mapping[str, ResolvedAdvice],
     params: AdviceParams,
     fetching: bool,
-) -> ClusterAdvice:
+) -> AdviceLists:
     """Returns recommendations to reorder or move replicas.
 
     Args:
@@ -214,7 +214,6 @@ SIZE_ROW, CURVE_ROW, MEMBERSHIP_ROW, OPTION_ROW, COMPARED_ROW, REJECTED_ROW, MOV
 )
 
 _Rows = Mapping[str, Sequence[Row]]
-_KeyedRows = list[tuple[str | None, dict[str, Any]]]
 ADVICE_ROWS = row_schema(
     "cluster string, group_id string, category string, category_index int32, adviser string, action string",
     "description string, gain double, gain_unit string, cost double, cost_unit string, payback_months double",
@@ -251,12 +250,11 @@ def _advise_cluster(cluster: str, facts: _Rows, params: AdviceParams, missing: M
     cluster_advice = [*fetching_advice, *replica_advice, *missing_advice]
     cluster_declined = [*fetching_declined, *replica_declined]
     cluster_declined += [declined(adviser, Code.NOT_KNOWN, reason) for adviser, reason in missing.items()]
-    advice: _KeyedRows = [(group_id, item.row()) for group_id, group in resolved.items() for item in group.advice]
-    advice += [(None, item.row()) for item in cluster_advice]
-    not_recommended: _KeyedRows = [
-        (group_id, row) for group_id, group in resolved.items() for row in group.not_recommended
-    ]
-    not_recommended += [(None, row) for row in cluster_declined]
+    results: list[tuple[str | None, AdviceLists]]
+    results = [(group_id, (group.advice, group.not_recommended)) for group_id, group in resolved.items()]
+    results.append((None, (cluster_advice, cluster_declined)))
+    advice = [(group_id, item.row()) for group_id, (items, _) in results for item in items]
+    not_recommended = [(group_id, row) for group_id, (_, rows) in results for row in rows]
     not_recommended.sort(key=lambda pair: (pair[0] or "", ADVISERS.index(pair[1]["adviser"]), pair[1]["code"]))
     rejected = [(group.group_id, _rejection(group)) for group in all_groups if not group.has_findings]
     for kind, rows in ((ADVICE_ROW, advice), (NOT_RECOMMENDED, not_recommended), (REJECTED, rejected)):

@@ -91,8 +91,6 @@ def _leader_racks(specs: GroupSpecs, start: IntArray) -> IntArray:
     topic = topic_keys.lookup(facts.group_index[rows] * size + facts.topic_index[rows])
     rows, topic = rows[topic >= 0], topic[topic >= 0]
     partitions_at, racks = facts.column("at", rows), facts.column("leader_racks", rows)
-    if not len(racks.flatten()):
-        return leader
     topic = np.repeat(topic, to_int_array(partitions_at.value_lengths(), 0))
     partition = to_int_array(partitions_at.flatten(), -1)
     coded = racks.flatten().dictionary_encode()

@@ -84,7 +84,7 @@ def rack_order(brokers: ClusterBrokers) -> list[str | None]:
     """
     racks = list(dict.fromkeys(brokers.racks))
     hashes = string_hashes([rack or "" for rack in racks])  # Optional.empty() and the empty text both have 0
-    return [racks[index] for index in table_order(hashes, ranks=None)] if racks else []
+    return [racks[index] for index in table_order(hashes, ranks=None)]
 
 
 def find_order_error(racks: Sequence[str | None]) -> PlacementError | None:

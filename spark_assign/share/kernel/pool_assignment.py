@@ -120,8 +120,6 @@ def _revoke_overfilled_members(pools: PartitionPools, reason: IntArray) -> None:
     """Step 2: marks previous assignments above the quota of their member."""
     surplus = np.bincount(pools.previous_member, minlength=len(pools.quota)) - pools.quota
     rows = np.flatnonzero(surplus[pools.previous_member] > 0)
-    if not len(rows):
-        return
     partition, member = pools.previous_partition[rows], pools.previous_member[rows]
     ranks = None if pools.partition_rank is None else pools.partition_rank[partition]
     rows = rows[table_order(pools.partition_hash[partition], ranks, member)]
@@ -134,8 +132,6 @@ def _revoke_overshared_partitions(pools: PartitionPools, reason: IntArray) -> No
     desired_sharing = pools.desired_sharing[pools.pool_of_partition]
     surplus = np.bincount(pools.previous_partition[reason == KEPT], minlength=len(desired_sharing)) - desired_sharing
     rows = np.flatnonzero(surplus[pools.previous_partition] > 0)
-    if not len(rows):
-        return
     rows = rows[np.argsort(pools.previous_partition[rows], kind="stable")]
     member, partition = pools.member[pools.previous_member[rows]], pools.previous_partition[rows]
     set_rows = rows[table_order(member, member, partition)]

@@ -179,8 +179,6 @@ def member_order(member_ids: Sequence[str], positions: Sequence[int | None]) -> 
         positions: position of each member in the coordinator's list; if all are None, the order of the coordinator's
             table is computed from the ids.
     """
-    if not member_ids:
-        return []
     if any(position is not None for position in positions):
         coordinator_order = sorted(range(len(member_ids)), key=lambda at: (positions[at] is None, positions[at] or 0))
     else:
