@@ -161,7 +161,7 @@ def _brokers_by_cluster(brokers: DataFrame) -> DataFrame:
 
 
 def _validated(requests: DataFrame, brokers_by_cluster: DataFrame, algorithm: str) -> DataFrame:
-    """Checks requests and draws missing start positions; returns one row per request (`kernel.ADMITTED`)."""
+    """Checks requests and draws missing start positions; returns one row per request (`kernel.VALIDATED_REQUESTS`)."""
     start = F.lit(0) if algorithm == STRIPED else F.coalesce("start_partition", F.lit(0))
     first = F.greatest(start, F.lit(0)).cast("long")
     by_topic = Window.partitionBy("cluster", "topic").orderBy("first", "end")

@@ -36,7 +36,6 @@ from spark_assign.advice.kernel.membership_options import (
 )
 from spark_assign.advice.kernel.membership_text import (
     ClientFacts,
-    codes_and_text,
     find_deployment_pod,
     settings,
     summary,
@@ -211,15 +210,15 @@ class _Group:
         """Returns the recommendation row."""
         clients, group = self.clients, self.grid.group
         choice = advise(options(self.grid, self.params), self.params, group.heartbeat_ms, clients.forbidden())
-        codes, text = codes_and_text(warnings(choice, self.params, clients))
+        risks = warnings(choice, self.params, clients)
         recommended = _figures(choice.recommended)
         return {
             **self._key(),
             "recommendation": choice.code,
             "summary": summary(choice, self.params, clients),
             "settings": settings(choice, clients),
-            "warning_codes": codes,
-            "warning_text": text,
+            "warning_codes": ", ".join(code for code, _ in risks) or None,
+            "warning_text": " ".join(text for _, text in risks) or None,
             "client_libraries": clients.clients,
             "assignor": self._assignor(choice.current),
             "restart_time_ms": self.params.restart_time_ms,

@@ -118,20 +118,16 @@ class StableGroup:
         return self.state.is_consumer_protocol
 
     @property
-    def timing(self) -> TimingConfig:
-        """The settings of the group."""
-        return self.state.timing
-
-    @property
     def heartbeat_ms(self) -> int:
         """The heartbeat interval."""
-        timing = self.timing
+        timing = self.state.timing
         return timing.group_consumer_heartbeat_interval_ms if self.by_broker else timing.heartbeat_interval_ms
 
     @property
     def session_ms(self) -> int:
         """The current session timeout."""
-        return self.timing.group_consumer_session_timeout_ms if self.by_broker else self.timing.session_timeout_ms
+        timing = self.state.timing
+        return timing.group_consumer_session_timeout_ms if self.by_broker else timing.session_timeout_ms
 
     def sessions(self, params: MembershipParams) -> list[int]:
         """Returns the session timeouts to compare: those that the broker and the heartbeat interval allow, and the
@@ -153,9 +149,10 @@ class StableGroup:
 
     def with_mode(self, mode: MembershipMode, session_ms: int) -> InitialState:
         """Returns the initial state of a simulation with another mode and session timeout."""
-        timing = replace(self.timing, session_timeout_ms=session_ms)
         if self.by_broker:
-            timing = replace(self.timing, group_consumer_session_timeout_ms=session_ms)
+            timing = replace(self.state.timing, group_consumer_session_timeout_ms=session_ms)
+        else:
+            timing = replace(self.state.timing, session_timeout_ms=session_ms)
         state = replace(self.state, timing=timing)
         state.members = [_copy(member, mode) for member in self.state.members]
         if not mode.own:

@@ -128,7 +128,7 @@ class OptionGrid:
         self.closing = [
             sum(state.revoke_ms.get(code, state.timing.revoke_ms) for code in member.owned) for member in self.restarted
         ]
-        self.period = lcm(group.heartbeat_ms, group.timing.poll_interval_ms or 1)
+        self.period = lcm(group.heartbeat_ms, state.timing.poll_interval_ms or 1)
         self.pauses: dict[SimulationKey, Pause] = {}
 
     # --- simulations to run -----------------------------------------------------------------------------------

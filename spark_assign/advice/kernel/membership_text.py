@@ -25,7 +25,7 @@ session expires.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from spark_assign.advice.kernel.membership_modes import CONSUMER, DYNAMIC, EAGER, MIXED, STATIC, MembershipParams
@@ -244,8 +244,3 @@ def time(ms: int) -> str:
     if ms % 60_000 == 0 and ms >= 120_000:
         return f"{ms // 60_000} min"
     return f"{ms} ms" if ms < 1000 else f"{_number(ms / 1000)} s"
-
-
-def codes_and_text(risks: Sequence[tuple[str, str]]) -> tuple[str | None, str | None]:
-    """Returns the joined codes and the joined texts of warnings; `None` if there are none."""
-    return (", ".join(code for code, _ in risks) or None, " ".join(text for _, text in risks) or None)

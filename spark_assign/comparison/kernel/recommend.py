@@ -54,7 +54,7 @@ class AssignorMetrics:
 
     @property
     def has_plan(self) -> bool:
-        """Whether there is a plan to judge_assignors."""
+        """Whether there is a plan to judge."""
         return self.rejected is None and self.members > 0
 
 

@@ -36,7 +36,7 @@ from spark_assign.streams.kernel.streams_group_input import (
     read_group_input,
     read_streams_facts,
 )
-from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, TaskAssignor, TaskId
+from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, TaskAssignor, TaskId
 
 ASSIGNORS: dict[str, TaskAssignor] = {STICKY: assign_tasks, STICKY_4_3: partial(assign_tasks, release_4_3=True)}
 """Assignors by name; `streams-sticky` is the only one that a broker offers."""
@@ -114,7 +114,8 @@ def _move_rows(group_input: StreamsGroupInput, moves: Iterable[Move]) -> _Rows:
 
 def _next_owner_state(group_input: StreamsGroupInput, move: Move) -> dict[str, Any]:
     """Returns which of the next owner and its process has the task's state; empty for a task without state."""
-    if move.to_member is None or not _has_state(group_input.group, move.task):
+    stateful, subtopology = group_input.group.stateful, move.task[0]
+    if move.to_member is None or subtopology >= len(stateful) or not stateful[subtopology]:
         return {}
     process_task = group_input.process[move.to_member], move.task
     if (move.to_member, move.task) in group_input.previous_tasks:
@@ -122,10 +123,6 @@ def _next_owner_state(group_input: StreamsGroupInput, move: Move) -> dict[str, A
     else:
         state = "process" if process_task in group_input.state_offsets else "none"
     return {"state": state, "changelog_offset": group_input.state_offsets.get(process_task)}
-
-
-def _has_state(group: StreamsGroupSpec, task: TaskId) -> bool:
-    return task[0] < len(group.stateful) and group.stateful[task[0]]
 
 
 def _compute_metrics(
