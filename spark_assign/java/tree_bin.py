@@ -78,10 +78,6 @@ class Tree(Generic[Key]):
             yield node.entry.key
             node = node.next
 
-    def entries(self) -> list[Entry[Key]]:
-        """Returns the keys in iteration order, with their hashes and ranks."""
-        return [self._of[key].entry for key in self]
-
     def __len__(self) -> int:
         return len(self._of)
 
@@ -116,7 +112,7 @@ class Tree(Generic[Key]):
 
     def split(self, bit: int) -> tuple[Bucket[Key], Bucket[Key]]:
         """Returns the lower and the upper bucket that replace this one when the table doubles; `bit` separates them."""
-        entries = self.entries()
+        entries = [self._of[key].entry for key in self]
         low = [entry for entry in entries if not entry.spread & bit]
         high = [entry for entry in entries if entry.spread & bit]
         is_unsplit = not (low and high)  # then the tree moves as it is

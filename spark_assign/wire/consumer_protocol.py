@@ -61,16 +61,23 @@ class StickyData:
     generation_id: int | None
 
 
-def subscription(data: bytes) -> Subscription:
-    """Decodes a subscription (ConsumerProtocol.deserializeSubscription). Raises WireError."""
+def subscription(data: bytes, *, accept_cut_short: bool = False) -> Subscription:
+    """Decodes a subscription (ConsumerProtocol.deserializeSubscription). Raises WireError.
+
+    Args:
+        data: the bytes.
+        accept_cut_short: whether to accept bytes that end before the owned partitions (`subscription_as_sent`).
+    """
     reader = Reader(data)
     version = _version(reader)
     topics = tuple(reader.string() for _ in range(reader.array_length(2)))
     user_data = reader.nullable_bytes()
-    owned = _topic_partitions(reader) if version >= 1 else ()
+    cut_short = accept_cut_short and version == 1 and not reader.left
+    owned = _topic_partitions(reader) if version >= 1 and not cut_short else ()
     generation = reader.int32() if version >= 2 else -1
     rack = reader.nullable_string() if version >= 3 else None
-    return Subscription(topics, user_data, owned, generation if generation >= 0 else None, rack or None, version)
+    known_generation = generation if generation >= 0 else None
+    return Subscription(topics, user_data, owned, known_generation, rack or None, version, cut_short)
 
 
 def subscription_as_sent(data: bytes) -> Subscription:
@@ -79,17 +86,7 @@ def subscription_as_sent(data: bytes) -> Subscription:
     That client declares version 1 but ends the bytes where version 0 ends. Kafka's class rejects this, but the broker
     doesn't decode these bytes, so that such groups exist. Raises WireError for any other malformed bytes.
     """
-    try:
-        return subscription(data)
-    except WireError:
-        reader = Reader(data)
-        if _version(reader) != 1:
-            raise
-        topics = tuple(reader.string() for _ in range(reader.array_length(2)))
-        user_data = reader.nullable_bytes()
-        if reader.left:
-            raise
-        return Subscription(topics, user_data, (), None, None, 1, cut_short=True)
+    return subscription(data, accept_cut_short=True)
 
 
 def assignment(data: bytes) -> Assignment:

@@ -113,10 +113,9 @@ def batches(data: bytes, *, check: bool = True) -> Iterator[Batch | Damaged]:
 
 def records(data: bytes, batch: Batch) -> list[Record]:
     """Returns the records of a batch. Raises WireError if its bytes are malformed although the checksum is right."""
-    body = data[batch.body : batch.end]
     if batch.magic < 2:
-        return [Record(*each) for each in read_messages(data[batch.position : batch.end])]
-    body = decompress(batch.attributes & _CODEC, body)
+        return _read_messages(data[batch.position : batch.end])
+    body = decompress(batch.attributes & _CODEC, data[batch.body : batch.end])
     append_time = batch.max_timestamp if batch.attributes & _APPEND_TIME else None
     records_read, at = [], 0
     try:
@@ -257,24 +256,25 @@ def _classify_damage(data: bytes, position: int, end: int, last_offset: int, err
 
 _MESSAGE_START = struct.Struct(">qiIbb")
 
-Message = tuple[int, int, bytes | None, bytes | None]
-"""Offset, timestamp (-1 in format 0, which has none), key, and value."""
 
+def _read_messages(data: bytes) -> list[Record]:
+    """Returns all messages inside a message of format 0 or 1. The timestamp is -1 in format 0, which has none.
 
-def read_messages(data: bytes) -> list[Message]:
-    """Returns all messages inside a message of format 0 or 1. Raises WireError if the bytes are malformed."""
+    Raises:
+        WireError: the bytes are malformed.
+    """
     try:
         return list(_iter_messages(data))
     except struct.error as error:
         raise WireError(f"a message is cut off: {error}") from None
 
 
-def _iter_messages(data: bytes) -> Iterator[Message]:
+def _iter_messages(data: bytes) -> Iterator[Record]:
     """Yields the message, or the messages that it contains in compressed form."""
     offset, magic, attributes, timestamp, key, value, _ = _read_message(data, 0)
     codec = attributes & _CODEC
     if codec == 0:
-        yield offset, timestamp, key, value
+        yield Record(offset, timestamp, key, value)
         return
     if codec == 3 and magic == 0:
         raise WireError("lz4 in message format 0, whose checksums are none: read it by a Kafka of its time")
@@ -287,13 +287,11 @@ def _iter_messages(data: bytes) -> Iterator[Message]:
         )
         if inner_magic != magic or inner_attributes & _CODEC:
             raise WireError("a compressed message of another format inside of one")
-        messages.append(
-            (relative_offset, timestamp if attributes & _APPEND_TIME else inner_timestamp, inner_key, inner_value)
-        )
+        message_timestamp = timestamp if attributes & _APPEND_TIME else inner_timestamp
+        messages.append(Record(relative_offset, message_timestamp, inner_key, inner_value))
     # In format 1 offsets inside count from 0, and the message around them has the last one's.
-    base = offset - messages[-1][0] if magic and messages else 0
-    for relative_offset, inner_timestamp, inner_key, inner_value in messages:
-        yield base + relative_offset, inner_timestamp, inner_key, inner_value
+    base = offset - messages[-1].offset if magic and messages else 0
+    yield from (message._replace(offset=base + message.offset) for message in messages)
 
 
 def _read_message(data: bytes, at: int) -> tuple[int, int, int, int, bytes | None, bytes | None, int]:

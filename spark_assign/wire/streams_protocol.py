@@ -103,19 +103,14 @@ def subscription(data: bytes) -> Subscription:
     """Decodes SubscriptionInfo (`SubscriptionInfo.decode`). Raises WireError."""
     version = Reader(data).int32()
     if version > _NEWEST:
-        version_reader = Reader(data[4:])
-        return _checked(Subscription(version, version_reader.int32()))
+        return _checked(Subscription(version, Reader(data[4:]).int32()))
     fields = _layout(max(version, 0)).read(Reader(data))
     offset_sums = {}
     for task_fields in fields["taskOffsetSums"]:
-        if version >= 10:
-            offset_sums[_task(task_fields["topicGroupId"], task_fields["partition"], task_fields["namedTopology"])] = (
-                task_fields["offsetSum"]
-            )
-        for partition_fields in task_fields["partitionToOffsetSum"]:
-            offset_sums[_task(task_fields["topicGroupId"], partition_fields["partition"])] = partition_fields[
-                "offsetSum"
-            ]
+        # Since version 10, an element is a single task. Before, it has the partitions of a subtopology.
+        for row in [task_fields] if version >= 10 else task_fields["partitionToOffsetSum"]:
+            task = _task(task_fields["topicGroupId"], row["partition"], row.get("namedTopology"))
+            offset_sums[task] = row["offsetSum"]
     active = [task for task, offsets in offset_sums.items() if offsets == _ACTIVE_OFFSET_SUM]
     standby = [task for task, offsets in offset_sums.items() if offsets != _ACTIVE_OFFSET_SUM]
     return _checked(

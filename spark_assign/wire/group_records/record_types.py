@@ -77,6 +77,7 @@ _GROUP_TOPICS = many(
         many("partitionMetadata", inner(int32("partition"), texts("racks"))),
     ),
 )
+_EPOCHS_AND_STATE = (int32("memberEpoch"), int32("previousMemberEpoch"), Field("state", "int8"))
 _TARGET_PARTITIONS = many("topicPartitions", inner(Field("topicId", "uuid"), many("partitions", "int32")))
 _ASSIGNMENT_TIMESTAMP = int64("assignmentTimestamp", tag=0)
 """Since Kafka 4.3 (KIP-1263)."""
@@ -118,9 +119,7 @@ _CONSUMER_RECORDS = (
         "ConsumerGroupCurrentMemberAssignment",
         MEMBER,
         (
-            int32("memberEpoch"),
-            int32("previousMemberEpoch"),
-            Field("state", "int8"),
+            *_EPOCHS_AND_STATE,
             many("assignedPartitions", _OWNED_PARTITIONS),
             many("partitionsPendingRevocation", _OWNED_PARTITIONS),
         ),
@@ -153,9 +152,7 @@ _SHARE_RECORDS = (
         "ShareGroupCurrentMemberAssignment",
         MEMBER,
         (
-            int32("memberEpoch"),
-            int32("previousMemberEpoch"),
-            Field("state", "int8"),
+            *_EPOCHS_AND_STATE,
             many("assignedPartitions", struct(Field("topicId", "uuid"), many("partitions", "int32"))),
         ),
     ),
@@ -237,9 +234,7 @@ _STREAMS_RECORDS = (
         "StreamsGroupCurrentMemberAssignment",
         MEMBER,
         (
-            int32("memberEpoch"),
-            int32("previousMemberEpoch"),
-            Field("state", "int8"),
+            *_EPOCHS_AND_STATE,
             *(many(role, _OWNED_TASKS) for role in _ROLES),
             *(many(f"{role}PendingRevocation", _OWNED_TASKS) for role in _ROLES),
         ),
