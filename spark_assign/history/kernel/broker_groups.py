@@ -17,6 +17,7 @@ All records of one write have one timestamp, and their order is that of offsets.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,6 +28,7 @@ from spark_assign.history.kernel.record_parser import (
     SHARE,
     STREAMS,
     RoleAssignment,
+    read_rebalance_timeout,
 )
 from spark_assign.history.kernel.timeline import RecordedMember
 
@@ -72,11 +74,8 @@ class BrokerGroupTracker:
     @property
     def assignor(self) -> str | None:
         """The server assignor that most members request; None if no member requests one."""
-        counts: dict[str, int] = {}
-        for fields in self._metadata.values():
-            name = fields.get("serverAssignor")
-            if name is not None:
-                counts[name] = counts.get(name, 0) + 1
+        requested = (fields.get("serverAssignor") for fields in self._metadata.values())
+        counts = Counter(name for name in requested if name is not None)
         return min(counts, key=lambda name: (-counts[name], name)) if counts else None
 
     def members(self) -> tuple[RecordedMember, ...]:
@@ -128,9 +127,7 @@ class BrokerGroupTracker:
     def _update_lagging(self, member_id: str) -> None:
         """Updates whether a member has yet to reach the group's epoch."""
         current = self._current.get(member_id)
-        if member_id not in self._metadata:
-            self._lagging.discard(member_id)
-        elif (
+        if member_id in self._metadata and (
             current is None
             or current["memberEpoch"] < (self.epoch or 0)
             or current.get("state", _STABLE[self.group_type]) != _STABLE[self.group_type]
@@ -145,7 +142,6 @@ class BrokerGroupTracker:
         if member_id not in self._members:
             fields = self._metadata[member_id]
             classic = fields.get("classicMemberMetadata") or {}
-            timeout = fields.get("rebalanceTimeoutMs")
             self._members[member_id] = RecordedMember(
                 member_id=member_id,
                 group_instance_id=fields.get("instanceId"),
@@ -153,7 +149,7 @@ class BrokerGroupTracker:
                 client_host=fields["clientHost"],
                 rack_id=fields["rackId"],
                 session_timeout_ms=classic.get("sessionTimeoutMs"),
-                rebalance_timeout_ms=None if timeout is None or timeout < 0 else timeout,
+                rebalance_timeout_ms=read_rebalance_timeout(fields.get("rebalanceTimeoutMs")),
                 topics=self._subscribed_topics(fields),
                 assignment=self._targets.get(member_id, EMPTY_ASSIGNMENT),
             )

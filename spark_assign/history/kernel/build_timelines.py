@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -107,38 +108,6 @@ def _group_type(tracker: GenerationTracker, *, has_commits: bool) -> str:
 # --- generations --------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _PendingGeneration:
-    """A generation that later records might complete."""
-
-    group_type: str
-    generation_id: int
-    record: ParsedRecord
-    state: str
-    stable_ms: int | None
-    members: tuple[RecordedMember, ...] = ()
-    assignor: str | None = None
-    leader: str | None = None
-
-    def generation(self) -> Generation:
-        return Generation(
-            self.generation_id,
-            self.record.at_ms,
-            self.stable_ms,
-            self.state,
-            self.assignor,
-            self.leader,
-            self.members,
-            self.record.partition,
-            self.record.offset,
-        )
-
-    @property
-    def member_ids(self) -> tuple[str, ...]:
-        """The ids of the members."""
-        return tuple(member.member_id for member in self.members)
-
-
 class GenerationTracker:
     """The state of one group while its records are applied in order.
 
@@ -157,11 +126,12 @@ class GenerationTracker:
         self._topics = topics
         self._live_type: str | None = None
         self._broker_groups: dict[str, BrokerGroupTracker] = {}
-        self._generations: list[_PendingGeneration] = []
+        self._generations: list[Generation] = []
+        self._last_generation_type: str | None = None
 
     def generations(self) -> tuple[Generation, ...]:
         """Returns the generations of all records so far."""
-        return tuple(pending.generation() for pending in self._generations)
+        return tuple(self._generations)
 
     def apply(self, write: list[ParsedRecord]) -> None:
         """Applies records that were written together."""
@@ -205,12 +175,10 @@ class GenerationTracker:
         self._drop_all_except({member.member_id for member in members}, at_ms)
         # The coordinator of 4.x writes a group without a generation when its first member requests a member id.
         if generation_id or members:
-            state = STABLE if members else EMPTY
-            self._add(
-                _PendingGeneration(
-                    CLASSIC, generation_id, record, state, at_ms, members, value["protocol"], value["leader"]
-                )
+            generation = _new_generation(
+                record, generation_id, members, value["protocol"], leader=value["leader"], stable_ms=at_ms
             )
+            self._add(CLASSIC, generation)
 
     def _apply_broker(self, group_type: str, write: list[ParsedRecord], previous_type: str | None) -> None:
         group, at_ms = self._broker_groups[group_type], write[-1].at_ms
@@ -225,9 +193,7 @@ class GenerationTracker:
         assert epoch is not None
         is_new = last is None or last.state == DEAD or last.generation_id != epoch
         if is_new or group.is_changed:
-            members = group.members()
-            state = STABLE if members else EMPTY
-            self._add(_PendingGeneration(group_type, epoch, record, state, None, members, group.assignor))
+            self._add(group_type, _new_generation(record, epoch, group.members(), group.assignor))
         if group.is_stable:
             self._mark_stable(epoch, at_ms)
 
@@ -240,9 +206,8 @@ class GenerationTracker:
         elif previous_type is not None or not self._generations:
             self._drop_all_except((), tombstone.at_ms)
             generation_id = self._generations[-1].generation_id if self._generations else 0
-            self._generations.append(
-                _PendingGeneration(tombstone.group_type, generation_id, tombstone, DEAD, tombstone.at_ms)
-            )
+            generation = _new_generation(tombstone, generation_id, stable_ms=tombstone.at_ms)
+            self._generations.append(replace(generation, state=DEAD))
 
     def _update_ownership(self, group_type: str, write: list[ParsedRecord]) -> None:
         """Updates what members own, for those whose current assignment was written."""
@@ -263,25 +228,47 @@ class GenerationTracker:
         for member_id in set(self.ownership.members()).difference(member_ids):
             self.ownership.drop(member_id, at_ms)
 
-    def _add(self, pending: _PendingGeneration) -> None:
+    def _add(self, group_type: str, generation: Generation) -> None:
         """Adds a new generation or one with other members, or completes the last one."""
         last = self._generations[-1] if self._generations else None
         if (
             last is None
             or last.state == DEAD
-            or last.generation_id != pending.generation_id
-            or last.member_ids != pending.member_ids
+            or last.generation_id != generation.generation_id
+            or _member_ids(last) != _member_ids(generation)
         ):
-            self._generations.append(pending)
-        elif last.group_type == pending.group_type:
-            last.members, last.assignor = pending.members, pending.assignor
+            self._generations.append(generation)
+            self._last_generation_type = group_type
+        elif self._last_generation_type == group_type:
+            self._generations[-1] = replace(last, members=generation.members, assignor=generation.assignor)
 
     def _mark_stable(self, epoch: int, at_ms: int) -> None:
         """Sets the time at which all members had reached an epoch."""
-        for pending in reversed(self._generations):
-            if pending.generation_id != epoch or pending.stable_ms is not None:
+        for index in range(len(self._generations) - 1, -1, -1):
+            generation = self._generations[index]
+            if generation.generation_id != epoch or generation.stable_ms is not None:
                 return
-            pending.stable_ms = at_ms
+            self._generations[index] = replace(generation, stable_ms=at_ms)
+
+
+def _new_generation(
+    record: ParsedRecord,
+    generation_id: int,
+    members: tuple[RecordedMember, ...] = (),
+    assignor: str | None = None,
+    *,
+    leader: str | None = None,
+    stable_ms: int | None = None,
+) -> Generation:
+    """Returns the generation of a live group that a record begins."""
+    state = STABLE if members else EMPTY
+    return Generation(
+        generation_id, record.at_ms, stable_ms, state, assignor, leader, members, record.partition, record.offset
+    )
+
+
+def _member_ids(generation: Generation) -> list[str]:
+    return [member.member_id for member in generation.members]
 
 
 # --- ownership ----------------------------------------------------------------------------------------------------
@@ -329,7 +316,8 @@ class OwnershipTracker:
         """Returns all intervals; those that last to the end have no end."""
         open_intervals = (by_topic.values() for _, by_topic in self._open.values())
         still_open = chain.from_iterable(chain.from_iterable(open_intervals))
-        return tuple(sorted([*self._closed, *still_open], key=_sort_key))
+        sort_key = attrgetter("start_ms", "member_id", "role", "topic", "partitions")
+        return tuple(sorted([*self._closed, *still_open], key=sort_key))
 
     def _lose_partitions(
         self, intervals: Iterable[OwnershipInterval], owned: Collection[int], at_ms: int
@@ -346,7 +334,3 @@ class OwnershipTracker:
                 kept = tuple(partition for partition in interval.partitions if partition in owned)
                 still_open.append(interval._replace(partitions=kept))
         return still_open
-
-
-def _sort_key(interval: OwnershipInterval) -> tuple[int, str, str, str, tuple[int, ...]]:
-    return interval.start_ms, interval.member_id, interval.role, interval.topic, interval.partitions

@@ -39,9 +39,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 
 from spark_assign.history.kernel.timeline import (
     CommitInterval,
@@ -109,7 +110,11 @@ class _Return:
 def find_departures(timeline: Timeline, thresholds: HistoryThresholds | None = None) -> list[Departure]:
     """Returns all departures, sorted by generation, then by member id."""
     thresholds = thresholds or HistoryThresholds()
-    missing_members = list(_find_missing(timeline.generations))
+    missing_members = [
+        _MissingMember(member, previous, generation)
+        for previous, generation in pairwise(timeline.generations)
+        for member in _members_without(previous, generation)
+    ]
     evidence = _CommitEvidence(timeline, thresholds)
     verdicts = [evidence.judge(missing) for missing in missing_members]
     returns = _find_returns(timeline, missing_members, verdicts, thresholds)
@@ -119,12 +124,11 @@ def find_departures(timeline: Timeline, thresholds: HistoryThresholds | None = N
     ]
 
 
-def _find_missing(generations: Iterable[Generation]) -> Iterator[_MissingMember]:
-    for previous, generation in pairwise(generations):
-        current_ids = {member.member_id for member in generation.members}
-        for member in sorted(previous.members, key=lambda member: member.member_id):
-            if member.member_id not in current_ids:
-                yield _MissingMember(member, previous, generation)
+def _members_without(generation: Generation, other: Generation) -> list[RecordedMember]:
+    """Returns the members of a generation that the other generation doesn't have, sorted by member id."""
+    other_ids = {member.member_id for member in other.members}
+    members = (member for member in generation.members if member.member_id not in other_ids)
+    return sorted(members, key=attrgetter("member_id"))
 
 
 def _to_departure(missing: _MissingMember, verdict: tuple[str, str], returned: _Return | None) -> Departure:
@@ -153,7 +157,6 @@ class _CommitEvidence:
         for interval in timeline.ownership:
             if interval.role == "partition":
                 self.ownership[interval.member_id].append(interval)
-        self.interval_starts: dict[tuple[str, int], list[int]] = {}
         self.remaining_silence: dict[tuple[int, int], int] = {}
 
     def judge(self, missing: _MissingMember) -> tuple[str, str]:
@@ -229,7 +232,7 @@ class _CommitEvidence:
             end = at_ms if owned.end_ms is None else min(at_ms, owned.end_ms)
             for partition in owned.partitions:
                 intervals = self.timeline.commits.get((owned.topic, partition), ())
-                index = self._last_interval((owned.topic, partition), intervals, end)
+                index = bisect_right(intervals, end, key=attrgetter("start_ms")) - 1
                 if index < 0:
                     continue
                 last = intervals[index]
@@ -243,14 +246,6 @@ class _CommitEvidence:
         if not min_ms:
             return None
         return _CommitSilence(min(min_ms), min(max_ms), min(commit_intervals_ms, default=None))
-
-    def _last_interval(
-        self, topic_partition: tuple[str, int], intervals: tuple[CommitInterval, ...], at_ms: int
-    ) -> int:
-        """Returns the index of the last interval that starts at `at_ms` or before; -1 if there is none."""
-        if topic_partition not in self.interval_starts:
-            self.interval_starts[topic_partition] = [interval.start_ms for interval in intervals]
-        return bisect_right(self.interval_starts[topic_partition], at_ms) - 1
 
 
 def _is_owned_at(owned: OwnershipInterval, at_ms: int) -> bool:
@@ -278,7 +273,13 @@ def _find_returns(
     Each new member matches at most one departed member: first by instance id, then by client id and host, then by a
     client id that no other member of the group has (a pod returns with another address), then by a shared client id.
     """
-    arrivals = sorted(_find_arrivals(timeline.generations), key=lambda arrival: arrival[1].at_ms)
+    # A member that returns after an absence arrives again.
+    arrivals = [
+        (member, generation)
+        for previous, generation in pairwise(timeline.generations)
+        for member in _members_without(generation, previous)
+    ]
+    arrivals.sort(key=lambda arrival: arrival[1].at_ms)
     times = [generation.at_ms for _, generation in arrivals]
     matched: set[int] = set()
     returns: dict[int, _Return] = {}
@@ -306,23 +307,6 @@ def _find_returns(
     return returns
 
 
-def _find_arrivals(generations: Iterable[Generation]) -> Iterator[tuple[RecordedMember, Generation]]:
-    """Yields members in the first generation that has them, again after each absence."""
-    for previous, generation in pairwise(generations):
-        previous_ids = {member.member_id for member in previous.members}
-        for member in sorted(generation.members, key=lambda member: member.member_id):
-            if member.member_id not in previous_ids:
-                yield member, generation
-
-
-def _instance_id(member: RecordedMember) -> Hashable:
-    return member.group_instance_id
-
-
-def _client_id(member: RecordedMember) -> Hashable:
-    return member.client_id
-
-
 def _client_id_and_host(member: RecordedMember) -> Hashable:
     is_known = member.client_id is not None and member.client_host is not None
     return (member.client_id, member.client_host) if is_known else None
@@ -341,10 +325,10 @@ def _has_unique_client_id(missing: _MissingMember, member: RecordedMember) -> bo
 _MATCHERS: tuple[
     tuple[Callable[[RecordedMember], Hashable], Callable[[_MissingMember, RecordedMember], bool], str], ...
 ] = (
-    (_instance_id, lambda missing, member: True, SURE),
+    (attrgetter("group_instance_id"), lambda missing, member: True, SURE),
     (_client_id_and_host, _has_no_other_instance, LIKELY),
-    (_client_id, _has_unique_client_id, LIKELY),
-    (_client_id, _has_no_other_instance, GUESS),
+    (attrgetter("client_id"), _has_unique_client_id, LIKELY),
+    (attrgetter("client_id"), _has_no_other_instance, GUESS),
 )
 """The identity that both members must share (None matches nothing), another condition, and the confidence; the most
 certain first."""

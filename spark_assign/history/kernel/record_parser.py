@@ -181,7 +181,7 @@ class EmbeddedProtocolReader:
             client_host=fields["clientHost"],
             rack_id=rack,
             session_timeout_ms=fields["sessionTimeout"],
-            rebalance_timeout_ms=_read_rebalance_timeout(fields.get("rebalanceTimeout")),
+            rebalance_timeout_ms=read_rebalance_timeout(fields.get("rebalanceTimeout")),
             topics=topics,
             subscription=fields["subscription"],
             assignment=self._read_assignment(value, fields),
@@ -264,6 +264,6 @@ def _read_worker_assignment(assignment: bytes, metadata: bytes) -> RoleAssignmen
     return {key: tuple(sorted(ids)) for key, ids in ids_by_connector.items()}
 
 
-def _read_rebalance_timeout(timeout_ms: int | None) -> int | None:
-    """Returns a rebalance timeout; None if not on record, as before version 1 of GroupMetadata."""
+def read_rebalance_timeout(timeout_ms: int | None) -> int | None:
+    """Returns a rebalance timeout; None if not on record, as before version 1 of GroupMetadata and in share groups."""
     return None if timeout_ms is None or timeout_ms < 0 else timeout_ms
