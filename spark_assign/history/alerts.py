@@ -51,15 +51,13 @@ def history_alerts(
         ends = F.broadcast(tables["groups"].agg(F.max("end_time").alias("ends")))
         rebalances = _filter_lookback(rebalances, "time", ends, lookback_ms)
         unreadable = _filter_lookback(unreadable, "timestamp", ends, lookback_ms)
-    alerts = []
-    if max_rebalances_per_day is not None:
-        alerts.append(_frequent_rebalances(rebalances, max_rebalances_per_day))
-    if max_pause_ms is not None:
-        alerts.append(_long_pauses(rebalances, max_pause_ms))
-    if max_unreadable is not None:
-        alerts.append(_unreadable_records(unreadable, max_unreadable))
-    null = F.lit(None).cast("double")
-    balance = dict.fromkeys(("max_over_mean_before", "max_over_mean_after"), null)
+    finders = (
+        (_frequent_rebalances, rebalances, max_rebalances_per_day),
+        (_long_pauses, rebalances, max_pause_ms),
+        (_unreadable_records, unreadable, max_unreadable),
+    )
+    alerts = [find(rows, limit) for find, rows, limit in finders if limit is not None]
+    balance = dict.fromkeys(("max_over_mean_before", "max_over_mean_after"), F.lit(None).cast("double"))
     return reduce(DataFrame.unionByName, alerts).withColumns(balance).select(*ALERTS.fieldNames())
 
 

@@ -51,7 +51,7 @@ def test_recorded_generations_are_found_again(seed: int, assignor: str) -> None:
     histories = [read_history("c", "g", recorded_pasts.random_story(rng, assignor), (), {}) for _ in range(4)]
     found = check_reproduced(histories)
     assert sum(len(each) for each in found) == sum(len(history.generations) for history in histories)
-    assert [result.reason for each in found for result in each.values() if result.reason] == []
+    assert [reason for each in found for reason in each.values() if reason] == []
 
 
 @pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)

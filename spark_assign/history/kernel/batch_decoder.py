@@ -18,6 +18,7 @@ what is wrong with it. Both readers agree on every record.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,14 +83,12 @@ def read_keys(column: pa.Array | pa.ChunkedArray) -> DecodedKeys:
     key_prefix, *prefix_columns = _decode_commit_prefixes(keys, groups, topics)
     record_type, group, topic = (np.append(values, -1)[key_prefix] for values in prefix_columns)
     partition = key_bytes.read_integers(">i4", key_bytes.end - 4)
-    decoded = DecodedKeys(record_type, group, topic, partition, [], [], {})
-    for row in np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False)).tolist():
-        decoded.faults[row] = NO_KEY, "the record has no key"
-    irregular = np.flatnonzero((record_type < 0) & keys.is_valid().to_numpy(zero_copy_only=False))
-    _decode_single_keys(decoded, irregular, keys.take(pa.array(irregular)), groups, topics)
-    decoded.groups.extend(groups.index_by_name)
-    decoded.topics.extend(topics.index_by_name)
-    return decoded
+    is_null = keys.is_null().to_numpy(zero_copy_only=False)
+    faults = dict.fromkeys(np.flatnonzero(is_null).tolist(), (NO_KEY, "the record has no key"))
+    irregular = np.flatnonzero((record_type < 0) & ~is_null)
+    columns = (record_type, group, topic, partition)
+    faults |= _decode_single_keys(columns, irregular, keys.take(pa.array(irregular)), groups, topics)
+    return DecodedKeys(*columns, list(groups.index_by_name), list(topics.index_by_name), faults)
 
 
 def _decode_commit_prefixes(
@@ -128,8 +127,10 @@ def read_commit_keys(keys: BinaryColumn, end: IntArray) -> tuple[IntArray, IntAr
     return np.where(is_commit, record_type, -1), group_size, topic_size
 
 
-def _decode_single_keys(decoded: DecodedKeys, rows: IntArray, keys: pa.Array, groups: _Names, topics: _Names) -> None:
-    """Decodes keys by the reader of single records, into `rows` of the columns."""
+def _decode_single_keys(
+    columns: Sequence[IntArray], rows: IntArray, keys: pa.Array, groups: _Names, topics: _Names
+) -> dict[int, tuple[str, str]]:
+    """Decodes keys by the reader of single records, into `rows` of the columns. Returns the faults by row."""
     encoded = keys.dictionary_encode()
     faults: dict[int, tuple[str, str]] = {}
     fields = [
@@ -137,11 +138,9 @@ def _decode_single_keys(decoded: DecodedKeys, rows: IntArray, keys: pa.Array, gr
     ]
     indexes = encoded.indices.to_numpy(zero_copy_only=False)
     values = np.array(fields, np.int64)
-    columns = (decoded.record_type, decoded.group, decoded.topic, decoded.partition)
     for field_index, column in enumerate(columns):
         column[rows] = values.reshape(-1, 4)[indexes, field_index]
-    for row in np.flatnonzero(decoded.record_type[rows] < 0).tolist():
-        decoded.faults[int(rows[row])] = faults[int(indexes[row])]
+    return {row: faults[index] for row, index in zip(rows.tolist(), indexes.tolist(), strict=True) if index in faults}
 
 
 def _decode_key(

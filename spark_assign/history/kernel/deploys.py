@@ -114,9 +114,11 @@ def find_deploys(
         pauses: its `pauses.find_pauses`.
         thresholds: the thresholds.
     """
-    bursts = _find_bursts(timeline, departures, thresholds)
-    types = ((burst, _classify(burst, thresholds)) for burst in bursts)
-    return [_to_deploy(timeline, burst, deploy_type, pauses) for burst, deploy_type in types if deploy_type is not None]
+    return [
+        _to_deploy(timeline, burst, deploy_type, pauses)
+        for burst in _find_bursts(timeline, departures, thresholds)
+        if (deploy_type := _classify(burst, thresholds)) is not None
+    ]
 
 
 def is_flapping(timeline: Timeline, deploys: Sequence[Deploy], thresholds: HistoryThresholds) -> bool:

@@ -242,10 +242,11 @@ def merge_buckets(rows: pa.Table, gap_ms: int) -> Iterator[pa.Table]:
 def merge(table: pa.Table, gap_ms: int) -> pa.Table:
     """Returns the fewest facts with the same content."""
     kind = table["kind"]
-    merged = [table.filter(_is_kind(kind, RECORD, UNREADABLE))]
-    for interval_kind, max_gap_ms in ((COMMITS, gap_ms), (DELETED, _INFINITE_MS)):
-        merged.append(_merge_kind(table.filter(_is_kind(kind, interval_kind)), interval_kind, max_gap_ms))
-    return pa.concat_tables(merged)
+    intervals = (
+        _merge_kind(table.filter(_is_kind(kind, interval_kind)), interval_kind, max_gap_ms)
+        for interval_kind, max_gap_ms in ((COMMITS, gap_ms), (DELETED, _INFINITE_MS))
+    )
+    return pa.concat_tables([table.filter(_is_kind(kind, RECORD, UNREADABLE)), *intervals])
 
 
 def _merge_kind(table: pa.Table, kind: str, gap_ms: int) -> pa.Table:

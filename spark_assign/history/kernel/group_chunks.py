@@ -132,8 +132,8 @@ class GroupChunk:
         commit_starts = np.searchsorted(self.commits.group, groups).tolist()
         records = self._facts.select(["partition", "offset", "at_ms", "key", "value"])
         deleted_by_group, topic_ids = self._deleted_by_group(), self._topic_ids_by_group()
-        num_commits = self._count_commits()
-        first_ms, last_ms = self._reduce_times(np.minimum), self._reduce_times(np.maximum)
+        num_commits = self._count_commits().tolist()
+        first_ms, last_ms = (self._reduce_times(reduce).tolist() for reduce in (np.minimum, np.maximum))
         record_rows = self._rows_by_kind[RECORD]
         record_starts = np.searchsorted(self._row_group[record_rows], groups).tolist()
         types = pc.binary_slice(records["key"].take(pa.array(record_rows)), 0, 2).to_pylist()
@@ -144,7 +144,7 @@ class GroupChunk:
                 cluster=cluster,
                 group_id=name,
                 commits=Commits(self.commits, commit_starts[group], commit_starts[group + 1]),
-                deleted={topic_partition: deleted[topic_partition] for topic_partition in sorted(deleted)},
+                deleted=dict(sorted(deleted.items())),
                 topic_ids=topic_ids.get(group, {}),
                 first_ms=first_ms[group],
                 last_ms=last_ms[group],
@@ -185,13 +185,12 @@ class GroupChunk:
             counts[index[matches]] = deleted.commits[matches]
         return counts
 
-    def _count_commits(self) -> list[int]:
+    def _count_commits(self) -> IntArray:
         """Returns the number of commits of each group."""
         counts = np.zeros(len(self._group_starts), np.int64)
         intervals = self._commit_intervals
         np.add.at(counts, intervals.topic // len(self._topics), intervals.commits)
-        num_commits: list[int] = counts.tolist()
-        return num_commits
+        return counts
 
     def _deleted_by_group(self) -> dict[int, dict[TopicPartition, int]]:
         """Returns, by group, the number of tombstones of each topic partition."""
@@ -214,7 +213,7 @@ class GroupChunk:
                 topic_ids[group][topic_id] = topic
         return topic_ids
 
-    def _reduce_times(self, reduce: np.ufunc) -> list[int]:
+    def _reduce_times(self, reduce: np.ufunc) -> IntArray:
         """Returns the first or the last time of each group's facts: `reduce` is the minimum or the maximum."""
         times = np.full(len(self._group_starts), _MAX_INT64 if reduce is np.minimum else _MIN_INT64)
         rows = self._rows_by_kind[RECORD]
@@ -222,5 +221,4 @@ class GroupChunk:
         for intervals in (self._commit_intervals, self._deleted_intervals):
             for interval_ms in (intervals.start_ms, intervals.end_ms):
                 reduce.at(times, intervals.topic // len(self._topics), interval_ms)
-        group_times: list[int] = times.tolist()
-        return group_times
+        return times

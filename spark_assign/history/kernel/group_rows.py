@@ -146,14 +146,11 @@ def _find_causes(change: GenerationChange, previous_change: GenerationChange | N
 
 def _find_member_causes(change: GenerationChange) -> Iterator[str]:
     """Yields the members that joined, left, crashed, and returned."""
-    if change.joined:
-        yield f"{len(change.joined)} joined: {_format_members(change.joined)}"
     left = [member for member, departure in change.left if departure.leave_type != CRASHED]
     crashed = [member for member, departure in change.left if departure.leave_type == CRASHED]
-    if left:
-        yield f"{len(left)} left: {_format_members(left)}"
-    if crashed:
-        yield f"{len(crashed)} crashed: {_format_members(crashed)}"
+    for verb, members in (("joined", change.joined), ("left", left), ("crashed", crashed)):
+        if members:
+            yield f"{len(members)} {verb}: {_format_members(members)}"
     names = {member.member_id: _member_name(member) for member, _ in change.departed}
     returns = [
         _format_return(names.get(old_id, old_id), old_id, member, is_replaced=old_id in change.replaced_ids)

@@ -152,7 +152,9 @@ def _redact_worker_name(text: str) -> str:
 
 
 def _redact_bytes(redact: Any, data: bytes, *args: str) -> bytes:
-    """Returns redacted bytes; empty if they can't be decoded."""
+    """Returns redacted bytes; empty if they are empty or can't be decoded."""
+    if not data:
+        return data
     try:
         redacted: bytes = redact(data, *args)
     except WireError:
@@ -162,38 +164,20 @@ def _redact_bytes(redact: Any, data: bytes, *args: str) -> bytes:
 
 def _redact_subscription(data: bytes, protocol: str) -> bytes:
     """Returns the known fields of a subscription, with the user data only of assignors that write no hosts."""
-    if not data:
-        return data
     consumer_protocol.subscription_as_sent(data)
     reader = Reader(data)
     version = reader.int16()
     for _ in range(reader.array_length(2)):
         reader.string()
-    return _redact_user_data(data, reader, protocol, _subscription_end_reader(version))
-
-
-def _subscription_end_reader(version: int) -> Any:
-    """Returns a function that reads the fields after the user data: owned partitions, generation, rack."""
-
-    def read(reader: Reader) -> None:
-        if version >= 1 and reader.left:
-            _skip_partitions(reader)
-            if version >= 2:
-                reader.int32()
-            if version >= 3:
-                reader.nullable_string()
-
-    return read
+    return _redact_user_data(data, reader, protocol, version)
 
 
 def _redact_assignment(data: bytes, protocol: str) -> bytes:
-    if not data:
-        return data
     consumer_protocol.assignment(data)
     reader = Reader(data)
     reader.int16()
     _skip_partitions(reader)
-    return _redact_user_data(data, reader, protocol, lambda _: None)
+    return _redact_user_data(data, reader, protocol)
 
 
 def _skip_partitions(reader: Reader) -> None:
@@ -202,19 +186,25 @@ def _skip_partitions(reader: Reader) -> None:
         reader.int32s()
 
 
-def _redact_user_data(data: bytes, reader: Reader, protocol: str, read_end: Any) -> bytes:
-    """Returns the bytes read so far, the user data, and the bytes that `read_end` reads, without unknown bytes."""
+def _redact_user_data(data: bytes, reader: Reader, protocol: str, version: int = 0) -> bytes:
+    """Returns the bytes read so far, the redacted user data, and the fields after it, without unknown bytes.
+
+    Subscriptions have such fields, depending on their `version`: owned partitions, generation, and rack.
+    """
     start = len(data) - reader.left
     reader.nullable_bytes()
     end = len(data) - reader.left
-    read_end(reader)
+    if version >= 1 and reader.left:
+        _skip_partitions(reader)
+        if version >= 2:
+            reader.int32()
+        if version >= 3:
+            reader.nullable_string()
     user_data = data[start:end] if protocol in _ASSIGNORS_WITHOUT_HOSTS else _NULL_BYTES
     return data[:start] + user_data + data[end : len(data) - reader.left]
 
 
 def _redact_worker_state(data: bytes) -> bytes:
-    if not data:
-        return data
     connect_protocol.read_worker_state(data)
     reader = Reader(data)
     version = reader.take(2)
@@ -225,13 +215,11 @@ def _redact_worker_state(data: bytes) -> bytes:
     running = reader.nullable_bytes()
     if running is None:
         return redacted + _NULL_BYTES
-    running = _redact_worker_assignment(running)
+    running = _redact_worker_assignment(running) if running else b""
     return redacted + struct.pack(">i", len(running)) + running
 
 
 def _redact_worker_assignment(data: bytes) -> bytes:
-    if not data:
-        return data
     connect_protocol.read_assignment(data)
     reader = Reader(data)
     header = reader.take(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 Plain = Literal["int8", "int16", "int32", "int64", "uint16", "string", "bytes", "uuid"]
@@ -92,24 +93,17 @@ def inner(*fields: Field) -> Struct:
     return Struct(fields, strict=True)
 
 
-def text(name: str, **options: Any) -> Field:
-    """Returns a string field."""
-    return Field(name, "string", **options)
+text = partial(Field, kind="string")
+"""Returns a string field."""
+int32 = partial(Field, kind="int32")
+"""Returns an int32 field."""
+int64 = partial(Field, kind="int64")
+"""Returns an int64 field."""
 
 
 def texts(name: str) -> Field:
     """Returns a field with a list of strings."""
     return Field(name, Many("string"))
-
-
-def int32(name: str, **options: Any) -> Field:
-    """Returns an int32 field."""
-    return Field(name, "int32", **options)
-
-
-def int64(name: str, **options: Any) -> Field:
-    """Returns an int64 field."""
-    return Field(name, "int64", **options)
 
 
 def many(name: str, of: Plain | Struct, **options: Any) -> Field:

@@ -171,11 +171,8 @@ def measure_rounds(history: RecordedHistory, timing: TimingConfig) -> RoundDurat
         generations = history.generations[rebalance.start : rebalance.end]
         measured = [generation.measured for generation in generations if generation.measured is not None]
         paused_partition_ms = sum(pause.paused_partition_ms for pause in measured) - rebalance.waited_ms
-        partitions = (
-            max(count_paused(rebalance.protocol, rebalance.counts), *(pause.partitions for pause in measured))
-            if measured
-            else 0
-        )
+        num_paused = count_paused(rebalance.protocol, rebalance.counts)
+        partitions = max([num_paused, *(pause.partitions for pause in measured)])
         if paused_partition_ms > 0 and partitions:
             num_generations = rebalance.end - rebalance.start
             round_ms[rebalance.start : rebalance.end] = [paused_partition_ms / partitions] * num_generations

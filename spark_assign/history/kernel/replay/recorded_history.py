@@ -25,7 +25,7 @@ from spark_assign.history.kernel.departures import CRASHED, Departure, find_depa
 from spark_assign.history.kernel.pauses import find_pauses
 from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, RecordedMember, Timeline
 from spark_assign.java.hash_map import java_key
-from spark_assign.simulation.kernel.assignment_request import Topics, code
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, Topics, code
 
 FIRST, CHANGED, REPEATED, FOLLOW_UP, RESTARTED = "first", "changed", "repeated", "follow-up", "restarted"
 """Kinds of generations: the first one on record; members or topics have changed; the two kinds above; and a static
@@ -192,10 +192,7 @@ def _find_rejection(timeline: Timeline) -> tuple[str, str] | None:
     if group_type not in ("classic", "consumer"):
         return "out-of-scope", f"A group of type {group_type} has no consumer assignor"
     if any(generation.assignor == STREAMS for generation in timeline.generations):
-        return (
-            "out-of-scope",
-            "Its members are of a Kafka Streams application, which requires its own assignor",
-        )
+        return "out-of-scope", "Its members are of a Kafka Streams application, which requires its own assignor"
     if sum(timeline.is_rebalance) < 2:
         return "no-rebalances", "Fewer than two generations are on record, so there is nothing to replay"
     return None
@@ -294,7 +291,7 @@ def _count_partitions(
     subscribed = frozenset[int]().union(*topics)
     counts: dict[int, int] = {}
     for topic_partition in owners:
-        topic, partition = topic_partition >> 32, topic_partition & 0xFFFFFFFF
+        topic, partition = topic_partition >> CODE_BITS, topic_partition & PARTITION_MASK
         if topic in subscribed and partition >= counts.get(topic, 0):
             counts[topic] = partition + 1
     if previous is not None:

@@ -26,7 +26,7 @@ from spark_assign.history.kernel.replay.recorded_history import (
 )
 from spark_assign.history.kernel.replay.replay_group import ReplayError, replay_group
 from spark_assign.history.kernel.replay.replay_steps import replay_steps
-from spark_assign.history.kernel.replay.reproduce_recorded import ReproductionResult, check_reproduced
+from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced
 from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
@@ -52,11 +52,6 @@ class ReplayParams:
     static: tuple[bool, ...] = (False, True)
     timing: TimingConfig = field(default_factory=TimingConfig)
     thresholds: HistoryThresholds = field(default_factory=HistoryThresholds)
-
-    @property
-    def variants(self) -> list[ReplayVariant]:
-        """All variants."""
-        return [ReplayVariant(assignor, static) for assignor in self.assignors for static in self.static]
 
 
 def replay_buckets(rows: pa.Table, params: ReplayParams, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -147,28 +142,27 @@ class _GroupReplay:
     Attributes:
         current: the variant that was in use most.
         baseline: the costs as recorded.
-        reproduced: whether the assignor in use reproduces each generation, by index.
+        reproduced: why the assignor in use doesn't reproduce a generation, by its index; None if it does.
         runs: the replays of all other variants.
     """
 
     def __init__(self, history: RecordedHistory, params: ReplayParams) -> None:
         self.history = history
+        self._group_key = {"cluster": history.cluster, "group_id": history.group_id}
         durations = measure_rounds(history, params.timing)
         self.current = ReplayVariant(history.assignor, history.static)
         self.baseline = baseline_costs(history, durations, params.timing)
-        self.reproduced: Mapping[int, ReproductionResult] = {}
+        self.reproduced: Mapping[int, str | None] = {}
         steps = {
             static: replay_steps(history, static=static, session_ms=params.timing.session_timeout_ms)
             for static in params.static
         }
         self.runs = {
-            variant: _ReplayRun(replay_group(history, variant, steps[variant.static], durations))
-            for variant in params.variants
-            if variant != self.current
+            variant: _ReplayRun(replay_group(history, variant, steps[static], durations))
+            for assignor in params.assignors
+            for static in params.static
+            if (variant := ReplayVariant(assignor, static)) != self.current
         }
-
-    def _group_key(self) -> dict[str, Any]:
-        return {"cluster": self.history.cluster, "group_id": self.history.group_id}
 
     def _costs_by_variant(self) -> Iterator[tuple[ReplayVariant, list[GenerationCost]]]:
         yield self.current, self.baseline
@@ -182,13 +176,13 @@ class _GroupReplay:
         for variant, costs in self._costs_by_variant():
             is_baseline = variant is self.current
             paused_partition_ms = _sum_paused_ms(costs)
-            yield self._group_key() | {
+            yield self._group_key | {
                 "assignor": variant.assignor,
                 "protocol": variant.protocol,
                 "static": variant.static,
                 "recorded": is_baseline,
                 "rebalances": sum(cost.rebalances for cost in costs),
-                "num_replayed": self._count_reproduced() if is_baseline else self._count_rebalances(),
+                "num_replayed": self._count_rebalances() - (len(self._find_differences()) if is_baseline else 0),
                 "moved": sum(cost.moved for cost in costs),
                 "paused_partition_ms": paused_partition_ms,
                 "saved_ms": None if is_baseline else baseline_ms - paused_partition_ms,
@@ -200,14 +194,7 @@ class _GroupReplay:
 
     def _find_differences(self) -> list[tuple[int, str]]:
         """Returns index and reason of each generation that is not reproduced."""
-        return [
-            (index, result.reason)
-            for index, result in sorted(self.reproduced.items())
-            if index and result.reason is not None
-        ]
-
-    def _count_reproduced(self) -> int:
-        return self._count_rebalances() - len(self._find_differences())
+        return [(index, reason) for index, reason in sorted(self.reproduced.items()) if index and reason is not None]
 
     def _format_note(self, *, is_baseline: bool) -> str:
         generations = self.history.generations
@@ -234,11 +221,8 @@ class _GroupReplay:
                 for generation, cost in zip(generations[1:], costs[1:], strict=True)
                 if generation.generation_kind != RESTARTED or cost.rebalances or cost.paused_partition_ms
             ]
-            for name, value in (
-                *self._group_key().items(),
-                ("assignor", variant.assignor),
-                ("static", variant.static),
-            ):
+            constants = self._group_key | {"assignor": variant.assignor, "static": variant.static}
+            for name, value in constants.items():
                 columns[name] += [value] * len(rows)
             columns["generation_id"] += [generation.generation_id for generation, _ in rows]
             columns["time"] += [generation.at_ms * 1000 for generation, _ in rows]
@@ -252,7 +236,7 @@ class _GroupReplay:
         for variant, run in self.runs.items():
             if run.error is not None:
                 membership = "static" if variant.static else "dynamic"
-                yield self._group_key() | {"code": "kafka-fails", "detail": f"{run.error} ({membership} members)"}
+                yield self._group_key | {"code": "kafka-fails", "detail": f"{run.error} ({membership} members)"}
 
 
 def _sum_paused_ms(costs: Iterable[GenerationCost]) -> int:

@@ -254,12 +254,30 @@ def _build_request(
 
 
 class _ConsumerGroup(_ReplayGroup):
-    """A group with the broker's protocol."""
+    """A group with the broker's protocol, whose members keep their partitions as the coordinator would.
+
+    Records of classic groups have no topic ids, so these are assigned in the order of the topic names.
+
+    Attributes:
+        targets: the target assignment of each member, by member id.
+    """
 
     def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
+        """Sets the targets to the owned partitions, in the order of a newly built target."""
         super().__init__(history, variant)
-        self.tracker = TargetTracker(variant.assignor, history.topics)
-        self.tracker.start(history.generations[0].owners, history.generations[0].partitions)
+        self.targets: dict[str, TargetAssignment] = {}
+        self._metadata = TopicsImage()
+        self._partitions: Mapping[int, int] = {}
+        partitions = history.generations[0].partitions
+        self._update_metadata(partitions)
+        partitions_by_owner: dict[str, list[int]] = {}
+        for partition in sorted(self.owners):
+            if partition >> CODE_BITS in partitions:
+                partitions_by_owner.setdefault(self.owners[partition], []).append(partition)
+        by_number = {topic.number: topic for topic in self._metadata.by_name.values()}
+        for owner, owned in partitions_by_owner.items():
+            topics = sorted({partition >> CODE_BITS for partition in owned})
+            self.targets[owner] = fresh(owned, topics, by_number)
 
     def rebalance(self, step: ReplayStep, owned: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
         """See `_ReplayGroup`."""
@@ -269,9 +287,46 @@ class _ConsumerGroup(_ReplayGroup):
 
     def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
         """See `_ReplayGroup`."""
-        response = yield self.tracker.build_request(step.members, step.partitions)
-        self.tracker.apply(response)
-        return self.tracker.owners()
+        response: TargetResponse = yield self._build_request(step.members, step.partitions)
+        self.targets |= response.changed
+        return {partition: member_id for member_id, target in self.targets.items() for partition in target.walk}
+
+    def _update_metadata(self, partitions: Mapping[int, int]) -> None:
+        names = self.topics.names
+        if partitions != self._partitions:
+            changed = {topic: count for topic, count in partitions.items() if count != self._partitions.get(topic)}
+            self._metadata.put(
+                Topic(topic, names[topic], count, topic, topic) for topic, count in sorted(changed.items())
+            )
+            self._partitions = partitions
+
+    def _build_request(self, group_members: ReplayMembers, partitions: Mapping[int, int]) -> TargetRequest:
+        """Returns the request of the coordinator to its assignor for these members."""
+        names = self.topics.names
+        self._update_metadata(partitions)
+        self.targets = {member_id: target for member_id, target in self.targets.items() if member_id in group_members}
+        subscriptions = {member.topics for member in group_members.values()}
+        topic_names = {topics: frozenset(names[topic] for topic in topics) for topics in subscriptions}
+        ids = list(group_members)
+        hashes = [group_members[member_id].hash for member_id in ids]
+        hash_order = iteration_order(ids, hashes, map_capacity(len(ids)), java_key, map_capacity(0))
+        members = []
+        for member_id in hash_order:
+            member = group_members[member_id]
+            subscribed = topic_names[member.topics]
+            target = self.targets.get(member_id, NOTHING)
+            members.append(
+                MemberSubscriptionAndAssignment(
+                    member_id, member.instance, self._metadata.written_walk(subscribed), len(subscribed), target
+                )
+            )
+        homogeneous = len(topic_names) == 1
+        if homogeneous and self.variant.assignor == UNIFORM:
+            topics = id_walk(members[0].subscribed, members[0].names)
+        else:
+            topics = list({topic.number: topic for member in members for topic in member.subscribed}.values())
+        assigned = frozenset[int]().union(*(member.target.codes for member in members))
+        return TargetRequest(self.variant.assignor, members, topics, homogeneous, assigned)
 
 
 # --- assignors that ignore current ownership ----------------------------------------------------------------------
@@ -301,76 +356,3 @@ class _RangeOrRoundRobinGroup(_OncePerShape, _ClassicGroup):
 
 class _ServerRangeGroup(_OncePerShape, _ConsumerGroup):
     """A group with the broker's range."""
-
-
-# --- targets ------------------------------------------------------------------------------------------------------
-
-
-class TargetTracker:
-    """The target assignments of a group's members, who keep their partitions as the coordinator would.
-
-    Records of classic groups have no topic ids, so these are assigned in the order of the topic names.
-    """
-
-    def __init__(self, assignor: str, topics: Topics) -> None:
-        self.assignor, self.topics = assignor, topics
-        self.metadata = TopicsImage()
-        self.targets: dict[str, TargetAssignment] = {}
-        self._partitions: Mapping[int, int] = {}
-
-    def start(self, owners: Mapping[int, str], partitions: Mapping[int, int]) -> None:
-        """Sets the targets to the owned partitions, in the order of a newly built target."""
-        self._update_metadata(partitions)
-        partitions_by_owner: dict[str, list[int]] = {}
-        for partition in sorted(owners):
-            if partition >> CODE_BITS in partitions:
-                partitions_by_owner.setdefault(owners[partition], []).append(partition)
-        by_number = {topic.number: topic for topic in self.metadata.by_name.values()}
-        for owner, owned in partitions_by_owner.items():
-            topics = sorted({partition >> CODE_BITS for partition in owned})
-            self.targets[owner] = fresh(owned, topics, by_number)
-
-    def _update_metadata(self, partitions: Mapping[int, int]) -> None:
-        names = self.topics.names
-        if partitions != self._partitions:
-            changed = {topic: count for topic, count in partitions.items() if count != self._partitions.get(topic)}
-            self.metadata.put(
-                Topic(topic, names[topic], count, topic, topic) for topic, count in sorted(changed.items())
-            )
-            self._partitions = partitions
-
-    def build_request(self, group_members: ReplayMembers, partitions: Mapping[int, int]) -> TargetRequest:
-        """Returns the request of the coordinator to its assignor for these members."""
-        names, metadata = self.topics.names, self.metadata
-        self._update_metadata(partitions)
-        self.targets = {member_id: target for member_id, target in self.targets.items() if member_id in group_members}
-        subscriptions = {member.topics for member in group_members.values()}
-        topic_names = {topics: frozenset(names[topic] for topic in topics) for topics in subscriptions}
-        ids = list(group_members)
-        hashes = [group_members[member_id].hash for member_id in ids]
-        hash_order = iteration_order(ids, hashes, map_capacity(len(ids)), java_key, map_capacity(0))
-        members = []
-        for member_id in hash_order:
-            member = group_members[member_id]
-            subscribed = topic_names[member.topics]
-            target = self.targets.get(member_id, NOTHING)
-            members.append(
-                MemberSubscriptionAndAssignment(
-                    member_id, member.instance, metadata.written_walk(subscribed), len(subscribed), target
-                )
-            )
-        homogeneous = len(topic_names) == 1
-        if homogeneous and self.assignor == UNIFORM:
-            topics = id_walk(members[0].subscribed, members[0].names)
-        else:
-            topics = list({topic.number: topic for member in members for topic in member.subscribed}.values())
-        assigned = frozenset[int]().union(*(member.target.codes for member in members))
-        return TargetRequest(self.assignor, members, topics, homogeneous, assigned)
-
-    def apply(self, response: TargetResponse) -> None:
-        """Applies the changed targets of a response."""
-        self.targets |= response.changed
-
-    def owners(self) -> dict[int, str]:
-        """Returns the owner of each partition in the target assignment."""
-        return {partition: member_id for member_id, target in self.targets.items() for partition in target.walk}

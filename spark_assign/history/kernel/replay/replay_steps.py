@@ -233,14 +233,13 @@ def _static_steps(history: RecordedHistory, identities: MemberIdentities) -> Ite
         while leaving and leaving[0][0] <= generation.at_ms:
             yield _expire_session(current, partitions, heappop(leaving))
         previous_partitions, partitions = partitions, partitions | dict(generation.partitions)
-        previous = generations[index - 1] if index else None
         session_wait_ms: dict[str, int] = {}
         downtime_ms: dict[str, int | None] = {}
-        for member_id in () if previous is None else previous.members:
-            name = identities.names[index - 1][member_id]
-            return_index = identities.return_generation.get((index, name))
-            if member_id in generation.members or previous is None:
+        previous = generations[index - 1]
+        for member_id, name in identities.names[index - 1].items() if index else ():
+            if member_id in generation.members:
                 continue
+            return_index = identities.return_generation.get((index, name))
             session = identities.session_timeout_ms(previous.members[member_id])
             if return_index is not None:
                 elapsed_ms = generations[return_index].at_ms - generation.at_ms - sum(empty_ms[index:return_index])

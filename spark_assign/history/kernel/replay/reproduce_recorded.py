@@ -9,7 +9,6 @@ default those of today's Java clients. The broker's assignors receive the target
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,47 +36,28 @@ from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
 from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
 
-_PARTITION_BITS, _PARTITION_MASK = 32, 0xFFFFFFFF
-_SUBSCRIPTION_TYPES = {True: "homogeneous", False: "heterogeneous"}
 
-
-@dataclass(frozen=True)
-class ReproductionResult:
-    """Whether a generation is reproduced.
-
-    Attributes:
-        rules: the assignor whose rules were followed.
-        reason: why the generation is not reproduced; None if it is.
-    """
-
-    rules: str
-    reason: str | None
-
-
-def check_reproduced(histories: Sequence[RecordedHistory]) -> list[dict[int, ReproductionResult]]:
-    """Returns, for each group, whether its generations are reproduced, by generation index.
+def check_reproduced(histories: Sequence[RecordedHistory]) -> list[dict[int, str | None]]:
+    """Returns, for each group, why its generations are not reproduced, by generation index; None if one is.
 
     Empty generations, static restarts, and epochs without a target of their own are left out.
     """
     requests = [
-        _RecordedRequest(group, index, history)
+        request
         for group, history in enumerate(histories)
         for index in range(len(history.generations))
+        if (request := _RecordedRequest(group, index, history)).is_assignment
     ]
-    requests = [request for request in requests if request.is_assignment]
-    results: list[dict[int, ReproductionResult]] = [{} for _ in histories]
-    solvable: list[_RecordedRequest] = []
+    results: list[dict[int, str | None]] = [{} for _ in histories]
     for request in requests:
-        reason = request.find_fault()
-        if reason is None:
-            solvable.append(request)
-        else:
-            results[request.group][request.generation_index] = ReproductionResult(request.rules, reason)
+        results[request.group][request.generation_index] = request.find_fault()
+    solvable = [request for request in requests if results[request.group][request.generation_index] is None]
     for request, reason in zip(solvable, _solve_requests(solvable), strict=True):
-        results[request.group][request.generation_index] = ReproductionResult(request.rules, reason)
+        results[request.group][request.generation_index] = reason
     return results
 
 
@@ -157,7 +137,7 @@ class _RecordedRequest:
             "kind": GROUP,
             "assignor": generation.assignor,
             "group_type": "consumer" if is_server_side else "classic",
-            "subscription_type": _SUBSCRIPTION_TYPES[len(set(generation.topics.values())) == 1],
+            "subscription_type": "homogeneous" if len(set(generation.topics.values())) == 1 else "heterogeneous",
         }
         for member_position, (member_id, member) in enumerate(generation.members.items()):
             subscription = self.subscriptions.get(member_id)
@@ -203,7 +183,7 @@ class _RecordedRequest:
         if self.history.is_server_side:
             previous = self.history.generations[self.generation_index - 1]
             owned = (
-                (self.history.topics.names[partition >> _PARTITION_BITS], partition & _PARTITION_MASK)
+                (self.history.topics.names[partition >> CODE_BITS], partition & PARTITION_MASK)
                 for partition, owner in sorted(previous.owners.items())
                 if owner == member_id
             )
@@ -288,7 +268,7 @@ def _format_difference(
     """Returns the first difference to the recorded owners; None if there is none."""
     names = request.history.topics.names
     recorded = {
-        (names[partition >> _PARTITION_BITS], partition & _PARTITION_MASK): owner
+        (names[partition >> CODE_BITS], partition & PARTITION_MASK): owner
         for partition, owner in request.generation.owners.items()
     }
     if recorded == assigned:
