@@ -167,15 +167,12 @@ def compress_tagged(
     """
     order = np.lexsort((partition, tag, topic, member))
     columns = [column[order] for column in (member, topic, tag)]
-    is_start = starts_new_key(columns[0])
-    for column in columns[1:]:
-        is_start |= starts_new_key(column)
+    is_new_member, is_new_topic, is_new_tag = map(starts_new_key, columns)
+    is_start = is_new_member | is_new_topic | is_new_tag
     key = np.cumsum(is_start, dtype=np.int64)
     partition = partition[order]
-    if len(key) > 1:
-        is_first = np.append(True, (key[1:] != key[:-1]) | (partition[1:] != partition[:-1]))
-        key, partition = key[is_first], partition[is_first]
-    slice_key, first, step, count = compress_sorted(key, partition)
+    is_distinct = is_start | starts_new_key(partition)
+    slice_key, first, step, count = compress_sorted(key[is_distinct], partition[is_distinct])
     member, topic, tag = (column[np.flatnonzero(is_start)[slice_key - 1]] for column in columns)
     return PartitionSlices(member, topic, first, step, count), tag
 
@@ -192,10 +189,10 @@ def compress_sorted(key: IntArray, partition: IntArray) -> tuple[IntArray, IntAr
         empty = np.empty(0, dtype=np.int64)
         return empty, empty, empty, empty
     row = np.arange(size)
-    new_key = np.append(True, key[1:] != key[:-1])
+    new_key = starts_new_key(key)
     gap = np.append(0, partition[1:] - partition[:-1])
     gap[new_key] = 0
-    turns = new_key | np.append(True, gap[1:] != gap[:-1])
+    turns = new_key | starts_new_key(gap)
     first_turns = turns & (new_key | np.append(True, ~turns[:-1]))
     first_turn = np.maximum.accumulate(np.where(first_turns, row, 0))
     starts = turns & ((row - first_turn) % 2 == 0)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -40,8 +41,7 @@ TopicPartition = tuple[str, int]
 """Topic name and partition."""
 
 
-@dataclass(frozen=True)
-class CommitIntervals:
+class CommitIntervals(NamedTuple):
     """Intervals of commits as columns. A single commit is an interval, too.
 
     Attributes:
@@ -76,7 +76,7 @@ class CommitIntervals:
         is_single = self.commits == 1
         single = self.topic, self.partition, self.start_ms, self.first_offset
         for (name, list_type), mask, columns in zip(
-            LISTS.items(), (is_single, ~is_single), (single, _columns(self)), strict=True
+            LISTS.items(), (is_single, ~is_single), (single, self), strict=True
         ):
             if mask.any():
                 topic, *fields = columns if mask.all() else (column[mask] for column in columns)
@@ -94,7 +94,7 @@ def flatten_intervals(topic: IntArray, facts: pa.Table) -> CommitIntervals:
         singles = CommitIntervals(single_topic, partition, at_ms, at_ms, count, offset, offset)
         if not len(interval_topic):
             return singles
-        pairs = zip(_columns(singles), (interval_topic, *fields), strict=True)
+        pairs = zip(singles, (interval_topic, *fields), strict=True)
         return CommitIntervals(*(np.concatenate(pair) for pair in pairs))
     return CommitIntervals(interval_topic, *fields)
 
@@ -126,7 +126,7 @@ def merge_intervals(intervals: CommitIntervals, gap_ms: int) -> tuple[CommitInte
     if (topic_partition[1:] > topic_partition[:-1]).all():
         return intervals, np.arange(len(topic_partition))
     order = np.argsort(pack_keys(topic_partition, intervals.start_ms), kind="stable")
-    intervals = CommitIntervals(*(column[order] for column in _columns(intervals)))
+    intervals = CommitIntervals(*(column[order] for column in intervals))
     topic_partition = topic_partition[order]
     latest = pack_keys(topic_partition, intervals.end_ms)
     max_until_ms = intervals.end_ms[_running_argmax(latest)]
@@ -164,10 +164,6 @@ def _running_argmax(values: IntArray) -> IntArray:
     """Returns, for each row, the last index of the largest value up to that row."""
     largest = np.maximum.accumulate(values)
     return np.maximum.accumulate(np.where(values == largest, np.arange(len(values)), 0))
-
-
-def _columns(intervals: CommitIntervals) -> tuple[IntArray, ...]:
-    return tuple(getattr(intervals, name) for name in CommitIntervals.__dataclass_fields__)
 
 
 # --- commits of many groups ---------------------------------------------------------------------------------------

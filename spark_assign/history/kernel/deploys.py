@@ -26,10 +26,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from spark_assign.history.kernel.departures import CRASHED, GUESS, Departure
 from spark_assign.history.kernel.pauses import PauseSummary
-from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
+from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, Timeline
 
 ROLLING, RESTART, SCALE_OUT, SCALE_IN = "rolling-restart", "restart", "scale-out", "scale-in"
 CRASH, FLAPPING, MIXED = "crash", "flapping", "mixed"
@@ -135,7 +136,7 @@ def is_flapping(timeline: Timeline, deploys: Sequence[Deploy], thresholds: Histo
 
 def find_rebalance_times(timeline: Timeline) -> list[int]:
     """Returns when a group rebalanced, ascending."""
-    return sorted(at_ms for at_ms in _rebalance_times(timeline) if at_ms is not None)
+    return _rebalance_times(timeline.generations, timeline.is_rebalance)
 
 
 def count_max_per_day(times: Sequence[int]) -> int:
@@ -143,10 +144,9 @@ def count_max_per_day(times: Sequence[int]) -> int:
     return max((bisect_left(times, at_ms + DAY_MS) - index for index, at_ms in enumerate(times)), default=0)
 
 
-def _rebalance_times(timeline: Timeline) -> list[int | None]:
-    """Returns when each generation was written; None if it is no rebalance."""
-    pairs = zip(timeline.generations, timeline.is_rebalance, strict=True)
-    return [generation.at_ms if is_rebalance else None for generation, is_rebalance in pairs]
+def _rebalance_times(generations: Sequence[Generation], is_rebalance: Sequence[bool]) -> list[int]:
+    """Returns when those generations that are rebalances were written, ascending."""
+    return sorted(generation.at_ms for generation in compress(generations, is_rebalance))
 
 
 def _is_within(deploys: Sequence[Deploy], starts: Sequence[int], at_ms: int) -> bool:
@@ -158,7 +158,7 @@ def _find_bursts(
     timeline: Timeline, departures: Sequence[Departure], thresholds: HistoryThresholds
 ) -> list[_RebalanceBurst]:
     by_member = {(departure.member_id, departure.generation_id): departure for departure in departures}
-    generations, times = timeline.generations, _rebalance_times(timeline)
+    generations, is_rebalance = timeline.generations, timeline.is_rebalance
     starts = [
         index
         for index in range(1, len(generations))  # What happened before the first generation is unknown.
@@ -166,33 +166,36 @@ def _find_bursts(
     ]
     ends = [*starts[1:], len(generations)]
     return [
-        _build_burst(timeline, range(first, end), times, by_member)
+        _build_burst(generations, range(first, end), is_rebalance, by_member)
         for first, end in zip(starts, ends, strict=bool(starts))
     ]
 
 
 def _build_burst(
-    timeline: Timeline,
+    generations: Sequence[Generation],
     generation_indexes: range,
-    times: Sequence[int | None],
+    is_rebalance: Sequence[bool],
     departure_by_member: dict[tuple[str, int], Departure],
 ) -> _RebalanceBurst:
     first, last = generation_indexes[0], generation_indexes[-1]
-    ids = {index: _member_ids(timeline, index) for index in range(first - 1, last + 1)}
+    ids = {
+        index: frozenset(member.member_id for member in generations[index].members)
+        for index in range(first - 1, last + 1)
+    }
     joined: list[str] = []
     departures: list[Departure] = []
     all_departed_at_once = crashed_at_once = False
     for index in generation_indexes:
         before, after = ids[index - 1], ids[index]
         joined += sorted(after - before)
-        generation_id = timeline.generations[index].generation_id
+        generation_id = generations[index].generation_id
         departed = [departure_by_member[member_id, generation_id] for member_id in sorted(before - after)]
         departures += departed
         all_departed_at_once |= bool(before) and not before & after
         crashed_at_once |= len(departed) > 1 and all(departure.leave_type == CRASHED for departure in departed)
     return _RebalanceBurst(
         generation_indexes,
-        sorted(at_ms for at_ms in times[generation_indexes.start : generation_indexes.stop] if at_ms is not None),
+        _rebalance_times(generations[first : last + 1], is_rebalance[first : last + 1]),
         ids[first - 1],
         ids[last],
         joined,
@@ -200,10 +203,6 @@ def _build_burst(
         all_departed_at_once,
         crashed_at_once,
     )
-
-
-def _member_ids(timeline: Timeline, generation_index: int) -> frozenset[str]:
-    return frozenset(member.member_id for member in timeline.generations[generation_index].members)
 
 
 def _classify(burst: _RebalanceBurst, thresholds: HistoryThresholds) -> str | None:
