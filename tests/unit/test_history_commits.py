@@ -161,13 +161,12 @@ def made(rows: list[tuple[int, int, int, int]], gap: int) -> CommitIntervals:
 
 def joined(parts: list[CommitIntervals]) -> CommitIntervals:
     """Some intervals and others, not united."""
-    names = CommitIntervals.__dataclass_fields__
-    return CommitIntervals(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return CommitIntervals(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def as_rows(intervals: CommitIntervals) -> list[tuple[int, ...]]:
     """A tuple for each."""
-    return list(zip(*(getattr(intervals, name).tolist() for name in CommitIntervals.__dataclass_fields__), strict=True))
+    return list(zip(*(column.tolist() for column in intervals), strict=True))
 
 
 def by_loop(rows: list[tuple[int, int, int, int]], gap: int) -> list[tuple[int, ...]]:

@@ -34,7 +34,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from statistics import median
 
 from spark_assign.history.kernel.commit_intervals import TopicPartition, partitions_with_gaps
@@ -127,7 +127,10 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
                         rebalance_spans[generation_index][partition].append(span)
                         paused += span[1] - span[0]
                 longest = max(longest, paused)
-    around = [_rebalance_pause(timeline, index, spans) for index, spans in rebalance_spans.items()]
+    around = [
+        _to_pause([*chain(*spans.values())], len(spans), index, timeline.generations[index].generation_id)
+        for index, spans in rebalance_spans.items()
+    ]
     pauses = sorted(around + _merge_overlapping(unrelated), key=_sort_key)
     paused_partition_ms = sum(pause.paused_partition_ms for pause in pauses if pause.generation_index is not None)
     return PauseSummary(tuple(pauses), paused_partition_ms, longest)
@@ -237,14 +240,6 @@ def _max_early_ms(timeline: Timeline, generation_index: int, thresholds: History
     return session + rejoin
 
 
-def _rebalance_pause(
-    timeline: Timeline, generation_index: int, spans_by_partition: dict[TopicPartition, list[Span]]
-) -> CommitPause:
-    spans = [span for partition_spans in spans_by_partition.values() for span in partition_spans]
-    generation_id = timeline.generations[generation_index].generation_id
-    return _to_pause(generation_id, spans, len(spans_by_partition), generation_index)
-
-
 def _merge_overlapping(spans: Iterable[tuple[Span, TopicPartition]]) -> list[CommitPause]:
     """Returns pauses without a rebalance: gaps merged if they overlap."""
     pauses: list[CommitPause] = []
@@ -253,18 +248,19 @@ def _merge_overlapping(spans: Iterable[tuple[Span, TopicPartition]]) -> list[Com
     end = 0
     for span, partition in sorted(spans):
         if merged and span[0] >= end:
-            pauses.append(_to_pause(None, merged, len(partitions), None))
+            pauses.append(_to_pause(merged, len(partitions)))
             merged = []
             partitions = set()
         end = max(end, span[1]) if merged else span[1]
         merged.append(span)
         partitions.add(partition)
-    return [*pauses, _to_pause(None, merged, len(partitions), None)] if merged else pauses
+    return [*pauses, _to_pause(merged, len(partitions))] if merged else pauses
 
 
 def _to_pause(
-    generation_id: int | None, spans: Sequence[Span], num_partitions: int, generation_index: int | None
+    spans: Sequence[Span], num_partitions: int, generation_index: int | None = None, generation_id: int | None = None
 ) -> CommitPause:
+    """Returns the pause that consists of gaps, without a generation if it isn't around a rebalance."""
     lengths = [end - start for start, end in spans]
     first_start, last_end = min(start for start, _ in spans), max(end for _, end in spans)
     return CommitPause(

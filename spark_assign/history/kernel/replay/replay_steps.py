@@ -183,9 +183,9 @@ class MemberIdentities:
 
 def _dynamic_steps(history: RecordedHistory, identities: MemberIdentities) -> Iterator[ReplayStep]:
     hash_code, partitions = cache(string_hash), dict[int, int]()
-    previous: RecordedGeneration | None = None
-    for index, generation in enumerate(history.generations):
-        names = identities.names[index]
+    previous_members: Mapping[str, RecordedMember] = {}
+    previous_names: set[str] = set()
+    for index, (generation, names) in enumerate(zip(history.generations, identities.names, strict=True)):
         partitions = partitions | dict(generation.partitions)
         members = {
             member_id: ReplayMember(
@@ -193,13 +193,14 @@ def _dynamic_steps(history: RecordedHistory, identities: MemberIdentities) -> It
             )
             for member_id, member in generation.members.items()
         }
-        session_wait_ms = {} if previous is None else _session_waits(identities, previous, generation)
-        previous_names = set[str]() if previous is None else set(identities.names[index - 1].values())
+        # The group had waited for the sessions of crashed members.
+        session_wait_ms = {
+            member_id: identities.session_timeout_ms(previous_members[member_id]) for member_id in generation.crashed
+        }
         rejoined = {
             member_id
             for member_id, member in members.items()
-            if previous is not None
-            and member_id not in previous.members
+            if member_id not in previous_members
             and member.identity in previous_names
             and _is_static(generation, member_id)
         }
@@ -209,18 +210,11 @@ def _dynamic_steps(history: RecordedHistory, identities: MemberIdentities) -> It
             session_wait_ms = {}
         kind = CHANGED if rejoined else generation.generation_kind
         yield ReplayStep(index, kind, members, partitions, session_wait_ms)
-        previous = generation
+        previous_members, previous_names = generation.members, set(names.values())
 
 
 def _is_static(generation: RecordedGeneration, member_id: str) -> bool:
     return generation.members[member_id].group_instance_id is not None
-
-
-def _session_waits(
-    identities: MemberIdentities, previous: RecordedGeneration, generation: RecordedGeneration
-) -> dict[str, int]:
-    """Returns the session timeout of each crashed member, for which the group had waited before the generation."""
-    return {member_id: identities.session_timeout_ms(previous.members[member_id]) for member_id in generation.crashed}
 
 
 def _static_steps(history: RecordedHistory, identities: MemberIdentities) -> Iterator[ReplayStep]:
