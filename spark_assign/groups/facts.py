@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, ByteType, DataType, DoubleType, IntegerType, LongType, StringType
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import ArrayType, ByteType, DataType
 
 from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
@@ -33,20 +34,8 @@ ROWS_PER_TASK = 128_000
 OWNED_PER_FACT = 16
 """Approximate number of owned partitions per bitmap, that is, per fact."""
 
-_COLUMNS: dict[str, DataType] = {
-    **dict.fromkeys(
-        ("member_id", "topic", "like", "assignor", "group_type", "group_instance_id", "rack_id"), StringType()
-    ),
-    **dict.fromkeys(("client_id", "topic_id", "subscription_type", *kinds.LEADER_COLUMNS), StringType()),
-    **dict.fromkeys(("generation_id", "user_data_generation_id", "position"), IntegerType()),
-    **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
-    **dict.fromkeys(("bits", "twice"), ArrayType(LongType())),
-    "at": ArrayType(IntegerType()),
-    "leader_racks": ArrayType(StringType()),
-    **dict.fromkeys(kinds.LOAD_COLUMNS.values(), ArrayType(DoubleType())),
-    **dict.fromkeys(kinds.LOAD_SETTINGS, DoubleType()),
-    "racks": ArrayType(ArrayType(StringType())),
-}
+_COLUMNS = {name: from_arrow_type(kind) for name, kind in kinds.FACT_TYPES.items() if name != "user_data"}
+"""Types of the columns of facts. A custom assignor gets `user_data` with the type that it has in `members`."""
 _SLICE = ("first", "step", "count")
 _PARTITIONS = "if(count > 0, transform(sequence(0, count - 1), nth -> first + nth * step), array(-1))"
 """The partitions of a slice; -1 for a topic of which the member owns no partition."""

@@ -33,9 +33,8 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.faults import rejected_table
-from spark_assign.groups.kernel.group_properties import read_assignors, read_group_types
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.plan_groups import group_key_columns
+from spark_assign.groups.kernel.plan_groups import group_key_columns, read_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_rows, tagged_table
 from spark_assign.java.key_index import take_names
@@ -129,7 +128,7 @@ def _exceeds_maximum(specs: GroupSpecs, racks: PartitionRacks) -> BoolArray:
 def _option_rows(groups: ZoneInput, params: ZoneParams) -> Iterator[dict[str, Any]]:
     """Yields the read options of each group, as rows."""
     specs, racks, valid = groups.specs, groups.racks, groups.is_valid
-    current, types = read_assignors(specs), read_group_types(specs)
+    current, types = read_assignors(specs), specs.group_values("group_type")
     by_broker = np.array(
         [t == "consumer" or name in SERVER_ASSIGNORS for t, name in zip(types, current, strict=True)], bool
     )

@@ -35,11 +35,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.groups.kernel.group_specs import GroupSpecs
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -158,6 +159,23 @@ def count_clients(clients: Iterable[Client]) -> str:
     return ", ".join(f"{name} {count}{'?' if name in guesses else ''}" for name, count in ordered)
 
 
+def read_client_libraries(
+    specs: GroupSpecs, current_assignors: Sequence[str | None], assumed: Sequence[str | None]
+) -> list[str]:
+    """Returns the libraries of the members of each group (`count_clients`).
+
+    `assumed` is the library of members whose library can't be detected.
+    """
+    clients: list[list[Client]] = [[] for _ in range(specs.num_groups)]
+    group_id, rows = specs.group_id.to_pylist(), specs.members.row
+    ids = zip(specs.facts.column("client_id", rows).to_pylist(), specs.member_id.to_pylist(), strict=True)
+    for group, (client_id, member_id) in zip(specs.members.group.tolist(), ids, strict=True):
+        client = detect_library(group_id[group], client_id, member_id, current_assignors[group])
+        assumed_library = assumed[group]
+        clients[group].append(Client(assumed_library, True) if client.library is None and assumed_library else client)
+    return [count_clients(each) for each in clients]
+
+
 def read_clients(text: str | None) -> dict[str, int]:
     """Parses a text of `count_clients` into the number of members by library; empty if nothing is known."""
     pairs = (entry.rstrip("?").rpartition(" ") for entry in (text or "").split(", ") if entry)
@@ -212,7 +230,8 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
     if now == STREAMS:
         return AssignorSwitch(NOT_THERE, "Kafka Streams brings its own assignor, which cannot be changed: keep it.")
     if lacking := [name for name in known if to not in LIBRARIES[name].assignors]:
-        return AssignorSwitch(NOT_THERE, f"{_listed(lacking)} {_has(lacking)} no {to}: keep what the group runs with.")
+        has = "has" if len(lacking) == 1 else "have"
+        return AssignorSwitch(NOT_THERE, f"{_listed(lacking)} {has} no {to}: keep what the group runs with.")
     stop = f"Stop all members, then start them with {to} alone"
     if now is None:
         return AssignorSwitch(STOP_ALL, f"{stop}: what the group runs with is not known.")
@@ -262,7 +281,3 @@ def _listed(names: list[str]) -> str:
 
 def _all_known(counted: Mapping[str, int]) -> bool:
     return bool(counted) and UNKNOWN not in counted
-
-
-def _has(names: list[str]) -> str:
-    return "has" if len(names) == 1 else "have"

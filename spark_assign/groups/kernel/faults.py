@@ -50,7 +50,7 @@ class _Fault(NamedTuple):
     group: int
     code: str
     row: str
-    rows: int
+    rows: int = 1
 
 
 def find_faults(facts: IndexedFacts, *, also: Collection[str] = ()) -> dict[int, tuple[str, str]]:
@@ -75,20 +75,16 @@ def find_faults(facts: IndexedFacts, *, also: Collection[str] = ()) -> dict[int,
         rows, example = sum(fault.rows for fault in faults), min(fault.row for fault in faults)
         suffix = f" and {rows - 1} more" if rows > 1 else ""
         details_by_group.setdefault(group, []).append((rank(code), code, f"{example}{suffix}. {REMEDIES[code]}"))
-    return {group: _combine(sorted(faults)) for group, faults in details_by_group.items()}
-
-
-def _combine(faults: list[tuple[int, str, str]]) -> tuple[str, str]:
-    return faults[0][1], "; ".join(detail for _, _, detail in faults)
-
-
-def _text(name: str, value: object) -> str:
-    return f"{name}={'null' if value is None else value}"
+    return {
+        group: (min(details)[1], "; ".join(detail for _, _, detail in sorted(details)))
+        for group, details in details_by_group.items()
+    }
 
 
 def _row(table: str, **values: object) -> str:
     """Formats a row for a message: `owned: member_id=m1, topic=orders`."""
-    return f"{table}: {', '.join(_text(name, value) for name, value in values.items())}"
+    texts = (f"{name}={'null' if value is None else value}" for name, value in values.items())
+    return f"{table}: {', '.join(texts)}"
 
 
 # --- members, subscriptions, groups -------------------------------------------------------------------------------
@@ -104,7 +100,7 @@ def _member_faults(facts: IndexedFacts) -> Iterator[_Fault]:
         yield _member_fault(facts, key, "subscriptions", "unknown-member")
     rows = facts.rows_by_kind[SUBSCRIPTION]
     for group in np.unique(facts.group_index[rows[facts.topic_index[rows] < 0]]).tolist():
-        yield _Fault(group, "null-key", _row("subscriptions", topic=None), 1)
+        yield _Fault(group, "null-key", _row("subscriptions", topic=None))
     for kind, table in ((OWNED_SLICE, "owned_slices"), (OWNED_BITMAP, "owned")):
         for key in np.setdiff1d(_member_keys(facts, kind), np.append(member_keys, subscriber_keys)).tolist():
             yield _member_fault(facts, key, table, "unknown-member")
@@ -117,14 +113,17 @@ def _size(facts: IndexedFacts) -> int:
 
 def _member_keys(facts: IndexedFacts, kind: int) -> IntArray:
     """Returns group and member of each row of a kind as one key; null members sort first."""
-    rows = facts.rows_by_kind[kind]
+    return _keys_of(facts, facts.rows_by_kind[kind])
+
+
+def _keys_of(facts: IndexedFacts, rows: IntArray) -> IntArray:
     return facts.group_index[rows] * _size(facts) + facts.member_index[rows] + 1
 
 
 def _member_fault(facts: IndexedFacts, key: int, table: str, code: str) -> _Fault:
     group, member = divmod(key, _size(facts))
     name = facts.member_id[member - 1].as_py() if member else None
-    return _Fault(group, code if member else "null-key", _row(table, member_id=name), 1)
+    return _Fault(group, code if member else "null-key", _row(table, member_id=name))
 
 
 def _instances(facts: IndexedFacts) -> Iterator[_Fault]:
@@ -134,13 +133,13 @@ def _instances(facts: IndexedFacts) -> Iterator[_Fault]:
     duplicates, counts = np.unique(keys[instance.columns[0] >= 0], return_counts=True)
     for key in duplicates[counts > 1].tolist():
         group, index = divmod(key, len(instance))
-        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.names[index].as_py()), 1)
+        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.names[index].as_py()))
 
 
 def _group_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     groups, times = np.unique(facts.group_index[facts.rows_by_kind[GROUP]], return_counts=True)
     for group in groups[times > 1].tolist():
-        yield _Fault(group, "duplicate-group", _row("groups", group_id=facts.group_id[group].as_py()), 1)
+        yield _Fault(group, "duplicate-group", _row("groups", group_id=facts.group_id[group].as_py()))
 
 
 def _type_faults(facts: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]:
@@ -150,7 +149,7 @@ def _type_faults(facts: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]
     types |= {(group, "streams") for group in np.unique(facts.group_index[facts.rows_by_kind[SUBTOPOLOGY]]).tolist()}
     for group, kind in types:
         if kind in ("share", "streams") and kind not in also:
-            yield _Fault(group, f"{kind}-group", _row("groups", group_type=kind), 1)
+            yield _Fault(group, f"{kind}-group", _row("groups", group_type=kind))
 
 
 # --- ownership ----------------------------------------------------------------------------------------------------
@@ -174,7 +173,7 @@ def _slice_faults(facts: IndexedFacts) -> Iterator[_Fault]:
         for mask, code in ((is_null, "null-key"), (is_invalid, "bad-partition")):
             for row in rows[mask].tolist():
                 values = {name: column(facts.table, name)[row].as_py() for name in (*names, *_RUN)}
-                yield _Fault(int(facts.group_index[row]), code, _row(table, **values), 1)
+                yield _Fault(int(facts.group_index[row]), code, _row(table, **values))
         is_valid = ~is_null & ~is_invalid & (count > 0)
         if kind == OWNED_SLICE and is_valid.any():
             yield from _duplicate_faults(facts, rows[is_valid], first[is_valid], step[is_valid], count[is_valid])
@@ -184,9 +183,7 @@ def _duplicate_faults(
     facts: IndexedFacts, rows: IntArray, first: IntArray, step: IntArray, count: IntArray
 ) -> Iterator[_Fault]:
     """Yields partitions in two slices of one member. Only overlapping slices are expanded."""
-    pair = (facts.group_index[rows] * (len(facts.member_id) + 1) + facts.member_index[rows] + 1) * len(
-        facts.topic_names
-    ) + facts.topic_index[rows]
+    pair = _keys_of(facts, rows) * len(facts.topic_names) + facts.topic_index[rows]
     order = np.lexsort((first, pair))
     rows, pair, first, step, count = (duplicate[order] for duplicate in (rows, pair, first, step, count))
     pair_bits = np.cumsum(starts_new_key(pair), dtype=np.int64) << _BITS
@@ -200,7 +197,7 @@ def _duplicate_faults(
     duplicates, counts = np.unique(np.stack([pair[is_overlapping][slice_index], partition]), axis=1, return_counts=True)
     example = dict(zip(pair.tolist(), rows.tolist(), strict=True))
     for key, duplicate in duplicates[:, counts > 1].T.tolist():
-        yield _duplicate_fault(facts, example[key], "owned_slices", duplicate, 1)
+        yield _duplicate_fault(facts, example[key], "owned_slices", duplicate)
 
 
 def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:
@@ -224,14 +221,14 @@ def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     ):
         bitmap = valid[index]
         partition = None if bit < 0 else (int(block[bitmap]) << BITMAP_INDEX_BITS) + bit
-        yield _duplicate_fault(facts, int(rows[bitmap]), "owned", partition, 1)
+        yield _duplicate_fault(facts, int(rows[bitmap]), "owned", partition)
 
 
-def _duplicate_fault(facts: IndexedFacts, row: int, table: str, partition: int | None, rows: int) -> _Fault:
+def _duplicate_fault(facts: IndexedFacts, row: int, table: str, partition: int | None) -> _Fault:
     values = {name: column(facts.table, name)[row].as_py() for name in ("member_id", "topic")}
     if partition is not None:
         values["partition"] = partition
-    return _Fault(int(facts.group_index[row]), "duplicate-owned", _row(table, **values), rows)
+    return _Fault(int(facts.group_index[row]), "duplicate-owned", _row(table, **values))
 
 
 UNSUPPORTED_TYPES = {

@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import Ownership, count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
@@ -178,10 +177,7 @@ def max_per_group(specs: GroupSpecs, member_values: FloatArray) -> FloatArray:
 
 def configured_value(specs: GroupSpecs, name: str) -> FloatArray:
     """Returns a load setting of each group (capacity or load_bound); NaN if it is not set."""
-    rows = specs.facts.rows_by_kind[GROUP]
-    values = np.full(specs.facts.num_groups, np.nan)
-    values[specs.facts.group_index[rows]] = specs.facts.column(name, rows).to_numpy(zero_copy_only=False)
-    return values[specs.fact_group_index]
+    return np.array(specs.group_values(name), np.float64)
 
 
 def member_capacity(specs: GroupSpecs) -> FloatArray:

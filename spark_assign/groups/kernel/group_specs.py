@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import OWNED_ORDER, IndexedFacts
+from spark_assign.groups.kernel.facts import GROUP, OWNED_ORDER, IndexedFacts
 from spark_assign.groups.kernel.topic_columns import PartitionLoads, TopicColumns, read_loads
 from spark_assign.java.hash_map import string_hashes, table_orders
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
@@ -222,6 +223,12 @@ class GroupSpecs:
     def group_id(self) -> pa.Array:
         """Group id of each group."""
         return self.facts.group_id.take(pa.array(self.fact_group_index))
+
+    def group_values(self, name: str) -> list[Any]:
+        """Returns a column of `groups` for each group; None if the fleet has no row of the group."""
+        facts, rows = self.facts, self.facts.rows_by_kind[GROUP]
+        values = dict(zip(facts.group_index[rows].tolist(), facts.column(name, rows).to_pylist(), strict=True))
+        return [values.get(group) for group in self.fact_group_index.tolist()]
 
     @cached_property
     def loads(self) -> PartitionLoads:

@@ -34,7 +34,7 @@ from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_release_assignor
 from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.changed_topics import changed_topics
-from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, MEMBER, IndexedFacts, column
+from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts, column
 from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, group_metrics, load_metrics, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.leader_rules import format_leader
@@ -44,7 +44,7 @@ from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.groups.kernel.topic_columns import slice_rates
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 
 CONFIGURED = "configured"
 """Placeholder for an assignor name: plan each group with the assignor that it is configured with."""
@@ -176,16 +176,15 @@ def select_assignors(specs: GroupSpecs, params: PlanParams) -> tuple[list[str | 
         the assignor's name per group (None: no assignor), and code and detail for each group without one.
     """
     patterns = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in params.patterns]
-    configured, leaders = read_configured_assignors(specs.facts), read_leaders(specs.facts)
     selected: list[str | None] = []
     rejected: dict[int, tuple[str, str]] = {}
-    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
-    for group, (cluster, group_id) in enumerate(names):
+    columns = zip(specs.group_id.to_pylist(), read_assignors(specs), read_leaders(specs), strict=True)
+    for group, (group_id, configured, (library, releases, _)) in enumerate(columns):
         pattern_assignor = next((name for pattern, name in patterns if pattern.match(group_id)), None)
-        assignor = configured.get((cluster, group_id)) if pattern_assignor == CONFIGURED else pattern_assignor
+        assignor = configured if pattern_assignor == CONFIGURED else pattern_assignor
         rejection = _find_rejection(pattern_assignor, assignor, params.registered)
         if pattern_assignor == CONFIGURED and assignor not in params.custom:
-            assignor = assignor_of_leader(assignor, *leaders.get((cluster, group_id), (None, None))[:2])
+            assignor = assignor_of_leader(assignor, library, releases)
         selected.append(assignor if rejection is None else None)
         if rejection is not None:
             rejected[group] = rejection
@@ -221,30 +220,25 @@ def read_configured_assignors(facts: IndexedFacts) -> dict[tuple[str, str], str]
     }
 
 
-def read_leaders(facts: IndexedFacts) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
-    """Returns the leader's library, releases, and confidence by cluster and group_id."""
-    rows = facts.rows_by_kind[GROUP]
-    names = zip(*(facts.column(name, rows).to_pylist() for name in ("cluster", "group_id")), strict=True)
-    return dict(
-        zip(names, zip(*(facts.column(name, rows).to_pylist() for name in LEADER_COLUMNS), strict=True), strict=True)
-    )
+def read_assignors(specs: GroupSpecs) -> list[str | None]:
+    """Returns the assignor that each group is configured with."""
+    configured = read_configured_assignors(specs.facts)
+    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
+    return [configured.get(name) for name in names]
 
 
-def read_static_groups(facts: IndexedFacts) -> set[tuple[str, str]]:
-    """Returns cluster and group_id of the groups that have static members."""
-    rows = facts.rows_by_kind[MEMBER]
-    is_static = facts.column("group_instance_id", rows).is_valid()
-    return set(
-        zip(*(facts.column(name, rows).filter(is_static).to_pylist() for name in ("cluster", "group_id")), strict=True)
-    )
+def read_leaders(specs: GroupSpecs) -> list[tuple[str | None, str | None, str | None]]:
+    """Returns the library, the releases, and the confidence of each group's leader, as far as known."""
+    return list(zip(*map(specs.group_values, LEADER_COLUMNS), strict=True))
 
 
 def _leader_texts(specs: GroupSpecs) -> list[str | None]:
     """Returns a text for the leader of each group, such as `Java 2.8-3.3 (likely)`."""
-    leaders = read_leaders(specs.facts)
-    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
-    static = read_static_groups(specs.facts)
-    return [format_leader(*leaders.get(name, (None, None, None)), static=name in static) for name in names]
+    is_static = specs.instance_id.is_valid().to_numpy(zero_copy_only=False)
+    has_static = mask_from_indexes(specs.members.group[is_static], specs.num_groups).tolist()
+    return [
+        format_leader(*leader, static=static) for leader, static in zip(read_leaders(specs), has_static, strict=True)
+    ]
 
 
 # --- rows ---------------------------------------------------------------------------------------------------

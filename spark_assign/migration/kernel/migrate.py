@@ -15,14 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.client_libraries import STREAMS
+from spark_assign.groups.kernel.client_libraries import STREAMS, read_client_libraries
 from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.group_properties import (
-    read_assignors,
-    read_client_libraries,
-    read_group_types,
-)
 from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.plan_groups import read_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.migration_metrics import MigrationMetrics, MigrationParams, measure_migration
@@ -45,7 +41,7 @@ def plan_migrations(facts: pa.Table, params: MigrationParams, schema: pa.Schema)
     pass_input = open_pass(facts, action="migrate")
     specs = pass_input.specs
     yield tagged_table(REJECTED, pass_input.rejected_groups, schema)
-    is_done = [kind == "consumer" for kind in read_group_types(specs)]
+    is_done = [kind == "consumer" for kind in specs.group_values("group_type")]
     assignors, num_members = read_assignors(specs), np.bincount(specs.members.group, minlength=specs.num_groups)
     is_online = [
         not done and can_convert_online(assignor, size, params.policy, params.max_size)

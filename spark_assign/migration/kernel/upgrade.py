@@ -18,18 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.assign import assign_groups
-from spark_assign.groups.kernel.client_libraries import STOP_ALL
+from spark_assign.groups.kernel.client_libraries import STOP_ALL, read_client_libraries
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
-from spark_assign.groups.kernel.group_properties import (
-    read_assignors,
-    read_client_libraries,
-    read_group_types,
-)
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.group_subset import select_members
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.groups.kernel.plan_groups import read_leaders
+from spark_assign.groups.kernel.plan_groups import read_assignors, read_leaders
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.group_membership import (
@@ -73,7 +68,7 @@ def plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema
     specs = groups.specs
     yield tagged_table(REJECTED, groups.rejected_groups, schema)
     candidates = _read_candidates(specs, to_release, assignor)
-    is_server_side = [kind == "consumer" for kind in read_group_types(specs)]
+    is_server_side = [kind == "consumer" for kind in specs.group_values("group_type")]
     unknown_reasons = [
         "The broker assigns the group (KIP-848): no member leads." if server_side else explain_unknown(candidate)
         for server_side, candidate in zip(is_server_side, candidates, strict=True)
@@ -100,14 +95,12 @@ def plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema
 
 
 def _read_candidates(specs: GroupSpecs, to_release: str, to_assignor: str | None) -> list[UpgradeCandidate]:
-    current_assignors, leaders = read_assignors(specs), read_leaders(specs.facts)
-    keys = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
-    group_leaders = [leaders.get(key, (None, None, None)) for key in keys]
-    member_libraries = read_client_libraries(specs, current_assignors, [library for library, _, _ in group_leaders])
+    current_assignors, leaders = read_assignors(specs), read_leaders(specs)
+    member_libraries = read_client_libraries(specs, current_assignors, [library for library, _, _ in leaders])
     return [
         UpgradeCandidate(assignor, library, releases, libraries, to_release, to_assignor)
         for assignor, (library, releases, _), libraries in zip(
-            current_assignors, group_leaders, member_libraries, strict=True
+            current_assignors, leaders, member_libraries, strict=True
         )
     ]
 

@@ -38,7 +38,6 @@ from spark_assign.groups.assignors.server.rack_range import improve_range_racks
 from spark_assign.groups.assignors.server.rack_uniform import improve_uniform_racks
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
 from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
-from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, KEPT, GroupAssignments, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
@@ -79,11 +78,7 @@ def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> G
 
 def _find_heterogeneous(specs: GroupSpecs) -> BoolArray:
     """Returns the mask of groups whose subscription type is heterogeneous."""
-    facts, rows = specs.facts, specs.facts.rows_by_kind[GROUP]
-    is_declared = np.zeros(facts.num_groups, bool)
-    types = facts.column("subscription_type", rows).to_pylist()
-    is_declared[facts.group_index[rows]] = [each == "heterogeneous" for each in types]
-    is_heterogeneous = is_declared[specs.fact_group_index]
+    is_heterogeneous = np.array([kind == "heterogeneous" for kind in specs.group_values("subscription_type")], bool)
     differing = specs.topics.is_subscribed & (specs.topics.subscriber_set != ALL_MEMBERS)
     is_heterogeneous[specs.topics.group[differing]] = True
     return is_heterogeneous

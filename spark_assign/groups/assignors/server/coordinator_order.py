@@ -22,7 +22,7 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import (
     set_order,
     table_slots,
 )
-from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, GROUP, SUBSCRIPTION
+from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import UNKNOWN_POSITION, GroupSpecs
 from spark_assign.java.hash_map import LONGEST_CHAIN, table_order
 from spark_assign.java.key_index import KeyIndex
@@ -86,11 +86,7 @@ def coordinator_member_order(specs: GroupSpecs) -> TieOrder:
 def find_classic_groups(specs: GroupSpecs) -> BoolArray:
     """Returns the mask of the groups that are known to be classic: not in the new coordinator table, and without a
     target."""
-    rows = specs.facts.rows_by_kind[GROUP]
-    is_classic = np.zeros(specs.facts.num_groups, bool)
-    types = specs.facts.column("group_type", rows).to_pylist()
-    is_classic[specs.facts.group_index[rows]] = [kind == "classic" for kind in types]
-    return is_classic[specs.fact_group_index]
+    return np.array([kind == "classic" for kind in specs.group_values("group_type")], bool)
 
 
 @dataclass(frozen=True)
