@@ -65,8 +65,7 @@ class StealGraph:
     def move(self, steal: Steal) -> None:
         """Records a steal."""
         partitions = self._owners[self._topic[steal.partition]][self._owner[steal.partition]]
-        partitions[partitions.index(steal.partition)] = partitions[-1]
-        partitions.pop()
+        swap_remove(partitions, steal.partition)
         self._owner[steal.partition] = steal.to_member
         self._add(steal.partition, steal.to_member)
 

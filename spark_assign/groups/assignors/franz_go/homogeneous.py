@@ -71,10 +71,9 @@ def plan_homogeneous(group: FranzGoGroup, previous_owner: list[int], order: list
 def _owned_partitions(group: FranzGoGroup, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:
     """Returns the partitions of these members, sorted by partition number and topic."""
     owned: dict[int, list[int]] = {from_member: [] for from_member in from_members}
-    if from_members:
-        for partition, member in enumerate(owner):
-            if member in from_members:
-                owned[member].append(partition)
+    for partition, member in enumerate(owner):
+        if member in from_members:
+            owned[member].append(partition)
     for partitions in owned.values():
         partitions.sort(key=lambda partition: (partition - group.first[group.topic[partition]], group.topic[partition]))
     return owned

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from math import factorial
 
@@ -62,15 +62,14 @@ def plan_group(group: FranzGoGroup, *, unmatched_subscriptions: bool) -> Balance
     if not is_homogeneous:
         return _plan_heterogeneous_group(group)
     planned = _plan_homogeneous_group(group)
-    if not unmatched_subscriptions:
-        return planned
-    alternative = _plan_heterogeneous_group(group)
-    pairs = zip(planned.order_dependent, alternative.order_dependent, planned.owner, alternative.owner, strict=True)
-    return BalancedGroup(
-        planned.owner,
-        [first or second or owner != alternative_owner for first, second, owner, alternative_owner in pairs],
-        True,
-    )
+    return _merge([planned, _plan_heterogeneous_group(group)]) if unmatched_subscriptions else planned
+
+
+def _merge(alternatives: Sequence[BalancedGroup]) -> BalancedGroup:
+    """Returns the first assignment; partitions with another owner in an alternative are order-dependent, too."""
+    owners = np.array([each.owner for each in alternatives], np.int64)
+    is_dependent = np.any([each.order_dependent for each in alternatives], axis=0) | (owners != owners[0]).any(axis=0)
+    return replace(alternatives[0], order_dependent=is_dependent.tolist())
 
 
 # --- Homogeneous groups -------------------------------------------------------------------------------------------
@@ -80,27 +79,13 @@ def _plan_homogeneous_group(group: FranzGoGroup) -> BalancedGroup:
     """Plans a homogeneous group after each outcome of the returns."""
     order = list(range(len(group.partitions)))
     outcomes = find_outcomes(group)
-    first = (
-        plan_homogeneous(group, outcomes[0].owner, order)
-        if outcomes
-        else plan_homogeneous(group, _in_partition_order(group), order)
-    )
     if not outcomes:
-        return BalancedGroup(first.owner, [True] * len(first.owner), True)
-    order_dependent = _order_dependent(group, outcomes[0], first)
-    for outcome in outcomes[1:]:
-        alternative = plan_homogeneous(group, outcome.owner, order)
-        also_dependent = _order_dependent(group, outcome, alternative)
-        pairs = zip(order_dependent, also_dependent, first.owner, alternative.owner, strict=True)
-        order_dependent = [
-            dependent or also or owner != alternative_owner for dependent, also, owner, alternative_owner in pairs
-        ]
-    return BalancedGroup(first.owner, order_dependent, True)
-
-
-def _in_partition_order(group: FranzGoGroup) -> list[int]:
-    """Returns the owners if partitions are returned in ascending order."""
-    return owners_after_returns(group, sorted(group.stale))
+        owner = plan_homogeneous(group, owners_after_returns(group, sorted(group.stale)), order).owner
+        return BalancedGroup(owner, [True] * len(owner), True)
+    pairs = [(outcome, plan_homogeneous(group, outcome.owner, order)) for outcome in outcomes]
+    return _merge(
+        [BalancedGroup(planned.owner, _order_dependent(group, outcome, planned), True) for outcome, planned in pairs]
+    )
 
 
 def _order_dependent(group: FranzGoGroup, outcome: StaleOwnerOutcome, planned: HomogeneousAssignment) -> list[bool]:
@@ -125,22 +110,16 @@ def _order_dependent(group: FranzGoGroup, outcome: StaleOwnerOutcome, planned: H
 
 
 def _plan_heterogeneous_group(group: FranzGoGroup) -> BalancedGroup:
-    # Topics without partitions come last, as if they weren't counted.
     """Plans a heterogeneous group in all orders, if there aren't too many."""
+    # Topics without partitions come last, as if they weren't counted.
     topics = sorted(range(len(group.partitions)), key=lambda topic: group.partitions[topic] == 0)
     stale = _returnable(group)
     first = plan_heterogeneous(group, topics, stale)
-    order_dependent = [False] * len(first.owner)
     assignments = _plan_all_orders(group, topics, stale, first)
     if assignments is None:
         single = [len(subscribers) == 1 for subscribers in group.subscribers]
         return BalancedGroup(first.owner, [not single[topic] for topic in group.topic], False)
-    for alternative in assignments:
-        order_dependent = [
-            dependent or owner != alternative_owner
-            for dependent, owner, alternative_owner in zip(order_dependent, first.owner, alternative.owner, strict=True)
-        ]
-    return BalancedGroup(first.owner, order_dependent, False)
+    return _merge([BalancedGroup(each.owner, [False] * len(each.owner), False) for each in (first, *assignments)])
 
 
 def _returnable(group: FranzGoGroup) -> list[int]:
