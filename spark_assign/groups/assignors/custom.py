@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress
 
 TopicPartition = tuple[str, int]
@@ -74,24 +75,20 @@ class GroupAssignor(ABC):
         """
 
 
-@dataclass(frozen=True)
-class CustomAssignment:
-    """The assignment of one group by a user-defined assignor, or the error that rejects it."""
-
-    group: int
-    slices: PartitionSlices
-    error: str | None = None
-
-
-def run_custom_assignor(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> CustomAssignment:
-    """Runs an assignor for one group. An exception rejects only this group."""
-    group_spec = read_group(specs, group)
-    try:
-        assignment = {member: list(partitions) for member, partitions in assignor.assign_group(group_spec).items()}
-        _check(group_spec, assignment)
-    except Exception as error:
-        return CustomAssignment(group, EMPTY_SLICES, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
-    return CustomAssignment(group, _to_slices(specs, group, assignment))
+def assign_custom(specs: GroupSpecs, selected: BoolArray, assignor: GroupAssignor) -> GroupAssignments:
+    """Assigns the selected groups, one by one. An exception rejects only the group."""
+    slices: list[PartitionSlices] = []
+    rejected: dict[int, tuple[str, str]] = {}
+    for group in np.flatnonzero(selected).tolist():
+        group_spec = read_group(specs, group)
+        try:
+            assignment = {member: list(partitions) for member, partitions in assignor.assign_group(group_spec).items()}
+            _check(group_spec, assignment)
+        except Exception as error:
+            rejected[group] = "assignor-failed", f"{type(assignor).__name__}: {type(error).__name__}: {error}"
+        else:
+            slices.append(_to_slices(specs, group, assignment))
+    return GroupAssignments.of(EMPTY_SLICES.concat(*slices), rejected)
 
 
 def read_group(specs: GroupSpecs, group: int) -> GroupSpec:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from spark_assign.groups.assignors.custom import GroupAssignor, run_custom_assignor
+from spark_assign.groups.assignors.custom import GroupAssignor, assign_custom
 from spark_assign.groups.assignors.franz_go.assign_franz_go import assign_by_franz_go
 from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_by_librdkafka
 from spark_assign.groups.assignors.range import assign_range
@@ -24,7 +24,6 @@ from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.assignors.weighted.assign_weighted import assign_weighted
 from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, column
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
@@ -47,7 +46,7 @@ def assign(
     """Assigns the selected groups by one assignor, optionally of a client release
     (`groups.assignors.release_rules`)."""
     if assignor in custom:
-        return _assign_custom(specs, selected, custom[assignor])
+        return assign_custom(specs, selected, custom[assignor])
     if assignor == WEIGHTED_STICKY:
         return assign_weighted(specs, selected)
     if assignor in SERVER_ASSIGNORS:
@@ -73,12 +72,6 @@ def assign_groups(
     names = np.array([name or "" for name in assignors], object)
     used = sorted(set(names.tolist()) - {""})
     return GroupAssignments.of(EMPTY_SLICES).concat(*(assign(specs, name, names == name, custom) for name in used))
-
-
-def _assign_custom(specs: GroupSpecs, selected: BoolArray, assignor: GroupAssignor) -> GroupAssignments:
-    results = [run_custom_assignor(specs, group, assignor) for group in np.flatnonzero(selected).tolist()]
-    rejected = {result.group: ("assignor-failed", result.error) for result in results if result.error is not None}
-    return GroupAssignments.of(EMPTY_SLICES.concat(*(each.slices for each in results if each.error is None)), rejected)
 
 
 # --- slices that Spark windows have computed ----------------------------------------------------------------------
@@ -114,9 +107,9 @@ def _shifted_round_robin(
     specs: GroupSpecs, topic: IntArray, representative: IntArray, first: IntArray, members: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Returns first and count of round robin's slices, from `first` and stride of the representative topic."""
-    topics, facts = specs.topics, specs.facts
-    size, partitions = max(len(facts.topic_names), 1), topics.partitions_to_assign(np.ones(specs.num_groups, bool))
-    like = KeyIndex(topics.group * size + topics.name).lookup(topics.group[topic] * size + representative)
+    topics = specs.topics
+    partitions = topics.partitions_to_assign(np.ones(specs.num_groups, bool))
+    like = topics.find(topics.group[topic], representative)
     counted = np.zeros_like(partitions)
     counted[like] = partitions[like]
     members = np.maximum(members, 1)
