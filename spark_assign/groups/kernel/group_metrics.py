@@ -16,7 +16,7 @@ from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import Ownership, count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices
+from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges
 
 
 def read_ownership(specs: GroupSpecs, assignments: GroupAssignments, is_planned: BoolArray) -> Ownership:
@@ -108,10 +108,8 @@ def count_rack_matched(specs: GroupSpecs, assigned: PartitionSlices, *, racks_kn
     matched = np.zeros(specs.num_groups, np.int64)
     has_rack_set = mask_from_indexes(list(specs.rack_set), len(specs.topics))
     runs = assigned.take(has_rack_set[assigned.topic] & (specs.members.rack[assigned.member] >= 0))
-    order = np.argsort(runs.topic, kind="stable")
-    runs = runs.take(order)
-    ends = np.searchsorted(runs.topic, np.unique(runs.topic), "right").tolist()
-    for start, end in zip([0, *ends], ends, strict=False):
+    runs = runs.take(np.argsort(runs.topic, kind="stable"))
+    for start, end in key_ranges(runs.topic):
         topic = int(runs.topic[start])
         topic_slices = runs.take(np.arange(start, end))
         run, partition = expand_slices(topic_slices.first, topic_slices.step, topic_slices.count)

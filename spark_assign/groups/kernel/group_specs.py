@@ -111,14 +111,9 @@ def hash_orders(hashes: IntArray, group: IntArray, position: IntArray, selected:
     if selected is not None and not selected.all():
         listed = listed[selected[group[listed]]]
     order, owned_order = table_orders(hashes[listed], listed, group[listed])
-
-    def positions(order: IntArray) -> IntArray:
-        position = np.full(len(group), -1, np.int64)
-        position[listed[order]] = np.arange(len(order))
-        return position
-
-    subscriptions = positions(order)
-    return HashOrders(subscriptions, subscriptions if owned_order is order else positions(owned_order), hashes)
+    subscriptions = invert(listed[order], len(group))
+    owned = subscriptions if owned_order is order else invert(listed[owned_order], len(group))
+    return HashOrders(subscriptions, owned, hashes)
 
 
 def assignment_order(group: IntArray, name: IntArray, instance: IntArray) -> IntArray:
@@ -318,12 +313,12 @@ class GroupSpecs:
         if not len(rows):
             return EMPTY_SLICES
         rows = rows[np.lexsort((facts.int_column("position")[rows], facts.member_index[rows], facts.group_index[rows]))]
-        num_ids, num_topics = max(len(facts.member_id), 1), max(len(facts.topic_names), 1)
+        num_ids = max(len(facts.member_id), 1)
         group = spec_index[facts.group_index[rows]]
         member = KeyIndex(members.group * num_ids + facts.member_index[members.row]).lookup(
             group * num_ids + facts.member_index[rows]
         )
-        topic = KeyIndex(topics.group * num_topics + topics.name).lookup(group * num_topics + facts.topic_index[rows])
+        topic = topics.find(group, facts.topic_index[rows])
         partitions = facts.column("at", rows)
         partition = np.asarray(partitions.flatten().to_numpy(zero_copy_only=False), np.int64)
         row = np.repeat(np.arange(len(rows)), to_int_array(partitions.value_lengths(), 0))

@@ -33,10 +33,6 @@ class GroupSubset:
     members: IntArray
     topics: IntArray
 
-    def to_parent_indexes(self, slices: PartitionSlices) -> PartitionSlices:
-        """Returns slices of the subset with the indexes of the parent specs."""
-        return slices.renumber(self.members, self.topics)
-
 
 def select_members(
     specs: GroupSpecs, members: IntArray, ids: Sequence[str], owned: PartitionSlices, departed: PartitionSlices

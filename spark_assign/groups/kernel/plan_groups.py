@@ -41,7 +41,7 @@ from spark_assign.groups.kernel.leader_rules import format_leader
 from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
-from spark_assign.groups.kernel.topic_columns import slice_rates
+from spark_assign.groups.kernel.topic_columns import topic_rates
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
@@ -294,7 +294,5 @@ def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssi
     topics, columns = changed_topics(compared, cause, subscribed, member_ids)
     columns |= group_key_columns(specs, specs.topics.group[topics]) | {"topic": take_names(specs.topic, topics)}
     if loads:
-        first, step = np.zeros(len(topics), np.int64), np.ones(len(topics), np.int64)
-        count = np.maximum(specs.topics.partitions[topics], 0)
-        columns["loads"] = slice_rates(specs.loads, specs.topics, topics, first, step, count)
+        columns["loads"] = topic_rates(specs.loads, specs.topics, topics)
     return pa.table(columns)

@@ -188,10 +188,9 @@ def _read_racks(
     rack_index = {name: index for index, name in enumerate(encoded.dictionary.to_pylist())}
     rack_sets: dict[frozenset[int], int] = {frozenset(): 0}
     topic_rack_set: dict[int, IntArray] = {}
-    size = max(len(facts.topic_names), 1)
     rows = facts.rows_by_kind[REPLICA_RACKS]
     rows = rows[(row_group[rows] >= 0) & (to_int_array(facts.column("at", rows).value_lengths(), 0) > 0)]
-    topic = KeyIndex(topics.group * size + topics.name).lookup(row_group[rows] * size + facts.topic_index[rows])
+    topic = topics.find(row_group[rows], facts.topic_index[rows])
     rows, topic = rows[topic >= 0], topic[topic >= 0]
     lists = (facts.column(name, rows).to_pylist() for name in ("at", "racks"))
     for row, layout, index in zip(*lists, topic.tolist(), strict=True):

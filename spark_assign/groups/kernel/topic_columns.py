@@ -17,7 +17,7 @@ from spark_assign.java.key_index import KeyIndex
 from spark_assign.java.key_index import to_int_array as numbers_of
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import invert
-from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices
+from spark_assign.numeric.segmented_arrays import exclusive_sum, ranges_by_length
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class TopicColumns:
 
     def __len__(self) -> int:
         return len(self.group)
+
+    def find(self, group: IntArray, name: IntArray) -> IntArray:
+        """Returns the topic of each group and name; -1 if there is none."""
+        size = max(int(self.name.max(initial=0)), int(name.max(initial=0))) + 1
+        return KeyIndex(self.group * size + self.name).lookup(group * size + name)
 
     def sum_of_preceding(self, values: IntArray) -> IntArray:
         """Returns, for each topic, the sum of `values` over the preceding topics of its group."""
@@ -122,12 +127,9 @@ def _rows(
 ) -> tuple[IntArray, IntArray]:
     """Returns the rows of that kind whose topic is in the specs, and the topic of each."""
     spec_index = invert(fact_group_index, facts.num_groups)
-    size = max(len(facts.topic_names), 1)
     rows = facts.rows_by_kind[kind]
     rows = rows[(spec_index[facts.group_index[rows]] >= 0) & (facts.topic_index[rows] >= 0)]
-    topic = KeyIndex(topics.group * size + topics.name).lookup(
-        spec_index[facts.group_index[rows]] * size + facts.topic_index[rows]
-    )
+    topic = topics.find(spec_index[facts.group_index[rows]], facts.topic_index[rows])
     return rows[topic >= 0], topic[topic >= 0]
 
 
@@ -156,15 +158,9 @@ def _row(index: int, topic: IntArray, partition: IntArray, facts: IndexedFacts, 
     return f"loads: topic={name}, partition={partition[index]}"
 
 
-def slice_rates(
-    loads: PartitionLoads, topics: TopicColumns, topic: IntArray, first: IntArray, step: IntArray, count: IntArray
-) -> pa.Array:
-    """Returns a list of the in_rates of each slice's partitions; null if a rate is unknown or the partition doesn't
-    exist.
-    """
-    row, partition = expand_slices(first, step, count)
-    exists = partition < topics.partitions[topic[row]]
-    rate = np.full(len(row), np.nan)
-    rate[exists] = loads.in_messages_per_second[loads.position_of(topic[row[exists]], partition[exists])]
+def topic_rates(loads: PartitionLoads, topics: TopicColumns, topic: IntArray) -> pa.Array:
+    """Returns a list of the rates at which each topic's partitions are written; null if a rate is unknown."""
+    count = np.maximum(topics.partitions[topic], 0)
+    rate = loads.in_messages_per_second[np.repeat(loads.start[topic], count) + ranges_by_length(count)]
     ends = np.append(0, np.cumsum(count))
     return pa.LargeListArray.from_arrays(pa.array(ends), pa.array(rate, mask=np.isnan(rate)))

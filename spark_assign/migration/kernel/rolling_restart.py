@@ -150,7 +150,7 @@ class RestartingGroups(ABC):
     def _set_owned(self, subset: GroupSubset, slices: PartitionSlices) -> PartitionSlices:
         """Replaces what the groups of the subset own; returns the slices with the indexes of `specs`."""
         is_unchanged = ~np.isin(self.specs.members.group[self.owned.member], subset.groups)
-        assigned = subset.to_parent_indexes(slices)
+        assigned = slices.renumber(subset.members, subset.topics)
         self.owned = self.owned.take(is_unchanged).concat(assigned)
         return assigned
 
