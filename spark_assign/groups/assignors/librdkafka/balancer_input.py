@@ -17,6 +17,7 @@ import numpy as np
 
 from spark_assign.java.hash_map import string_hash
 from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import invert
 
 TopicPartition = tuple[str, int]
 Assignment = dict[str, list[TopicPartition]]
@@ -150,9 +151,7 @@ def metadata_positions(group: IntArray, name: IntArray, hashes: IntArray) -> Int
         is_split = is_deeper & (sizes[node] > 1)
         keys += [is_split, np.where(is_deeper, bits, 0)]
         is_deeper = is_split
-    position = np.empty(len(group), np.int64)
-    position[np.lexsort((name, *reversed(keys), group))] = np.arange(len(group))
-    return position
+    return invert(np.lexsort((name, *reversed(keys), group)), len(group))
 
 
 def _improve_hash(code: HashCode) -> HashCode:

@@ -24,6 +24,7 @@ import numpy as np
 
 from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, capacities, spread_hashes
 from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import invert
 from spark_assign.numeric.segmented_arrays import key_ranges, row_numbers, starts_new_key
 
 _GOLDEN_RATIO = 0x9E3779B97F4A7C15
@@ -76,9 +77,7 @@ def read_topic_ids(texts: Sequence[str | None]) -> TopicIds:
             halves[index], is_valid[index] = np.frombuffer(raw, ">u8"), True
     high, low = halves.astype(np.uint64).T
     mixed = high ^ low
-    order = np.lexsort((low.astype(np.int64), high.astype(np.int64)))
-    rank = np.empty(len(texts), np.int64)
-    rank[order] = np.arange(len(texts))
+    rank = invert(np.lexsort((low.astype(np.int64), high.astype(np.int64))), len(texts))
     return TopicIds(((mixed >> np.uint64(32)) ^ (mixed & np.uint64(_MASK))).astype(np.int64), rank, is_valid)
 
 

@@ -61,9 +61,8 @@ def coordinator_member_order(specs: GroupSpecs) -> TieOrder:
         return TieOrder(np.empty(0, np.int64), np.empty(0, np.int64))
     hashes, position = specs.member_hash, specs.list_position
     slots = table_slots(hashes, members.group)
-    by_slot = np.ones(specs.num_groups, bool)
-    by_slot[members.group[position < UNKNOWN_POSITION]] = False
-    by_slot |= find_classic_groups(specs)
+    has_positions = mask_from_indexes(members.group[position < UNKNOWN_POSITION], specs.num_groups)
+    by_slot = ~has_positions | find_classic_groups(specs)
     slot = np.where(by_slot[members.group], slots, position)
     order = np.lexsort((slot, members.group))
     order = order[table_order(hashes[order], order, members.group[order])]

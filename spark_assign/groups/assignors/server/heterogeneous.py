@@ -34,7 +34,7 @@ from spark_assign.groups.assignors.server.target_assignments import TargetAssign
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, compress_tagged
-from spark_assign.numeric.segmented_arrays import ranges_by_length
+from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
 
 _MAX_PASSES = 16
 NO_MEMBER = -1
@@ -61,11 +61,9 @@ def assign_heterogeneous(
     kept = [np.full(count, NO_MEMBER, np.int64) for count in partitions]
     rows = previous.expand()
     loads = np.bincount(rows.member, minlength=num_members).tolist()
-    order = np.argsort(rows.topic, kind="stable")
-    ends = np.cumsum(np.bincount(rows.topic, minlength=len(partitions))).tolist()
-    for topic, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        rows_of_topic = order[start:end]
-        kept[topic][rows.first[rows_of_topic]] = rows.member[rows_of_topic]
+    rows = rows.take(np.argsort(rows.topic, kind="stable"))
+    for start, end in key_ranges(rows.topic):
+        kept[int(rows.topic[start])][rows.first[start:end]] = rows.member[start:end]
     owners = [owner.tolist() for owner in kept]
     rebalance(owners, loads, subscribers, ranks)
     return _to_target_assignments(owners, kept)

@@ -66,10 +66,12 @@ def assign_by_rack(
         previous_owner[is_released & is_owned], minlength=len(quota)
     )
     rack_demand = np.bincount(rack[rack >= 0], num_missing[rack >= 0], in_set.shape[1]).astype(np.int64)
-    flow = _max_rack_matches(previous_owner, rack_set, is_open, is_released, num_required, rack_demand, in_set)
-    is_released |= _select_released(previous_owner, rack_set, is_open, num_required, flow.by_member)
+    by_member, by_rack = _max_rack_matches(
+        previous_owner, rack_set, is_open, is_released, num_required, rack_demand, in_set
+    )
+    is_released |= _select_released(previous_owner, rack_set, is_open, num_required, by_member)
     to_member = np.where(is_released, _NO_MEMBER, previous_owner)
-    _assign_unassigned(to_member, rack_set, num_missing, rack, flow.by_rack)
+    _assign_unassigned(to_member, rack_set, num_missing, rack, by_rack)
     return to_member
 
 
@@ -77,13 +79,6 @@ def is_rack_matched(rack: IntArray, rack_set: IntArray, in_set: BoolArray) -> Bo
     """Returns a mask of the partitions with a replica in the rack of their member; rack -1 is unknown."""
     is_matched: BoolArray = (rack >= 0) & in_set[rack_set, rack]
     return is_matched
-
-
-class _FlowResult:
-    """The flow by member and rack set, and by rack set and rack."""
-
-    def __init__(self, by_member: dict[tuple[int, int], int], by_rack: dict[tuple[int, int], int]) -> None:
-        self.by_member, self.by_rack = by_member, by_rack
 
 
 def _max_rack_matches(
@@ -94,8 +89,8 @@ def _max_rack_matches(
     num_required: IntArray,
     rack_demand: IntArray,
     in_set: BoolArray,
-) -> _FlowResult:
-    """Computes the maximum flow (step 2)."""
+) -> tuple[dict[tuple[int, int], int], dict[tuple[int, int], int]]:
+    """Returns the maximum flow by member and rack set, and by rack set and rack (step 2)."""
     rack_sets, demand_racks = np.unique(rack_set[is_open | is_released]), np.flatnonzero(rack_demand)
     set_index = invert(rack_sets, len(in_set))
     from_members = np.flatnonzero(num_required)
@@ -125,8 +120,10 @@ def _max_rack_matches(
                 set_node + replica_set, rack_node + index, unlimited
             )
     network.max_flow(source, sink)
-    by_member = {key: network.flow(edge) for key, edge in member_edges.items()}
-    return _FlowResult(by_member, {key: network.flow(edge) for key, edge in rack_edges.items()})
+    by_member, by_rack = (
+        {key: network.flow(edge) for key, edge in edges.items()} for edges in (member_edges, rack_edges)
+    )
+    return by_member, by_rack
 
 
 def _select_released(
@@ -145,13 +142,8 @@ def _select_released(
     order = np.lexsort((np.arange(len(partitions)), rack_set[partitions], previous_owner[partitions]))
     partitions = partitions[order]
     pairs = previous_owner[partitions] * (int(rack_set.max(initial=0)) + 1) + rack_set[partitions]
-    amount = np.array(
-        [
-            flow.get(key, 0)
-            for key in zip(previous_owner[partitions].tolist(), rack_set[partitions].tolist(), strict=True)
-        ],
-        np.int64,
-    )
+    keys = zip(previous_owner[partitions].tolist(), rack_set[partitions].tolist(), strict=True)
+    amount = np.array([flow.get(key, 0) for key in keys], np.int64)
     is_released = np.zeros(len(previous_owner), bool)
     is_released[partitions] = row_numbers(pairs) < amount
     num_remaining = num_required - np.bincount(previous_owner[is_released], minlength=len(num_required))

@@ -292,8 +292,7 @@ def assign_round_robin(
     to_members = to_members[order]
     if not rejected:
         return to_members, rejected
-    is_planned = np.ones(num_groups, bool)
-    is_planned[list(rejected)] = False
+    is_planned = ~mask_from_indexes(list(rejected), num_groups)
     planned_members = np.full(len(partition_group), -1, np.int64)
     planned_members[is_planned[partition_group]] = to_members[is_planned[member_group[to_members]]]
     return planned_members, rejected
@@ -313,8 +312,7 @@ def combine_assignment(
 ) -> GroupAssignments:
     """Combines the kept and the newly assigned partitions."""
     if rejected:
-        is_planned = np.ones(groups.num_groups, bool)
-        is_planned[list(rejected)] = False
+        is_planned = ~mask_from_indexes(list(rejected), groups.num_groups)
         kept = kept.take(is_planned[groups.member_group[kept.member]])
         unassigned, to_member = unassigned.take(to_member >= 0), to_member[to_member >= 0]
     if (unassigned.current_owner >= 0).any():

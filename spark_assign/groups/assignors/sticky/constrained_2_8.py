@@ -125,15 +125,8 @@ def _assign_remaining(groups: StickyGroups, quota: _Quota, num_unassigned: IntAr
     )
     at_min_quota = np.flatnonzero((quota.num_kept == quota.min_quota) | (quota.num_missing > 0))
     num_missing = quota.num_missing[at_min_quota]
-    members = at_min_quota[
-        np.lexsort(
-            (
-                np.where(num_missing > 0, at_min_quota, groups.owned_hash_order[at_min_quota]),
-                num_missing,
-                group[at_min_quota],
-            )
-        )
-    ]
+    turn = np.where(num_missing > 0, at_min_quota, groups.owned_hash_order[at_min_quota])
+    members = at_min_quota[np.lexsort((turn, num_missing, group[at_min_quota]))]
     members = members[row_numbers(group[members]) < num_remaining[group[members]]]
     return members, np.flatnonzero(num_remaining > np.bincount(group[members], minlength=groups.num_groups)).tolist()
 

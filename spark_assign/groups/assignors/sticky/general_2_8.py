@@ -36,7 +36,7 @@ from spark_assign.groups.kernel.group_specs import GroupAssignments
 from spark_assign.java.hash_map import capacities, spread_hashes, table_order, treeified_groups
 from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress, invert, positions_in
+from spark_assign.numeric.partition_slices import PartitionSlices, compress, invert, positions_in
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers, starts_new_key
 
 ORDER_UNKNOWN = (
@@ -238,16 +238,8 @@ def partition_order_2_4(
     contributed = owned.partition_keys[np.lexsort((-owned.member, -num_remaining))]
 
     topics = _topic_order(hashes)
-    all_keys = np.concatenate(
-        [(topic << PARTITION_BITS) | np.arange(partitions[topic]) for topic in topics.tolist()] or [contributed]
-    )
-    rows = PartitionSlices(
-        all_keys * 0,
-        all_keys >> PARTITION_BITS,
-        all_keys & ((1 << PARTITION_BITS) - 1),
-        all_keys * 0 + 1,
-        all_keys * 0 + 1,
-    )
+    zero = np.zeros_like(topics)
+    rows = PartitionSlices(zero, topics, zero, zero + 1, partitions[topics]).expand()
     rows = rows.take(_map_order(hashes.partition_hashes(rows), 0))
     return np.append(contributed, rows.partition_keys[~np.isin(rows.partition_keys, contributed)])
 

@@ -48,7 +48,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
 )
 from spark_assign.groups.assignors.sticky.water_filling import balance_score, find_level
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert
 from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, ranges_by_length
 
 _MIN_BATCH_SIZE = 64
@@ -90,10 +90,8 @@ class GeneralBalancer:
         self.subscribers = [np.flatnonzero(row) for row in self.is_subscribed]
         self.max_size = self.is_subscribed.T @ groups.partitions
         counts = groups.partitions[self.topics]
-        self.start = np.zeros(len(counts) + 1, np.int64)
-        np.cumsum(counts, out=self.start[1:])
-        self.position = np.empty(len(counts), np.int64)
-        self.position[self.topics] = np.arange(len(counts))
+        self.start = np.append(0, np.cumsum(counts))
+        self.position = invert(self.topics, len(counts))
         row, partition = expand_slices(np.zeros(len(counts), np.int64), np.ones(len(counts), np.int64), counts)
         self.topic = self.topics[row]
         self.partition = partition

@@ -99,18 +99,11 @@ def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: Int
 
 def _subscriber_sets(specs: GroupSpecs, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
     """Returns the index of the subscriber set of each topic, and these sets."""
-    starts = np.searchsorted(specs.members.group, np.arange(specs.num_groups + 1))
     subscribers, group = specs.topics.subscriber_set[topics], specs.topics.group[topics]
     keys = np.where(subscribers == ALL_MEMBERS, len(specs.subscriber_sets) + group, subscribers)
-    distinct, kind = np.unique(keys, return_inverse=True)
-    eligible: list[IntArray] = []
-    for key in distinct.tolist():
-        if key < len(specs.subscriber_sets):
-            eligible.append(specs.subscriber_sets[key])
-        else:
-            start, stop = starts[key - len(specs.subscriber_sets) : key - len(specs.subscriber_sets) + 2].tolist()
-            eligible.append(np.arange(start, stop))
-    return kind, eligible
+    _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
+    pairs = zip(group[first].tolist(), subscribers[first].tolist(), strict=True)
+    return kind, [specs.set_members(*pair) for pair in pairs]
 
 
 def _owners(specs: GroupSpecs, topics: IntArray, topic: IntArray) -> IntArray:

@@ -147,22 +147,17 @@ def _find_min_moved(packing: Packing) -> IntArray:
     assigned = pack(packing)
     if len(packing.load) > _MAX_SECOND_TRY or _is_optimal(packing, assigned) or packing.is_infeasible():
         return assigned
-    tight = pack(packing, tight=True)
-    assigned = min(
-        assigned, tight, key=lambda candidate: (not packing.holds_bounds(candidate), packing.moved_load(candidate))
-    )
+
+    def rank(candidate: IntArray) -> tuple[bool, float]:
+        return not packing.holds_bounds(candidate), packing.moved_load(candidate)
+
+    assigned = min(assigned, pack(packing, tight=True), key=rank)
     if len(packing.load) > (MAX_EXACT if packing.holds_bounds(assigned) else MAX_SEARCHED) or _is_optimal(
         packing, assigned
     ):
         return assigned
     best = min_moved(packing)
-    return (
-        assigned
-        if best is None
-        else min(
-            assigned, best, key=lambda candidate: (not packing.holds_bounds(candidate), packing.moved_load(candidate))
-        )
-    )
+    return assigned if best is None else min(assigned, best, key=rank)
 
 
 def _is_optimal(packing: Packing, assigned: IntArray) -> bool:
@@ -226,7 +221,7 @@ def _bound_status(groups: WeightedGroups, owner: IntArray, has_load: BoolArray) 
     """Returns the status of each group's bound."""
     rows = has_load & (owner >= 0)
     num_members = len(groups.member_group)
-    load = np.bincount(owner[rows], groups.load[rows], num_members)
+    load = _loads(groups, owner, has_load)
     num_partitions = np.bincount(owner[rows], minlength=num_members)
     is_above = load > groups.bound[groups.member_group] * (1 + _ROUNDING)
     num_groups = len(groups.bound)
