@@ -33,7 +33,7 @@ def moved_slices(changed: DataFrame) -> DataFrame:
         cluster, group_id, topic, from_member_id (null: no owner before), to_member_id (null: no owner after), first,
         step, count, reason.
     """
-    return _slices(changed, revocations=False)
+    return _with_deltas(changed, _moves).select(*GROUP_KEY, "topic", F.inline("slices"))
 
 
 def moved_loads(changed: DataFrame) -> DataFrame:
@@ -64,14 +64,7 @@ def revoked_slices(changed: DataFrame) -> DataFrame:
 
     `to_member_id` gets the slice next; it may be the member that gives it up.
     """
-    return _slices(changed, revocations=True)
-
-
-def _slices(changed: DataFrame, *, revocations: bool) -> DataFrame:
-    """Returns the slices of all rows: the key of a group, topic, and the columns of a slice."""
-    return _with_deltas(changed, _revocations if revocations else _moves).select(
-        *GROUP_KEY, "topic", F.inline("slices")
-    )
+    return _with_deltas(changed, _revocations).select(*GROUP_KEY, "topic", F.inline("slices"))
 
 
 def _with_deltas(changed: DataFrame, function: Callable[..., pd.DataFrame]) -> DataFrame:

@@ -11,7 +11,7 @@ once; other groups partition by partition.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,26 +34,6 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices,
 from spark_assign.numeric.segmented_arrays import expand_slices, row_numbers
 
 
-@dataclass(frozen=True)
-class _BalancerInput:
-    """The input of the balancer for one group, in indexes of the group.
-
-    Attributes:
-        members: index of each member in the specs, in the leader's order.
-        topics: index of each topic in the specs, by name.
-        group: what the balancer sees.
-        claimer, claimed: claims, one partition each, sorted by member.
-        has_unmatched: whether some but not all members subscribe to a topic without partitions.
-    """
-
-    members: IntArray
-    topics: IntArray
-    group: FranzGoGroup
-    claimer: IntArray
-    claimed: IntArray
-    has_unmatched: bool
-
-
 def assign_by_franz_go(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
     """Assigns the selected groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
@@ -71,10 +51,7 @@ def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupA
     """Assigns the selected groups partition by partition."""
     cooperative = assignor == "cooperative-sticky"
     generation, readable = _read_generations(specs, cooperative)
-    results = [
-        _plan(balancer_input, generation, cooperative)
-        for balancer_input in _groups(specs, generation, readable, selected)
-    ]
+    results = [_plan(specs, *group, generation, readable, cooperative) for group in _groups(specs, selected)]
     none = np.empty(0, np.int64)
     columns = [np.concatenate(each) for each in zip(*results, strict=True)] or [none] * 6
     member, topic, partition, reason, withheld, order_dependent = columns
@@ -97,9 +74,10 @@ def _read_generations(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, B
 
 
 def _groups(
-    specs: GroupSpecs, generation: IntArray, readable: BoolArray, selected: BoolArray
-) -> Iterator[_BalancerInput]:
-    """Yields the balancer input of each selected group."""
+    specs: GroupSpecs, selected: BoolArray
+) -> Iterator[tuple[IntArray, IntArray, list[IntArray], PartitionSlices]]:
+    """Yields, for each selected group, its members in the leader's order, its topics by name, the subscribers of each
+    topic, and the claims, one partition each; subscribers and claims are in indexes of the group."""
     if not selected.any():
         return
     members, topics, ordered = specs.members, specs.topics, byte_assignment_order(specs)
@@ -115,14 +93,11 @@ def _groups(
         subscribers = {each: np.sort(member_index[specs.set_members(group, each)]) - start for each in set(sets)}
         owned = claims.take(np.arange(claim_ends[group], claim_ends[group + 1]))
         topic = np.searchsorted(group_topics, owned.topic)
-        yield _build_input(
+        yield (
             ordered[start : member_ends[group + 1]],
             group_topics,
-            np.maximum(topics.partitions[group_topics], 0),
             [subscribers[each] for each in sets],
             PartitionSlices(member_index[owned.member] - start, topic, *owned.columns[2:]),
-            generation,
-            readable,
         )
 
 
@@ -135,55 +110,43 @@ def _claims(specs: GroupSpecs, selected: BoolArray) -> PartitionSlices:
     return rows.take(np.argsort(rows.member, kind="stable"))
 
 
-def _build_input(
+def _plan(
+    specs: GroupSpecs,
     members: IntArray,
     topics: IntArray,
-    partitions: IntArray,
     subscribers: list[IntArray],
     claims: PartitionSlices,
     generation: IntArray,
     readable: BoolArray,
-) -> _BalancerInput:
-    """Returns the balancer input of one group; subscribers and claims are in indexes of the group."""
+    cooperative: bool,
+) -> tuple[IntArray, ...]:
+    """Returns member, topic, and partition of everything that is assigned in one group; the reason; whether it is
+    withheld; and whether it is order-dependent.
+    """
+    partitions = np.maximum(specs.topics.partitions[topics], 0)
     starts = np.cumsum(partitions) - partitions
     claims = claims.take(np.argsort(claims.member, kind="stable"))
     claimer, claimed = claims.member, starts[claims.topic] + claims.first
     is_readable = readable[members[claimer]]
-    owner, stale = resolve_owners(
+    previous, stale = resolve_owners(
         claimer[is_readable], claimed[is_readable], generation[members], int(partitions.sum())
     )
     # A claim of an unsubscribed topic only conflicts with the claims of other members.
     for start, count, topic_subscribers in zip(starts.tolist(), partitions.tolist(), subscribers, strict=True):
-        owners = owner[start : start + count]
+        owners = previous[start : start + count]
         owners[~np.isin(owners, topic_subscribers)] = NO_MEMBER
     lists = [each.tolist() for each in subscribers]
-    group = FranzGoGroup(len(members), partitions.tolist(), lists, owner.tolist(), stale)
     in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
-    return _BalancerInput(members, topics, group, claimer, claimed, any(in_vain))
-
-
-def _plan(balancer_input: _BalancerInput, generation: IntArray, cooperative: bool) -> tuple[IntArray, ...]:
-    """Returns member, topic, and partition of everything that is assigned; the reason; whether it is withheld; and
-    whether it is order-dependent.
-    """
-    group = balancer_input.group
-    result = plan_group(group, unmatched_subscriptions=balancer_input.has_unmatched)
-    owner, previous = np.array(result.owner, np.int64), np.array(group.owner, np.int64)
-    partitions = np.array(group.partitions, np.int64)
+    group = FranzGoGroup(len(members), partitions.tolist(), lists, previous.tolist(), stale)
+    result = plan_group(group, unmatched_subscriptions=any(in_vain))
+    owner = np.array(result.owner, np.int64)
     topic, partition = expand_slices(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
     is_revoked = (previous != NO_MEMBER) & (previous != owner)
     reason = np.where(is_revoked, OVER_QUOTA if result.homogeneous else BALANCING, KEPT)
     withheld = np.zeros(len(owner), bool)
     if cooperative:
-        withheld = _withheld(owner, balancer_input.claimer, balancer_input.claimed, generation[balancer_input.members])
-    return (
-        balancer_input.members[owner],
-        balancer_input.topics[topic],
-        partition,
-        reason,
-        withheld,
-        np.array(result.order_dependent, bool),
-    )
+        withheld = _withheld(owner, claimer, claimed, generation[members])
+    return members[owner], topics[topic], partition, reason, withheld, np.array(result.order_dependent, bool)
 
 
 def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation: IntArray) -> BoolArray:
@@ -198,9 +161,6 @@ def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation:
     has_owner[claimed[is_own & (generation[claimer] >= newest[claimed])]] = True
     withheld: BoolArray = has_others & ~has_owner
     return withheld
-
-
-_NONE = np.empty(0, np.int64)
 
 
 def byte_assignment_order(specs: GroupSpecs) -> IntArray:
@@ -246,7 +206,8 @@ def _assign_unassigned(
     """Returns the new owner of each partition without an owner, whether that is order-dependent, and the moves:
     from_member and to_member.
     """
-    to_members, from_members, moved_to, is_order_dependent = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
+    none = np.empty(0, np.int64)
+    to_members, from_members, moved_to, is_order_dependent = [none], [none], [none], [none.astype(bool)]
     for members, load, topic in _undisputed_groups(specs, undisputed, ordered):
         least = MemberHeap(range(len(members)), load)
         positions = np.array(least.take_many(len(topic)), np.int64)

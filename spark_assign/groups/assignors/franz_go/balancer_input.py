@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -48,6 +49,12 @@ class FranzGoGroup:
     def partitions_of(self, topic: int) -> range:
         """Returns the partitions of a topic."""
         return range(self.first[topic], self.first[topic] + self.partitions[topic])
+
+
+def count_loads(owner: Iterable[int], num_members: int) -> list[int]:
+    """Returns the number of partitions of each member, given the owner of each partition."""
+    counts = Counter(owner)
+    return [counts[member] for member in range(num_members)]
 
 
 def resolve_owners(

@@ -22,7 +22,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, LoadLevels, MemberHeap
+from spark_assign.groups.assignors.franz_go.balancer_input import (
+    NO_MEMBER,
+    FranzGoGroup,
+    LoadLevels,
+    MemberHeap,
+    count_loads,
+)
 
 
 @dataclass(frozen=True)
@@ -34,22 +40,17 @@ class HomogeneousAssignment:
         unassigned: partitions without a previous owner, in assignment order.
         new_owner: member that got each of them.
         from_members: members from which partitions were stolen.
-        stolen: the stolen partitions.
     """
 
     owner: list[int]
     unassigned: list[int]
     new_owner: list[int]
     from_members: set[int]
-    stolen: set[int]
 
 
 def plan_homogeneous(group: FranzGoGroup, previous_owner: list[int], order: list[int]) -> HomogeneousAssignment:
     """Returns the assignment of a group, given the previous owner of each partition and an order of topics."""
-    owner, load = list(previous_owner), [0] * group.num_members
-    for member in owner:
-        if member != NO_MEMBER:
-            load[member] += 1
+    owner, load = list(previous_owner), count_loads(previous_owner, group.num_members)
     unassigned = [
         partition for topic in order for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER
     ]
@@ -59,13 +60,10 @@ def plan_homogeneous(group: FranzGoGroup, previous_owner: list[int], order: list
         owner[partition] = member
     steals = plan_steals(load)
     from_members = {from_member for from_member, _ in steals}
-    stolen = set()
     owned = _owned_partitions(group, owner, from_members)
     for from_member, to_member in steals:
-        partition = owned[from_member].pop()
-        owner[partition] = to_member
-        stolen.add(partition)
-    return HomogeneousAssignment(owner, unassigned, new_owners, from_members, stolen)
+        owner[owned[from_member].pop()] = to_member
+    return HomogeneousAssignment(owner, unassigned, new_owners, from_members)
 
 
 def _owned_partitions(group: FranzGoGroup, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:

@@ -15,14 +15,14 @@ owner in all orders:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from math import factorial
 
 import numpy as np
 
-from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup
+from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, count_loads
 from spark_assign.groups.assignors.franz_go.heterogeneous import HeterogeneousAssignment, plan_heterogeneous
 from spark_assign.groups.assignors.franz_go.homogeneous import HomogeneousAssignment, plan_homogeneous
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -145,26 +145,19 @@ def _plan_all_orders(
         other_topics = [topic for topic in topics if topic not in set(unassigned_topics)]
         assignments = [
             plan_heterogeneous(group, [*other_topics, *order], [*returns, *(stale if is_fixed else [])])
-            for order, returns in _orders(unassigned_topics, disputed)
+            for order, returns in product(permutations(unassigned_topics), permutations(disputed))
         ]
         if all(assignment.only_assigned for assignment in assignments):
             return assignments
     if factorial(len(topics)) * factorial(len(stale)) <= max_orders:
-        return [plan_heterogeneous(group, order, returns) for order, returns in _orders(topics, stale)]
+        orders = product(permutations(topics), permutations(stale))
+        return [plan_heterogeneous(group, order, returns) for order, returns in orders]
     return None
-
-
-def _orders(topics: Sequence[int], stale: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yields all pairs of orders."""
-    yield from product(permutations(topics), permutations(stale))
 
 
 def _none_returns(group: FranzGoGroup, stale: list[int]) -> bool:
     """Checks whether, in every order, only partitions without an owner are returned."""
-    min_load = [0] * group.num_members
-    for member in group.owner:
-        if member != NO_MEMBER:
-            min_load[member] += 1
+    min_load = count_loads(group.owner, group.num_members)
     max_load = list(min_load)
     for partition in stale:
         if group.owner[partition] == NO_MEMBER:
@@ -252,7 +245,7 @@ class StaleOwnerOutcome:
 def owners_after_returns(group: FranzGoGroup, order: Iterable[int]) -> list[int]:
     """Returns the owners after partitions were returned in this order. Those without an owner go to their stale
     owner."""
-    owner, load = list(group.owner), _loads(group)
+    owner, load = list(group.owner), count_loads(group.owner, group.num_members)
     for partition in order:
         member, current_owner = group.stale[partition], owner[partition]
         if current_owner == NO_MEMBER or load[member] + 1 < load[current_owner]:
@@ -273,7 +266,7 @@ def find_outcomes(group: FranzGoGroup) -> list[StaleOwnerOutcome]:
     pairs: dict[tuple[int, int], list[int]] = defaultdict(list)
     for partition, member in sorted(group.stale.items()):
         pairs[group.owner[partition], member].append(partition)
-    pair_keys, load = list(pairs), _loads(group)
+    pair_keys, load = list(pairs), count_loads(group.owner, group.num_members)
     start = (tuple(len(pairs[key]) for key in pair_keys), (0,) * len(pair_keys))
     seen, waiting, ends = {start}, [start], []
     while waiting:
@@ -310,15 +303,6 @@ def _outcome(group: FranzGoGroup, returned: dict[tuple[int, int], tuple[list[int
             outcome.order_dependent.update(partitions)
             outcome.order_dependent_members.update((owner, member))
     return outcome
-
-
-def _loads(group: FranzGoGroup) -> list[int]:
-    """Returns the number of partitions of each member."""
-    load = [0] * group.num_members
-    for member in group.owner:
-        if member != NO_MEMBER:
-            load[member] += 1
-    return load
 
 
 def _changed(values: tuple[int, ...], index: int, change: int) -> tuple[int, ...]:

@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.target_assignments import TargetAssignments, find_unassigned, split_slices
+from spark_assign.groups.assignors.server.target_assignments import TargetAssignments, find_unassigned
+from spark_assign.groups.assignors.sticky.retained_partitions import split_slices
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, compress_tagged

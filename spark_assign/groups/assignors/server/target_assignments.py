@@ -33,15 +33,6 @@ class TargetAssignments:
         return np.arange(len(self.slices)) >= self.first_new_slice
 
 
-def split_slices(slices: PartitionSlices, num_kept: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
-    """Splits each slice after its first `num_kept` partitions. Returns the heads and the tails that aren't empty."""
-    head = PartitionSlices(slices.member, slices.topic, slices.first, slices.step, num_kept)
-    tail = PartitionSlices(
-        slices.member, slices.topic, slices.first + slices.step * num_kept, slices.step, slices.count - num_kept
-    )
-    return head.take(num_kept > 0), tail.take(tail.count > 0)
-
-
 def find_unassigned(previous: PartitionSlices, partitions: IntArray) -> PartitionSlices:
     """Returns the partitions without a previous owner, sorted by topic and partition. `member` is -1.
 

@@ -94,12 +94,17 @@ def keep_by_partition(
     candidates = candidates[np.lexsort((slices.topic[candidates], slices.member[candidates]))]
     members = slices.member[candidates]
     below[candidates] += row_numbers(members) < num_at_bound[members]
-    head = PartitionSlices(slices.member, slices.topic, slices.first, slices.step, below)
+    kept, released = split_slices(slices, below)
+    return owned.take(~is_over).concat(kept), released
+
+
+def split_slices(slices: PartitionSlices, num_kept: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
+    """Splits each slice after its first `num_kept` partitions. Returns the heads and the tails that aren't empty."""
+    head = PartitionSlices(slices.member, slices.topic, slices.first, slices.step, num_kept)
     tail = PartitionSlices(
-        slices.member, slices.topic, slices.first + slices.step * below, slices.step, slices.count - below
+        slices.member, slices.topic, slices.first + slices.step * num_kept, slices.step, slices.count - num_kept
     )
-    kept = owned.take(~is_over).concat(head.take(below > 0))
-    return kept, tail.take(tail.count > 0)
+    return head.take(num_kept > 0), tail.take(tail.count > 0)
 
 
 def _last_kept_partition(slices: PartitionSlices, num_kept: IntArray) -> IntArray:
