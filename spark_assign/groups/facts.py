@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import ArrayType, ByteType, DataType
+from pyspark.sql.types import ArrayType, DataType
 
 from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
@@ -74,8 +74,8 @@ def gather_facts(
         """Returns facts about a topic of a member, with the topic's partition count."""
         return _fact(_with_topics(rows, topics), kind, "member_id", "topic", "partitions", *topic_id, *columns)
 
-    optional = [name for name, is_read in (("user_data", user_data), ("client_id", clients)) if is_read]
-    optional = [name for name in optional if name in fleet.members.columns]
+    is_read = {"user_data": user_data, "client_id": clients}
+    optional = [name for name in is_read if is_read[name] and name in fleet.members.columns]
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     subscriptions = fleet.subscriptions.select(*MEMBER_KEY, "topic")
     facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *optional)]
@@ -308,12 +308,8 @@ def racks_of_brokers(brokers: DataFrame) -> DataFrame:
     return with_rack.groupBy("cluster").agg(rack_of)
 
 
-def _kind(kind: int) -> Column:
-    return F.lit(kind).cast(ByteType()).alias("kind")
-
-
 def _fact(rows: DataFrame, kind: int, *columns: str | Column) -> DataFrame:
-    return rows.select(*GROUP_KEY, _kind(kind), *columns)
+    return rows.select(*GROUP_KEY, F.lit(kind).cast(_COLUMNS["kind"]).alias("kind"), *columns)
 
 
 def _union(facts: Sequence[DataFrame]) -> DataFrame:

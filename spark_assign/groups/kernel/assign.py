@@ -29,15 +29,8 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 NO_CUSTOM: Mapping[str, GroupAssignor] = MappingProxyType({})
 
-LIBRARY_ASSIGNORS = {
-    ("sticky", "franz-go"): assign_by_franz_go,
-    ("cooperative-sticky", "franz-go"): assign_by_franz_go,
-    ("range", "librdkafka"): assign_by_librdkafka,
-    ("roundrobin", "librdkafka"): assign_by_librdkafka,
-    ("cooperative-sticky", "librdkafka"): assign_by_librdkafka,
-}
-"""Assignors of libraries other than Kafka's clients, by assignor and library, if no release of Kafka's clients
-behaves identically (`groups.assignors.release_rules`)."""
+_LIBRARIES = {"franz-go": assign_by_franz_go, "librdkafka": assign_by_librdkafka}
+"""Libraries with assignors that behave differently from every release of Kafka's clients."""
 
 
 def assign(
@@ -52,8 +45,8 @@ def assign(
     if assignor in SERVER_ASSIGNORS:
         return assign_by_server(specs, assignor, selected)
     library = parse_library_assignor(assignor)
-    if library is not None and library in LIBRARY_ASSIGNORS:
-        return LIBRARY_ASSIGNORS[library](specs, library[0], selected)
+    if library is not None and library not in KAFKA_EQUIVALENTS:
+        return _LIBRARIES[library[1]](specs, library[0], selected)
     profile = parse_release_assignor(assignor if library is None else KAFKA_EQUIVALENTS[library])
     assert profile is not None, assignor
     assignor, rules = profile

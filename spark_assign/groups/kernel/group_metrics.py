@@ -44,9 +44,9 @@ def balance_metrics(group: IntArray, num_groups: int, assigned: PartitionSlices)
     starts = np.searchsorted(group, np.arange(num_groups))
     num_owned = np.bincount(assigned.member, assigned.count, len(group)).astype(np.int64)
     members = np.diff(np.append(starts, len(group)))
-    total = np.add.reduceat(num_owned, starts) if len(starts) else num_owned
-    minimum, maximum = (
-        function.reduceat(num_owned, starts) if len(starts) else num_owned for function in (np.minimum, np.maximum)
+    total, minimum, maximum = (
+        function.reduceat(num_owned, starts) if len(starts) else num_owned
+        for function in (np.add, np.minimum, np.maximum)
     )
     mean = total / np.maximum(members, 1)
     squares = (num_owned - np.repeat(mean, members)) ** 2

@@ -31,7 +31,7 @@ from spark_assign.groups.kernel.group_specs import (
 from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices, row_numbers
+from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
 def assign_by_franz_go(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
@@ -140,13 +140,13 @@ def _plan(
     group = FranzGoGroup(len(members), partitions.tolist(), lists, previous.tolist(), stale)
     result = plan_group(group, unmatched_subscriptions=any(in_vain))
     owner = np.array(result.owner, np.int64)
-    topic, partition = expand_slices(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
+    topic, partition = np.repeat(topics, partitions), ranges_by_length(partitions)
     is_revoked = (previous != NO_MEMBER) & (previous != owner)
     reason = np.where(is_revoked, OVER_QUOTA if result.homogeneous else BALANCING, KEPT)
     withheld = np.zeros(len(owner), bool)
     if cooperative:
         withheld = _withheld(owner, claimer, claimed, generation[members])
-    return members[owner], topics[topic], partition, reason, withheld, np.array(result.order_dependent, bool)
+    return members[owner], topic, partition, reason, withheld, np.array(result.order_dependent, bool)
 
 
 def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation: IntArray) -> BoolArray:

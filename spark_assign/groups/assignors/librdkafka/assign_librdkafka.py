@@ -10,6 +10,7 @@ Partitions that it returns of vanished or unsubscribed topics are in no plan.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 
 import numpy as np
 
@@ -151,14 +152,12 @@ def _reasons(group: LibrdkafkaGroup, assigned: Assignment, withheld: Assignment)
     owner = {partition: member for member, owned in resolve_owned(group).owned.items() for partition in owned}
     topics, racks = {member.member_id: member.topics for member in group.members}, find_member_racks(group)
     reasons = {}
-    for assignment in (assigned, withheld):
-        for member, partitions in assignment.items():
-            for partition in partitions:
-                previous = owner.get(partition, member)
-                if previous != member and partition[0] in topics[previous]:
-                    reasons[partition] = (
-                        BALANCING if is_rack_matched(group, racks, previous, partition) else RACK_MISMATCH
-                    )
+    for member, partitions in chain(assigned.items(), withheld.items()):
+        for partition in partitions:
+            previous = owner.get(partition, member)
+            if previous != member and partition[0] in topics[previous]:
+                is_matched = is_rack_matched(group, racks, previous, partition)
+                reasons[partition] = BALANCING if is_matched else RACK_MISMATCH
     return reasons
 
 

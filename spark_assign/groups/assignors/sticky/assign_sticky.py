@@ -33,8 +33,9 @@ import numpy as np
 from spark_assign.groups.assignors.release_rules import ReleaseRules
 from spark_assign.groups.assignors.sticky.constrained import plan_constrained
 from spark_assign.groups.assignors.sticky.constrained_2_8 import plan_constrained_2_8
-from spark_assign.groups.assignors.sticky.general import find_previous_owners, plan_general
+from spark_assign.groups.assignors.sticky.general import find_previous_owners, run_balancer
 from spark_assign.groups.assignors.sticky.general_2_8 import GenerationInput, plan_from_generations
+from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership, resolve_conflicts
 from spark_assign.groups.assignors.sticky.rack_aware import Racks, plan_with_racks
 from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, hash_owned_order
@@ -281,7 +282,8 @@ def _plan_group(single: _SingleGroup, owned: _Ownership, rules: ReleaseRules) ->
         return plan_from_generations(generation_input, owned.planned, owned.others, owned.order, rules)
     previous_owner = find_previous_owners(owned.planned, groups, owned.generation)
     subscribers = Subscribers(is_subscribed, topic_hash, previous_owner)
-    return plan_general(groups, owned.planned, resolved, subscribers, racks, rules)
+    balancer = GeneralBalancer(groups, resolved.slices.expand(), subscribers, racks, rules)
+    return run_balancer(groups, owned.planned, resolved, balancer)
 
 
 def _first_heterogeneous(groups: StickyGroups, masks: list[BoolArray]) -> int | None:

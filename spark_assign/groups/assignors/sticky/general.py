@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
-from spark_assign.groups.assignors.sticky.rack_aware import Racks
-from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups, Subscribers
+from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, RACK_MISMATCH, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, positions_in
@@ -30,33 +28,17 @@ def find_previous_owners(owned: PartitionSlices, groups: StickyGroups, owned_gen
     return dict(zip(keys[::-1].tolist(), older.member[order][::-1].tolist(), strict=True))
 
 
-def plan_general(
-    groups: StickyGroups,
-    owned: PartitionSlices,
-    resolved: ResolvedOwnership,
-    subscribers: Subscribers,
-    racks: Racks | None,
-    rules: ReleaseRules = LATEST_RULES,
+def run_balancer(
+    groups: StickyGroups, owned: PartitionSlices, resolved: ResolvedOwnership, balancer: GeneralBalancer
 ) -> GroupAssignments:
-    """Returns the assignment of one group with any subscriptions.
+    """Fills and balances one group with any subscriptions, and returns its assignment.
 
     Args:
         groups: the one group.
         owned: owned partitions of topics with metadata, before conflicts are resolved.
         resolved: the same, after conflicts are resolved.
-        subscribers: subscribers of each topic, and previous owners.
-        racks: None if racks don't affect the assignment.
-        rules: rules of a release.
+        balancer: the state of the group, in which members keep what they own.
     """
-    return run_balancer(
-        groups, owned, resolved, GeneralBalancer(groups, resolved.slices.expand(), subscribers, racks, rules)
-    )
-
-
-def run_balancer(
-    groups: StickyGroups, owned: PartitionSlices, resolved: ResolvedOwnership, balancer: GeneralBalancer
-) -> GroupAssignments:
-    """Fills and balances a group, and returns its assignment (arguments as in `plan_general`)."""
     balancer.assign_unassigned()
     balancer.balance()
     member, key = balancer.assignment()

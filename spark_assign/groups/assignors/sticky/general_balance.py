@@ -49,7 +49,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
 from spark_assign.groups.assignors.sticky.water_filling import balance_score, find_level
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert
-from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, ranges_by_length
+from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
 
 _MIN_BATCH_SIZE = 64
 """Number of partitions that are checked at once after a move. It grows while nothing moves."""
@@ -92,32 +92,29 @@ class GeneralBalancer:
         counts = groups.partitions[self.topics]
         self.start = np.append(0, np.cumsum(counts))
         self.position = invert(self.topics, len(counts))
-        row, partition = expand_slices(np.zeros(len(counts), np.int64), np.ones(len(counts), np.int64), counts)
-        self.topic = self.topics[row]
-        self.partition = partition
-        self.rack_set = racks.rack_set_of(self.topic, partition) if racks else None
-        self.rack_matched = racks.rack_matched() if racks else None
+        self.topic, self.partition = np.repeat(self.topics, counts), ranges_by_length(counts)
+        self.rack_set = racks.rack_set_of(self.topic, self.partition) if racks else np.empty(0, np.int64)
+        self.rack_matched = racks.rack_matched() if racks else np.empty((0, self.num_members), bool)
         self.movements = PartitionMovements(subscribers.topic_hash)
         self.is_homogeneous = order is not None
         self.order = np.arange(len(self.topic))
         if order is not None:
-            self.order = self.start[self.position[order >> PARTITION_BITS]] + (order & ((1 << PARTITION_BITS) - 1))
+            self.order = self._numbers(order >> PARTITION_BITS, order & ((1 << PARTITION_BITS) - 1))
         self._keep(owned)
         self.previous_owner = np.full(len(self.topic), -1, np.int64)
-        for key, member in subscribers.previous_owner.items():
-            number = self._number(key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1))
-            if number >= 0:
-                self.previous_owner[number] = member
+        owners = subscribers.previous_owner
+        keys, members = (np.fromiter(each, np.int64, len(owners)) for each in (owners.keys(), owners.values()))
+        topic, partition = keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1)
+        exists = partition < groups.partitions[topic]
+        self.previous_owner[self._numbers(topic, partition)[exists]] = members[exists]
         has_previous = self.previous_owner >= 0
         is_unsubscribed = has_previous.copy()
         is_unsubscribed[has_previous] = ~self.is_subscribed[self.topic[has_previous], self.previous_owner[has_previous]]
         self.checks_balance = bool(is_unsubscribed.any() or self.num_copies is not None)
 
-    def _number(self, topic: int, partition: int) -> int:
-        """Returns the number of a partition; -1 if it doesn't exist."""
-        if partition >= self.groups.partitions[topic]:
-            return -1
-        return int(self.start[self.position[topic]] + partition)
+    def _numbers(self, topic: IntArray, partition: IntArray) -> IntArray:
+        """Returns the numbers of partitions. For those that don't exist, the numbers are wrong."""
+        return self.start[self.position[topic]] + partition
 
     # --- Step 1: keep ---
 
@@ -125,7 +122,6 @@ class GeneralBalancer:
         is_kept = self.is_subscribed[owned.topic, owned.member]
         is_mismatched = np.zeros(len(owned), bool)
         if self.racks is not None:
-            assert self.rack_matched is not None
             is_mismatched = is_kept & ~self.rack_matched[self.racks.rack_set_of(owned.topic, owned.first), owned.member]
         self.revocation_required = bool((~is_kept | is_mismatched).any())
         self.far_keys = owned.partition_keys[is_mismatched]
@@ -136,7 +132,7 @@ class GeneralBalancer:
         self.initializing = not self.size.any()
         exists = owned.first < self.groups.partitions[owned.topic]
         self.owner = np.full(len(self.topic), -1, np.int64)
-        number = self.start[self.position[owned.topic]] + owned.first
+        number = self._numbers(owned.topic, owned.first)
         self.owner[number[exists]] = owned.member[exists]
         self.missing = owned.take(~exists)
         # If a partition has two owners or doesn't exist, each (member, partition) pair is counted.
@@ -156,7 +152,7 @@ class GeneralBalancer:
         shared = owned.take(np.isin(owned.partition_keys, keys[num_owners > 1]))
         shared = shared.take(shared.first < self.groups.partitions[shared.topic])
         shared = shared.take(np.argsort(self.groups.owned_hash_order[shared.member]))
-        self.owner[self.start[self.position[shared.topic]] + shared.first] = shared.member
+        self.owner[self._numbers(shared.topic, shared.first)] = shared.member
         return len(shared) > 0
 
     # --- Step 2: fill ---
@@ -175,8 +171,6 @@ class GeneralBalancer:
 
     def _fill_near(self, number: int) -> bool:
         """Assigns a partition to a member in whose rack it has a replica; returns False if there is none."""
-        assert self.rack_matched is not None
-        assert self.rack_set is not None
         candidates = self.subscribers[self.topic[number]]
         candidates = candidates[self.rack_matched[self.rack_set[number], candidates]]
         if not len(candidates):
@@ -317,8 +311,6 @@ class GeneralBalancer:
         candidates = self.subscribers[self.topic[number]]
         ordered = candidates[np.argsort(self.hash_order[candidates])]
         if self.racks is not None and self.racks.member_rack[owner] >= 0:
-            assert self.rack_matched is not None
-            assert self.rack_set is not None
             is_matched = self.rack_matched[self.rack_set[number]] & (self.racks.member_rack >= 0)
             if is_matched[owner] and self._any_below(ordered[is_matched[ordered]], owner):
                 return True

@@ -51,7 +51,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, RACK_MISMATCH, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
-from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, starts_new_key
+from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,8 @@ def _find_unassigned(groups: StickyGroups, kept: PartitionSlices) -> IntArray:
 
     All partitions after a kept one that doesn't exist, or that two members keep, count as unassigned.
     """
-    step = np.ones(len(groups.partitions), np.int64)
-    row, partition = expand_slices(step * 0, step, groups.partitions)
-    all_keys = (row << PARTITION_BITS) | partition
+    topic = np.repeat(np.arange(len(groups.partitions)), groups.partitions)
+    all_keys = (topic << PARTITION_BITS) | ranges_by_length(groups.partitions)
     kept = kept.take(np.argsort(kept.partition_keys))
     keys = kept.partition_keys
     stops = np.flatnonzero((kept.first >= groups.partitions[kept.topic]) | ~starts_new_key(keys))
