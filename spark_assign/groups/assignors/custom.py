@@ -96,33 +96,27 @@ def read_group(specs: GroupSpecs, group: int) -> GroupSpec:
     start, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
     rows = specs.members.row[start:end]
     facts, topics = specs.facts.table, max(len(specs.topics), 1)
-    listed: list[tuple[bool, int, str, int]] = []
     members = {}
     for index, row in zip(range(start, end), rows.tolist(), strict=True):
         values = {
             name: column(facts, name)[row].as_py()
-            for name in ("member_id", "group_instance_id", "rack_id", "generation_id", "user_data", "position")
+            for name in ("member_id", "group_instance_id", "rack_id", "generation_id", "user_data")
         }
-        position = values.pop("position")
         subscription_rows = slice(*np.searchsorted(specs.subscriptions, [index * topics, (index + 1) * topics]))
         topic_names = sorted(specs.topic.take(specs.subscriptions[subscription_rows] % topics).to_pylist())
         members[index] = MemberSubscription(**values, topics=topic_names)
-        listed.append((position is None, position or 0, values["member_id"], index))
     owned = specs.owned.take((specs.owned.member >= start) & (specs.owned.member < end)).expand()
     owned_topics = specs.topic.take(owned.topic).to_pylist()
     for topic, partition, member in sorted(zip(owned_topics, owned.first.tolist(), owned.member.tolist(), strict=True)):
         members[member].owned.append((topic, partition))
     known = specs.topics.with_metadata
-    subscription_rows = known[specs.topics.group[known] == group]
-    counts = zip(
-        specs.topic.take(subscription_rows).to_pylist(),
-        specs.topics.partitions[subscription_rows].tolist(),
-        strict=True,
-    )
+    known = known[specs.topics.group[known] == group]
+    counts = zip(specs.topic.take(known).to_pylist(), specs.topics.partitions[known].tolist(), strict=True)
+    listed = sorted(members, key=lambda index: (specs.list_position[index], members[index].member_id))
     return GroupSpec(
         cluster=specs.cluster[group].as_py(),
         group_id=specs.group_id[group].as_py(),
-        members=[members[index] for *_, index in sorted(listed)],
+        members=[members[index] for index in listed],
         partitions=dict(sorted(counts)),
     )
 

@@ -35,6 +35,7 @@ from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_r
 from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.changed_topics import changed_topics
 from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts, column
+from spark_assign.groups.kernel.faults import rejected_table
 from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, group_metrics, load_metrics, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.leader_rules import format_leader
@@ -142,7 +143,8 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
     rejected |= assignments.rejected
     if REJECTED in params.required_kinds:
         yield REJECTED, groups.rejected_groups
-        yield REJECTED, _rejected_rows(specs, rejected)
+        fact_groups = specs.fact_group_index.tolist()
+        yield REJECTED, rejected_table(specs.facts, {fact_groups[group]: fault for group, fault in rejected.items()})
     is_planned = assignments.is_planned(assignor)
     if ASSIGNED in params.required_kinds:
         yield ASSIGNED, _slice_rows(specs, assignments.assigned_now)
@@ -269,21 +271,9 @@ def _empty_group_rows(rows: IntArray, table: pa.Table) -> pa.Table:
     indexes = indexes.filter(pa.array([kind in ("classic", "consumer") for kind in kinds], pa.bool_()))
     names = {name: column(table, name).take(indexes) for name in ("cluster", "group_id")}
     assignor = column(table, "assignor").take(indexes).fill_null("none")
-    zeros = {
-        name: pa.array(np.zeros(len(indexes)), kind)
-        for name, kind in METRIC_COLUMNS.items()
-        if kind in (_LONG, _DOUBLE)
-    }
-    for name in _NULLABLE:
-        zeros[name] = pa.nulls(len(indexes), METRIC_COLUMNS[name])
-    return pa.table(names | zeros | {"assignor": assignor})
-
-
-def _rejected_rows(specs: GroupSpecs, rejected: dict[int, tuple[str, str]]) -> pa.Table:
-    groups = sorted(rejected)
-    codes, details = ([rejected[group][field] for group in groups] for field in (0, 1))
-    names = group_key_columns(specs, np.array(groups, np.int64))
-    return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
+    nulls = {name: pa.nulls(len(indexes), METRIC_COLUMNS[name]) for name in _NULLABLE}
+    zeros = {name: pa.array(np.zeros(len(indexes)), kind) for name, kind in METRIC_COLUMNS.items() if kind != _TEXT}
+    return pa.table(names | zeros | nulls | {"assignor": assignor})
 
 
 def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssignments, *, loads: bool) -> pa.Table:
