@@ -33,23 +33,18 @@ class UndisputedGroups:
     topic: IntArray
     partition: IntArray
 
-    def without(self, mask: BoolArray, specs: GroupSpecs) -> UndisputedGroups:
-        """Returns the groups except those that the mask selects."""
-        if not (mask & self.groups).any():
-            return self
-        owned = self.owned.take(~mask[specs.members.group[self.owned.member]])
-        remaining = ~mask[specs.topics.group[self.topic]]
-        load = np.where(mask[specs.members.group], 0, self.load)
-        return UndisputedGroups(self.groups & ~mask, owned, load, self.topic[remaining], self.partition[remaining])
 
-
-def find_undisputed(specs: GroupSpecs, selected: BoolArray, counted_in: BoolArray) -> UndisputedGroups:
+def find_undisputed(
+    specs: GroupSpecs, selected: BoolArray, counted_in: BoolArray, readable: BoolArray | None = None
+) -> UndisputedGroups:
     """Finds the undisputed groups among the selected groups.
 
     Args:
         specs: all groups.
         selected: mask of the selected groups.
         counted_in: mask of the members that take part; other members are ignored.
+        readable: mask of the members whose claims the assignor sees; None: all. A group in which another member owns
+            partitions is disputed.
     """
     members, topics = specs.members, specs.topics
     known = topics.partitions_to_assign(selected) > 0
@@ -59,6 +54,8 @@ def find_undisputed(specs: GroupSpecs, selected: BoolArray, counted_in: BoolArra
     groups = selected.copy()
     groups[topics.group[topics.is_subscribed & (num_subscribers != num_members[topics.group])]] = False
     groups[topics.group[find_overlapping_topics(owned)]] = False
+    if readable is not None:
+        groups[members.group[owned.member[~readable[owned.member]]]] = False
     owned = owned.take(groups[members.group[owned.member]])
     load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)
     topic, partition = find_unowned(owned, topics.partitions_to_assign(groups))

@@ -30,19 +30,15 @@ from spark_assign.groups.kernel.group_specs import (
 )
 from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert, mask_from_indexes
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
 def assign_by_franz_go(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
     """Assigns the selected groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
-    undisputed = find_undisputed(specs, selected, np.ones(len(specs.members), bool))
-    if cooperative:
-        _, readable = _read_generations(specs, cooperative)
-        owner = undisputed.owned.member
-        has_unreadable = mask_from_indexes(specs.members.group[owner[~readable[owner]]], specs.num_groups)
-        undisputed = undisputed.without(has_unreadable, specs)
+    _, readable = _read_generations(specs, cooperative)
+    undisputed = find_undisputed(specs, selected, np.ones(len(specs.members), bool), readable)
     assignments = plan_undisputed(specs, undisputed, byte_assignment_order(specs), cooperative=cooperative)
     return assignments.concat(_one_by_one(specs, assignor, selected & ~undisputed.groups))
 

@@ -119,40 +119,26 @@ def plan_from_generations(
     owners = owners_by_generation(readable.expand(), hash_order, specs.owned_generation, unreadable)
     order = None
     if rules.only_general and specs.is_homogeneous and len(owned) + len(owned_without_metadata):
-        owners_without_metadata = owners_by_generation(
-            owned_without_metadata.expand(), hash_order, specs.owned_generation, unreadable
-        )
-        hashes = specs.hashes(len(owners_without_metadata.newest), len(owners_without_metadata.second))
+        removed = owners_by_generation(owned_without_metadata.expand(), hash_order, specs.owned_generation, unreadable)
+        hashes = specs.hashes(*map(len, removed))
         try:
             order = partition_order_2_4(
-                insertion_order(owned, owned_order, hash_order), owners, groups.partitions, hashes
+                insertion_order(owned, owned_order, hash_order), *owners, groups.partitions, hashes
             )
         except IdentityDecides:
             raise AssignorError(ORDER_UNKNOWN) from None
-    newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in (owners.newest, owners.second))
+    newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in owners)
     previous_owner = dict(zip(second.partition_keys.tolist(), second.member.tolist(), strict=True))
     subscribers = Subscribers(specs.is_subscribed, specs.topic_hash, previous_owner)
     balancer = GeneralBalancer(groups, newest, subscribers, None, rules, order)
     return run_balancer(groups, owned, ResolvedOwnership(newest, np.empty(0, np.int64)), balancer)
 
 
-@dataclass(frozen=True)
-class OwnersByGeneration:
-    """The owners of one group's partitions, as single partitions.
-
-    Attributes:
-        newest: owner of each partition in its newest generation, including partitions that don't exist.
-        second: owner in its second newest generation.
-    """
-
-    newest: PartitionSlices
-    second: PartitionSlices
-
-
 def owners_by_generation(
     owned: PartitionSlices, hash_order: IntArray, owned_generation: IntArray, unreadable: BoolArray
-) -> OwnersByGeneration:
-    """Returns the owners of one group's partitions in their two newest generations.
+) -> tuple[PartitionSlices, PartitionSlices]:
+    """Returns the owners of one group's partitions in their newest and their second newest generation, as single
+    partitions, including those that don't exist.
 
     Args:
         owned: single partitions.
@@ -171,7 +157,7 @@ def owners_by_generation(
     is_repeated = ~starts_new_key(keys) & ~np.append(True, known_generation[1:] != known_generation[:-1])[: len(keys)]
     rows = rows.take(~is_repeated)
     rank = row_numbers(rows.partition_keys)
-    return OwnersByGeneration(rows.take(rank == 0), rows.take(rank == 1))
+    return rows.take(rank == 0), rows.take(rank == 1)
 
 
 def insertion_order(owned: PartitionSlices, owned_order: OwnedOrder, hash_order: IntArray) -> PartitionSlices:
@@ -208,7 +194,11 @@ class PartitionHashes:
 
 
 def partition_order_2_4(
-    inserted: PartitionSlices, owners: OwnersByGeneration, partitions: IntArray, hashes: PartitionHashes
+    inserted: PartitionSlices,
+    newest: PartitionSlices,
+    second: PartitionSlices,
+    partitions: IntArray,
+    hashes: PartitionHashes,
 ) -> IntArray:
     """Returns the keys of all partitions in the iteration order of 2.4, if all members subscribe to the same topics.
 
@@ -217,7 +207,7 @@ def partition_order_2_4(
 
     Args:
         inserted: owned partitions, as returned by `insertion_order`.
-        owners: the same by generation.
+        newest, second: the same by generation, as returned by `owners_by_generation`.
         partitions: number of partitions of each topic.
         hashes: of the topics.
     """
@@ -225,9 +215,9 @@ def partition_order_2_4(
     _, first_rows = np.unique(inserted.partition_keys, return_index=True)
     first_inserted = inserted.take(np.sort(first_rows))
     ordered = first_inserted.take(_map_order(hashes.partition_hashes(first_inserted), hashes.num_removed))
-    with_previous = ordered.take(np.isin(ordered.partition_keys, owners.second.partition_keys))
+    with_previous = ordered.take(np.isin(ordered.partition_keys, second.partition_keys))
     with_previous = with_previous.take(_map_order(hashes.partition_hashes(with_previous), hashes.num_removed_repeated))
-    owned = _sort_by_keys(owners.newest, ordered.partition_keys)
+    owned = _sort_by_keys(newest, ordered.partition_keys)
     previous_position = positions_in(with_previous.partition_keys, owned.partition_keys)
     previous_position = previous_position[owned.first < partitions[owned.topic]]
     owned = owned.take(owned.first < partitions[owned.topic])

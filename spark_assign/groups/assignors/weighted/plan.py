@@ -97,8 +97,7 @@ def _plan_group(groups: WeightedGroups, rows: IntArray, owner: IntArray, first: 
     for sets in _connected_sets(eligible):
         part_rows = np.flatnonzero(np.isin(partition_set, sets))
         members = np.unique(np.concatenate([eligible[member_index] for member_index in sets]))
-        member_index = np.full(int(members.max()) - first + 1, NO_MEMBER)
-        member_index[members - first] = np.arange(len(members))
+        member_index = invert(members - first, int(members.max()) - first + 1)
         set_index = invert(sets, len(eligible))
         home = groups.owner[rows[part_rows]]
         packing = Packing(
