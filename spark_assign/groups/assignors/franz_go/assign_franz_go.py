@@ -155,8 +155,7 @@ def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation:
     has_others, has_owner = np.zeros(len(owner), bool), np.zeros(len(owner), bool)
     has_others[claimed[~is_own]] = True
     has_owner[claimed[is_own & (generation[claimer] >= newest[claimed])]] = True
-    withheld: BoolArray = has_others & ~has_owner
-    return withheld
+    return has_others & ~has_owner
 
 
 def byte_assignment_order(specs: GroupSpecs) -> IntArray:
@@ -204,7 +203,12 @@ def _assign_unassigned(
     """
     none = np.empty(0, np.int64)
     to_members, from_members, moved_to, is_order_dependent = [none], [none], [none], [none.astype(bool)]
-    for members, load, topic in _undisputed_groups(specs, undisputed, ordered):
+    groups = np.arange(specs.num_groups + 1)
+    ends = np.searchsorted(specs.members.group[ordered], groups).tolist()
+    unassigned = np.searchsorted(specs.topics.group[undisputed.topic], groups).tolist()
+    for group in np.flatnonzero(undisputed.groups).tolist():
+        members = ordered[ends[group] : ends[group + 1]]
+        load, topic = undisputed.load[members].tolist(), undisputed.topic[unassigned[group] : unassigned[group + 1]]
         least = MemberHeap(range(len(members)), load)
         positions = np.array(least.take_many(len(topic)), np.int64)
         to_members.append(members[positions])
@@ -219,20 +223,6 @@ def _assign_unassigned(
         np.concatenate(from_members),
         np.concatenate(moved_to),
     )
-
-
-def _undisputed_groups(
-    specs: GroupSpecs, undisputed: UndisputedGroups, ordered: IntArray
-) -> Iterator[tuple[IntArray, list[int], IntArray]]:
-    """Yields, per group, its members, the number of partitions that each owns, and the topic of each partition without
-    an owner.
-    """
-    groups = np.arange(specs.num_groups + 1)
-    ends = np.searchsorted(specs.members.group[ordered], groups).tolist()
-    unassigned = np.searchsorted(specs.topics.group[undisputed.topic], groups).tolist()
-    for group in np.flatnonzero(undisputed.groups).tolist():
-        members = ordered[ends[group] : ends[group + 1]]
-        yield members, undisputed.load[members].tolist(), undisputed.topic[unassigned[group] : unassigned[group + 1]]
 
 
 def _split_kept(undisputed: UndisputedGroups, from_member: IntArray) -> tuple[PartitionSlices, PartitionSlices]:

@@ -187,8 +187,7 @@ class _FixedSlots:
         """Checks whether all positions from `first` to `last` are in one range."""
         index = np.searchsorted(self._start, first, "right") - 1
         end = np.append(self._end, -1)[index]
-        is_single: BoolArray = last < end
-        return is_single
+        return last < end
 
 
 def _start_positions(length: IntArray, tie: IntArray, first: IntArray) -> tuple[IntArray, IntArray]:

@@ -77,8 +77,7 @@ def assign_by_rack(
 
 def is_rack_matched(rack: IntArray, rack_set: IntArray, in_set: BoolArray) -> BoolArray:
     """Returns a mask of the partitions with a replica in the rack of their member; rack -1 is unknown."""
-    is_matched: BoolArray = (rack >= 0) & in_set[rack_set, rack]
-    return is_matched
+    return (rack >= 0) & in_set[rack_set, rack]
 
 
 def _max_rack_matches(

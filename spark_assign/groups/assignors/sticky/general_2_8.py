@@ -249,8 +249,7 @@ def _map_order(hashes: IntArray, num_removed: int, order: IntArray | None = None
     capacity = 16
     while (len(hashes) + num_removed) * 4 > capacity * 3:
         capacity *= 2
-    order_by_bucket: IntArray = np.argsort(spread_hashes(hashes) & (capacity - 1), kind="stable")
-    return order_by_bucket
+    return np.argsort(spread_hashes(hashes) & (capacity - 1), kind="stable")
 
 
 def _sort_by_keys(rows: PartitionSlices, keys: IntArray) -> PartitionSlices:
@@ -318,5 +317,4 @@ def _partition_order(
 
 
 def _partition_hashes(topic: IntArray, partition: IntArray, topic_hash: IntArray) -> IntArray:
-    hashes: IntArray = (31 * (31 + partition) + topic_hash[topic]) & (_TWO_TO_32 - 1)
-    return hashes
+    return (31 * (31 + partition) + topic_hash[topic]) & (_TWO_TO_32 - 1)
