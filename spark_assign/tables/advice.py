@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, IntegerType, StructType
+from pyspark.sql.types import StructType
 
 from spark_assign.tables.groups import LOADS, REJECTED
-from spark_assign.tables.schema_fields import columns, required, schema
+from spark_assign.tables.schema_fields import schema
 
 _GROUP = "cluster string, group_id string"
 
@@ -117,15 +117,11 @@ rack decides whether they are read across zones.
 and lie between `…_at_least` and `…_at_most`. `saved_per_day`: savings compared with the current option; negative if the
 option costs more. Without members or traffic, and if Kafka's assignor fails (`reason`), figures are null."""
 
-_REPLICAS = ArrayType(IntegerType())
-REPLICA_MOVES = StructType(
-    [
-        *columns("cluster string, topic string, partition int, follower_fetching boolean, kind string"),
-        *columns("from_rack string?, to_rack string"),
-        *required(previous_replicas=_REPLICAS, replicas=_REPLICAS),
-        *columns("groups long, bytes_per_day long, cross_zone_bytes_per_day long, saved_bytes_per_day long"),
-        *columns("saved_per_day double, currency string"),
-    ]
+REPLICA_MOVES = schema(
+    "cluster string, topic string, partition int, follower_fetching boolean, kind string",
+    "from_rack string?, to_rack string, previous_replicas array<int>, replicas array<int>",
+    "groups long, bytes_per_day long, cross_zone_bytes_per_day long, saved_bytes_per_day long",
+    "saved_per_day double, currency string",
 )
 """One row per partition and change of its replicas that saves something with the current owners, with and without
 follower fetching.

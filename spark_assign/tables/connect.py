@@ -6,24 +6,20 @@ time since 1970.
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import ArrayType, StructField, StructType
 
-from spark_assign.tables.schema_fields import nullable, required
+from spark_assign.tables.schema_fields import columns, schema
 
-_STRING, _INT, _LONG, _BOOLEAN = StringType(), IntegerType(), LongType(), BooleanType()
-_CLUSTER = required(connect_cluster=_STRING)
-_ITEM = [*required(kind=_STRING, connector=_STRING), *nullable(task=_INT)]
-_ITEMS = ArrayType(StructType(nullable(kind=_STRING, connector=_STRING, task=_INT)))
+_CLUSTER = "connect_cluster string"
+_ITEM = "kind string, connector string, task int?"
+_ITEMS = ArrayType(schema("kind string?, connector string?, task int?"))
 
 # --- the ConnectFleet -------------------------------------------------------------------------------------
 
-CLUSTERS = StructType(
-    [
-        *_CLUSTER,
-        *required(protocol=_STRING, now_ms=_LONG, generation_id=_INT, last_completed_generation_id=_INT),
-        *required(max_delay_ms=_LONG),
-        *nullable(leader=_STRING),
-    ]
+CLUSTERS = schema(
+    _CLUSTER,
+    "protocol string, now_ms long, generation_id int, last_completed_generation_id int, max_delay_ms long",
+    "leader string?",
 )
 """One row per Connect cluster.
 
@@ -32,24 +28,28 @@ generation of the rebalance. `last_completed_generation_id`: last generation who
 leader knows; -1 if there is none. `max_delay_ms`: `scheduled.rebalance.max.delay.ms`. `leader`: a worker id.
 """
 
-CONNECTORS = StructType([*_CLUSTER, *required(connector=_STRING)])
+CONNECTORS = schema(_CLUSTER, "connector string")
 """One row per configured connector."""
 
-TASKS = StructType([*_CLUSTER, *required(connector=_STRING, task=_INT)])
+TASKS = schema(_CLUSTER, "connector string, task int")
 """One row per configured task."""
 
-WORKERS = StructType([*_CLUSTER, *required(worker_id=_STRING), *nullable(position=_INT)])
+WORKERS = schema(_CLUSTER, "worker_id string, position int?")
 """One row per worker. `position`: position in the iteration order of the leader's `HashMap` of workers."""
 
-REPORTED = StructType([*_CLUSTER, *required(worker_id=_STRING), *_ITEM, *nullable(position=_INT)])
+REPORTED = schema(_CLUSTER, "worker_id string", _ITEM, "position int?")
 """One row per connector or task that a worker runs. `position`: position in the worker's report."""
 
 STATE = StructType(
     [
-        *_CLUSTER,
-        *nullable(assignment=_ITEMS, revocation=_ITEMS, revoked_in_previous=_BOOLEAN, can_revoke=_BOOLEAN),
-        *nullable(candidates=ArrayType(_STRING), scheduled_rebalance_ms=_LONG, delay_ms=_LONG, generation_id=_INT),
-        *nullable(members=ArrayType(_STRING), successive_revoking_rebalances=_INT),
+        *columns(_CLUSTER),
+        StructField("assignment", _ITEMS),
+        StructField("revocation", _ITEMS),
+        *columns(
+            "revoked_in_previous boolean?, can_revoke boolean?, candidates array<string>?",
+            "scheduled_rebalance_ms long?, delay_ms long?, generation_id int?, members array<string>?",
+            "successive_revoking_rebalances int?",
+        ),
     ]
 )
 """State of the leader (`connect.kernel.rebalance_input.AssignorState`). A null or a missing row: the state of a new
@@ -68,35 +68,33 @@ REQUIRED_TABLES = ("clusters", "connectors", "tasks", "workers", "reported")
 
 # --- the ConnectPlan --------------------------------------------------------------------------------------
 
-ASSIGNED = StructType([*_CLUSTER, *required(worker_id=_STRING), *_ITEM])
+ASSIGNED = schema(_CLUSTER, "worker_id string", _ITEM)
 """One row per connector or task that a worker must start."""
 
 REVOKED = ASSIGNED
 """One row per connector or task that a worker must stop."""
 
-DELAYS = StructType([*_CLUSTER, *required(delay_ms=_LONG, scheduled_rebalance_ms=_LONG)])
+DELAYS = schema(_CLUSTER, "delay_ms long, scheduled_rebalance_ms long")
 """One row per planned Connect cluster. `delay_ms`: time after which all workers rejoin; 0 if no rebalance is scheduled.
 `scheduled_rebalance_ms`: the time at which the leader expects that rebalance."""
 
 _LOADS = [
-    f"{bound}_{kind}_{time}"
+    f"{bound}_{kind}_{time} long"
     for time in ("before", "after")
     for kind in ("connectors", "tasks")
     for bound in ("min", "max")
 ]
-METRICS = StructType(
-    [
-        *_CLUSTER,
-        *required(protocol=_STRING, workers=_LONG, connectors=_LONG, tasks=_LONG),
-        *required(assigned=_LONG, revoked=_LONG, lost=_LONG, waiting=_LONG, **dict.fromkeys(_LOADS, _LONG)),
-    ]
+METRICS = schema(
+    _CLUSTER,
+    "protocol string, workers long, connectors long, tasks long, assigned long, revoked long, lost long, waiting long",
+    *_LOADS,
 )
 """One row per planned Connect cluster. `connectors` and `tasks` are configured. These count connectors and tasks:
 `assigned`; `revoked`; `lost`: were assigned, and no worker runs them; `waiting`: lost, and not assigned in this
 rebalance. `min_connectors_before` to `max_tasks_after`: minimum and maximum of a worker, before and after the
 rebalance."""
 
-REJECTED = StructType([*nullable(connect_cluster=_STRING), *required(code=_STRING, detail=_STRING)])
+REJECTED = schema("connect_cluster string?, code string, detail string")
 """One row per Connect cluster that can't be planned: the most severe code, and the details of all faults. Rows without
 a cluster are listed under null."""
 
@@ -111,32 +109,24 @@ PLAN_TABLES: dict[str, StructType] = {
 
 # --- the ConnectSimulation --------------------------------------------------------------------------------
 
-EVENTS = StructType([*_CLUSTER, *required(at_ms=_LONG, event=_STRING, subject=_STRING), *nullable(tasks=_INT)])
+EVENTS = schema(_CLUSTER, "at_ms long, event string, subject string, tasks int?")
 """One row per event of a Connect cluster; `connect.simulate.simulate_connect` lists the events."""
 
-_PROTOCOL = required(protocol=_STRING)
-
-REBALANCES = StructType(
-    [
-        *_CLUSTER,
-        *_PROTOCOL,
-        *required(rebalance=_INT, at_ms=_LONG, event=_STRING, generation_id=_INT, workers=_LONG),
-        *required(assigned=_LONG, revoked=_LONG, lost_with_worker=_LONG, stopped=_LONG, started=_LONG),
-        *required(running=_LONG, not_running=_LONG, delay_ms=_LONG),
-    ]
+REBALANCES = schema(
+    _CLUSTER,
+    "protocol string, rebalance int, at_ms long, event string, generation_id int, workers long, assigned long",
+    "revoked long, lost_with_worker long, stopped long, started long, running long, not_running long",
+    "delay_ms long",
 )
 """One row per rebalance. `rebalance`: ordinal number, from 0. `at_ms`: start. `event`: the events that caused it,
 `rejoin` (a worker stopped what the leader revoked), or `delay-over`. These count connectors and tasks: `assigned` and
 `revoked` by the leader; `lost_with_worker` since the previous rebalance; `stopped` and `started` by workers; `running`
 afterward. `not_running`: configured tasks that no worker has afterward. `delay_ms`: as in `DELAYS`."""
 
-COSTS = StructType(
-    [
-        *_CLUSTER,
-        *_PROTOCOL,
-        *required(rebalances=_LONG, connector_starts=_LONG, connector_stops=_LONG, task_starts=_LONG),
-        *required(task_stops=_LONG, lost_with_worker=_LONG, task_ms_not_running=_LONG, ended_ms=_LONG),
-    ]
+COSTS = schema(
+    _CLUSTER,
+    "protocol string, rebalances long, connector_starts long, connector_stops long, task_starts long",
+    "task_stops long, lost_with_worker long, task_ms_not_running long, ended_ms long",
 )
 """One row per Connect cluster and protocol. `lost_with_worker`: connectors and tasks lost with their worker, which are
 not stops. `task_ms_not_running`: milliseconds summed over all tasks (`connect.kernel.simulation.ConnectCosts`).

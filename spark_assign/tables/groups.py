@@ -6,20 +6,9 @@ nulls. The values are checked, not the schema: columns read from Parquet are alw
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
-from spark_assign.tables.schema_fields import columns, required, schema
-
-_STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
-
+from spark_assign.tables.schema_fields import columns, schema
 
 ONLY_IF_GIVEN = {"only_if_given": True}
 """Metadata of a nullable column that is not added to a table without it."""
@@ -42,7 +31,7 @@ MEMBERS = schema(
 
 SUBSCRIPTIONS = schema(_MEMBER, "topic string")
 
-_POSITION = StructField("position", _INT, nullable=True, metadata=ONLY_IF_GIVEN)
+_POSITION = StructField("position", IntegerType(), nullable=True, metadata=ONLY_IF_GIVEN)
 OWNED = StructType([*columns(_MEMBER, "topic string, partition int"), _POSITION])
 """One row per owned partition. `position`: index of the partition in the order in which the member reports it; default:
 sorted by topic and partition. Java's sticky assignors before 3.7.1 revoke from the end of this order. `uniform` uses
@@ -53,9 +42,7 @@ OWNED_SLICES = StructType([*columns(_MEMBER, _SLICE), _POSITION])
 members can own the same partition, and `count` 0 means that the member has the topic without partitions. `position`: as
 in OWNED, of the first partition of the slice."""
 
-REPLICAS = StructType(
-    required(cluster=_STRING, topic=_STRING, partition=_INT, replicas=ArrayType(_INT, containsNull=True))
-)
+REPLICAS = schema("cluster string, topic string, partition int, replicas array<int>")
 """`replicas`: broker IDs, preferred leader first."""
 
 BROKERS = schema("cluster string, broker_id int, rack_id string?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
@@ -23,6 +24,8 @@ _TYPES: dict[str, DataType] = {
     "boolean": BooleanType(),
     "binary": BinaryType(),
     "timestamp": TimestampType(),
+    "array<int>": ArrayType(IntegerType()),
+    "array<string>": ArrayType(StringType()),
 }
 
 

@@ -3,25 +3,25 @@ input tables."""
 
 from __future__ import annotations
 
-from pyspark.sql.types import DoubleType, LongType, StringType, StructType
+from pyspark.sql.types import StructType
 
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, ASSIGNMENTS, REJECTED
-from spark_assign.tables.schema_fields import required
+from spark_assign.tables.schema_fields import columns
 
-_LONG, _DOUBLE = LongType(), DoubleType()
-
-CHANGES = StructType([*ASSIGNMENTS.fields, *required(change=StringType(), reason=StringType())])
+CHANGES = StructType([*ASSIGNMENTS.fields, *columns("change string, reason string")])
 """One row per partition that a member gets (`change` is `assigned`) or loses (`revoked`); `share.kernel.plan_groups`
 lists the reasons."""
 
 METRICS = StructType(
     [
         *ASSIGNMENTS.fields[:2],
-        *required(members=_LONG, partitions=_LONG, assignments=_LONG, assigned=_LONG, revoked=_LONG),
-        *required(min_per_member=_LONG, max_per_member=_LONG, mean_per_member=_DOUBLE),
-        *required(min_per_partition=_LONG, max_per_partition=_LONG, mean_per_partition=_DOUBLE),
-        *required(unassigned=_LONG, under_shared=_LONG, not_assignable=_LONG),
-        *required(members_without_subscription=_LONG, unknown_topics=_LONG),
+        *columns(
+            "members long, partitions long, assignments long, assigned long, revoked long",
+            "min_per_member long, max_per_member long, mean_per_member double",
+            "min_per_partition long, max_per_partition long, mean_per_partition double",
+            "unassigned long, under_shared long, not_assignable long",
+            "members_without_subscription long, unknown_topics long",
+        ),
     ]
 )
 """One row per planned group. `partitions`: assignable partitions. `assignments`: pairs of a member and a partition.

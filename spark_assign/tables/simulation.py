@@ -5,25 +5,18 @@ Times are milliseconds of the simulated clock, which starts at 0.
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import StructType
 
-from spark_assign.tables.schema_fields import nullable, required
+from spark_assign.tables.schema_fields import columns, schema
 
-_STRING, _INT, _LONG, _STRINGS = StringType(), IntegerType(), LongType(), ArrayType(StringType())
-_GROUP = required(cluster=_STRING, group_id=_STRING)
-_VARIANT = required(variant=_STRING)
+_GROUP = "cluster string, group_id string"
 
 # --- inputs -------------------------------------------------------------------------------------------------
 
-EVENTS = StructType(
-    [
-        *required(cluster=_STRING),
-        *nullable(group_id=_STRING),
-        *required(at_ms=_LONG, event=_STRING),
-        *nullable(member_id=_STRING, topic=_STRING, partitions=_INT, topics=_STRINGS, group_instance_id=_STRING),
-        *nullable(assignors=_STRINGS, new_member_id=_STRING, down_ms=_LONG, delay_ms=_LONG),
-        *nullable(parallelism=_INT, pause_ms=_LONG),
-    ]
+EVENTS = schema(
+    "cluster string, group_id string?, at_ms long, event string, member_id string?, topic string?",
+    "partitions int?, topics array<string>?, group_instance_id string?, assignors array<string>?",
+    "new_member_id string?, down_ms long?, delay_ms long?, parallelism int?, pause_ms long?",
 )
 """One row per event. If `group_id` is null, the event happens to every group of the cluster, and `member_id` is null.
 
@@ -44,53 +37,37 @@ A rolling restart takes `parallelism` members at once, sorted by ID. The next ba
 of the previous batch are up. A restarted member gets a new member ID: `new_member_id`, or its first ID with `~2`, `~3`,
 … appended. Events refer to a member by its first ID."""
 
-GROUP_SETTINGS = StructType(
-    [
-        *_GROUP,
-        *nullable(session_timeout_ms=_LONG, heartbeat_interval_ms=_LONG, max_poll_interval_ms=_LONG),
-        *nullable(rebalance_timeout_ms=_LONG, group_initial_rebalance_delay_ms=_LONG, metadata_max_age_ms=_LONG),
-        *nullable(poll_interval_ms=_LONG, revoke_ms=_LONG, restore_ms=_LONG),
-        *nullable(group_consumer_session_timeout_ms=_LONG, group_consumer_heartbeat_interval_ms=_LONG),
-        *nullable(group_consumer_assignment_interval_ms=_LONG),
-    ]
+GROUP_SETTINGS = schema(
+    _GROUP,
+    "session_timeout_ms long?, heartbeat_interval_ms long?, max_poll_interval_ms long?",
+    "rebalance_timeout_ms long?, group_initial_rebalance_delay_ms long?, metadata_max_age_ms long?",
+    "poll_interval_ms long?, revoke_ms long?, restore_ms long?, group_consumer_session_timeout_ms long?",
+    "group_consumer_heartbeat_interval_ms long?, group_consumer_assignment_interval_ms long?",
 )
 """Null: the value of `Settings`."""
 
-MEMBER_SETTINGS = StructType(
-    [
-        *_GROUP,
-        *required(member_id=_STRING),
-        *nullable(partition_assignment_strategy=_STRINGS, group_instance_id=_STRING),
-    ]
+MEMBER_SETTINGS = schema(
+    _GROUP,
+    "member_id string, partition_assignment_strategy array<string>?, group_instance_id string?",
 )
 
-PARTITION_SETTINGS = StructType(
-    [*required(cluster=_STRING, topic=_STRING, partition=_INT), *nullable(revoke_ms=_LONG, restore_ms=_LONG)]
-)
+PARTITION_SETTINGS = schema("cluster string, topic string, partition int, revoke_ms long?, restore_ms long?")
 
 # --- results ------------------------------------------------------------------------------------------------
 
-TRACE = StructType(
-    [
-        *_GROUP,
-        *required(seq=_INT, at_ms=_LONG, generation_id=_INT, actor=_STRING, message=_STRING),
-        *nullable(receiver=_STRING),
-        *required(detail=_STRING),
-    ]
+TRACE = schema(
+    _GROUP,
+    "seq int, at_ms long, generation_id int, actor string, message string, receiver string?, detail string",
 )
 """One row per message, and per action of an actor; `seq` counts from 0 in each group. `actor` is `coordinator`,
 `event`, or a member ID. `receiver` is null for an action. `message` is Kafka's name of the request (`FindCoordinator`,
 `JoinGroup`, `SyncGroup`, `Heartbeat`, `LeaveGroup`), `… response` for its response, or the action: `state`, `leader`,
 `protocol`, `assign`, `revoked`, `assigned`, `lost`, `session-timeout`, `rebalance-timeout`, …"""
 
-REBALANCES = StructType(
-    [
-        *_GROUP,
-        *required(generation_id=_INT, cause=_STRING, start_ms=_LONG, joined_ms=_LONG, end_ms=_LONG),
-        *required(duration_ms=_LONG, members=_INT),
-        *nullable(leader=_STRING, assignor=_STRING),
-        *required(revoked=_INT, lost=_INT, assigned=_INT, moved=_INT),
-    ]
+REBALANCES = schema(
+    _GROUP,
+    "generation_id int, cause string, start_ms long, joined_ms long, end_ms long, duration_ms long, members int",
+    "leader string?, assignor string?, revoked int, lost int, assigned int, moved int",
 )
 """One row per generation. `start_ms`: first cause of the rebalance. `joined_ms`: start of the generation. `end_ms`: the
 last member has its assignment (or the last one that got it before the next rebalance started). Numbers of partitions:
@@ -98,38 +75,26 @@ last member has its assignment (or the last one that got it before the next reba
 their owners left without giving them up; `assigned`: their new owners didn't own them just before; `moved`: assigned
 partitions that another member owned last."""
 
-AVAILABILITY = StructType(
-    [
-        *_GROUP,
-        *required(start_ms=_LONG, end_ms=_LONG, partitions=_INT, partition_ms=_LONG, paused_partition_ms=_LONG),
-        *required(longest_pause_ms=_LONG),
-        *nullable(longest_pause_topic=_STRING, longest_pause_partition=_INT),
-        *required(rebalances=_INT, members_restarted=_INT),
-    ]
+AVAILABILITY = schema(
+    _GROUP,
+    "start_ms long, end_ms long, partitions int, partition_ms long, paused_partition_ms long",
+    "longest_pause_ms long, longest_pause_topic string?, longest_pause_partition int?, rebalances int",
+    "members_restarted int",
 )
 """One row per group. `partition_ms`: the time for which the partitions existed, summed over partitions, from the first
 subscription to their topic. `paused_partition_ms`: the part of it in which a partition had no owner, or its owner was
 down, revoking it, or restoring it."""
 
-PARTITIONS = StructType(
-    [
-        *_GROUP,
-        *required(topic=_STRING, partition=_INT, exists_ms=_LONG, paused_partition_ms=_LONG, pauses=_INT),
-        *required(longest_pause_ms=_LONG),
-    ]
+PARTITIONS = schema(
+    _GROUP,
+    "topic string, partition int, exists_ms long, paused_partition_ms long, pauses int, longest_pause_ms long",
 )
 
-OWNERSHIP = StructType(
-    [
-        *_GROUP,
-        *required(topic=_STRING, partition=_INT, start_ms=_LONG, end_ms=_LONG, state=_STRING),
-        *nullable(member_id=_STRING),
-    ]
-)
+OWNERSHIP = schema(_GROUP, "topic string, partition int, start_ms long, end_ms long, state string, member_id string?")
 """One row per partition and interval. The intervals of a partition are adjacent and don't overlap. `state`: `consumed`,
 `revoking`, `restoring`, `down` (the owner is down), or `unowned` (`member_id` is null)."""
 
-REJECTED = StructType([*_GROUP, *required(code=_STRING, detail=_STRING)])
+REJECTED = schema(_GROUP, "code string, detail string")
 
 SIMULATION_TABLES: dict[str, StructType] = {
     "trace": TRACE,
@@ -141,9 +106,9 @@ SIMULATION_TABLES: dict[str, StructType] = {
 }
 
 
-def with_variant(schema: StructType) -> StructType:
+def with_variant(table: StructType) -> StructType:
     """Returns the schema of a table of several variants: the column `variant` follows the group."""
-    return StructType([*schema.fields[:2], *_VARIANT, *schema.fields[2:]])
+    return StructType([*table.fields[:2], *columns("variant string"), *table.fields[2:]])
 
 
 COMPARED_VARIANTS = ("eager", "cooperative", "static", "consumer")
@@ -152,25 +117,18 @@ COMPARED_VARIANTS = ("eager", "cooperative", "static", "consumer")
 COST_COLUMNS = ("paused_partition_ms", "longest_pause_ms", "rebalances")
 """Costs of a variant, from `AVAILABILITY`."""
 
-COMPARISON = StructType(
-    [
-        *_GROUP,
-        *nullable(**{f"{variant}_{cost}": _LONG for variant in COMPARED_VARIANTS for cost in COST_COLUMNS}),
-        *nullable(**{f"{variant}_ratio": DoubleType() for variant in COMPARED_VARIANTS[1:]}),
-    ]
+COMPARISON = schema(
+    _GROUP,
+    *(f"{variant}_{cost} long?" for variant in COMPARED_VARIANTS for cost in COST_COLUMNS),
+    *(f"{variant}_ratio double?" for variant in COMPARED_VARIANTS[1:]),
 )
 """One row per group: the costs of each variant. `…_ratio`: paused_partition_ms divided by that of eager; null if eager
 has 0."""
 
-UPGRADE = StructType(
-    [
-        *_GROUP,
-        *required(step=_INT, bounce=_INT, member_id=_STRING),
-        *nullable(assignors=_STRINGS),
-        *required(eager_members=_INT),
-        *nullable(client_library=_STRING, rejection=_STRING, rebalances=_INT, generation_id=_INT, assignor=_STRING),
-        *nullable(revoked=_INT, moved=_INT),
-    ]
+UPGRADE = schema(
+    _GROUP,
+    "step int, bounce int, member_id string, assignors array<string>?, eager_members int, client_library string?",
+    "rejection string?, rebalances int?, generation_id int?, assignor string?, revoked int?, moved int?",
 )
 """One row per restart, in order: `member_id` restarts with `assignors`. `eager_members`: members that use the eager
 protocol afterward. `client_library`: the library of the member, if its client ID shows it
@@ -178,6 +136,6 @@ protocol afterward. `client_library`: the library of the member, if its client I
 rebalances that the restart causes: their number, the last generation and its assignor, and the revoked and moved
 partitions; null if there is no rebalance."""
 
-CLASSIC_GROUP_CALLS = StructType([*_GROUP, *required(step=_INT, op=_STRING)])
+CLASSIC_GROUP_CALLS = schema(_GROUP, "step int, op string")
 
-CLASSIC_GROUP_RESULTS = StructType([*_GROUP, *required(step=_INT, result=_STRING)])
+CLASSIC_GROUP_RESULTS = schema(_GROUP, "step int, result string")

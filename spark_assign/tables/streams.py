@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import StructType
 
 from spark_assign.tables.groups import REJECTED
-from spark_assign.tables.schema_fields import nullable, required
+from spark_assign.tables.schema_fields import schema
 
-_STRING, _INT, _LONG = StringType(), IntegerType(), LongType()
-_GROUP = required(cluster=_STRING, group_id=_STRING)
-_TASK = required(subtopology=_STRING, task=_INT, role=_STRING)
+_GROUP = "cluster string, group_id string"
+_TASK = "subtopology string, task int, role string"
 
-TASKS = StructType([*_GROUP, *required(member_id=_STRING), *_TASK])
+TASKS = schema(_GROUP, "member_id string", _TASK)
 """One row per task of the target assignment and member. `role`: `active` or `standby`."""
 
-MOVES = StructType(
-    [
-        *_GROUP,
-        *_TASK,
-        *nullable(from_member_id=_STRING, to_member_id=_STRING),
-        *required(reason=_STRING),
-        *nullable(state=_STRING, changelog_offset=_LONG),
-    ]
+MOVES = schema(
+    _GROUP,
+    _TASK,
+    "from_member_id string?, to_member_id string?, reason string, state string?, changelog_offset long?",
 )
 """One row per task and role that changes its owner; `streams.kernel.plan_groups` lists the reasons. `state`: which
 state of the task `to_member_id` has: `member` (its own), `process` (of another member of its process, on the same
 disk), `none` (all of it must be restored from the changelog); null if the task is stateless or no member gets it.
 `changelog_offset`: offset of that state, as the process reports it."""
 
-METRICS = StructType(
-    [
-        *_GROUP,
-        *required(assignor=_STRING, members=_LONG, processes=_LONG, subtopologies=_LONG, tasks=_LONG),
-        *required(stateful_tasks=_LONG, standby_replicas=_LONG),
-        *required(min_active=_LONG, max_active=_LONG, min_standby=_LONG, max_standby=_LONG),
-        *required(moved_active=_LONG, moved_without_state=_LONG, moved_standby=_LONG),
-        *required(unassigned_active=_LONG, unassigned_standby=_LONG),
-    ]
+METRICS = schema(
+    _GROUP,
+    "assignor string, members long, processes long, subtopologies long, tasks long, stateful_tasks long",
+    "standby_replicas long, min_active long, max_active long, min_standby long, max_standby long",
+    "moved_active long, moved_without_state long, moved_standby long, unassigned_active long",
+    "unassigned_standby long",
 )
 """One row per planned group. `standby_replicas`: the number that was planned with. `min_active` to `max_standby`: tasks
 of a member. `moved_active`: active tasks that change their owner; `moved_without_state`: those whose new process has

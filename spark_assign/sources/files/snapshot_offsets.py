@@ -11,20 +11,20 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StructField, StructType
 
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path
-from spark_assign.tables.errors import Fault, FleetError, SourceError
+from spark_assign.tables.errors import FleetError, SourceError
 from spark_assign.tables.groups import LOADS, OFFSETS, SNAPSHOTS, TOPICS
-from spark_assign.tables.schema_check import check_schema
-from spark_assign.tables.schema_fields import nullable, required
+from spark_assign.tables.schema_check import check_schemas
+from spark_assign.tables.schema_fields import columns, schema
 
 _OFFSETS = Shape("A snapshot", {"offsets": OFFSETS, "topics": TOPICS}, ("offsets",))
 _SUMMARY = StructType(
     [
-        *required(cluster=StringType(), taken_at=StringType()),
-        *nullable(source=StructType(nullable(kafka_cluster_id=StringType()))),
+        *columns("cluster string, taken_at string"),
+        StructField("source", schema("kafka_cluster_id string?")),
     ]
 )
 _TIMES = Shape("A snapshot", {"snapshot": _SUMMARY}, ("snapshot",))
@@ -63,14 +63,7 @@ class Offsets:
     topics: DataFrame | None = None
 
     def __post_init__(self) -> None:
-        faults: list[Fault] = []
-        for name, schema in (("offsets", OFFSETS), ("snapshots", SNAPSHOTS), ("topics", TOPICS)):
-            table = getattr(self, name)
-            if table is not None:
-                checked, table_faults = check_schema(name, table, schema)
-                faults += table_faults
-                object.__setattr__(self, name, checked)
-        if faults:
+        if faults := check_schemas(self, {"offsets": OFFSETS, "snapshots": SNAPSHOTS, "topics": TOPICS}):
             raise FleetError(faults)
 
     @classmethod
