@@ -36,8 +36,7 @@ from spark_assign.groups.registry import custom_assignors
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.lazy_result import LazyResult
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.tagged_pass import LazyResult, union
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY

@@ -19,7 +19,7 @@ from spark_assign.groups.faulty_groups import without_faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.spark.tagged_pass import LazyResult
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY

@@ -22,7 +22,7 @@ from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.spark.tagged_pass import LazyResult
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.errors import Fault, FleetError
 

@@ -24,7 +24,7 @@ from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.spark.tagged_pass import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.schema_fields import nullable, required

@@ -15,11 +15,10 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
 from spark_assign.connect.kernel import plan_clusters as kernel
-from spark_assign.spark.lazy_result import LazyResult
-from spark_assign.spark.tagged_pass import run_pass, tagged_schema, to_facts, union
+from spark_assign.spark.tagged_pass import LazyResult, run_pass, to_facts, union
 from spark_assign.tables.connect import DELAYS, METRICS, PLAN_TABLES, REJECTED, STATE
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.schema_fields import nullable
+from spark_assign.tables.schema_fields import nullable, tagged_schema
 
 ROWS_PER_SPARK_TASK = 600_000
 """Approximate number of facts per Spark task, which bounds the memory of an executor."""

@@ -24,11 +24,11 @@ from spark_assign.connect.kernel.faults import PROTOCOLS
 from spark_assign.connect.kernel.plan_clusters import REJECTED
 from spark_assign.connect.kernel.simulation import ConnectTiming
 from spark_assign.connect.plan import gather_facts, join_numbers, num_spark_tasks
-from spark_assign.spark.lazy_result import LazyResult
-from spark_assign.spark.tagged_pass import run_pass, tagged_schema, to_facts
+from spark_assign.spark.tagged_pass import LazyResult, run_pass, to_facts
 from spark_assign.tables.connect import EVENTS, SIMULATION_TABLES
 from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.tables.schema_check import check_schema
+from spark_assign.tables.schema_fields import tagged_schema
 
 EVENTS_PER_SPARK_TASK = 500
 """Number of events that one Spark task simulates, which takes several seconds."""

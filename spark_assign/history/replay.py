@@ -19,7 +19,7 @@ from spark_assign.history.records import group_facts
 from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.spark.tagged_pass import LazyResult
 from spark_assign.tables.errors import ConfigError, UnknownAssignorError
 from spark_assign.tables.history import REPLAY_TABLES
 

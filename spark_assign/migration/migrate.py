@@ -24,7 +24,7 @@ from spark_assign.migration.kernel.migration_metrics import MigrationParams
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, READY, READY_WITH_WARNINGS, Policy
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.spark.tagged_pass import LazyResult
 from spark_assign.tables.comparison import MIGRATION_ROWS, MIGRATION_TABLES
 from spark_assign.tables.errors import ConfigError
 

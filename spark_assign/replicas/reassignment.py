@@ -18,9 +18,9 @@ from spark_assign.fleet import Fleet
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, replica_fleet
 from spark_assign.replicas.kernel import reassign_table as kernel
 from spark_assign.replicas.kernel import reassignment_facts as kinds
-from spark_assign.spark.lazy_result import LazyResult
-from spark_assign.spark.tagged_pass import run_pass, tagged_schema, to_facts, union
+from spark_assign.spark.tagged_pass import LazyResult, run_pass, to_facts, union
 from spark_assign.tables.replicas import CLUSTER_REJECTED, METRICS, MOVES, PLACEMENT
+from spark_assign.tables.schema_fields import tagged_schema
 
 ROWS_PER_TASK = 250_000
 """Number of facts per Spark task; a cluster is never split."""

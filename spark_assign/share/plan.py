@@ -15,11 +15,11 @@ from pyspark.sql.types import StringType
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.share.kernel import plan_groups as kernel
-from spark_assign.spark.lazy_result import LazyResult
 from spark_assign.spark.partition_slices import expand
-from spark_assign.spark.tagged_pass import run_pass, tagged_schema
+from spark_assign.spark.tagged_pass import LazyResult, run_pass
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, REJECTED
+from spark_assign.tables.schema_fields import tagged_schema
 from spark_assign.tables.share import CHANGES, METRICS
 
 SHARE = "share"

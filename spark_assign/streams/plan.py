@@ -12,14 +12,14 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from spark_assign.fleet import Fleet
-from spark_assign.spark.lazy_result import LazyResult
-from spark_assign.spark.tagged_pass import run_pass, tagged_schema, to_facts, union
+from spark_assign.spark.tagged_pass import LazyResult, run_pass, to_facts, union
 from spark_assign.streams.kernel import plan_groups as kernel
 from spark_assign.streams.kernel import streams_group_input as kinds
 from spark_assign.streams.kernel.sticky_task_assignor import STICKY
 from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
 from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.schema_fields import tagged_schema
 from spark_assign.tables.streams import PLAN_TABLES
 
 ROWS_PER_SPARK_TASK = 200_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql.types import StructType
 
 from spark_assign.tables.groups import REJECTED
-from spark_assign.tables.schema_fields import schema, tagged_rows
+from spark_assign.tables.schema_fields import schema, tagged_schema
 
 _GROUP = "cluster string, group_id string"
 
@@ -87,10 +87,12 @@ DRIFT_TABLES: dict[str, StructType] = {
     "topics": DRIFT_TOPICS,
 }
 
-DRIFT_ROWS = tagged_rows(
-    DRIFT_GROUPS,
-    DRIFT_MEMBERS,
-    schema("topic string, first int, step int, count int, from_member_id string, to_member_id string"),
+DRIFT_ROWS = tagged_schema(
+    {
+        "groups": DRIFT_GROUPS,
+        "members": DRIFT_MEMBERS,
+        "ownership": schema("topic string, first int, step int, count int, from_member_id string, to_member_id string"),
+    }
 )
 """The rows of the tables `groups` and `members`, and slices of the rows of `ownership`, by `kind`."""
 
@@ -144,7 +146,7 @@ MIGRATION_TABLES: dict[str, StructType] = {
     "rejected": REJECTED,
 }
 
-MIGRATION_ROWS = tagged_rows(MIGRATIONS, MIGRATION_STEPS, REJECTED)
+MIGRATION_ROWS = tagged_schema(MIGRATION_TABLES)
 
 # --- client upgrades --------------------------------------------------------------------------------------
 
@@ -189,4 +191,4 @@ UPGRADE_TABLES: dict[str, StructType] = {
     "rejected": REJECTED,
 }
 
-UPGRADE_ROWS = tagged_rows(UPGRADES, UPGRADE_STEPS, REJECTED)
+UPGRADE_ROWS = tagged_schema(UPGRADE_TABLES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -55,10 +57,12 @@ def nullable(**fields: DataType) -> list[StructField]:
     return [StructField(name, kind, nullable=True) for name, kind in fields.items()]
 
 
-def tagged_rows(*tables: StructType) -> StructType:
-    """Returns the schema of a table with the rows of several tables: all their columns, nullable, and `kind`.
+def tagged_schema(tables: Mapping[str, StructType], **columns: DataType) -> StructType:
+    """Returns the schema of the tagged rows of these tables: `kind`, and the columns of any table; all nullable.
 
-    `kind` says which table a row belongs to.
+    Args:
+        tables: The public tables, which are projections of the tagged rows.
+        columns: Columns that are in no table, or that have another type in the tagged rows.
     """
-    columns: dict[str, DataType] = {"kind": StringType()}
-    return StructType(nullable(**columns | {field.name: field.dataType for table in tables for field in table}))
+    types = {"kind": StringType()} | {field.name: field.dataType for table in tables.values() for field in table}
+    return StructType([StructField(name, type_) for name, type_ in (types | columns).items()])
