@@ -11,16 +11,14 @@ from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_cache, with_capacities
 from spark_assign.cli.options import (
     DURATION,
-    compose_options,
+    TIMES,
+    capacity_option,
     details,
     exit_codes,
-    fail_on,
+    given_values,
     input_options,
-    named_values,
-    output_options,
+    result_options,
     timing_options,
-    timing_overrides,
-    top,
 )
 from spark_assign.report.listed_groups import no_match_text, rows_of_first_groups
 from spark_assign.report.text.advice import format_advice, format_not_recommended, summarize_advice
@@ -39,63 +37,54 @@ PARAMS = {
 
 @job(__doc__, exit_codes(), name="advise", input_errors=(SparkAssignError, ValueError))
 @input_options()
-@named_values(
-    "--capacity",
-    "GLOB=RATE",
-    "Messages per second that one member handles, by pattern of group ids. The first match wins.",
+@capacity_option()
+@click.option("--price-per-gb", type=float, help="Cost per gigabyte of cross-zone traffic (default: 0.02).")
+@click.option("--currency", metavar="NAME", help="Currency of all prices (default: USD).")
+@click.option("--price-per-consumer-hour", type=float, help="Cost per consumer and hour (default: 0.05).")
+@click.option(
+    "--price-per-paused-hour",
+    type=float,
+    help="Cost of one partition-hour without consumption, in --currency (default: not counted).",
 )
-@compose_options(
-    click.option("--price-per-gb", type=float, help="Cost per gigabyte of cross-zone traffic (default: 0.02)."),
-    click.option("--currency", metavar="NAME", help="Currency of all prices (default: USD)."),
-    click.option("--price-per-consumer-hour", type=float, help="Cost per consumer and hour (default: 0.05)."),
-    click.option(
-        "--price-per-paused-hour",
-        type=float,
-        help="Cost of one partition-hour without consumption, in --currency (default: not counted).",
-    ),
-    click.option("--change-cost", type=float, help="One-time cost of any change (default: 60)."),
-    click.option(
-        "--max-payback-months",
-        type=float,
-        help="Payback period in months. Changes that take longer to pay for themselves aren't advised (default: 12).",
-    ),
-    click.option("--deploys-per-month", type=float, help="Rolling restarts of each group per month (default: 4)."),
-    click.option("--min-members", type=int, help="Minimum number of members to advise (default: 2)."),
-    click.option(
-        "--min-balance-gain",
-        type=float,
-        help="Minimum reduction of the largest member's load for a rebalance to be advised, from 0 to 1 "
-        "(default: 0.25).",
-    ),
-    click.option(
-        "--retention-days",
-        type=float,
-        help="Retention of topics in days: the data that a moved replica copies (default: 7).",
-    ),
-    click.option(
-        "--headroom",
-        type=float,
-        help=f"Reserve of a member, as a share of its load (default: {AdviceParams.headroom}).",
-    ),
-    click.option(
-        "--quantile",
-        type=float,
-        help="Quantile of the message rate that members must be able to handle, from 0 to 1 "
-        f"(default: {AdviceParams.quantile}).",
-    ),
-    click.option("--restart-time", type=DURATION, help="Time that a restarted member is away (default: 30s)."),
-    click.option(
-        "--follower-fetching",
-        is_flag=True,
-        default=None,
-        help="Brokers have replica.selector.class=…RackAwareReplicaSelector today.",
-    ),
+@click.option("--change-cost", type=float, help="One-time cost of any change (default: 60).")
+@click.option(
+    "--max-payback-months",
+    type=float,
+    help="Payback period in months. Changes that take longer to pay for themselves aren't advised (default: 12).",
+)
+@click.option("--deploys-per-month", type=float, help="Rolling restarts of each group per month (default: 4).")
+@click.option("--min-members", type=int, help="Minimum number of members to advise (default: 2).")
+@click.option(
+    "--min-balance-gain",
+    type=float,
+    help="Minimum reduction of the largest member's load for a rebalance to be advised, from 0 to 1 (default: 0.25).",
+)
+@click.option(
+    "--retention-days",
+    type=float,
+    help="Retention of topics in days: the data that a moved replica copies (default: 7).",
+)
+@click.option(
+    "--headroom",
+    type=float,
+    help=f"Reserve of a member, as a share of its load (default: {AdviceParams.headroom}).",
+)
+@click.option(
+    "--quantile",
+    type=float,
+    help="Quantile of the message rate that members must be able to handle, from 0 to 1 "
+    f"(default: {AdviceParams.quantile}).",
+)
+@click.option("--restart-time", type=DURATION, help="Time that a restarted member is away (default: 30s).")
+@click.option(
+    "--follower-fetching",
+    is_flag=True,
+    default=None,
+    help="Brokers have replica.selector.class=…RackAwareReplicaSelector today.",
 )
 @timing_options()
 @details("all advice")
-@output_options()
-@fail_on("rejected", "groups are rejected")
-@top("recommendations in the summary")
+@result_options("recommendations in the summary")
 def main(options: Options) -> int:
     """Computes the advice, writes or keeps the tables, and prints them."""
     return on_fleet("advise", options, __file__, _run, loads=True)
@@ -103,8 +92,8 @@ def main(options: Options) -> int:
 
 def _run(options: Options, location: str | None, fleet: Fleet) -> int:
     fleet = with_capacities(fleet, options.capacity)
-    fields = {name: getattr(options, flag) for flag, name in PARAMS.items() if getattr(options, flag) is not None}
-    times = timing_overrides(options)
+    fields = {PARAMS[flag]: value for flag, value in given_values(options, PARAMS).items()}
+    times = given_values(options, TIMES)
     result = advise(fleet, AdviceParams(**fields), Settings(**times))
     result = result.with_tagged_rows(cached(result.tagged_rows()))  # a few rows per group, of many passes
     inputs = {"fleet": location, "capacity": options.capacity, "params": fields, "settings": times}

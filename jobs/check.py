@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.options import DURATION, exit_codes, fail_on, openmetrics_option, stored_run, top
+from spark_assign.cli.options import DURATION, exit_codes, fail_on, given_values, openmetrics_option, stored_run, top
 from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.openmetrics import write_metrics
@@ -68,7 +68,7 @@ def main(options: Options) -> int:
         names.append(plan.manifest.run_id)
     if options.history:
         history = stored_history(spark, options.history)
-        limits |= {name: getattr(options, name) for name in HISTORY_THRESHOLDS if getattr(options, name) is not None}
+        limits |= given_values(options, HISTORY_THRESHOLDS)
         found.append(_history_alerts(options, history.tables))
         outcome.locations["history"] = split_run_id(options.history)[0]
         if not names:

@@ -13,13 +13,12 @@ from spark_assign import Fleet, SparkAssignError, compare
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_run
 from spark_assign.cli.options import (
+    PAUSE_TIMES,
     exit_codes,
-    fail_on,
+    given_values,
     input_options,
-    output_options,
     pause_time_options,
-    pause_times,
-    top,
+    result_options,
 )
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.report.text.comparison import summarize_comparison
@@ -46,9 +45,7 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
     help="Change to apply before comparing, for example leave:payments-*:1. See below for the syntax. Repeatable.",
 )
 @pause_time_options()
-@output_options()
-@fail_on("rejected", "groups are rejected")
-@top("groups in the summary of each change")
+@result_options("groups in the summary of each change")
 def main(options: Options) -> int:
     """Loads the fleet, compares the assignors, writes the tables, and prints the summary."""
     what_ifs = [parse_what_if(text) for text in options.what_if or ("as-is",)]  # errors come before Spark starts
@@ -57,7 +54,7 @@ def main(options: Options) -> int:
 
 def _run(options: Options, place: str | None, fleet: Fleet, what_ifs: list[WhatIf]) -> int:
     assignors = options.assignors.split(",") if options.assignors is not None else None
-    comparison = compare(fleet, assignors, what_ifs, Settings(**pause_times(options)))
+    comparison = compare(fleet, assignors, what_ifs, Settings(**given_values(options, PAUSE_TIMES)))
     comparison = _write(options, place, comparison) if options.output else cached(comparison)
     print(summarize_comparison(comparison, options.top), flush=True)
     return int(options.fail_on == "rejected" and not _rejected(comparison).isEmpty())

@@ -27,13 +27,10 @@ plan. To use a schema in an editor, write #:schema ./plan.schema.json in the fir
 success; 2 the file has faults, or invalid options."""
 
 
-def without_config(function: Any) -> Any:
-    """Adds `--config` as a synonym of `--check`."""
-    path = click.Path(path_type=Path)
-    return click.option("--config", metavar="FILE", type=path, help="Same as --check FILE.")(function)
+CONFIG = click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Same as --check FILE.")
 
 
-@job(__doc__, EXIT_CODES, name="config", config=without_config)
+@job(__doc__, EXIT_CODES, name="config", config=CONFIG)
 @click.argument("of", metavar="[JOB]", required=False)
 @click.option("--schema", is_flag=True, help="Print the JSON schema of the settings of JOB (default: plan).")
 @click.option(

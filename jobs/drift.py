@@ -10,16 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Drift, Fleet, find_drift
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import (
-    RUN,
-    compose_options,
-    exit_codes,
-    fail_on,
-    format_options,
-    location_option,
-    output_options,
-    top,
-)
+from spark_assign.cli.options import RUN, exit_codes, fail_on, format_options, location_option, output_options, top
 from spark_assign.report.text.comparison import summarize_drift
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
@@ -37,7 +28,7 @@ none, every group counts as added."""
 @job(__doc__, f"{STATES} {exit_codes('groups or topics changed', 'changes')}", name="drift")
 @location_option("--before", f"Earlier state: a snapshot, a stored plan, or {PREVIOUS}.", metavar=RUN, required=True)
 @location_option("--after", "Later state: a snapshot or a stored plan.", metavar=RUN, required=True)
-@compose_options(*format_options("files of the snapshots"))
+@format_options("files of the snapshots")
 @output_options()
 @fail_on("changes", "a group or topic has changed")
 @top("groups and topics in the summary")

@@ -22,16 +22,14 @@ from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_fleet, store_run, stored_history
 from spark_assign.cli.options import (
     DURATION,
-    compose_options,
     details,
     exit_codes,
-    fail_on,
+    given_values,
     input_options,
     location_option,
-    output_options,
+    result_options,
     sample,
     stored_run,
-    top,
 )
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of, redact_records
@@ -39,7 +37,6 @@ from spark_assign.history.replay import replay
 from spark_assign.report.listed_groups import no_match_text
 from spark_assign.report.text.history import format_histories, summarize_history, summarize_replay
 from spark_assign.sources.auth import properties as client_properties
-from spark_assign.sources.auth import secret as secret_scope
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka.cluster_snapshot import cluster_id
 from spark_assign.sources.kafka.log_segments import log_segments
@@ -71,61 +68,57 @@ REQUIRED = {
 
 
 @job(__doc__, exit_codes(), name="history", input_errors=(SparkAssignError, ValueError))
-@compose_options(
-    click.option(
-        "--bootstrap-server",
-        metavar="HOST:PORT,…",
-        help="Kafka bootstrap servers of the cluster whose __consumer_offsets topic is read.",
-    ),
-    click.option(
-        "--command-config",
-        metavar="FILE",
-        help="Kafka client properties file, or secret://SCOPE/KEY for a Databricks secret.",
-    ),
-    click.option(
-        "--cluster-name",
-        metavar="NAME",
-        help="Name of the cluster in all tables (default: the column cluster of --records, or the cluster ID).",
-    ),
-    location_option("--segments", "Log segments of __consumer_offsets that were copied from brokers.", metavar="DIR"),
-    location_option("--records", "Folder or table of raw records: key, value, partition, offset, and timestamp."),
-    click.option(
-        "--records-format",
-        metavar="NAME",
-        help="Format of the folder --records (default: parquet), or of a new table --archive.",
-    ),
-    click.option("--sample", is_flag=True, help="Use the bundled sample history."),
+@click.option(
+    "--bootstrap-server",
+    metavar="HOST:PORT,…",
+    help="Kafka bootstrap servers of the cluster whose __consumer_offsets topic is read.",
 )
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    help="Kafka client properties file, or secret://SCOPE/KEY for a Databricks secret.",
+)
+@click.option(
+    "--cluster-name",
+    metavar="NAME",
+    help="Name of the cluster in all tables (default: the column cluster of --records, or the cluster ID).",
+)
+@location_option("--segments", "Log segments of __consumer_offsets that were copied from brokers.", metavar="DIR")
+@location_option("--records", "Folder or table of raw records: key, value, partition, offset, and timestamp.")
+@click.option(
+    "--records-format",
+    metavar="NAME",
+    help="Format of the folder --records (default: parquet), or of a new table --archive.",
+)
+@click.option("--sample", is_flag=True, help="Use the bundled sample history.")
 @stored_run("--history", "Stored history (this job), to read with --details or --as-of instead of records.")
 @input_options("a snapshot with topic IDs and end offsets", sample=False)
-@compose_options(
-    click.option(
-        "--commit-gap",
-        metavar="TIME",
-        type=DURATION,
-        help="Time without an offset commit after which a partition counts as paused (default: 10s).",
-    ),
-    click.option(
-        "--deploy-gap",
-        metavar="TIME",
-        type=DURATION,
-        help="Longest time between two rebalances of the same deploy (default: 5m).",
-    ),
-    click.option(
-        "--flapping-per-day",
-        metavar="N",
-        type=int,
-        help="Number of rebalances in 24 hours, outside of deploys, that marks a group as flapping (default: 10).",
-    ),
-    click.option(
-        "--session-timeout",
-        metavar="TIME",
-        type=DURATION,
-        help="Session timeout of members that use the consumer group protocol (default: 45s).",
-    ),
-    click.option("--without-hosts", is_flag=True, help="Remove the hosts of clients."),
-    click.option("--without-metadata", is_flag=True, help="Remove the metadata that clients add to committed offsets."),
+@click.option(
+    "--commit-gap",
+    metavar="TIME",
+    type=DURATION,
+    help="Time without an offset commit after which a partition counts as paused (default: 10s).",
 )
+@click.option(
+    "--deploy-gap",
+    metavar="TIME",
+    type=DURATION,
+    help="Longest time between two rebalances of the same deploy (default: 5m).",
+)
+@click.option(
+    "--flapping-per-day",
+    metavar="N",
+    type=int,
+    help="Number of rebalances in 24 hours, outside of deploys, that marks a group as flapping (default: 10).",
+)
+@click.option(
+    "--session-timeout",
+    metavar="TIME",
+    type=DURATION,
+    help="Session timeout of members that use the consumer group protocol (default: 45s).",
+)
+@click.option("--without-hosts", is_flag=True, help="Remove the hosts of clients.")
+@click.option("--without-metadata", is_flag=True, help="Remove the metadata that clients add to committed offsets.")
 @details("the timeline")
 @click.option(
     "--replay", is_flag=True, help="Compute what the recorded rebalances would have cost with other assignors."
@@ -143,9 +136,7 @@ REQUIRED = {
     type=DURATION,
     help="With --follow: read new records at this interval (default: once).",
 )
-@output_options()
-@fail_on("rejected", "groups are rejected")
-@top()
+@result_options()
 def main(options: Options) -> int:
     """Load, call, write, print."""
     check_usage(options)
@@ -187,8 +178,7 @@ def _flags(names: Sequence[str]) -> str:
 
 def _run(spark: SparkSession, options: Options, location: str | None) -> int:
     known = _known_tables(spark, options, location)
-    given = {name: getattr(options, flag) for flag, name in THRESHOLDS.items()}
-    thresholds = {name: value for name, value in given.items() if value is not None}
+    thresholds = {THRESHOLDS[flag]: value for flag, value in given_values(options, THRESHOLDS).items()}
     records = _records(spark, options)
     names = None if "topics" not in known else known["topics"].where("topic_id is not null")
     history = History.read(records, topics=names, end_offsets=known.get("end_offsets"), **thresholds)
@@ -230,7 +220,7 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
 
 def _records(spark: SparkSession, options: Options) -> DataFrame:
     if options.bootstrap_server:
-        properties = _properties(options)
+        properties = client_properties.read_location(options.command_config)
         records = records_in_kafka(spark, options.bootstrap_server, _cluster(options, properties), properties)
     elif options.segments:
         records = _segments(spark, options)
@@ -258,7 +248,7 @@ def _segments(spark: SparkSession, options: Options) -> DataFrame:
 
 def _follow(spark: SparkSession, options: Options) -> int:
     """Copies new records until it is stopped, or once."""
-    properties = _properties(options)
+    properties = client_properties.read_location(options.command_config)
     start = partial(
         follow,
         spark,
@@ -277,13 +267,6 @@ def _follow(spark: SparkSession, options: Options) -> int:
     print(f"history: {num_records:,} records written to {options.archive}", flush=True)
     options.outcome.locations["archive"] = options.archive
     return 0
-
-
-def _properties(options: Options) -> dict[str, str]:
-    if not options.command_config:
-        return {}
-    with secret_scope.secret_as_file(options.command_config) as file:
-        return client_properties.read(file)
 
 
 def _cluster(options: Options, properties: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Offsets, SparkAssignError, loads_between
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import compose_options, exit_codes, format_options, location_option, output_options, top
+from spark_assign.cli.options import exit_codes, format_options, location_option, output_options, top
 from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
@@ -24,7 +24,7 @@ have read them itself (snapshot --interval or --rates-since). {exit_codes("")}""
 @job(__doc__, EXIT_CODES, name="loads", input_errors=(SparkAssignError, ValueError))
 @location_option("--before", "Earlier snapshot: folder, URI, or catalog prefix.")
 @location_option("--after", "Snapshot: folder, URI, or catalog prefix.", required=True)
-@compose_options(*format_options("files of the snapshots"))
+@format_options("files of the snapshots")
 @output_options()
 @top("partitions and groups in the summary")
 def main(options: Options) -> int:

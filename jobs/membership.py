@@ -12,15 +12,13 @@ from spark_assign.cli.job_tables import on_fleet, store_or_cache
 from spark_assign.cli.options import (
     DURATION,
     DURATIONS,
-    compose_options,
+    TIMES,
     details,
     exit_codes,
-    fail_on,
+    given_values,
     input_options,
-    output_options,
+    result_options,
     timing_options,
-    timing_overrides,
-    top,
 )
 from spark_assign.report.listed_groups import no_match_text
 from spark_assign.report.text.advice import format_membership, groups_with_options, summarize_membership
@@ -41,53 +39,49 @@ PARAMS = {
 
 @job(__doc__, exit_codes(), name="membership", input_errors=(SparkAssignError, ValueError))
 @input_options()
-@compose_options(
-    click.option("--restart-time", type=DURATION, help="Time that a restarted member is away (default: 30s)."),
-    click.option(
-        "--session-timeouts", type=DURATIONS, help="Session timeouts to compare (default: 10s,45s,90s,3min,10min)."
-    ),
-    click.option("--restart-times", type=DURATIONS, help="Restart times to compare (default: 5s,30s,2min)."),
-    click.option("--crashes-per-deploy", type=float, help="Member crashes per rolling restart (default: 0.1)."),
-    click.option(
-        "--min-pause-savings",
-        type=float,
-        help="Minimum savings of a change, in partition-seconds per deploy (default: 30).",
-    ),
-    click.option(
-        "--min-pause-reduction",
-        type=float,
-        help="Minimum savings of a change, as a share of the current pause (default: 0.1).",
-    ),
-    click.option("--min-session-timeout", type=DURATION, help="Shortest session timeout to recommend (default: 45s)."),
-    click.option(
-        "--session-margin",
-        type=float,
-        help="Minimum session timeout of a static member, as a multiple of the restart time (default: 1.5).",
-    ),
-    click.option(
-        "--session-bounds",
-        type=DURATIONS,
-        help="Minimum and maximum session timeout that the broker accepts (default: 6s,30min).",
-    ),
-    click.option(
-        "--consumer-session-bounds",
-        type=DURATIONS,
-        help="Minimum and maximum session timeout of KIP-848 groups (default: 45s,60s).",
-    ),
+@click.option("--restart-time", type=DURATION, help="Time that a restarted member is away (default: 30s).")
+@click.option(
+    "--session-timeouts", type=DURATIONS, help="Session timeouts to compare (default: 10s,45s,90s,3min,10min)."
+)
+@click.option("--restart-times", type=DURATIONS, help="Restart times to compare (default: 5s,30s,2min).")
+@click.option("--crashes-per-deploy", type=float, help="Member crashes per rolling restart (default: 0.1).")
+@click.option(
+    "--min-pause-savings",
+    type=float,
+    help="Minimum savings of a change, in partition-seconds per deploy (default: 30).",
+)
+@click.option(
+    "--min-pause-reduction",
+    type=float,
+    help="Minimum savings of a change, as a share of the current pause (default: 0.1).",
+)
+@click.option("--min-session-timeout", type=DURATION, help="Shortest session timeout to recommend (default: 45s).")
+@click.option(
+    "--session-margin",
+    type=float,
+    help="Minimum session timeout of a static member, as a multiple of the restart time (default: 1.5).",
+)
+@click.option(
+    "--session-bounds",
+    type=DURATIONS,
+    help="Minimum and maximum session timeout that the broker accepts (default: 6s,30min).",
+)
+@click.option(
+    "--consumer-session-bounds",
+    type=DURATIONS,
+    help="Minimum and maximum session timeout of KIP-848 groups (default: 45s,60s).",
 )
 @timing_options()
 @details("the recommendation and all options")
-@output_options()
-@fail_on("rejected", "groups are rejected")
-@top("groups of each recommendation in the summary")
+@result_options("groups of each recommendation in the summary")
 def main(options: Options) -> int:
     """Computes the advice, writes or keeps the tables, and prints them."""
     return on_fleet("membership", options, __file__, _run)
 
 
 def _run(options: Options, location: str | None, fleet: Fleet) -> int:
-    fields = {name: getattr(options, flag) for flag, name in PARAMS.items() if getattr(options, flag) is not None}
-    times = timing_overrides(options)
+    fields = {PARAMS[flag]: value for flag, value in given_values(options, PARAMS).items()}
+    times = given_values(options, TIMES)
     result = advise_membership(fleet, MembershipParams(**fields), Settings(**times))
     inputs = {"fleet": location, "params": fields, "settings": times}
     tables = store_or_cache(options, result, schemas=MEMBERSHIP_TABLES, inputs=inputs)

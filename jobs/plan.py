@@ -45,15 +45,13 @@ GROUP_ASSIGNOR = "Assignor for groups whose ID matches a shell pattern. The firs
 log = logging.getLogger("spark_assign.plan")
 
 
-def settings_file(function: Any) -> Any:
-    """Adds `--config`: a file with keys of its own (conf/plan.toml)."""
-    path = click.Path(path_type=Path)
-    return click.option("--config", metavar="FILE", type=path, help="TOML file with settings, as conf/plan.toml.")(
-        function
-    )
+SETTINGS_FILE = click.option(
+    "--config", metavar="FILE", type=click.Path(path_type=Path), help="TOML file with settings, as conf/plan.toml."
+)
+"""A file with keys of its own (conf/plan.toml)."""
 
 
-@job(__doc__, EXIT_CODES, name="plan", config=settings_file)
+@job(__doc__, EXIT_CODES, name="plan", config=SETTINGS_FILE)
 @input_options()
 @click.option("--assignor", metavar="NAME", help=ASSIGNOR)
 @named_values("--group-assignor", "GLOB=NAME", GROUP_ASSIGNOR)

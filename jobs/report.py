@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +13,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.options import LOCATION, fail_on, input_options, stored_run
+from spark_assign.cli.options import fail_on, input_options, stored_run
 from spark_assign.report.html import report
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import split_run_id
@@ -83,21 +82,16 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
     return read_tables(spark, OF_SNAPSHOT, options.fleet, **given)["offsets"]
 
 
-def of_job(flag: str, help: str) -> Callable[[Any], Any]:
-    """What another job has stored."""
-    return click.option(flag, type=LOCATION, metavar="LOCATION[@RUN_ID]", help=help)
-
-
 @job(__doc__, EXIT_CODES, name="report", progress=False)
 @stored_run("--plan", "Stored plan (job plan).")
 @input_options(FLEET, sample=False)
-@of_job("--comparison", "assignors compared (job compare)")
+@stored_run("--comparison", "assignors compared (job compare)")
 @click.option("--simulation", metavar="[NAME=]LOCATION[@RUN_ID]", multiple=True, help=SIMULATIONS)
-@of_job("--connect", "Connect clusters, or a scenario played through one (job connect)")
-@of_job("--replicas", "replicas (job replicas place, reassign or check)")
-@of_job("--drift", "what changed between two runs (job drift)")
-@of_job("--history", "what groups have been through (job history)")
-@of_job("--advice", "what to do, ranked (job advise): the page begins with it")
+@stored_run("--connect", "Connect clusters, or a scenario played through one (job connect)")
+@stored_run("--replicas", "replicas (job replicas place, reassign or check)")
+@stored_run("--drift", "what changed between two runs (job drift)")
+@stored_run("--history", "what groups have been through (job history)")
+@stored_run("--advice", "what to do, ranked (job advise): the page begins with it")
 @click.option(
     "--output-file",
     metavar="FILE",
@@ -123,17 +117,18 @@ def main(options: Options) -> int:
     found = {job: stored(spark, job, place) for job, place in given.items()}
     if options.history:
         found["history"] = stored_history(spark, options.history)
-    whence = [*((NAMES[job], each) for job, each in found.items())]
+    whence = [(NAMES[job], each) for job, each in found.items()]
     whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
+    tables = {job: each.tables for job, each in found.items()}
     page = report(
         plan,
-        comparison=found["comparison"].tables["comparison"] if "comparison" in found else None,
+        comparison=tables.get("comparison", {}).get("comparison"),
         simulation={name: each.tables for name, each in simulations.items()} or None,
-        connect=found["connect"].tables if "connect" in found else None,
-        replicas=found["replicas"].tables if "replicas" in found else None,
+        connect=tables.get("connect"),
+        replicas=tables.get("replicas"),
         drift=found.get("drift"),
-        advice=found["advice"].tables.get("advice") if "advice" in found else None,
-        history=found["history"].tables if "history" in found else None,
+        advice=tables.get("advice", {}).get("advice"),
+        history=tables.get("history"),
         offsets=offsets(spark, options) if options.fleet else None,
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],
@@ -169,10 +164,9 @@ def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
     table, others = OTHERWISE.get(job, ("", {}))
     if table in found.manifest.rows:
         found = read_run(spark, place, found.manifest.run_id, schemas=_without_lists({**OF_JOBS[job], **others}))
-    if job == "comparison" and "comparison" not in found.tables:
-        raise SourceError(f"{place} holds no comparison of assignors but {', '.join(sorted(found.tables))}")
-    if job == "advice" and "advice" not in found.tables:
-        raise SourceError(f"{place} holds no advice but {', '.join(sorted(found.tables))}")
+    names = {"comparison": "comparison of assignors", "advice": "advice"}
+    if job in names and job not in found.tables:
+        raise SourceError(f"{place} holds no {names[job]} but {', '.join(sorted(found.tables))}")
     return found
 
 

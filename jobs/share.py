@@ -7,7 +7,7 @@ import sys
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import exit_codes, fail_on, input_options, output_options, top
+from spark_assign.cli.options import exit_codes, input_options, result_options
 from spark_assign.report.text.share_and_streams import summarize_share_plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import read_fleet
@@ -18,9 +18,7 @@ from spark_assign.tables.share import PLAN_TABLES
 
 @job(__doc__, exit_codes(), name="share", input_errors=(SparkAssignError, ValueError))
 @input_options(sample=False)
-@output_options()
-@fail_on("rejected", "groups are rejected")
-@top()
+@result_options()
 def main(options: Options) -> int:
     """Plans the share groups of a fleet."""
     if not (options.fleet or options.table):

@@ -17,14 +17,15 @@ from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
 from spark_assign.cli.options import (
     LOCATION,
+    TIMES,
     fail_on,
     fleet_or_sample,
+    given_values,
     input_options,
     location_option,
     output_options,
     sample,
     timing_options,
-    timing_overrides,
     top,
 )
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
@@ -218,8 +219,7 @@ def _large_tables(options: Options, simulation: Simulation) -> dict[str, DataFra
 
 
 def _times(options: Options) -> dict[str, Any]:
-    release = {} if options.broker_release is None else {"broker_release": options.broker_release}
-    return timing_overrides(options) | release
+    return given_values(options, (*TIMES, "broker_release"))
 
 
 def _store(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:

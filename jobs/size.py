@@ -12,16 +12,7 @@ from spark_assign import Fleet, SparkAssignError, size_groups
 from spark_assign.advice.size import DEFAULTS, OWN
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_cache, with_capacities
-from spark_assign.cli.options import (
-    compose_options,
-    details,
-    exit_codes,
-    fail_on,
-    input_options,
-    named_values,
-    output_options,
-    top,
-)
+from spark_assign.cli.options import capacity_option, details, exit_codes, input_options, result_options
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
 from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, summarize_sizes
 from spark_assign.tables.advice import SIZE_TABLES
@@ -31,36 +22,28 @@ from spark_assign.tables.groups import GROUP_KEY
 
 @job(__doc__, exit_codes(), name="size", input_errors=(SparkAssignError, ValueError))
 @input_options()
-@compose_options(
-    click.option("--assignors", metavar="A,B,…", help="Assignors to size with (default: each group's own)."),
-    click.option(
-        "--member-counts", metavar="N,N,…", help="Numbers of members to evaluate (default: the most informative ones)."
-    ),
-    click.option(
-        "--headroom",
-        type=float,
-        default=DEFAULTS.headroom,
-        show_default=True,
-        help="Reserve of a member, as a share of its load, with which it catches up after a pause.",
-    ),
-    click.option(
-        "--quantile",
-        type=float,
-        default=DEFAULTS.quantile,
-        show_default=True,
-        help="Quantile of the message rate that members must be able to handle, from 0 to 1.",
-    ),
+@click.option("--assignors", metavar="A,B,…", help="Assignors to size with (default: each group's own).")
+@click.option(
+    "--member-counts", metavar="N,N,…", help="Numbers of members to evaluate (default: the most informative ones)."
 )
-@named_values(
-    "--capacity",
-    "GLOB=RATE",
-    "Messages per second that one member handles, by pattern of group ids. The first match wins.",
+@click.option(
+    "--headroom",
+    type=float,
+    default=DEFAULTS.headroom,
+    show_default=True,
+    help="Reserve of a member, as a share of its load, with which it catches up after a pause.",
 )
+@click.option(
+    "--quantile",
+    type=float,
+    default=DEFAULTS.quantile,
+    show_default=True,
+    help="Quantile of the message rate that members must be able to handle, from 0 to 1.",
+)
+@capacity_option()
 @details("the curves")
 @click.option("--keda", is_flag=True, help="With --details: print a KEDA ScaledObject as YAML.")
-@output_options()
-@fail_on("rejected", "groups are rejected")
-@top("groups of each verdict in the summary")
+@result_options("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Sizes the groups, writes or keeps the tables, and prints them."""
     if options.keda and not options.details:

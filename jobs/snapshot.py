@@ -15,7 +15,6 @@ from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import store_snapshot
 from spark_assign.cli.options import DURATION, Decorator, check_snapshot_output, patterns, snapshot_output_options
 from spark_assign.sources.auth import properties as client_properties
-from spark_assign.sources.auth import secret as secret_scope
 from spark_assign.sources.auth import settings as client_settings
 from spark_assign.sources.connect import cluster_snapshot as connect
 from spark_assign.sources.connect import cluster_snapshot as connect_cluster_options
@@ -122,7 +121,7 @@ def _kafka_snapshot(options: Options) -> Snapshot:
     return kafka.snapshot(
         options.bootstrap_server,
         cluster=options.cluster_name,
-        properties=_properties(options),
+        properties=client_properties.read_location(options.command_config),
         groups=options.group or None,
         topics=options.topic or None,
         loads=_loads(options),
@@ -153,7 +152,7 @@ def _connect_snapshot(options: Options) -> Snapshot:
         log.warning("http:// sends the password or token without encryption; use https://")
     groups = None
     if options.bootstrap_server:
-        settings = client_settings.settings(_properties(options))
+        settings = client_settings.settings(client_properties.read_location(options.command_config))
         with ClusterConnection(options.bootstrap_server, settings) as connection:
             groups = connect_group.read(connection, log.info)
     max_delay_ms = (
@@ -170,13 +169,6 @@ def _connect_snapshot(options: Options) -> Snapshot:
     for error in connect.problems(snapshot).values():
         print(f"snapshot: not read: {error}", file=sys.stderr)
     return snapshot
-
-
-def _properties(options: Options) -> dict[str, str]:
-    if not options.command_config:
-        return {}
-    with secret_scope.secret_as_file(options.command_config) as file:
-        return client_properties.read(file)
 
 
 if __name__ == "__main__":

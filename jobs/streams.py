@@ -9,7 +9,7 @@ import click
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_run
-from spark_assign.cli.options import exit_codes, fail_on, input_options, output_options, top
+from spark_assign.cli.options import exit_codes, input_options, result_options
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.report.text.share_and_streams import summarize_streams_plan
 from spark_assign.sources.files.tables import read_fleet
@@ -43,9 +43,7 @@ groups, as if a host failed. GROUPS and MEMBERS are shell patterns."""
     multiple=True,
     help="Change to apply before planning. See below for the syntax. Repeatable.",
 )
-@output_options()
-@fail_on("rejected", "groups are rejected")
-@top()
+@result_options()
 def main(options: Options) -> int:
     """Plans the streams groups of a fleet after the changes."""
     what_ifs = [_of_members(text) for text in options.what_if]  # before Spark takes its time to start

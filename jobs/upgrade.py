@@ -9,16 +9,7 @@ import click
 from spark_assign import Fleet, SparkAssignError, plan_upgrade
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_cache
-from spark_assign.cli.options import (
-    compose_options,
-    details,
-    exit_codes,
-    fail_on,
-    input_options,
-    leader_client_option,
-    output_options,
-    top,
-)
+from spark_assign.cli.options import details, exit_codes, input_options, leader_client_option, result_options
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
 from spark_assign.report.text.migration import format_restarts, summarize_upgrade
 from spark_assign.tables.comparison import UPGRADE_TABLES
@@ -27,24 +18,20 @@ from spark_assign.tables.groups import GROUP_KEY
 
 @job(__doc__, exit_codes(), name="upgrade", input_errors=(SparkAssignError, ValueError))
 @input_options()
-@compose_options(
-    click.option(
-        "--to-release",
-        metavar="RELEASE",
-        required=True,
-        help="Release of Kafka's clients after the upgrade, for example 3.9.",
-    ),
-    click.option(
-        "--assignor",
-        metavar="NAME",
-        help="Assignor of Kafka's clients after the upgrade (default: each group keeps its current one).",
-    ),
+@click.option(
+    "--to-release",
+    metavar="RELEASE",
+    required=True,
+    help="Release of Kafka's clients after the upgrade, for example 3.9.",
+)
+@click.option(
+    "--assignor",
+    metavar="NAME",
+    help="Assignor of Kafka's clients after the upgrade (default: each group keeps its current one).",
 )
 @leader_client_option()
 @details("the steps")
-@output_options()
-@fail_on("rejected", "groups are rejected")
-@top("groups of each verdict in the summary")
+@result_options("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Loads the fleet, simulates the upgrade, writes the tables, and prints the result."""
     return on_fleet("upgrade", options, __file__, _run)

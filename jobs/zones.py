@@ -12,15 +12,7 @@ from spark_assign import Fleet, SparkAssignError, measure_zone_traffic
 from spark_assign.advice.zones import CHANGES, DEFAULTS, changes
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet, store_or_cache
-from spark_assign.cli.options import (
-    compose_options,
-    details,
-    exit_codes,
-    fail_on,
-    input_options,
-    output_options,
-    top,
-)
+from spark_assign.cli.options import details, exit_codes, input_options, result_options
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report.listed_groups import no_match_text, rows_of_first_groups
 from spark_assign.report.text.zones import format_zone_options, summarize_zones
@@ -30,34 +22,28 @@ from spark_assign.tables.advice import ZONES_TABLES
 
 @job(__doc__, exit_codes(), name="zones", input_errors=(SparkAssignError, ValueError))
 @input_options()
-@compose_options(
-    click.option(
-        "--price-per-gb",
-        metavar="N",
-        type=float,
-        default=DEFAULTS.price_per_gb,
-        help="Cost per gigabyte (10^9 bytes) of cross-zone traffic (default: 0.02, AWS's 0.01 USD in each direction).",
-    ),
-    click.option(
-        "--currency", metavar="NAME", default=DEFAULTS.currency, help="Currency of all prices (default: USD)."
-    ),
-    click.option(
-        "--min-daily-savings",
-        metavar="N",
-        type=float,
-        default=DEFAULTS.min_daily_savings,
-        help="Minimum savings per day for a change to be recommended (default: 0.01).",
-    ),
-    click.option(
-        "--follower-fetching",
-        is_flag=True,
-        help="Brokers have replica.selector.class=…RackAwareReplicaSelector today.",
-    ),
+@click.option(
+    "--price-per-gb",
+    metavar="N",
+    type=float,
+    default=DEFAULTS.price_per_gb,
+    help="Cost per gigabyte (10^9 bytes) of cross-zone traffic (default: 0.02, AWS's 0.01 USD in each direction).",
+)
+@click.option("--currency", metavar="NAME", default=DEFAULTS.currency, help="Currency of all prices (default: USD).")
+@click.option(
+    "--min-daily-savings",
+    metavar="N",
+    type=float,
+    default=DEFAULTS.min_daily_savings,
+    help="Minimum savings per day for a change to be recommended (default: 0.01).",
+)
+@click.option(
+    "--follower-fetching",
+    is_flag=True,
+    help="Brokers have replica.selector.class=…RackAwareReplicaSelector today.",
 )
 @details("all read options")
-@output_options()
-@fail_on("rejected", "groups are rejected")
-@top("groups and replica moves in the summary")
+@result_options("groups and replica moves in the summary")
 def main(options: Options) -> int:
     """Measures the traffic, writes or keeps the tables, and prints them."""
     return on_fleet("zones", options, __file__, _run, loads=True)

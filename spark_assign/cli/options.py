@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,18 +135,18 @@ def input_options(tables: str = "the fleet's tables", *, sample: bool = True) ->
     return compose_options(
         location_option("--fleet", f"{WHERE} of {tables}."),
         *([click.option("--sample", is_flag=True, help="Use the bundled sample fleet.")] * sample),
-        *format_options(),
+        format_options(),
         named_values("--table", "NAME=LOCATION", "Location of a single table."),
     )
 
 
-def format_options(files: str = "files") -> list[Decorator]:
+def format_options(files: str = "files") -> Decorator:
     """Returns `--format` and `--option` of input tables."""
     formats = f"Format of the {files}: parquet, csv, json, or any other format of Spark (default: by file name)."
-    return [
+    return compose_options(
         click.option("--format", metavar="NAME", help=formats),
         named_values("--option", "K=V", "Reader option of Spark."),
-    ]
+    )
 
 
 def output_options(
@@ -222,6 +222,17 @@ def fail_on(condition: str, what: str) -> Decorator:
     return click.option("--fail-on", type=click.Choice([condition]), help=f"Exit with code 1 if {what}.")
 
 
+def result_options(rows: str = "groups in the summary") -> Decorator:
+    """Returns `output_options`, `--fail-on rejected`, and `--top`."""
+    return compose_options(output_options(), fail_on("rejected", "groups are rejected"), top(rows))
+
+
+def capacity_option() -> Decorator:
+    """Returns `--capacity`."""
+    help = "Messages per second that one member handles, by pattern of group ids. The first match wins."
+    return named_values("--capacity", "GLOB=RATE", help)
+
+
 def openmetrics_option() -> Decorator:
     """Returns `--openmetrics`."""
     help = (
@@ -263,13 +274,8 @@ TIMES = {
 
 
 def timing_options() -> Decorator:
-    """Returns the options of the times of groups, such as `--session-timeout-ms`; see `timing_overrides`."""
+    """Returns the options of the times of groups, such as `--session-timeout-ms`."""
     return compose_options(*(milliseconds(name, help) for name, help in TIMES.items()))
-
-
-def timing_overrides(options: SimpleNamespace) -> dict[str, Any]:
-    """Returns the times that are given, as arguments of `simulation.Settings`."""
-    return {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
 
 
 PAUSE_TIMES = {
@@ -286,9 +292,9 @@ def pause_time_options() -> Decorator:
     return compose_options(*(milliseconds(name, help) for name, help in PAUSE_TIMES.items()))
 
 
-def pause_times(options: SimpleNamespace) -> dict[str, Any]:
-    """Returns the times in `PAUSE_TIMES` that are given, for `simulation.Settings`."""
-    return {name: getattr(options, name) for name in PAUSE_TIMES if getattr(options, name) is not None}
+def given_values(options: SimpleNamespace, names: Iterable[str]) -> dict[str, Any]:
+    """Returns the options of these names that have a value."""
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def packaged_conf(job_file: str) -> Path:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.auth.secret import Secret, secret_as_file
 from spark_assign.tables.errors import ConfigError, missing_extra
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
@@ -40,6 +40,14 @@ def read(path: str | Path) -> dict[str, str]:
         return parse(text)
     except ConfigError as error:
         raise ConfigError(f"client properties {path}: {error}") from None
+
+
+def read_location(location: str | None) -> dict[str, str]:
+    """Returns the properties of a file or of a Databricks secret (`secret_as_file`), or {} without a location."""
+    if not location:
+        return {}
+    with secret_as_file(location) as file:
+        return read(file)
 
 
 def parse(text: str) -> dict[str, str]:
