@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -69,7 +68,15 @@ def main(options: Options) -> int:
     if options.history:
         history = stored_history(spark, options.history)
         limits |= given_values(options, HISTORY_THRESHOLDS)
-        found.append(_history_alerts(options, history.tables))
+        found.append(
+            history_alerts(
+                history.tables,
+                max_rebalances_per_day=options.max_rebalances_per_day,
+                max_pause_ms=options.max_pause,
+                max_unreadable=options.max_unreadable,
+                lookback_ms=options.lookback,
+            )
+        )
         outcome.locations["history"] = split_run_id(options.history)[0]
         if not names:
             outcome.run_id, outcome.attempt = history.manifest.run_id, history.manifest.attempt
@@ -101,16 +108,6 @@ def check_usage(options: Options) -> None:
     if options.history and all(getattr(options, name) is None for name in HISTORY_THRESHOLDS):
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in HISTORY_THRESHOLDS)
         raise ConfigError(f"--history needs a threshold: one of {flags}.")
-
-
-def _history_alerts(options: Options, tables: Mapping[str, DataFrame]) -> DataFrame:
-    return history_alerts(
-        tables,
-        max_rebalances_per_day=options.max_rebalances_per_day,
-        max_pause_ms=options.max_pause,
-        max_unreadable=options.max_unreadable,
-        lookback_ms=options.lookback,
-    )
 
 
 def _drifted_groups(options: Options, spark: SparkSession) -> DataFrame | None:

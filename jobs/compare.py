@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, compare
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_run
+from spark_assign.cli.job_tables import on_fleet, store_and_read
 from spark_assign.cli.options import (
     PAUSE_TIMES,
     exit_codes,
@@ -24,7 +24,6 @@ from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.report.text.comparison import summarize_comparison
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.caching import cached
-from spark_assign.stores.run_store import read_run
 from spark_assign.tables.comparison import COMPARE_TABLES
 
 ASSIGNORS = "those of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
@@ -70,9 +69,8 @@ def _write(options: Options, place: str | None, comparison: DataFrame) -> DataFr
     comparison = cached(comparison)  # two tables are written from it
     tables = {"comparison": comparison, "rejected": _rejected(comparison)}
     inputs = {"fleet": place, "assignors": options.assignors, "what_ifs": list(options.what_if)}
-    store_run(options, tables, schemas=COMPARE_TABLES, inputs=inputs, found=options.fail_on)
-    stored = read_run(comparison.sparkSession, options.output, options.run_id, schemas=COMPARE_TABLES)
-    return stored.tables["comparison"]
+    stored = store_and_read(options, tables, schemas=COMPARE_TABLES, inputs=inputs, found=options.fail_on)
+    return stored["comparison"]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import click
 
 from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_run
+from spark_assign.cli.job_tables import show_plan, store_run
 from spark_assign.cli.options import (
     compose_options,
     exit_codes,
@@ -112,13 +112,7 @@ def plan(options: Options) -> int:
         check_output(options.output)
     given = {"format": options.format, "options": options.option, "tables": options.table}
     planned = plan_connect(ConnectFleet(**read_tables(spark, FLEET, options.fleet, **given)))
-    text, num_rejected = summarize_connect_plan(planned, options.top)
-    print(text)
-    if options.output:
-        tables = {name: getattr(planned, name) for name in PLAN_TABLES}
-        store_run(options, tables, schemas=PLAN_TABLES, inputs={"fleet": options.fleet}, found=options.fail_on)
-    planned.unpersist()
-    return 1 if options.fail_on == "rejected" and num_rejected else 0
+    return show_plan(options, planned, summarize_connect_plan, schemas=PLAN_TABLES, inputs={"fleet": options.fleet})
 
 
 if __name__ == "__main__":

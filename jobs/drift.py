@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Drift, Fleet, find_drift
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_run
+from spark_assign.cli.job_tables import store_and_read
 from spark_assign.cli.options import RUN, exit_codes, fail_on, format_options, location_option, output_options, top
 from spark_assign.report.text.comparison import summarize_drift
 from spark_assign.sources.files.tables import read_fleet
@@ -76,14 +76,13 @@ def _previous(options: Options, spark: SparkSession) -> str | None:
 
 def _write(options: Options, drift: Drift) -> Mapping[str, DataFrame]:
     """Returns the tables, written and read back."""
-    store_run(
+    return store_and_read(
         options,
         {name: getattr(drift, name) for name in DRIFT_TABLES},
         schemas=DRIFT_TABLES,
         inputs={"before": options.before, "after": options.after},
         found=(lambda read: _has_changes(read("groups"), read("topics"))) if options.fail_on else None,
     )
-    return read_run(drift.groups.sparkSession, options.output, options.run_id, schemas=DRIFT_TABLES).tables
 
 
 if __name__ == "__main__":

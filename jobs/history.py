@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_fleet, store_run, stored_history
+from spark_assign.cli.job_tables import store_and_read, store_fleet, stored_history
 from spark_assign.cli.options import (
     DURATION,
     details,
@@ -43,7 +43,7 @@ from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import for_spark, is_path
-from spark_assign.stores.run_store import check_output, read_run
+from spark_assign.stores.run_store import check_output
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAY_TABLES
@@ -192,10 +192,8 @@ def _run(spark: SparkSession, options: Options, location: str | None) -> int:
         schemas = {**schemas, **REPLAY_TABLES}
     if options.output:
         sources = {name: getattr(options, name) for name in SOURCES if getattr(options, name)}
-        store_run(
-            options, tables, schemas=schemas, inputs={**sources, "fleet": location, **thresholds}, found=options.fail_on
-        )
-        tables = read_run(spark, options.output, options.run_id, schemas=schemas).tables
+        inputs = {**sources, "fleet": location, **thresholds}
+        tables = store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
     return _show(options, history, tables, known)
 
 

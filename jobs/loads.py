@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Offsets, SparkAssignError, loads_between
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_run
+from spark_assign.cli.job_tables import store_and_read
 from spark_assign.cli.options import exit_codes, format_options, location_option, output_options, top
 from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
-from spark_assign.stores.run_store import check_output, read_run
+from spark_assign.stores.run_store import check_output
 from spark_assign.tables.advice import LOADS_TABLES
 from spark_assign.tables.errors import ConfigError
 
@@ -31,12 +31,10 @@ def main(options: Options) -> int:
     """Parses, loads, computes, writes, and prints."""
     if options.output:
         check_output(options.output)
-    spark = spark_session("loads", options)
-    loads = _loads(options, spark)
+    loads = _loads(options, spark_session("loads", options))
     if options.output:
         inputs = {"before": options.before, "after": options.after}
-        store_run(options, {"loads": loads}, schemas=LOADS_TABLES, inputs=inputs)
-        loads = read_run(spark, options.output, options.run_id, schemas=LOADS_TABLES).tables["loads"]
+        loads = store_and_read(options, {"loads": loads}, schemas=LOADS_TABLES, inputs=inputs)["loads"]
     else:
         loads = cached(loads)
     print(summarize_loads(loads, options.top), flush=True)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_run
+from spark_assign.cli.job_tables import store_and_read
 from spark_assign.cli.options import (
     LOCATION,
     TIMES,
@@ -42,7 +42,7 @@ from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scen
 from spark_assign.simulation.settings import BROKER_RELEASES, SETTINGS_TABLES
 from spark_assign.simulation.simulation import compare_costs, simulate_fleet
 from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
-from spark_assign.stores.run_store import check_output, read_run
+from spark_assign.stores.run_store import check_output
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.simulation import EVENTS
@@ -228,9 +228,7 @@ def _store(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, Da
         return tables
     schemas = {name: table.schema for name, table in tables.items()}
     inputs = {"fleet": options.fleet, "events": options.events, "settings": _times(options)}
-    store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
-    spark = next(iter(tables.values())).sparkSession
-    return read_run(spark, options.output, options.run_id, schemas=schemas).tables
+    return store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
 
 
 def _exit_code(options: Options, rejected: DataFrame) -> int:

@@ -7,13 +7,11 @@ import sys
 import click
 
 from spark_assign import SparkAssignError
-from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_run
+from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_tables import read_given_fleet, show_plan
 from spark_assign.cli.options import exit_codes, input_options, result_options
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.report.text.share_and_streams import summarize_streams_plan
-from spark_assign.sources.files.tables import read_fleet
-from spark_assign.stores.run_store import check_output
 from spark_assign.streams import plan_streams
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.streams import PLAN_TABLES
@@ -47,24 +45,13 @@ groups, as if a host failed. GROUPS and MEMBERS are shell patterns."""
 def main(options: Options) -> int:
     """Plans the streams groups of a fleet after the changes."""
     what_ifs = [_of_members(text) for text in options.what_if]  # before Spark takes its time to start
-    if not options.fleet and not options.table:
-        raise ConfigError("No fleet given. Use --fleet LOCATION.")
-    if options.output:
-        check_output(options.output)
-    spark = spark_session("streams", options)
-    fleet = read_fleet(spark, options.fleet, format=options.format, options=options.option, tables=options.table)
+    fleet = read_given_fleet("streams", options)
     for what_if in what_ifs:
         fleet = what_if.apply(fleet)
     planned = plan_streams(fleet, options.assignor, standby_replicas=options.standby_replicas)
-    text, num_rejected = summarize_streams_plan(planned, options.top)
-    print(text, flush=True)
-    if options.output:
-        tables = {name: getattr(planned, name) for name in PLAN_TABLES}
-        inputs = {"fleet": options.fleet, "assignor": options.assignor, "what_ifs": list(options.what_if)}
-        inputs["standby_replicas"] = options.standby_replicas
-        store_run(options, tables, schemas=PLAN_TABLES, inputs=inputs, found=options.fail_on)
-    planned.unpersist()
-    return int(options.fail_on == "rejected" and num_rejected > 0)
+    inputs = {"fleet": options.fleet, "assignor": options.assignor, "what_ifs": list(options.what_if)}
+    inputs["standby_replicas"] = options.standby_replicas
+    return show_plan(options, planned, summarize_streams_plan, schemas=PLAN_TABLES, inputs=inputs)
 
 
 def _of_members(text: str) -> WhatIf:

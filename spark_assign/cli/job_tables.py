@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, tables_with_loads
 from spark_assign.fleet import Fleet
 from spark_assign.sources.files.tables import interpreted, read_fleet
+from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import for_spark, is_path, join, split_run_id
-from spark_assign.stores.run_store import check_output
+from spark_assign.stores.run_store import check_output, read_run, write_run
 from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.groups import INPUT_TABLES
+from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from spark_assign.fleet import Fleet
     from spark_assign.sources.files.snapshot import Snapshot
+    from spark_assign.spark.tagged_pass import LazyResult
     from spark_assign.stores.run_store import ReadTable, StoredRun
+
+    Result = TypeVar("Result", bound=LazyResult)
 
 
 def on_fleet(
@@ -43,6 +48,20 @@ def on_fleet(
     with interpreted(spark, [*([location] if location else []), *(tables or {}).values()]):
         fleet = read_fleet(spark, location, format=options.format, options=options.option, tables=tables)
         return run(options, location, fleet)
+
+
+def read_given_fleet(name: str, options: Options) -> Fleet:
+    """Reads the fleet of a job that has no sample. Checks the output location first.
+
+    Raises:
+        ConfigError: no fleet is given.
+    """
+    if not options.fleet and not options.table:
+        raise ConfigError("No fleet given. Use --fleet LOCATION.")
+    if options.output:
+        check_output(options.output)
+    spark = spark_session(name, options)
+    return read_fleet(spark, options.fleet, format=options.format, options=options.option, tables=options.table)
 
 
 def with_capacities(fleet: Fleet, capacity: Mapping[str, str] | None) -> Fleet:
@@ -77,8 +96,6 @@ def store_run(
         inputs: inputs for the manifest.
         found: condition for exit code 1 (`Outcome.of_run`).
     """
-    from spark_assign.stores.run_store import write_run
-
     manifest = write_run(
         SimpleNamespace(**tables),
         options.output,
@@ -93,19 +110,22 @@ def store_run(
     print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
 
 
-class _Result(Protocol):
-    """Result of one pass over a fleet, with its tables as attributes."""
-
-    @property
-    def rows(self) -> DataFrame: ...
-
-    def tagged_rows(self) -> DataFrame: ...
-
-    def with_tagged_rows(self, rows: DataFrame) -> Any: ...
+def store_and_read(
+    options: Options,
+    tables: Mapping[str, DataFrame],
+    *,
+    schemas: Mapping[str, StructType],
+    inputs: Mapping[str, Any],
+    found: str | Callable[[ReadTable], bool] | None = None,
+) -> Mapping[str, DataFrame]:
+    """Writes tables as `store_run` does, and returns them as they are stored."""
+    store_run(options, tables, schemas=schemas, inputs=inputs, found=found)
+    spark = next(iter(tables.values())).sparkSession
+    return read_run(spark, options.output, options.run_id, schemas=schemas).tables
 
 
 def store_or_cache(
-    options: Options, result: _Result, *, schemas: Mapping[str, StructType], inputs: Mapping[str, Any]
+    options: Options, result: LazyResult, *, schemas: Mapping[str, StructType], inputs: Mapping[str, Any]
 ) -> Mapping[str, DataFrame]:
     """Returns the tables of a result: written as one run and read back or, without `--output`, cached.
 
@@ -116,15 +136,36 @@ def store_or_cache(
         inputs: inputs for the manifest.
     """
     if options.output:
-        from spark_assign.stores.run_store import read_run
-
         tables = {name: getattr(result, name) for name in schemas}
-        store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
-        return read_run(result.rows.sparkSession, options.output, options.run_id, schemas=schemas).tables
-    from spark_assign.spark.caching import cached
-
+        return store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
     result = result.with_tagged_rows(cached(result.tagged_rows()))
     return {name: getattr(result, name) for name in schemas}
+
+
+def show_plan(
+    options: Options,
+    planned: Result,
+    summarize: Callable[[Result, int], tuple[str, int]],
+    *,
+    schemas: Mapping[str, StructType],
+    inputs: Mapping[str, Any],
+) -> int:
+    """Prints the summary of a plan, writes its tables if `--output` is given, and returns the exit code.
+
+    Args:
+        options: options of the job.
+        planned: the plan, with its tables as attributes.
+        summarize: returns the summary for `--top`, and the number of rejected groups or clusters.
+        schemas: schemas of the tables by name.
+        inputs: inputs for the manifest.
+    """
+    text, num_rejected = summarize(planned, options.top)
+    print(text, flush=True)
+    if options.output:
+        tables = {name: getattr(planned, name) for name in schemas}
+        store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
+    planned.unpersist()
+    return int(options.fail_on == "rejected" and num_rejected > 0)
 
 
 def stored_history(spark: SparkSession, location: str) -> StoredRun:
@@ -133,9 +174,6 @@ def stored_history(spark: SparkSession, location: str) -> StoredRun:
     Raises:
         SourceError: there is no run, or it isn't a history.
     """
-    from spark_assign.stores.run_store import read_run
-    from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
-
     location, run_id = split_run_id(location)
     run = read_run(spark, location, run_id, schemas={**HISTORY_TABLES, **REPLAY_TABLES})
     if "rebalances" not in run.tables:
@@ -145,8 +183,6 @@ def stored_history(spark: SparkSession, location: str) -> StoredRun:
 
 def store_fleet(fleet: Fleet, location: str) -> dict[str, int]:
     """Writes the tables of a fleet to a folder or catalog, as `read_fleet` reads them. Returns the row counts."""
-    from spark_assign.tables.groups import INPUT_TABLES
-
     counts = {}
     for name in INPUT_TABLES:
         table = getattr(fleet, name)
