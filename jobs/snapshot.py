@@ -17,7 +17,6 @@ from spark_assign.cli.options import DURATION, Decorator, check_snapshot_output,
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings
 from spark_assign.sources.connect import cluster_snapshot as connect
-from spark_assign.sources.connect import cluster_snapshot as connect_cluster_options
 from spark_assign.sources.connect import group as connect_group
 from spark_assign.sources.connect import http_settings as connect_http_settings
 from spark_assign.sources.files import snapshot_files
@@ -138,7 +137,7 @@ def _loads(options: Options) -> kafka_loads.LoadReadOptions | None:
 
 
 def _connect_snapshot(options: Options) -> Snapshot:
-    targets = connect_cluster_options.parse_targets(options.connect_url, options.connect_workers, options.connect_group)
+    targets = connect.parse_targets(options.connect_url, options.connect_workers, options.connect_group)
     http = connect_http_settings.HttpSettings(
         options.connect_timeout_s,
         options.connect_attempts,

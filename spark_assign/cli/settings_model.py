@@ -31,10 +31,7 @@ def model_of(parameters: Sequence[click.Parameter]) -> type[BaseModel]:
             repeatable flag, `A,B` for a flag that takes a list as one word.
     """
     flags = {str(each.name): each for each in parameters if each.name not in _NOT_OF_FILES}
-    fields: dict[str, Any] = {}
-    for name, flag in flags.items():
-        if name not in TABLES:
-            fields[name] = _field(flag)
+    fields: dict[str, Any] = {name: _field(flag) for name, flag in flags.items() if name not in TABLES}
     for name, keys in TABLES.items():
         if name in flags:
             inner: dict[str, Any] = {key: _field(flags[each]) for key, each in keys.items() if each in flags}

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.stores import local_parquet
-from spark_assign.stores.locations import join, local_path
+from spark_assign.stores.locations import file_system, join, local_path
 from spark_assign.stores.typed_text import CSV_READ, CSV_WRITE
 from spark_assign.tables.groups import MANIFEST
 
@@ -113,12 +113,7 @@ def remove_attempts(output: str, tables: Iterable[str], run_id: str, attempt: st
     from pyarrow import fs
 
     try:
-        local = local_path(output)
-        if local is not None:
-            files, base = fs.LocalFileSystem(), local
-        else:
-            uri = output.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
-            files, base = fs.FileSystem.from_uri(uri)
+        files, base = file_system(output)
         for table in tables:
             folder = f"{base.rstrip('/')}/{table}/run_id={run_id}"
             for entry in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):

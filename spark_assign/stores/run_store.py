@@ -27,7 +27,7 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -42,12 +42,9 @@ from spark_assign.stores.locations import is_path, local_path
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import PLAN_TABLES
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 RowCounts = Mapping[str, int]
 """The number of rows of each table that was written."""
-ReadTable = Callable[[str], "DataFrame"]
+ReadTable = Callable[[str], DataFrame]
 """Reads a table of the run, as it was written."""
 ManifestOutcome = Callable[[RowCounts, ReadTable], Mapping[str, Any]]
 """Returns the entries of the manifest that say how the job ends."""
@@ -202,7 +199,8 @@ def write_run(
         content = manifest_content(format, inputs, {name: rows[name] for name in names}, spark=spark.version)
         if outcome is not None:
             content["outcome"] = dict(outcome(rows, lambda name: target.read(name, run_id, attempt, format, options)))
-        finished_at = finish_time(_last_finished(target, run_id))
+        previous = _newest(target, run_id)
+        finished_at = finish_time(EPOCH if previous is None else previous.finished_at)
         manifest = Manifest(run_id, attempt, finished_at, round(time.monotonic() - started, 3), content)
         target.append_manifest(manifest.row, names[0])
     except Exception as error:
@@ -326,12 +324,6 @@ def _manifest(row: Any, finished_at: datetime) -> Manifest:
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _last_finished(target: FolderTarget | CatalogTarget, run_id: str) -> datetime:
-    """Returns the time at which a run last finished, or EPOCH."""
-    newest = _newest(target, run_id)
-    return EPOCH if newest is None else newest.finished_at
 
 
 def finish_time(previous: datetime) -> datetime:

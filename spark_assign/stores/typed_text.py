@@ -83,8 +83,8 @@ def read_csv(
         .csv(list(paths))
     )
     types = {field.name: field.dataType for field in schema.fields}
-    typed = [_parsed(name, types.get(name, StringType())).alias(name) for name in columns]
     kinds = [types.get(name, StringType()) for name in columns]
+    typed = [_parsed(name, kind).alias(name) for name, kind in zip(columns, kinds, strict=True)]
     if all(path is not None and is_plain(path, kinds) for path in local):
         return raw.select(*typed), None
     problems = [
@@ -228,7 +228,7 @@ def _problem_of_json(table: str, schema: StructType, record: str) -> str:
     try:
         row = json.loads(record)
     except ValueError:
-        return f"{table}: not a json object"
+        row = None
     if not isinstance(row, dict):
         return f"{table}: not a json object"
     for field in schema.fields:

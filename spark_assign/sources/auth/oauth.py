@@ -73,9 +73,8 @@ def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
             f"OAUTHBEARER needs {_CREDENTIALS}.id and {_CREDENTIALS}.secret, or in sasl.jaas.config "
             'OAuthBearerLoginModule required clientId="…" clientSecret="…";'
         )
-    login_options = login.options
     extensions = {
-        name.removeprefix(_EXTENSION): text for name, text in login_options.items() if name.startswith(_EXTENSION)
+        name.removeprefix(_EXTENSION): text for name, text in login.options.items() if name.startswith(_EXTENSION)
     }
     for pair in filter(None, properties.get("sasl.oauthbearer.extensions", "").split(",")):  # librdkafka
         name, _, value = pair.partition("=")
@@ -84,12 +83,12 @@ def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
         url,
         str.__str__(client_id),
         Secret(secret),
-        str.__str__(first("sasl.oauthbearer.scope") or login_options.get("scope", "")),
+        str.__str__(first("sasl.oauthbearer.scope") or login.options.get("scope", "")),
         extensions,
         properties.get("sasl.oauthbearer.header.urlencode", "false").strip().lower() == "true",
         _seconds(properties, "sasl.login.connect.timeout.ms"),
         _seconds(properties, "sasl.login.read.timeout.ms"),
-        tls=client_tls.tls({**login_options}),
+        tls=client_tls.tls({**login.options}),
     )
 
 

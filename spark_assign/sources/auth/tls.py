@@ -192,8 +192,7 @@ def _trusted(store: Store) -> list[Certificate]:
         with _opening(store, "expected X.509 certificates"):
             certificates = [_certificate(der) for der in (*entries.certificates, *key_certificates)]
     else:
-        opened = _open_pkcs12(content, store)
-        certificates = [entry.certificate for entry in (opened.cert, *opened.additional_certs) if entry is not None]
+        _, certificates = _open_pkcs12(content, store)
     if not certificates:
         raise ConfigError(f"{_name(store)}: no certificate in it")
     return certificates
@@ -207,9 +206,7 @@ def _key_and_chain(store: Store, key_password: Secret | None) -> tuple[Any, list
     elif content.startswith(jks.MAGIC):
         key, chain = _jks_key(content, store, key_password)
     else:
-        opened = _open_pkcs12(content, store)
-        key = opened.key
-        chain = [entry.certificate for entry in (opened.cert, *opened.additional_certs) if entry is not None]
+        key, chain = _open_pkcs12(content, store)
     if key is None or not chain:
         raise ConfigError(f"{_name(store)}: expected a private key and its certificates, found no such entry")
     return key, chain
@@ -257,8 +254,8 @@ def _pem_key(content: bytes, store: Store, password: Secret | None) -> Any:
     return None
 
 
-def _open_pkcs12(content: bytes, store: Store) -> Any:
-    """Returns the content of a PKCS12 store. Raises ConfigError."""
+def _open_pkcs12(content: bytes, store: Store) -> tuple[Any, list[Certificate]]:
+    """Returns the key of a PKCS12 store, or None, and its certificates, the key's own first. Raises ConfigError."""
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     if content.startswith(_JCEKS):
@@ -267,7 +264,8 @@ def _open_pkcs12(content: bytes, store: Store) -> Any:
             "Convert it: keytool -importkeystore -srcstoretype JCEKS -deststoretype PKCS12"
         )
     with _opening(store, f"{store.prefix}.password does not open it, or it is neither PKCS12 nor JKS"):
-        return pkcs12.load_pkcs12(content, store.password.encode() if store.password is not None else None)
+        opened = pkcs12.load_pkcs12(content, store.password.encode() if store.password is not None else None)
+    return opened.key, [entry.certificate for entry in (opened.cert, *opened.additional_certs) if entry is not None]
 
 
 def _open_jks(content: bytes, store: Store) -> jks.JavaKeyStore:

@@ -184,11 +184,9 @@ def _add_by_group(rows: ConnectRows, name: str, view: RestView, group: ConnectGr
             url=worker.url,
             config_offset=worker.config_offset,
         )
-        items: list[tuple[str, int | None]] = [(connector, None) for connector in worker.connectors]
-        items += worker.tasks
         # Connectors and tasks are separate lists, each numbered from 0.
-        positions = [*range(len(worker.connectors)), *range(len(worker.tasks))]
-        for (connector, task), item_position in zip(items, positions, strict=True):
+        items = [*enumerate((connector, None) for connector in worker.connectors), *enumerate(worker.tasks)]
+        for item_position, (connector, task) in items:
             status = statuses.get((connector, task))
             is_current = status is not None and status.worker_id == worker.rest_worker_id
             rows.add(

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka import errors
 from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -21,6 +20,7 @@ from spark_assign.java import hash_map as java_hash
 from spark_assign.sources.connect.rest import host_and_port
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.connection import ClusterConnection
+from spark_assign.sources.kafka.group_description import fault
 from spark_assign.sources.kafka.groups import Progress, UnsettledError
 from spark_assign.wire.reader import WireError
 
@@ -125,15 +125,14 @@ def read(connection: ClusterConnection, progress: Progress) -> ConnectGroups:
 
 def read_group(group: Any) -> ConnectGroup | Exception:
     """Returns a group of a DescribeGroups response, or an exception if it is faulty or in a rebalance."""
-    if group.error_code:
-        fault: Exception = errors.for_code(group.error_code)(getattr(group, "error_message", None))
-        return fault
+    if error := fault(group.error_code, getattr(group, "error_message", None)):
+        return error
     if group.group_state in ("PreparingRebalance", "CompletingRebalance"):
         return UnsettledError(f"in state {group.group_state} the coordinator shows no metadata")
     try:
         workers = [_worker(member) for member in group.members]
-    except WireError as error:
-        return error
+    except WireError as malformed:
+        return malformed
     # The leader fills one map from the coordinator's list and a second one from the first. It iterates over the second.
     by_id = {worker.member_id: worker for worker in workers}
     order = java_hash.texts_in_table_order(java_hash.texts_in_table_order(list(by_id)))

@@ -57,11 +57,9 @@ class Snapshot:
 
     def unreadable(self) -> list[Snapshot]:
         """Returns one snapshot per unreadable Connect cluster. It has only the row with the error."""
-        return (
-            [self._select(name) for name in _distinct(self.tables["unreadable"], self.key)]
-            if self.key != KEYS[0]
-            else []
-        )
+        if self.key == KEYS[0]:
+            return []
+        return [self._select(name) for name in _distinct(self.tables["unreadable"], self.key)]
 
     def _select(self, name: str) -> Snapshot:
         """Returns the snapshot of one cluster."""

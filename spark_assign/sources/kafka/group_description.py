@@ -83,23 +83,33 @@ StartOffsets = dict[tuple[str, int], int]
 
 def read_share_group(group: Any) -> GroupDescription | Exception:
     """Returns a group of a ShareGroupDescribe response, or its error."""
-    error = fault(group.error_code, group.error_message)
-    if error is not None:
+    if error := fault(group.error_code, group.error_message):
         return error
-    return GroupDescription(group.group_state, group.assignor_name, [_share_member(member) for member in group.members])
+    members = [
+        MemberDescription(member_columns(member), tuple(member.subscribed_topic_names), owned_partitions(member))
+        for member in group.members
+    ]
+    return GroupDescription(group.group_state, group.assignor_name, members)
 
 
-def _share_member(member: Any) -> MemberDescription:
-    """Returns a member of a share group."""
-    owned = tuple((topic.topic_name, at) for topic in member.assignment.topic_partitions for at in topic.partitions)
-    columns = {
+def member_columns(member: Any) -> dict[str, Any]:
+    """Returns the columns of `members` that consumer, share, and streams groups have in common.
+
+    Members of share groups have no instance ID.
+    """
+    return {
         "member_id": member.member_id,
+        "group_instance_id": getattr(member, "instance_id", None),
         "client_id": member.client_id,
         "client_host": member.client_host,
         "rack_id": member.rack_id or None,
         "generation_id": member.member_epoch,
     }
-    return MemberDescription(columns, tuple(member.subscribed_topic_names), owned)
+
+
+def owned_partitions(member: Any) -> TopicPartitions:
+    """Returns the partitions of a member of a consumer or share group."""
+    return tuple((topic.topic_name, at) for topic in member.assignment.topic_partitions for at in topic.partitions)
 
 
 def start_offsets_request(ids: Sequence[str]) -> Any:
@@ -153,8 +163,7 @@ def read_streams_group(group: Any, topics: Mapping[str, int]) -> GroupDescriptio
         group: the group in the response.
         topics: the number of partitions of the cluster's topics.
     """
-    error = fault(group.error_code, group.error_message)
-    if error is not None:
+    if error := fault(group.error_code, group.error_message):
         return error
     try:
         described = (group.topology.subtopologies if group.topology is not None else None) or []
@@ -189,16 +198,7 @@ def _subtopology(subtopology: Any, topics: Mapping[str, int]) -> dict[str, Any]:
 
 def _streams_member(member: Any) -> MemberDescription:
     """Returns a member of a streams group."""
-    columns = {
-        "member_id": member.member_id,
-        "group_instance_id": member.instance_id,
-        "client_id": member.client_id,
-        "client_host": member.client_host,
-        "rack_id": member.rack_id or None,
-        "generation_id": member.member_epoch,
-        "process_id": member.process_id,
-    }
-    return MemberDescription(columns, (), (), tuple(_tasks(member)))
+    return MemberDescription(member_columns(member) | {"process_id": member.process_id}, (), (), tuple(_tasks(member)))
 
 
 def _tasks(member: Any) -> list[dict[str, Any]]:
@@ -234,8 +234,7 @@ def standby_replicas(connection: ClusterConnection, groups: Collection[str]) -> 
             DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
         )
         for result in response.results:
-            error = fault(result.error_code, result.error_message)
-            if error is not None:
+            if error := fault(result.error_code, result.error_message):
                 return error
             for config in result.configs:
                 if config.name == STANDBY_REPLICAS and config.value is not None:

@@ -23,7 +23,13 @@ from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import group_description
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
-from spark_assign.sources.kafka.group_description import GroupDescription, MemberDescription, fault
+from spark_assign.sources.kafka.group_description import (
+    GroupDescription,
+    MemberDescription,
+    fault,
+    member_columns,
+    owned_partitions,
+)
 from spark_assign.spark.progress import progress
 from spark_assign.tables.errors import SourceError
 from spark_assign.wire import consumer_protocol
@@ -291,8 +297,7 @@ def _add_group(
 
 def _classic(group: Any) -> GroupDescription | Exception:
     """Returns a classic group of a DescribeGroups response, or its error."""
-    error = fault(group.error_code, getattr(group, "error_message", None))
-    if error is not None:
+    if error := fault(group.error_code, getattr(group, "error_message", None)):
         return error
     if group.group_state in ("PreparingRebalance", "CompletingRebalance"):
         return UnsettledError(f"in state {group.group_state} the coordinator shows no subscriptions")
@@ -347,8 +352,7 @@ def _in_reported_order(assigned: TopicPartitions, assignor: str) -> TopicPartiti
 
 def _kip848(group: Any, topics: Collection[str]) -> GroupDescription | Exception:
     """Returns a group of a ConsumerGroupDescribe response, or its error."""
-    error = fault(group.error_code, group.error_message)
-    if error is not None:
+    if error := fault(group.error_code, group.error_message):
         return error
     members = [_kip848_member(member, topics) for member in group.members]
     return GroupDescription(
@@ -366,25 +370,12 @@ def _subscription_type(members: Sequence[Any]) -> str:
 
 def _kip848_member(member: Any, topics: Collection[str]) -> MemberDescription:
     """Returns a member of a consumer group."""
-    owned = tuple(
-        (topic.topic_name, partition) for topic in member.assignment.topic_partitions for partition in topic.partitions
-    )
+    owned = owned_partitions(member)
     named = list(member.subscribed_topic_names)
     if member.subscribed_topic_regex:
         named += matching(member.subscribed_topic_regex, topics)
         named += [topic for topic, _ in owned]
-    return MemberDescription(
-        {
-            "member_id": member.member_id,
-            "group_instance_id": member.instance_id,
-            "client_id": member.client_id,
-            "client_host": member.client_host,
-            "rack_id": member.rack_id or None,
-            "generation_id": member.member_epoch,
-        },
-        tuple(named),
-        owned,
-    )
+    return MemberDescription(member_columns(member), tuple(named), owned)
 
 
 def matching(regex: str, topics: Collection[str]) -> list[str]:

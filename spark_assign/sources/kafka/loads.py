@@ -9,6 +9,7 @@ interval.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from kafka import errors
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -147,10 +147,9 @@ def _add_readings(rows: SnapshotRows, targets: LoadTargets, first: OffsetReading
 def _add(rows: SnapshotRows, readings: Sequence[OffsetReading], recreated: Collection[str]) -> None:
     """Adds the rates of all partitions and groups."""
     keys = sorted(readings[0].ends)
-    is_same_topic = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
     written = rates.rates(*_matrix([map(reading.ends.get, keys) for reading in readings], len(keys)))
     growth = rates.growth_rates(*_matrix([map(reading.sizes.get, keys) for reading in readings], len(keys)))
-    columns = (_known(column, is_same_topic) for column in (written.mean, written.stddev, growth))
+    columns = (_known(column, keys, recreated) for column in (written.mean, written.stddev, growth))
     for (topic, partition), mean, stddev, num_bytes in zip(keys, *columns, strict=True):
         rows.add(
             "loads",
@@ -170,12 +169,11 @@ def _add_group(
     """Adds the rates of the partitions that a group has committed in any reading."""
     committed_by_reading = [reading.committed.get(group_id, {}) for reading in readings]
     keys = sorted(key for key in set().union(*committed_by_reading) if key in readings[0].ends)
-    is_same_topic = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
     responses = []
     for reading, committed in zip(readings, committed_by_reading, strict=True):
         answered_s = reading.answered_s.get(group_id, np.nan)
         responses.append([LeaderOffset(committed[key], -1, answered_s) if key in committed else None for key in keys])
-    out_rates = _known(rates.rates(*_matrix(responses, len(keys))).mean, is_same_topic)
+    out_rates = _known(rates.rates(*_matrix(responses, len(keys))).mean, keys, recreated)
     for (topic, partition), rate in zip(keys, out_rates, strict=True):
         lag = _lag(readings[-1], group_id, (topic, partition))
         rows.add("loads", topic=topic, partition=partition, group_id=group_id, out_messages_per_second=rate, lag=lag)
@@ -197,10 +195,12 @@ def _matrix(readings: Sequence[Iterable[LeaderOffset | None]], rows: int) -> tup
     return times, counters
 
 
-def _known(values: FloatArray, mask: npt.NDArray[np.bool_]) -> list[float | None]:
-    """Returns the values as a list with None for NaN and for values that are masked out."""
-    is_known = (mask & ~np.isnan(values)).tolist()
-    return [value if has_value else None for value, has_value in zip(values.tolist(), is_known, strict=True)]
+def _known(values: FloatArray, keys: Sequence[TopicPartition], recreated: Collection[str]) -> list[float | None]:
+    """Returns the values of partitions as a list with None for NaN and for recreated topics."""
+    return [
+        None if math.isnan(value) or topic in recreated else value
+        for value, (topic, _) in zip(values.tolist(), keys, strict=True)
+    ]
 
 
 def _add_since(rows: SnapshotRows, targets: LoadTargets, reading: OffsetReading, since_s: float) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from spark_assign.history.records import TOPIC, records_of, redact_records
 from spark_assign.sources.auth.secret import Secret
@@ -221,7 +221,8 @@ def follow(
     writer = redacted.writeStream.outputMode("append").queryName(f"history of {cluster}")
     writer = writer.trigger(availableNow=True) if interval is None else writer.trigger(processingTime=interval)
     if folder:
-        return _into_folder(writer, for_spark(location))
+        path = for_spark(location)
+        return writer.format("parquet").option("checkpointLocation", join(path, CHECKPOINT)).start(path)
     writer = writer.option("checkpointLocation", for_spark(checkpoint or ""))
     return (writer if table_format is None else writer.format(table_format)).toTable(location)
 
@@ -247,11 +248,6 @@ def to_its_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
         query = start()
         query.awaitTermination()
     return query
-
-
-def _into_folder(writer: DataStreamWriter, location: str) -> StreamingQuery:
-    """Starts a stream into a folder, with its checkpoint inside."""
-    return writer.format("parquet").option("checkpointLocation", join(location, CHECKPOINT)).start(location)
 
 
 def _check_cluster(spark: SparkSession, location: str, cluster: str, folder: bool) -> None:
