@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import StructType
 
 from spark_assign.advice.kernel import zones as kernel
 from spark_assign.advice.kernel.cross_zone_traffic import GB, ZoneParams
@@ -27,26 +27,16 @@ from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.tagged_pass import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
-from spark_assign.tables.schema_fields import nullable, required
+from spark_assign.tables.schema_fields import schema
 
 DEFAULTS = ZoneParams()
 CHANGES = (REORDER, MOVE)
 """Kinds of replica moves: without copying data, and with copying."""
 
 _PARTITION = ["cluster", "topic", "partition"]
-_READ = StructType(
-    [
-        *required(cluster=StringType(), topic=StringType(), partition=IntegerType()),
-        *nullable(
-            previous_replicas=ArrayType(IntegerType()),
-            replica_racks=ArrayType(StringType()),
-            broker_racks=ArrayType(StringType()),
-            read_from=ArrayType(StringType()),
-            read_bytes=ArrayType(LongType()),
-            groups=LongType(),
-            bytes_per_day=LongType(),
-        ),
-    ]
+_READ = schema(
+    "cluster string, topic string, partition int, previous_replicas array<int>?, replica_racks array<string>?",
+    "broker_racks array<string>?, read_from array<string>?, read_bytes array<long>?, groups long?, bytes_per_day long?",
 )
 _FOUND = StructType([*_READ, *from_arrow_schema(MOVE_COLUMNS)])
 

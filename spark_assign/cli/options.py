@@ -34,7 +34,6 @@ Decorator = Callable[[Any], Any]
 REPEATABLE = " Repeatable."
 WHERE = "Folder, URI, or catalog prefix"
 RUN = "LOCATION[@RUN_ID]"
-TABLE_FORMATS = "parquet (default), csv, json, or any other format of Spark"
 
 
 class LocationType(click.types.StringParamType):
@@ -112,12 +111,9 @@ def named_values(flag: str, metavar: str, help: str) -> Decorator:
     return click.option(flag, metavar=metavar, multiple=True, callback=read, help=help + REPEATABLE)
 
 
-def location_option(
-    flag: str, help: str, *, name: str | None = None, metavar: str = "LOCATION", **more: Any
-) -> Decorator:
+def location_option(flag: str, help: str, *, metavar: str = "LOCATION", **more: Any) -> Decorator:
     """Returns an option whose value is a location."""
-    names = (flag, name) if name else (flag,)
-    return click.option(*names, type=LOCATION, metavar=metavar, help=help, **more)
+    return click.option(flag, type=LOCATION, metavar=metavar, help=help, **more)
 
 
 def stored_run(flag: str, help: str) -> Decorator:
@@ -150,23 +146,20 @@ def format_options(files: str = "files") -> Decorator:
 
 
 def output_options(
-    help: str = f"{WHERE} for the output tables (default: print only).",
-    *,
-    formats: str = TABLE_FORMATS,
-    default_run_id: bool = True,
+    help: str = f"{WHERE} for the output tables (default: print only).", *, default_run_id: bool = True
 ) -> Decorator:
     """Returns `--output`, `--output-format`, `--output-option`, and `--run-id`.
 
     Args:
         help: what is written to the location.
-        formats: formats that the tables can be written in.
         default_run_id: whether the current time is the default of `--run-id`, instead of None.
     """
     run_id: dict[str, Any] = {"default": time_as_run_id} if default_run_id else {}
+    formats = "Format of the output tables: parquet (default), csv, json, or any other format of Spark."
     run_help = "Name of the stored run. An existing run of that name is replaced (default: the current time)."
     return compose_options(
         location_option("--output", help),
-        click.option("--output-format", metavar="NAME", help=f"Format of the output tables: {formats}."),
+        click.option("--output-format", metavar="NAME", help=formats),
         named_values("--output-option", "K=V", "Writer option of Spark."),
         click.option("--run-id", metavar="ID", help=run_help, **run_id),
     )

@@ -6,11 +6,11 @@ other faulty row invalidates the fleet and raises `FleetError`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.spark.progress import progress
@@ -88,9 +88,10 @@ def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
         .collect()  # a row or two per table and kind of fault
     )
     results = [(*_LOOKED[row["what"]], row) for row in summary]
-    faults = [(table, problem or _TWICE, row) for table, problem, row in results if problem or row["twice"]]
-    if faults:
-        _raise(faults)
+    faulty = [(table, problem or _TWICE, row) for table, problem, row in results if problem or row["twice"]]
+    if faulty:
+        faults = [_fault(table, problem, row["rows"], row["example"]) for table, problem, row in faulty]
+        raise FleetError(sorted(faults, key=str))
     counts = {name: sum(row["rows"] for table, _, row in results if table == name) for name in _COUNTED}
     if not counts["members"]:
         problem_ = "the fleet is empty: there are no members"
@@ -133,11 +134,6 @@ def _show(columns: list[str]) -> Column:
     """Formats the columns of a row for a message: `cluster=c1, topic=orders`."""
     values = [F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in columns]
     return F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), value) for name, value in zip(columns, values, strict=True)))
-
-
-def _raise(faulty: Sequence[tuple[str, str, Row]]) -> None:
-    faults = [_fault(table, problem, row["rows"], row["example"]) for table, problem, row in faulty]
-    raise FleetError(sorted(faults, key=str))
 
 
 def _fault(table: str, problem: str, rows: int, example: str) -> Fault:

@@ -51,13 +51,12 @@ class Display(Protocol):
 
 
 @contextmanager
-def progress(what: str, total: int, first: str = "") -> Iterator[ProgressStep]:
+def progress(what: str, total: int) -> Iterator[ProgressStep]:
     """Reports progress once the operation has taken `QUIET_S` seconds.
 
     Args:
         what: what is done, in plural past form (`groups described`); for a single item (`total` 1), what is being done.
         total: number of items.
-        first: name of the first item.
 
     Yields:
         a function to call after one or more items, from any thread.
@@ -65,7 +64,7 @@ def progress(what: str, total: int, first: str = "") -> Iterator[ProgressStep]:
     if total < 1 or not log.isEnabledFor(logging.INFO) or not _FREE.acquire(blocking=False):
         yield lambda done=1, following="": None
         return
-    account = Account(what, total, first, _Bar(what, total) if sys.stderr.isatty() else Lines())
+    account = Account(what, total, "", _Bar(what, total) if sys.stderr.isatty() else Lines())
     over = threading.Event()
     ticking = threading.Thread(target=_tick, args=(account, over), daemon=True)
     ticking.start()

@@ -263,15 +263,13 @@ def stored_run(
     return _stored(_target(spark, output, schemas), manifest, dict(options or {}))
 
 
-def previous_run(
-    spark: SparkSession, output: str, run_id: str, *, schemas: Mapping[str, StructType] = PLAN_TABLES
-) -> str | None:
+def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
     """Returns the finished run whose name precedes `run_id`, or None if it is the first.
 
     Runs are ordered by name, not by time: for runs named by date (`20261121T050000Z`), it is the run of the previous
     date, even if an old date is planned again.
     """
-    target, safe_id = _target(spark, output, schemas), safe_run_id(run_id)
+    target, safe_id = _target(spark, output, PLAN_TABLES), safe_run_id(run_id)
     rows = target.manifest_rows()
     if rows is not None:
         return max((row["run_id"] for row in rows if row["run_id"] < safe_id), default=None)

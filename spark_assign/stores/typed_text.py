@@ -15,9 +15,9 @@ import csv
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -117,8 +117,12 @@ def _several_headers(
     ]
     frames, checks = zip(*(read_csv(spark, table, schema, paths, {}) for paths in paths_by_header), strict=True)
     rows = [check.rows for check in checks if check is not None]
-    combined = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
-    return combined, Check(table, schema, reduce(DataFrame.union, rows)) if rows else None
+    return union_by_name(frames), Check(table, schema, reduce(DataFrame.union, rows)) if rows else None
+
+
+def union_by_name(tables: Iterable[DataFrame]) -> DataFrame:
+    """Returns the rows of all tables. Columns that a table lacks are null."""
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
 
 
 def _local_header(local: str | None) -> list[str] | None:

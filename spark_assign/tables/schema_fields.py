@@ -27,6 +27,7 @@ _TYPES: dict[str, DataType] = {
     "binary": BinaryType(),
     "timestamp": TimestampType(),
     "array<int>": ArrayType(IntegerType()),
+    "array<long>": ArrayType(LongType()),
     "array<string>": ArrayType(StringType()),
 }
 
@@ -45,11 +46,6 @@ def columns(*texts: str) -> list[StructField]:
 def schema(*texts: str) -> StructType:
     """Returns the schema with these columns (see `columns`)."""
     return StructType(columns(*texts))
-
-
-def required(**fields: DataType) -> list[StructField]:
-    """Returns required fields, by name."""
-    return [StructField(name, kind, nullable=False) for name, kind in fields.items()]
 
 
 def nullable(**fields: DataType) -> list[StructField]:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from spark_assign.sources.connect import rest
 from spark_assign.sources.connect.group import ConnectGroup, ConnectGroups
@@ -28,6 +29,7 @@ from spark_assign.sources.kafka.groups import Progress
 from spark_assign.spark.progress import progress as progress_bar
 from spark_assign.tables.connect import INPUT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.schema_fields import columns, schema
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
 DEFAULT_MAX_DELAY_MS = 300_000
@@ -250,27 +252,22 @@ def problems(snapshot: Snapshot) -> Mapping[str, str]:
     return {row["connect_cluster"]: row["error"] for row in snapshot.tables["unreadable"].to_pylist()}
 
 
-_EXTRA_COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
-    "clusters": [
-        ("group_id", pa.string()),
-        ("group_state", pa.string()),
-        ("delay_ms", pa.int64()),
-        ("kafka_cluster_id", pa.string()),
-        ("version", pa.string()),
-    ],
-    "connectors": [("type", pa.string()), ("state", pa.string())],
-    "tasks": [("state", pa.string())],
-    "workers": [("rest_worker_id", pa.string()), ("url", pa.string()), ("config_offset", pa.int64())],
-    "reported": [("state", pa.string())],
+_EXTRA_COLUMNS = {
+    "clusters": "group_id string?, group_state string?, delay_ms long?, kafka_cluster_id string?, version string?",
+    "connectors": "type string?, state string?",
+    "tasks": "state string?",
+    "workers": "rest_worker_id string?, url string?, config_offset long?",
+    "reported": "state string?",
 }
 """Columns of a snapshot that a ConnectFleet lacks. docs/connect-snapshot.md defines them."""
 
 TABLES: dict[str, pa.Schema] = {
     **{
-        name: pa.schema([*to_arrow_schema(schema), *(pa.field(*column) for column in _EXTRA_COLUMNS.get(name, []))])
-        for name, schema in INPUT_TABLES.items()
+        name: to_arrow_schema(StructType([*INPUT_TABLES[name], *columns(extra)]))
+        for name, extra in _EXTRA_COLUMNS.items()
     },
-    "unreadable": pa.schema([("connect_cluster", pa.string()), ("error", pa.string())]),
+    "state": to_arrow_schema(INPUT_TABLES["state"]),
+    "unreadable": to_arrow_schema(schema("connect_cluster string?, error string?")),
 }
 
 

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -117,7 +116,7 @@ def read_tables(
     frames: dict[str, DataFrame] = {}
     for name, table_sources in sources.items():
         read = [_read_checked(spark, name, shape.schemas[name], source, options, checks) for source in table_sources]
-        frames[name] = reduce(_union, read)
+        frames[name] = typed_text.union_by_name(read)
     typed_text.verify(checks)
     return frames
 
@@ -162,11 +161,6 @@ def _read(
     # Snapshots of two versions of this package can differ in columns.
     merged = {"mergeSchema": "true"} if source.format == "parquet" and len(source.names) > 1 else {}
     return spark.read.format(source.format).options(**{**merged, **options}).load(list(source.names))
-
-
-def _union(left: DataFrame, right: DataFrame) -> DataFrame:
-    """Returns the rows of both tables. Missing columns are null."""
-    return left.unionByName(right, allowMissingColumns=True)
 
 
 def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, list[_TableSource]]:
