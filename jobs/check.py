@@ -59,11 +59,8 @@ def main(options: Options) -> int:
         limits |= {"max_growth": options.max_growth, "max_rejected": options.max_rejected}
         drifted = _drifted_groups(options, spark)
         found.append(alerts(plan.tables["rejected"], drifted, **limits))
-        outcome.run_id, outcome.attempt, outcome.locations["plan"] = (
-            plan.manifest.run_id,
-            plan.manifest.attempt,
-            location,
-        )
+        outcome.run_id, outcome.attempt = plan.manifest.run_id, plan.manifest.attempt
+        outcome.locations["plan"] = location
         names.append(plan.manifest.run_id)
     if options.history:
         history = stored_history(spark, options.history)

@@ -149,7 +149,7 @@ def _replace(spark: SparkSession, target: str, key: str, clusters: Sequence[str]
     rows = rows.select(*columns).coalesce(1)  # one file per cluster, not one per core
     provider = _provider(spark, target)
     if provider not in _FILE_PROVIDERS:
-        rows.writeTo(target).overwrite(_any_of(key, clusters))
+        rows.writeTo(target).overwrite(reduce(Column.__or__, [F.col(key) == cluster for cluster in clusters]))
         return
     partitions = [column.name for column in spark.catalog.listColumns(target) if column.isPartition]
     if provider == "hive" or partitions != [key]:
@@ -181,11 +181,6 @@ def _provider(spark: SparkSession, target: str) -> str:
     described = spark.sql(f"DESCRIBE TABLE EXTENDED {target}").where("lower(col_name) = 'provider'")
     rows = described.select("data_type").limit(1).collect()  # one row
     return str(rows[0][0]).lower() if rows else ""
-
-
-def _any_of(key: str, clusters: Sequence[str]) -> Column:
-    """Returns the condition for rows of the clusters."""
-    return reduce(Column.__or__, [F.col(key) == cluster for cluster in clusters])
 
 
 @contextmanager
