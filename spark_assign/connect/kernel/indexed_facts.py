@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, Names
-from spark_assign.java.hash_map import table_orders
+from spark_assign.java.hash_map import string_hashes, table_orders
 from spark_assign.java.key_index import NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes
@@ -129,7 +129,7 @@ class IndexedConnectFacts:
         rows = self.rows[WORKER]
         rows = rows[np.lexsort((self.name[rows], self.cluster[rows]))]
         cluster = self.cluster[rows]
-        hashes = np.array(self.workers.spread_hash, np.int64)[self.name[rows]]
+        hashes = string_hashes(self.workers.texts)[self.name[rows]]
         order, copy_order = table_orders(hashes, self.name[rows], cluster)
         if copy_order is not order:
             copy_order = np.where(self._uses_2_6()[cluster[order]], order, copy_order)
